@@ -52,6 +52,15 @@ def test_counts_by_hand(at):
     assert any("region" in problem and "suoth" in problem for problem in found.problems)
 
 
+def test_what_becomes_of_missing_values_is_said():
+    refused, dropped = checked(), checked(missing="drop")
+    told = "wage: 1 rows have no value, and an answer that needs it will refuse the table. missing="
+    assert any(problem.startswith(told) for problem in refused.problems)
+    assert not any("no value" in problem for problem in dropped.problems)
+    with pytest.raises(ValueError, match="missing"):
+        pg.Study(TABLE, COLUMNS, epsilon=1.0, delta=1e-6).regress("log(wage) ~ female", 0.5)
+
+
 def test_units_of_an_array_are_counted():
     rows = np.zeros((6, 1))
     unit = pg.Unit("who", rows=2, values=[1, 1, 1, 2, 2, 3])

@@ -42,6 +42,26 @@ def options(*several: Decorator) -> Decorator:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
+
+def _references(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
+    found = {}
+    for text in texts:
+        name, equals, level = text.partition("=")
+        if not (equals and name and level):
+            raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
+        found[name] = level
+    return found
+
+
+reference_option = click.option(
+    "--reference",
+    metavar="FACTOR=LEVEL",
+    multiple=True,
+    callback=_references,
+    help="The level of a factor that is left out, its first by default. May be repeated.",
+)
+
 guarantee = options(
     click.option("--epsilon", type=float, required=True, help="Privacy parameter, above 0."),
     click.option("--delta", type=float, required=True, help="Privacy parameter, in [0, 1)."),
@@ -195,7 +215,7 @@ def read_number(option: str, text: str, *words: str) -> float:
 def contents(release: Any) -> dict[str, object]:
     """What commands tell of a release, from its bound on."""
     told = (
-        "bound", "mechanism", "epsilon", "delta", "adjacency", "guarantee", "condition",
+        "bound", "mechanism", "epsilon", "delta", "adjacency", "standing", "condition",
         "reproducible", "parameters",
     )  # fmt: skip
     return {name: getattr(release, name) for name in told} | {"mechanism": str(release.mechanism)}

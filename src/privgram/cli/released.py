@@ -25,6 +25,7 @@ from privgram.cli._shared import (
     read_names,
     read_number,
     read_release,
+    reference_option,
     table,
 )
 from privgram.regression.inference import quantile_of
@@ -66,7 +67,7 @@ def info(release: Path, as_json: bool) -> None:
 
 
 def read_model(
-    formula: str | None, target: str | None, features: str | None, references: tuple[str, ...]
+    formula: str | None, target: str | None, features: str | None, reference: dict[str, str]
 ) -> tuple[str, dict[str, Any]]:
     """Read a formula or target, features and references as arguments of a fit."""
     if (formula is None) == (target is None):
@@ -77,19 +78,8 @@ def read_model(
         raise click.UsageError("a FORMULA names the features: leave --features out")
     return formula or target or "", {
         "features": None if features is None else read_names("--features", features),
-        "reference": read_references(references),
+        "reference": reference,
     }
-
-
-def read_references(texts: tuple[str, ...]) -> dict[str, str]:
-    """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
-    found = {}
-    for text in texts:
-        name, equals, level = text.partition("=")
-        if not (equals and name and level):
-            raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
-        found[name] = level
-    return found
 
 
 @command(
@@ -105,13 +95,7 @@ def read_references(texts: tuple[str, ...]) -> dict[str, str]:
     metavar="NAMES",
     help="Columns or terms, separated by commas. Default: all others.",
 )
-@click.option(
-    "--reference",
-    "references",
-    metavar="FACTOR=LEVEL",
-    multiple=True,
-    help="The level of a factor that is left out, its first by default. May be repeated.",
-)
+@reference_option
 @click.option(
     "--ridge",
     default="0",
@@ -130,7 +114,7 @@ def regress(
     formula: str | None,
     target: str | None,
     features: str | None,
-    references: tuple[str, ...],
+    reference: dict[str, str],
     ridge: str,
     unclip: bool,
     level: float,
@@ -144,7 +128,7 @@ def regress(
     FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
     of the rows and the noise of the release.
     """
-    explained, asked = read_model(formula, target, features, references)
+    explained, asked = read_model(formula, target, features, reference)
     quantile_of(level)  # which checks it
     loaded = read_release(release, groups=True)
     asked["ridge"] = read_penalty(ridge)

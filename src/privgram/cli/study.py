@@ -18,6 +18,7 @@ from privgram.cli._shared import (
     print_json,
     print_lines,
     read_number,
+    reference_option,
 )
 from privgram.cli.release import check_out
 
@@ -100,6 +101,19 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     default="gaussian",
     help="Least squares, logistic regression, or one of counts.",
 )
+@click.option(
+    "--loss",
+    type=click.Choice(["squared", "huber"]),
+    default="squared",
+    help="huber bounds what a row far out can do; of least squares.",
+)
+@click.option(
+    "--clipping",
+    type=click.Choice(["cautious", "assume-seen"]),
+    default="cautious",
+    help="What standard errors assume of rows so far out that noise hides them.",
+)
+@reference_option
 def regress(
     study: Path, formula: str, epsilon: float, out: Path | None, force: bool, **asked: Any
 ) -> None:

@@ -44,6 +44,7 @@ delta = 1e-6             # far below 1 / rows
 adjacency = "replace"    # or "add-remove": the number of rows is private too
 # unit = "person"        # whose rows are protected together; by default each row is a person
 # rows_per_unit = 8      # so many rows of one count in full
+# missing = "drop"       # leave out rows with a missing value; by default they are an error
 
 [columns]
 """
@@ -188,6 +189,7 @@ class Check:
         rows: tuple[CheckRow, ...],
         counts: NDArray[np.int64] | None,
         unit: Unit | None,
+        drop: bool,
     ) -> None:
         self.table, self.n_rows, self.rows = table, n_rows, rows
         self.n_units = None if counts is None else len(counts)
@@ -195,7 +197,7 @@ class Check:
         if counts is not None and len(counts):
             found = np.quantile(counts, QUANTILES, method="higher").tolist()
             self.rows_per_unit = dict(zip(("median", "95 %", "most"), map(int, found), strict=True))
-        self.problems = tuple(_problems(self, counts, unit))
+        self.problems = tuple(_problems(self, counts, unit, drop))
 
     def __getitem__(self, name: str) -> CheckRow:
         """What was seen of a column."""
@@ -251,7 +253,7 @@ def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
     if units:
         counts = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)
     rows = tuple(one.row(key) for key, one in seen.items())
-    return Check(name, n_rows, rows, counts, unit)
+    return Check(name, n_rows, rows, counts, unit, columns.missing == "drop")
 
 
 def _ids(column: Any, name: str) -> NDArray[Any]:
@@ -328,7 +330,9 @@ class _Seen:
         return CheckRow(name, self.given.describe(), *counts, empty)
 
 
-def _problems(check: Check, counts: NDArray[np.int64] | None, unit: Unit | None) -> Iterator[str]:
+def _problems(
+    check: Check, counts: NDArray[np.int64] | None, unit: Unit | None, drop: bool
+) -> Iterator[str]:
     """What to look at, a sentence or two each."""
     if not check.n_rows:
         yield "The table has no rows."
@@ -344,8 +348,9 @@ def _problems(check: Check, counts: NDArray[np.int64] | None, unit: Unit | None)
             yield f"{name}: no row has {listed(row.empty)}. Is it misspelt, or to be left out?"
         elif row.unlisted:
             yield (
-                f"{name}: {row.unlisted:,} rows have a value that is not listed. They are left out "
-                "or refused; pg.Factor(levels, other=True) takes them together."
+                f"{name}: {row.unlisted:,} rows have a value that is not listed. They are "
+                f"{'left out' if drop else 'refused'}; pg.Factor(levels, other=True) takes them "
+                "together."
             )
         if row.clamped > MANY * check.n_rows:
             yield (
@@ -354,6 +359,11 @@ def _problems(check: Check, counts: NDArray[np.int64] | None, unit: Unit | None)
             )
         if row.missing == check.n_rows:
             yield f"{name}: every value is missing."
+        elif row.missing and not drop:
+            yield (
+                f"{name}: {row.missing:,} rows have no value, and an answer that needs it will "
+                'refuse the table. missing="drop" leaves such rows out.'
+            )
     if counts is not None and unit is not None and unit.rows is not None:
         over = int((counts > unit.rows).sum())
         if over:
