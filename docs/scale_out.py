@@ -43,11 +43,10 @@ def table() -> list[str]:
     lines += ["|---|--:|--:|--:|--:|--:|"]
     for (engine, d), rate in rates().items():
         hours = ROWS / rate / 3600
-        shown = float(f"{hours:.3g}")
+        shown, minutes = float(f"{hours:.3g}"), float(f"{60 * hours / CORES:.2g}")
         read = CORES * rate * int(d) * 8 / 1e12
         lines.append(
-            f"| {engine} | {d} | {rate / 1e6:.3g} M | {shown:,g} | {60 * hours / CORES:.2g} "
-            f"| {read:.2g} |"
+            f"| {engine} | {d} | {rate / 1e6:.3g} M | {shown:,g} | {minutes:,g} | {read:.2g} |"
         )
     return lines
 
