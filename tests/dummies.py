@@ -43,7 +43,7 @@ def rows(n=600, missing=True):
     if missing:
         raw["grade"] = raw["grade"].astype(float)
         raw["union"] = raw["union"].astype(object)
-        nothing = {"wage": np.nan, "hired": np.datetime64("NaT"), "grade": np.nan}
+        nothing = {"wage": np.nan, "hired": np.datetime64("NaT", "D"), "grade": np.nan}
         for i, name in enumerate(DESCRIBED):
             if name != "age":
                 raw[name][i :: 50 + i] = nothing.get(name)

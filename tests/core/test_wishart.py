@@ -333,3 +333,24 @@ def read_only():
 def test_layouts_it_cannot_write_to(out, message):
     with pytest.raises(ValueError, match=message):
         compiled.wishart(np.random.PCG64(1), 9.0, None, out)
+
+
+@pytest.mark.parametrize("d", [1, 2, 9, 64, 65, 150])
+def test_a_product_that_is_wrong_is_noticed(d, rng):
+    """A draw is refused where BLAS multiplies wrongly: a block of it, or only one entry."""
+    u = np.triu(rng.normal(size=(d, d)) * 10.0 ** rng.integers(-3, 4, size=(d, 1)))
+    w = np.triu(u @ u.T)
+    assert compiled.is_product(w, u)
+    near = w * (1 + EPS * rng.choice([-1, 1], w.shape))
+    assert compiled.is_product(near, u)
+    spread = np.sqrt(np.diag(w)).sum() ** 2
+    for i, j in {(0, 0), (0, d - 1), (d // 2, d - 1)}:
+        for wrong in (w[i, j] + 1e-9 * spread, np.nan, np.inf):
+            changed = w.copy()
+            changed[i, j] = wrong
+            assert not compiled.is_product(changed, u)
+    half = d // 2  # what is added of the columns after a block is lost, as it was
+    if half:
+        lost = w.copy()
+        lost[:half, :half] = np.triu(u[:half, :half] @ u[:half, :half].T)
+        assert not compiled.is_product(lost, u)

@@ -1,5 +1,6 @@
 """Memory that somebody writes to during a pass: whatever was read, no row counts for too much."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -95,6 +96,7 @@ def test_arrow_columns(alternate):
         check(second_moment(table, BOUND), 2000)
 
 
+@pytest.mark.skipif("QEMU_CPU" in os.environ, reason="it starts a process that QEMU does not run")
 def test_a_process_that_writes_to_the_mapped_file(tmp_path):
     path = tmp_path / "t.npy"
     np.save(path, np.zeros((5000, D)))

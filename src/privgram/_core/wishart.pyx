@@ -16,11 +16,18 @@ upper triangular, U_ii^2 ~ chi^2_{k-(d-1-i)}, and as J J = I
 The first is W_d(J J, k) = W_d(I, k) again: for the identity, U is drawn and multiplied. In
 general J stands on both sides, which for a contiguous matrix reverses its memory.
 
+The product is checked: 1^T (U U^T) 1 = |U^T 1|^2. There are builds of OpenBLAS that multiply
+triangles of more than 64 columns wrongly on ARM (docs/project/packaging.md), and noise that is not
+what it is said to be protects nobody.
+
 [1] Bartlett, On the theory of statistical regression, Proc. R. Soc. Edinb. 53 (1933).
 [2] Smith and Hocking, Algorithm AS 53: Wishart variate generator, Appl. Stat. 21 (1972).
 """
-from libc.math cimport sqrt
+from libc.float cimport DBL_EPSILON
+from libc.math cimport fabs, isfinite, sqrt
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
+from cython cimport view
 from numpy.random cimport bitgen_t
 from numpy.random.c_distributions cimport random_chisquare, random_standard_normal_fill
 
@@ -61,6 +68,40 @@ cdef void multiply_lower(Py_ssize_t d, const double* chol, double* a) noexcept n
         j += PANEL
 
 
+cdef void column_sums(Py_ssize_t d, const double* a, double* sums) noexcept nogil:
+    """Sums of the columns of an upper triangle."""
+    cdef Py_ssize_t i, j
+    memset(sums, 0, d * sizeof(double))
+    for i in range(d):
+        for j in range(i, d):
+            sums[j] += a[i * d + j]
+
+
+cdef double square_of(Py_ssize_t d, const double* u, double* sums) noexcept nogil:
+    """|U^T 1|^2."""
+    cdef Py_ssize_t j
+    cdef double total = 0
+    column_sums(d, u, sums)
+    for j in range(d):
+        total += sums[j] * sums[j]
+    return total
+
+
+cdef bint is_off(Py_ssize_t d, const double* w, double expected, double* sums) noexcept nogil:
+    """Whether 1^T W 1, of the upper triangle of W = U U^T, differs from |U^T 1|^2.
+
+    By more than rounding can: |U| |U|^T has no sum beyond (sum_i W_ii^(1/2))^2.
+    """
+    cdef Py_ssize_t j
+    cdef double total = 0, root = 0
+    column_sums(d, w, sums)
+    for j in range(d):
+        total += 2 * sums[j] - w[j * d + j]
+        root += sqrt(fabs(w[j * d + j]))
+    cdef double rounding = 8 * (d + 8) * DBL_EPSILON * root * root
+    return isfinite(expected) and not fabs(total - expected) <= rounding
+
+
 cdef void mirror_upper(Py_ssize_t d, double* w) noexcept nogil:
     """W_ji = W_ij for i < j, in bands of rows so that both sides stay in cache."""
     cdef Py_ssize_t i, j, top = 0
@@ -69,6 +110,15 @@ cdef void mirror_upper(Py_ssize_t d, double* w) noexcept nogil:
             for i in range(top, min(top + BAND, j)):
                 w[j * d + i] = w[i * d + j]
         top += BAND
+
+
+def is_product(const double[:, ::1] w, const double[:, ::1] u):
+    """Whether W can be U U^T, both upper triangles of one order: the check that draws pass."""
+    cdef Py_ssize_t d = u.shape[0]
+    if not d == u.shape[1] == w.shape[0] == w.shape[1]:
+        raise ValueError("both must be square, and of one order")
+    cdef double[::1] sums = view.array((max(d, 1),), sizeof(double), "d")
+    return d == 0 or not is_off(d, &w[0, 0], square_of(d, &u[0, 0], &sums[0]), &sums[0])
 
 
 def wishart(
@@ -94,6 +144,11 @@ def wishart(
         return
 
     cdef double* w = &out[0, 0]
+    cdef double expected
+    cdef bint off
+    cdef double* sums = <double*>malloc(d * sizeof(double))
+    if sums == NULL:
+        raise MemoryError
     with bit_generator.lock, nogil:
         if not identity:
             memset(w, 0, d * d * sizeof(double))
@@ -103,7 +158,17 @@ def wishart(
             reverse(d * d, w)
             multiply_lower(d, &cholesky[0, 0], w)
             reverse(d * d, w)
+        expected = square_of(d, w, sums)
         lauum_upper(<int>d, w)
+        off = is_off(d, w, expected, sums)
+        free(sums)
         mirror_upper(d, w)
         if not identity:
             reverse(d * d, w)
+    if off:
+        out[:] = float("nan")
+        raise ArithmeticError(
+            "the BLAS of this machine multiplies a triangle wrongly, so noise would not be what it "
+            "is said to be, and none was drawn: choose other kernels of OpenBLAS, on ARM by "
+            "OPENBLAS_CORETYPE=ARMV8 in the environment"
+        )
