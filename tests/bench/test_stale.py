@@ -9,7 +9,8 @@ from bench import pages, report
 
 
 @pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11), reason="the NumPy of Python 3.11 has the signs of eigenvectors"
+    sys.version_info[:2] != (3, 11),
+    reason="laws are digests of the LAPACK of the NumPy for 3.11: another gives other signs",
 )
 @pytest.mark.slow
 def test_no_table_is_older_than_what_it_measures():

@@ -54,7 +54,7 @@ def test_counts_by_hand(at):
 
 def test_what_becomes_of_missing_values_is_said():
     refused, dropped = checked(), checked(missing="drop")
-    told = "wage: 1 rows have no value, and an answer that needs it will refuse the table. missing="
+    told = "wage: no value in 1 of 6 rows, and an answer that needs one refuses the table. missing="
     assert any(problem.startswith(told) for problem in refused.problems)
     assert not any("no value" in problem for problem in dropped.problems)
     with pytest.raises(ValueError, match="missing"):

@@ -209,7 +209,7 @@ class ComposedProfile(Profile):
 
     @property
     def standing(self) -> Standing:
-        """The guarantee of the weakest part, "bounded" at best."""
+        """That of the weakest part, "bounded" at best."""
         return weakest(["bounded", *(p.standing for p in self.profiles)])
 
     @property

@@ -44,7 +44,7 @@ delta = 1e-6             # far below 1 / rows
 adjacency = "replace"    # or "add-remove": the number of rows is private too
 # unit = "person"        # whose rows are protected together; by default each row is a person
 # rows_per_unit = 8      # so many rows of one count in full
-# missing = "drop"       # leave out rows with a missing value; by default they are an error
+# missing = "drop"       # leave out rows with a missing value, which "replace" takes for errors
 
 [columns]
 """
@@ -361,8 +361,8 @@ def _problems(
             yield f"{name}: every value is missing."
         elif row.missing and not drop:
             yield (
-                f"{name}: {row.missing:,} rows have no value, and an answer that needs it will "
-                'refuse the table. missing="drop" leaves such rows out.'
+                f"{name}: no value in {row.missing:,} of {check.n_rows:,} rows, and an answer that "
+                'needs one refuses the table. missing="drop" leaves such rows out.'
             )
     if counts is not None and unit is not None and unit.rows is not None:
         over = int((counts > unit.rows).sum())
