@@ -326,7 +326,7 @@ def test_missing_dates():
     columns = pg.Columns({"t": pg.Dates("1960-01-01", "2020-01-01")}, missing="drop")
     tokyo = datetime.timezone(datetime.timedelta(hours=9))
     here = datetime.datetime(2000, 1, 1, 9, tzinfo=tokyo)
-    for nothing in (None, np.nan, pd.NaT, pd.NA, np.datetime64("NaT")):
+    for nothing in (None, np.nan, pd.NaT, pd.NA, np.datetime64("NaT", "s")):
         held = np.array([here, nothing, datetime.date(2000, 1, 1)], object)
         moment = pg.second_moment({"t": held}, columns=columns)
         twice = pg.second_moment({"t": np.array(["2000-01-01"] * 2, "M8[D]")}, columns=columns)
