@@ -34,6 +34,8 @@ from privgram.noise import (
 from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
@@ -315,11 +317,13 @@ class Looks(looks.Looks):
     def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
         """Whole counts with noise, and how much; a row counts at most so much."""
         std = most * self.noise.counts_std(self.mu(share))
-        # On a grid that the counts are on: a rounding of the ideal release.
-        step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
-        drawn = np.rint(self.rng.normal(scale=std, size=len(counted.counts)) / step) * step
         self.record["parameters"]["counts_mu"].append(self.mu(share))
-        return counted.counts + drawn, std
+        return self._add_to_counts(counted.counts, std), std
+
+    def _add_to_counts(self, counts: NDArray[np.int64], std: float) -> Vector:
+        """Whole numbers with noise, on a grid that they are on: a rounding of the ideal release."""
+        step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
+        return counts + np.rint(self.rng.normal(scale=std, size=len(counts)) / step) * step
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""

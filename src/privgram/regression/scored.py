@@ -24,7 +24,6 @@ from privgram._base.numbers import (
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
-from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
@@ -50,18 +49,18 @@ FORM = Form(
     1,
     "a regression by scores",
     key="fit",
-    arrays=("solution", "sampling", "noise"),
+    arrays=("solution", "sampling", "noise", "unidentified"),
 )
 
 #: Which ways a fit may have come about, as the summary says it.
-WAYS = {"scores": "Scores", "second moment": "Second moment", "one look": "One look"}
+METHODS = {"scores": "Scores", "one round": "One round"}
 
 #: Powers of what a file holds must stay a float64.
 MOST = 1e30
 
-HIDDEN = (
-    "the privacy noise hides the curvature in some direction of the features. More rows, a larger "
-    "epsilon, narrower bounds or fewer features may show it"
+PREDICTIONS_ALONE = (
+    'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
+    'standard errors: leave it out, or take purpose="inference"'
 )
 
 
@@ -89,6 +88,9 @@ class ScoreFit(OfDesign):
         Coefficients of the design's columns.
     sampling, noise : ndarray of shape (q, q), float64
         Their covariance: of a sample, and of privacy with what clipping may have moved.
+    unidentified : ndarray of shape (q, q), float64
+        Covariance of what the noise hides: a coefficient of which this is more than the rest has an
+        interval without ends.
     robust : bool
         Whether the covariance allows for errors of unequal variance.
     n_rows : float
@@ -116,6 +118,7 @@ class ScoreFit(OfDesign):
     solution: Vector
     sampling: Matrix
     noise: Matrix
+    unidentified: Matrix
     robust: bool
     n_rows: float
     refused: str | None
@@ -197,11 +200,16 @@ class ScoreFit(OfDesign):
             return refuse(len(matrix), self.refused)
         transform, level = self._own
         own, offset = matrix @ transform, matrix @ level
-        whole = self.noise + (self.sampling if of == "population" else 0.0)
+        known = self.noise + (self.sampling if of == "population" else 0.0)
+        hidden = ((own @ self.unidentified) * own).sum(axis=1)
+        covariance = own @ (known + self.unidentified) @ own.T
+        # What is mostly hidden is open.
+        is_open = hidden > ((own @ known) * own).sum(axis=1)
+        covariance[is_open, is_open] = np.inf
         students = of == "population" and self._linear
         df = np.full(len(own), self.df_resid if students else math.inf)
         estimate = own @ self.solution + offset
-        return Inference(estimate, own @ whole @ own.T, self.cov_type, None, df)
+        return Inference(estimate, covariance, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows.
@@ -320,7 +328,7 @@ class ScoreFit(OfDesign):
         family = FAMILIES[self.family]
         model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
         return {
-            "Method": WAYS[self.parameters["way"]],
+            "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
             "Covariance Type": self.cov_type,
             "Epsilon": f"{self.epsilon:g}",
@@ -345,9 +353,9 @@ class ScoreFit(OfDesign):
                 "less: Weighted Rows, and nobs, may be fewer than the table has."
             )
         what = "rows" if self.unit is None else "units"
-        way, rows = self.parameters["way"], self.parameters["clipped_rows"]
-        if way != "scores":
-            notes.append(f"Not by scores: {self.parameters['why']}.")
+        rows = self.parameters["clipped_rows"]
+        if self.parameters["method"] != "scores":
+            notes.append(f"Not by scores: {self.parameters['reason']}.")
         if self._bounded:
             error, leverage = (self.parameters["huber"][name] for name in ("error", "leverage"))
             notes.append(
@@ -355,20 +363,11 @@ class ScoreFit(OfDesign):
                 f"features are longer than {leverage:.3g} weigh less. Coefficients are those of "
                 "least squares where errors are symmetric."
             )
-        elif way != "one look":
-            unseen = (
-                "are taken to be as many as noise may hide"
-                if self.parameters["clipping"] == "cautious"
-                else "are taken to go on as those that were"
-            )
+        elif self.parameters["method"] == "scores":
             notes.append(
-                f"About {rows:,.0f} {what} were shortened. Those too few to be seen {unseen}: a "
-                "few far longer than all others may move it more."
-            )
-        if self._linear and self.parameters["clipping_error"] > 1:
-            notes.append(
-                'Standard errors are mostly doubt about rows far out: loss="huber" bounds what '
-                "these say, for another coefficient where errors are not symmetric."
+                f"Scores of about {rows:,.0f} {what} were shortened, and intervals allow for what "
+                "that may have moved by a multiple of the noise: a few rows far out that all pull "
+                "one way may move a coefficient more."
             )
         if absorbed := self.parameters.get("absorbed"):
             notes.append(
@@ -433,8 +432,8 @@ def _check(fit: ScoreFit) -> None:
     q = len(fit.solution)
     if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
         raise ValueError("the terms are others than those of the solution")
-    for name, shape in {"solution": (q,), "sampling": (q, q), "noise": (q, q)}.items():
-        array = getattr(fit, name)
+    for name in FORM.arrays:
+        array, shape = getattr(fit, name), (q,) if name == "solution" else (q, q)
         if array.shape != shape or not (np.abs(array) <= MOST).all():  # also if it is NaN
             raise ValueError(f"{name} must have shape {shape}, and be finite, {MOST:g} at most")
     for name in ("epsilon", "n_rows"):
@@ -445,9 +444,9 @@ def _check(fit: ScoreFit) -> None:
         raise ValueError("no such family")
     if type(fit.robust) is not bool or type(fit.reproducible) is not bool:
         raise ValueError("robust and reproducible are true or false")
-    check_one_of(fit.parameters["clipping"], "clipping", get_args(Clipping))
-    if fit.parameters["way"] not in WAYS or not isinstance(fit.parameters["why"], str):
-        raise ValueError("no such way")
+    check_one_of(fit.parameters["method"], "method", METHODS)
+    if not isinstance(fit.parameters["reason"], str):
+        raise ValueError("a reason is a sentence")
     for name in ("clipped_rows", "rows_std"):
         check_not_negative(fit.parameters[name], name)
     if fit.parameters["units"] is not None:

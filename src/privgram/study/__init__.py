@@ -25,7 +25,7 @@ from privgram.columns.terms import parse
 from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
-from privgram.mechanisms.refined import Clipping
+from privgram.glm.problem import FitPurpose
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
@@ -373,7 +373,7 @@ class Study:
         family: FamilyName = "gaussian",
         loss: LossName = "squared",
         cov_type: CovType | None = None,
-        clipping: Clipping = "cautious",
+        purpose: FitPurpose = "inference",
         weights: str | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
@@ -406,11 +406,9 @@ class Study:
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
             Of a study with a unit they let errors go together in it: "cluster", and "robust" too.
-        clipping : {"cautious", "assume-seen"}
-            What standard errors assume of scores so long that noise hides them, and that were
-            shortened: as many of them as a posterior over tails allows, or as are expected if the
-            tail goes on from what is seen. With the latter intervals do not hold where a few rows
-            carry a coefficient. Where there are scores; `Refined` has the same.
+        purpose : {"inference", "prediction"}
+            What the fit is for. For predictions it always answers: directions that the noise
+            hides are shrunk, and coefficients have no intervals.
         weights : str, optional
             Column that weights rows of this regression, a number with public bounds that are not
             negative. Only of a study without weights of its own.
@@ -441,7 +439,7 @@ class Study:
             "family": family,
             "loss": loss,
             "cov_type": cov_type,
-            "clipping": clipping,
+            "purpose": purpose,
             "reference": reference,
         }
         try:

@@ -7,7 +7,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
@@ -20,12 +20,11 @@ from privgram.columns.groups import Groups
 from privgram.columns.terms import parse, parse_one
 from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
-from privgram.drawing.levels import MOST_LEVELS, Wide
-from privgram.drawing.links import Huber, Links
 from privgram.drawing.release import release_for
-from privgram.drawing.scores import scored
 from privgram.engines import scale_out
-from privgram.mechanisms.refined import Clipping
+from privgram.glm.fit import fit
+from privgram.glm.levels import MOST_LEVELS, HighCardinalityFactor
+from privgram.glm.problem import FitPurpose, Problem
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design, left_out
@@ -62,8 +61,6 @@ BY_SCORES = (
     "by one machine, a unit whose bound is not Auto, a positive delta, and no instruments or "
     "mechanism; and an intercept where rows have weights"
 )
-
-CLIPPED = 'clipping="assume-seen" is of scores that are clipped'
 
 HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
@@ -132,7 +129,7 @@ def release_and_fit(
     family: FamilyName = "gaussian",
     loss: LossName = "squared",  # of family "gaussian"
     cov_type: CovType | None = None,  # by default "robust" where there are scores
-    clipping: Clipping = "cautious",  # of scores
+    purpose: FitPurpose = "inference",
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
     ledger: Ledger | None = None,
@@ -150,7 +147,7 @@ def release_and_fit(
     """
     check_one_of(family, "family", FAMILIES)
     check_one_of(loss, "loss", get_args(LossName))
-    check_one_of(clipping, "clipping", get_args(Clipping))
+    check_one_of(purpose, "purpose", get_args(FitPurpose))
     if cov_type is not None:
         check_one_of(cov_type, "cov_type", get_args(CovType))
     if cov_type == "cluster" and unit is None:
@@ -160,18 +157,12 @@ def release_and_fit(
         )
     parsed = parse(formula)
     used = needed(formula, columns)
-    given: dict[str, Any] = {
-        "guarantee": guarantee,
-        "ledger": ledger,
-        "out": out,
-        "threads": threads,
-        "rng": rng,
-    }
-    linear, wide = family == "gaussian", None
+    spends: dict[str, Any] = {"ledger": ledger, "out": out, "threads": threads, "rng": rng}
+    linear, factor = family == "gaussian", None
     if linear and unit is None and parsed.intercept and not parsed.endogenous:
-        wide = Wide.of(parsed, used)
+        factor = HighCardinalityFactor.of(parsed, used)
     robust = cov_type != "nonrobust"
-    written = used if linear and wide is None else None
+    written = used if linear and factor is None else None
     possible = mechanism is None and guarantee.delta > 0
     scores = possible and _have_scores(source, parsed, unit, written)
     if scores and unit is not None and not robust:
@@ -180,26 +171,28 @@ def release_and_fit(
             "out cov_type"
         )
     if loss == "huber":
-        single = unit is None and wide is None and used.row_weights is None
+        single = unit is None and factor is None and used.row_weights is None
         if not (scores and linear and parsed.intercept and robust and single):
             raise ValueError(HUBER)
-        if clipping != "cautious":
-            raise ValueError(f"{CLIPPED}, and Huber's loss clips nothing: leave it out")
-        return scored(source, parsed, used, robust=True, steps=Huber, reference=reference, **given)
-    given["clipping"] = clipping
-    if scores and linear and parsed.intercept:
-        given["unit"] = unit
-        given["wide"] = wide
-        return scored(source, parsed, used, robust=robust, reference=reference, **given)
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
         parsed, used = explained(parsed, used, family)
-        steps = partial(Links, family=FAMILIES[family])
-        more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
-        return scored(source, parsed, used, reference=reference, **more, **given)
-    if given.pop("clipping") != "cautious":
-        raise ValueError(f"{CLIPPED}: leave it out, or take mechanism=pg.Refined(clipping=...)")
+    if not linear or (scores and parsed.intercept):
+        problem = Problem(
+            target=parsed.targets[0],
+            terms=tuple(parsed.features),
+            columns=used,
+            intercept=parsed.intercept,
+            references=left_out(parsed.references, reference),
+            family=family,
+            loss=loss,
+            robust=robust,
+            purpose=purpose,
+            unit=unit,
+            factor=factor,
+        )
+        return fit(source, problem, guarantee, **spends)
     if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
@@ -210,8 +203,8 @@ def release_and_fit(
     asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
     levels_out = left_out(parsed.references, reference)
     design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels_out)
-    given |= protected(unit, guarantee)
-    made: Any = release_for("regression", source, used, mechanism=mechanism, **given)
+    spends |= protected(unit, guarantee)
+    made: Any = release_for("regression", source, used, mechanism=mechanism, **spends)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
     try:

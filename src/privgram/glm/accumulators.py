@@ -127,28 +127,26 @@ class ScoreSum(Scores):
         self.total += found.sum(axis=0).astype(np.int64)
 
 
-class ScoreShells(Scores):
-    """How many scores are of each length, and the sums of the unit vectors along them.
+class NormHistogram(Scores):
+    """How many scores are of each norm: `counts` (m,), int64, in units of 1 / `PARTS`.
 
-    Shell i of m ends at grid[i], which it includes; the last takes all that is longer. `counts`
-    (m,) are in units of 1 / `PARTS`: a row counts what part of its length its score has. `total`
-    (m, q) is of s / |s|, in units of 1 / scale(q). Both are int64.
+    Bin i of m ends at edges[i], which it includes; the last takes all that is longer. A row whose
+    score is bounded by a public size counts what part of this size its score has.
     """
 
-    parts = (*Scores.parts, "counts")
+    parts = ("n_rows", "n_dropped", "counts")
 
-    def __init__(self, q: int, grid: Vector) -> None:
-        super().__init__(q, (len(grid), q))
-        self.counts = np.zeros(len(grid), np.int64)
-        self._edges = grid[:-1]
+    def __init__(self, q: int, edges: Vector) -> None:
+        super().__init__(q, (0,))
+        self.counts = np.zeros(len(edges), np.int64)
+        self._edges = edges[:-1]
 
     def add(self, scores: Matrix, lengths: Vector) -> None:
-        at = np.searchsorted(self._edges, lengths)
-        units = whole(scores, scale(self.q) / np.where(lengths > 0, lengths, 1.0))
-        # One for a score that is as long as its length, and no row more.
-        part = np.minimum(np.rint(PARTS * np.sqrt(squares(units)) / UNITS), PARTS)
-        add_at(self.counts[:, None], at, part[:, None])
-        add_at(self.total, at, units)
+        bins = np.searchsorted(self._edges, lengths)
+        part = np.sqrt(squares(scores)) / np.where(lengths > 0, lengths, 1.0)
+        # No row counts more than one.
+        part = np.minimum(np.rint(PARTS * part), PARTS)
+        add_at(self.counts[:, None], bins, part[:, None])
 
 
 class ScoreBoth(ScoreSum):
@@ -175,9 +173,9 @@ class Modelled(Onward):
     A row's score is by public numbers, those of `expected`.
     """
 
-    inner: ScoreSum | ScoreShells
+    inner: ScoreSum | NormHistogram
 
-    def __init__(self, inner: ScoreSum | ScoreShells, expected: Expected | Bounded) -> None:
+    def __init__(self, inner: ScoreSum | NormHistogram, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.expected = expected
         self.q = inner.q
@@ -246,7 +244,7 @@ class UnitScored(UnitSecond):
 class Curved(Onward):
     """The curvature of a likelihood: the second moment of z times the roots of weights.
 
-    Or, where `inner` is a `ScoreShells`, how long these are.
+    Or, where `inner` is a `NormHistogram`, how long these are.
     """
 
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
@@ -397,14 +395,14 @@ class LevelFirst(Taker):
         self.within.take(v, one, levels)
 
 
-class LevelShells(Taker):
+class LevelNorms(Taker):
     """Scores of rows (z, e) by length: those of slopes, and residuals as if levels were one."""
 
     parts = ("slopes", "levels")
 
     def __init__(self, q: int, slopes: Vector, levels: Vector) -> None:
-        self.slopes = ScoreShells(q, slopes)
-        self.levels = ScoreShells(1, levels)
+        self.slopes = NormHistogram(q, slopes)
+        self.levels = NormHistogram(1, levels)
 
     def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
         self.slopes.feed(v[:, :-1] * v[:, -1:])

@@ -1,0 +1,52 @@
+"""How one regression spends its budget: shares of mu^2, and when a round is worth its share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["BUDGET", "BudgetShares"]
+
+
+@dataclass(frozen=True)
+class BudgetShares:
+    """Shares of mu^2, the squared ratio of sensitivity to noise that the whole answer has.
+
+    They were chosen on half A of the tables that docs/benchmarks/accuracy.md names, and on made
+    ones; each is flat around its value: twice or half as much changes the median error by less
+    than a tenth.
+    """
+
+    #: The first second moment, in the scaled columns; and that of units, which are clipped more.
+    first: float = 0.08
+    first_of_units: float = 0.15
+    #: The histogram of units' norms that chooses their bound, where nothing public says it.
+    unit_bound: float = 0.03
+    #: The number of rows, where nothing else says it.
+    number: float = 0.01
+    #: Second moments in frames, one after the other while the Hessian is hidden or rough.
+    middle: tuple[float, ...] = (0.1, 0.1, 0.2)
+    #: Counts of scores by norm, from which the clip is chosen.
+    counts: float = 0.10
+    #: Of what is left then: a score before all others, where the initial estimate is rough, and
+    #: how many of them there are at most; and the first of the two last scores.
+    ahead: float = 0.04
+    most_ahead: int = 3
+    early: float = 0.3
+    #: The least and most share of the second moment of scores.
+    meat: tuple[float, float] = (0.02, 0.12)
+    #: Where the Hessian depends on the coefficients: the least and most share of a score at the
+    #: middle, and at most so many; and of a look at the Hessian.
+    middle_score: tuple[float, float] = (0.01, 0.06)
+    most_middles: int = 10
+    hessian: tuple[float, float] = (0.01, 0.06)
+    #: Counts of the norms that the Hessian there is of.
+    norms: float = 0.03
+    #: What is kept for the last scores there, before and after hidden directions were looked for.
+    kept: float = 0.5
+    kept_at_last: float = 0.3
+    #: Of Huber's loss: a look at the Hessian, and, of the rest, the scores before the last two.
+    huber_hessian: float = 0.03
+    huber_ahead: tuple[float, ...] = (0.05, 0.1)
+
+
+BUDGET = BudgetShares()

@@ -1,0 +1,98 @@
+"""Huber's regression by scores that are bounded as they are: nothing is clipped.
+
+Secret side: of what is read only the noisy sums leave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._core.rows import Accumulator
+from privgram.glm import state as states
+from privgram.glm.accumulators import Curved, Modelled
+from privgram.glm.budget import BUDGET
+from privgram.glm.clipping import Clip
+from privgram.glm.link import UNSETTLED
+from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.state import LIMITS
+from privgram.moment import SecondMoment
+from privgram.regression.families import Bounded
+
+if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix
+    from privgram.glm.problem import FitParts, Problem
+    from privgram.glm.rounds import Rounds
+    from privgram.glm.state import ScoreState
+    from privgram.mechanisms.refined import Frame
+
+
+class HuberEstimator(OneStepEstimator):
+    """The rounds of one regression by Huber's loss with bounded leverage; as `OneStepEstimator`."""
+
+    def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
+        super().__init__(rounds, problem, public)
+        self.bounded = Bounded(self.q)
+        #: No score is longer.
+        self.usual_clip = self.bounded.most * self.bounded.longest
+        #: The frame of leverage, and of all scores.
+        self.frame: Matrix | None = None
+
+    def fit(self) -> FitParts:
+        """Go through all rounds."""
+        rounds = self.rounds
+        first = rounds.take(rounds.moment, self.first_share)
+        rows = self._count_rows(first)
+        state = self._initial(first, rows)
+        hidden = state.hides
+        self.frame = state.whitening
+        left = self.left
+        for share in BUDGET.huber_ahead:
+            state = self._at_hessian(state)
+            score, std = self._score(state, self.usual_clip, share * left)
+            step = state.step(score)
+            size = float(np.linalg.norm(state.along(step))) / rows
+            step *= min(1.0, LIMITS.longest / max(size, 1e-300))
+            state = state.moved(step, std**2)
+        state = self._at_hessian(state)
+        if hidden:
+            state = replace(state, visible=np.zeros(self.q))
+        parts = self._last_scores(state, Clip(self.usual_clip, 0.0, allowance=0.0))
+        if state.bends(parts.facts["last_step"], LIMITS.most_bent, parts.facts["score_noise"]):
+            parts = replace(parts, refusal=parts.refusal or UNSETTLED)
+        # All that says which equation it was, in own units.
+        design = self.problem.design
+        own = design.transform[: self.q] / design.spread[-1]
+        equation = {
+            "error": self.bounded.most,
+            "leverage": self.bounded.longest,
+            "frame": (self.frame @ own.T).tolist(),
+        }
+        return replace(parts, facts=parts.facts | {"huber": equation})
+
+    def _contradicts(self, mean_square: float) -> bool:
+        """Never: scores that are bounded are short where errors have heavy tails."""
+        return False
+
+    def _at_hessian(self, state: ScoreState) -> ScoreState:
+        """Release the Hessian at a state, and let steps go by it."""
+        rounds = self.rounds
+        radius = self.bounded.longest
+        read = rounds.read(
+            self._at(state), lambda _: Curved(Accumulator(self.q, radius), self.bounded)
+        )
+        moment = SecondMoment.from_accumulator(read.inner, None, None)
+        hessian = rounds.take(moment, BUDGET.huber_hessian)
+        assert self.frame is not None
+        return states.by_hessian(state, self.frame, hessian, rounds.std[-1])
+
+    def _at(self, state: ScoreState) -> Frame:
+        """The map to (z, r) at a state, z in the frame of leverage."""
+        assert self.frame is not None
+        return super()._at(replace(state, whitening=self.frame))
+
+    def _read(self, state: ScoreState, new: Any) -> Any:
+        """What an accumulator makes of the scores at a state."""
+        return self.rounds.read(self._at(state), lambda d: Modelled(new(d), self.bounded)).inner

@@ -1,0 +1,415 @@
+"""One regression by scores with a factor of very many levels, whose columns are never made.
+
+Levels are disjoint: their curvature is how many rows each has, and a row's score is that of the
+narrow columns, less the means of the row's level, and one entry more (docs/theory/scores.md).
+Secret side: of what is read only the noisy sums leave.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.columns import Columns
+from privgram.columns.terms import parse_terms
+from privgram.columns.variables import Factor
+from privgram.drawing.draws import CHANGED, impose
+from privgram.engines.threads import accumulate
+from privgram.glm import state as states
+from privgram.glm.accumulators import (
+    STEP,
+    ByLevel,
+    LevelFirst,
+    LevelNorms,
+    LevelScores,
+    LevelSums,
+    Within,
+)
+from privgram.glm.budget import BUDGET
+from privgram.glm.clipping import choose_clip, norm_edges
+from privgram.glm.one_step import OneStepEstimator, rows_of, state_of
+from privgram.glm.state import isotropic
+from privgram.mechanisms import refined as frames
+from privgram.moment import SecondMoment
+from privgram.regression.design import AllColumns, Design, design
+
+if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.terms import Parsed
+    from privgram.engines import Pass
+    from privgram.glm.clipping import Clip
+    from privgram.glm.problem import FitParts, Problem
+    from privgram.glm.rounds import Rounds
+    from privgram.glm.state import ScoreState
+
+#: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
+MOST_LEVELS = 100
+
+#: Effects of no more levels are written out, each with its covariances.
+MOST_SHOWN = 1000
+
+
+@dataclass(frozen=True)
+class LevelShares:
+    """Shares of mu^2 where a factor has very many levels, and what is known of a level."""
+
+    #: The numbers of rows by level, the means by level, and the second moment within levels.
+    numbers: float = 0.05
+    means: float = 0.1
+    inside: float = 0.06
+    #: Each time of slopes and of levels: norms of scores, and squares of scores.
+    counts: float = 0.035
+    squares: float = 0.02
+    #: The part of the scores' share that slopes have, where effects are written out and where not.
+    slopes_beside_effects: float = 0.15
+    slopes_alone: float = 0.75
+    #: Of what clipping may take off, a level with the part s of all rows has s to this power: more
+    #: than its share, for levels differ.
+    uneven: float = 0.75
+    #: No larger part of the residuals is clipped: they would not tell how far off a level is.
+    clipped: float = 0.03
+    #: Of a level with fewer rows than so many deviations of their number's noise nothing is known.
+    seen: float = 4.0
+
+
+SHARES = LevelShares()
+
+
+@dataclass(frozen=True, eq=False)
+class HighCardinalityFactor:
+    """A factor of many levels, and the columns without it."""
+
+    factor: str
+    used: Columns  # what the formula needs
+    narrow: Columns  # and that without the factor
+    terms: tuple[str, ...]  # all of them
+    texts: tuple[str, ...]  # those without the factor
+    shown: bool  # whether the effects of its levels are written out
+
+    @classmethod
+    def of(cls, parsed: Parsed, used: Columns) -> HighCardinalityFactor | None:
+        """The wide factor of a formula, if it has one by itself and else narrow columns."""
+        texts = [*parsed.features, *parsed.absorbed]
+        terms = dict(zip(texts, parse_terms(texts, used.variables), strict=False))
+        alone = [
+            text for text in texts if len(terms[text].factors) == 1 and not terms[text].degrees
+        ]
+        by_size = sorted(alone, key=lambda text: _size(used, terms[text].factors[0]))
+        absorbed = parsed.absorbed[0] if parsed.absorbed else None
+        at = absorbed or (by_size[-1] if by_size else None)
+        if at is None or at not in alone or len(parsed.absorbed) > 1 or len(terms) < len(texts):
+            return None
+        factor = terms[at].factors[0]
+        if absorbed is None and not MOST_LEVELS < _size(used, factor) <= MOST_SHOWN:
+            return None
+        narrow = used.without(factor)
+        others = tuple(text for text in texts if text != at)
+        lost = any(factor in term.factors for text, term in terms.items() if text != at)
+        target = parsed.targets[0].partition("[")[0] == factor
+        if lost or target or not others or sum(map(len, _factors(narrow))) > MOST_LEVELS:
+            return None
+        return cls(factor, used, narrow, tuple(texts), others, absorbed is None)
+
+    @property
+    def size(self) -> int:
+        """How many levels there are."""
+        return _size(self.used, self.factor)
+
+    def written(self, problem: Problem) -> Problem:
+        """The regression that is written out: with the effects of levels, or without the factor."""
+        columns, terms = (self.used, self.terms) if self.shown else (self.narrow, self.texts)
+        references = {k: v for k, v in problem.references.items() if k in columns.variables}
+        return replace(problem, columns=columns, terms=terms, references=references, factor=None)
+
+    def narrow_design(self, target: str, references: dict[str, str]) -> Design:
+        """The design without the factor."""
+        left_out = {name: level for name, level in references.items() if name != self.factor}
+        return design(AllColumns(self.narrow), target, self.texts, True, left_out)
+
+    def first(self, scan: Pass) -> tuple[SecondMoment, LevelSums]:
+        """The first pass: the second moment of the narrow columns, and the numbers by level."""
+        d, bound = len(self.narrow), float(self.narrow.bound)
+        total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
+        inner: Any = total.inner
+        second = inner.within.second
+        for start in range(0, total.n_dropped, STEP):  # which it counts
+            second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
+        moment = SecondMoment.from_accumulator(second, None, self.narrow, self.narrow.bound)
+        return moment, inner.counts
+
+    def read(
+        self, scan: Pass, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]
+    ) -> ByLevel:
+        """Feed the rows of the table, mapped and less what their level has."""
+
+        def of_rows(_: int) -> ByLevel:
+            return ByLevel(self.used, self.narrow, self.factor, frame, shift, new())
+
+        read: ByLevel = accumulate(scan, of_rows)[0]
+        return read
+
+def _size(columns: Columns, factor: str) -> int:
+    return len(columns.variables[factor])  # type: ignore[arg-type]
+
+
+def _factors(columns: Columns) -> list[Factor]:
+    return [given for given in columns.variables.values() if isinstance(given, Factor)]
+
+
+@dataclass(frozen=True, eq=False)
+class LevelMeans:
+    """What is known of the levels' means, (K, q + 1), of the design's columns and the target.
+
+    They are off by `back` times independent parts with the variances (K, q + 1).
+    """
+
+    means: Matrix
+    back: Matrix
+    variances: Matrix
+
+    def off(self, state: ScoreState) -> Matrix:
+        """By how much the means of z are off, as variances by level, shape (K, q)."""
+        return np.asarray(self.variances @ ((state.whitening @ self.back[:-1]) ** 2).T)
+
+
+class LevelEstimator(OneStepEstimator):
+    """The rounds of one regression with a factor of very many levels; as `OneStepEstimator`.
+
+    The rounds and the design are of the narrow columns. `counts`, of rows by level, are SECRET.
+    """
+
+    def __init__(
+        self, rounds: Rounds, problem: Problem, public: int | None, counts: LevelSums, scan: Pass
+    ) -> None:
+        super().__init__(rounds, problem, public)
+        assert problem.factor is not None
+        self.factor = problem.factor
+        self.counts = counts
+        self.scan = scan
+        inner = problem.design.frame
+        self.ones = inner[-2]
+        self.joint = np.delete(inner, -2, axis=0)  # (q + 1, d)
+        self.basis = np.linalg.qr(self.joint.T)[0].T
+        self.images = self.joint @ self.basis.T
+        self.q = len(self.joint) - 1
+        shown = self.factor.shown
+        self.of_slopes = SHARES.slopes_beside_effects if shown else SHARES.slopes_alone
+        #: A row replaced moves numbers that are not negative by sqrt(2).
+        self.once = math.sqrt(self.rounds.moves)
+
+    @property
+    def n_written(self) -> int:
+        """How many coefficients the fit has."""
+        return len(self.factor.written(self.problem).design.frame) - 1
+
+    def fit(self) -> FitParts:
+        """Go through all rounds."""
+        rounds = self.rounds
+        first = rounds.take(rounds.moment, BUDGET.first)
+        first = impose(first, isotropic(rounds.std[-1]), self.factor.narrow)[0]
+        if self.public is None or rounds.moment.columns.missing == "drop":  # some of the public
+            rows = rows_of(rounds, first, self.ones)
+        else:
+            rows = max(float(self.public), 1.0)
+        number, self.count_std = rounds.sums(self.counts.total, 1.0, SHARES.numbers, 1, self.once)
+        self.number = np.maximum(number[:, 0], SHARES.seen * self.count_std)
+        self.known = number[:, 0] >= SHARES.seen * self.count_std
+        state, means = self._within(first, rows)
+        return self._both_scores(state, means, self._clips(state, means))
+
+    def _read_levels(self, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]) -> Any:
+        total = self.factor.read(self.scan, frame, shift, new)
+        moment = self.rounds.moment
+        if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
+            raise OSError(CHANGED)
+        return total.inner
+
+    def _within(self, first: Matrix, rows: float) -> tuple[ScoreState, LevelMeans]:
+        """Means by level, and then the second moment within levels."""
+        rounds, m = self.rounds, self.q + 1
+        middle = self.basis @ first @ self.ones / rows
+        about = self.basis @ first @ self.basis.T - rows * np.outer(middle, middle)
+        frame = frames.whiten(about, rounds.std[-1], rows)
+        into = frame.matrix @ (self.basis - np.outer(middle, self.ones))
+        radius = states.radius_at_middle(frame.typical, m)
+        sums = self._read_levels(into, None, partial(LevelSums, self.factor.size, m, radius))
+        noisy, std = rounds.sums(sums.total, radius, SHARES.means, m, rounds.moves)
+        # By what levels are known to differ: the mean square of their means, less noise.
+        n = self.number[:, None]
+        apart = ((noisy**2 - std**2 - n)[self.known]).sum(axis=0) / max((n**2).sum(), 1.0)
+        prior, noise = np.maximum(apart, 0.0) + 1 / n, (std / n) ** 2
+        means = noisy / n * (prior / (prior + noise))
+        variances = prior * noise / (prior + noise)
+        second = self._read_levels(into, means, partial(Within, m, radius)).second
+        moment = SecondMoment.from_accumulator(second, None, None)
+        matrix = rounds.take(moment, SHARES.inside)
+        back = self.images @ np.linalg.inv(frame.matrix)
+        state = state_of(matrix, isotropic(rounds.std[-1]), rounds.std[-1], back, rows)
+        means = (self.images @ middle)[None] + means @ back.T
+        return state, LevelMeans(means, back, variances)
+
+    def _maps(self, state: ScoreState, effects: Vector, means: Matrix) -> tuple[Matrix, Matrix]:
+        """The map of rows to (z, e), and what to take off by level."""
+        v = np.append(-state.coef, 1.0) / state.scale
+        rows = np.vstack([np.column_stack([state.whitening, np.zeros(self.q)]), v])
+        shift = means @ rows.T
+        shift[:, -1] += effects / state.scale
+        return rows @ self.joint, shift
+
+    def _clips(self, state: ScoreState, level_means: LevelMeans) -> tuple[Clip, Clip]:
+        """Release how many scores are long, and choose the clips of slopes and of levels."""
+        rounds, q = self.rounds, self.q
+        frame, shift = self._maps(state, np.zeros(self.factor.size), level_means.means)
+        bound = float(rounds.moment.bound)
+        far = np.abs(shift[:, -1]).max() + np.linalg.norm(frame[q]) * bound
+        long = np.linalg.norm(frame[:q], 2) * bound + np.linalg.norm(shift[:, :q], axis=1).max()
+        edges = norm_edges(math.sqrt(q), float(far * long)), norm_edges(1.0, float(far))
+        norms = self._read_levels(frame, shift, partial(LevelNorms, q, *edges))
+        left = self.left - 2 * SHARES.counts - 2 * SHARES.squares
+        # Levels share what clipping takes off.
+        shares = (
+            left * self.of_slopes,
+            left * (1 - self.of_slopes) / self.factor.size ** (2 * SHARES.uneven),
+        )
+        most = math.inf, SHARES.clipped * state.rows
+        clips = []
+        for histogram, ends, share, few in zip(
+            (norms.slopes, norms.levels), edges, shares, most, strict=True
+        ):
+            beyond = rounds.beyond(histogram.counts, SHARES.counts)
+            clips.append(choose_clip(ends, beyond, rounds.moves / rounds.mu(share), few))
+        return clips[0], clips[1]
+
+    def _level_scores(
+        self,
+        state: ScoreState,
+        effects: Vector,
+        level_means: LevelMeans,
+        clips: tuple[Clip, Clip],
+        share: float,
+    ) -> tuple[LevelScores, Vector, Vector, Vector]:
+        """Release scores, of slopes and of levels, with the deviations of their noise."""
+        slope, level = clips
+        new = partial(LevelScores, self.factor.size, self.q, slope.size, level.size)
+        read: LevelScores = self._read_levels(*self._maps(state, effects, level_means.means), new)
+        rounds, of_slopes = self.rounds, share * self.of_slopes
+        moves = rounds.moves
+        slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)
+        levels, level_std = rounds.sums(
+            read.levels.total, level.size, share - of_slopes, 1, moves
+        )
+        return read, slopes, levels[:, 0], np.append(std, np.full(self.factor.size, level_std))
+
+    def _both_scores(
+        self, state: ScoreState, level_means: LevelMeans, clips: tuple[Clip, Clip]
+    ) -> FitParts:
+        """Two steps of slopes and effects, and how the scores vary."""
+        q, n, known, size = self.q, self.number, self.known, self.factor.size
+        left = self.left - 2 * SHARES.squares
+        early = BUDGET.early * left
+        off = level_means.off(state)
+        _, slopes, levels, std = self._level_scores(
+            state, np.zeros(size), level_means, clips, early
+        )
+        step = state.step(slopes)
+        raised = np.where(known, state.scale * levels / n, 0.0)
+        between = replace(state, coef=state.coef + step)
+        read, slopes, levels, last = self._level_scores(
+            between, raised, level_means, clips, left - early
+        )
+        # Two estimates that share the sample alone, weighed by what else they miss: of slopes and
+        # then of levels.
+        of_slopes, of_levels = self._missed(state, step, raised, off)
+        behind = std**2 + np.append(np.trace(of_slopes) / q, of_levels)
+        ahead = last**2 + np.append(state.remaining * behind[0], of_levels)
+        part = behind / (behind + ahead)
+        more = part[0] * state.step(slopes)
+        climb = np.where(known, part[1:] * state.scale * levels / n, 0.0)
+        coef, effects = between.coef + more, raised + climb
+        # What is missed goes with how far it was from where both began.
+        passed = (1 - part[0]) * step + more, (1 - part[1:]) * raised + climb
+        of_slopes, of_levels = self._missed(state, *passed, off)
+        noise_std = np.hypot((1 - part) * std, part * last)
+        slope, level = clips
+        uneven = (level.allowance * noise_std[1:].mean()) ** 2
+        uneven *= np.minimum(1.0, size ** (2 * SHARES.uneven) * (n / state.rows) ** (2 * SHARES.uneven))
+        privacy = slope.error(noise_std[0]) ** 2 * np.eye(q) + of_slopes
+        meat, squares = self._squares(read, state, clips)
+        unit = (state.scale / n) ** 2
+        factor = state.rows / max(state.rows - q - size, 1.0)
+        # Of a level of which nothing is known, as much as the bounds allow.
+        privately = np.where(known, unit * (noise_std[1:] ** 2 + uneven + of_levels), 1.0)
+        into, apart = self._written(level_means.means[:, :-1])
+        effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
+        facts: dict[str, Any] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
+        if not self.factor.shown:
+            facts |= {"absorbed": self.factor.factor, "absorbed_levels": size}
+        whole = self._parts(
+            state, coef, factor * meat, privacy, method="scores", clipped_rows=slope.n_beyond
+        )
+        of_levels = into[:, q:]
+        sampled = np.where(known, factor * unit * squares, 0.0)
+        return replace(
+            whole,
+            coef=into[:, :q] @ coef + of_levels @ effects,
+            sampling=apart @ whole.sampling @ apart.T + (of_levels * sampled) @ of_levels.T,
+            noise=apart @ whole.noise @ apart.T + (of_levels * privately) @ of_levels.T,
+            unidentified=apart @ whole.unidentified @ apart.T,
+            facts=facts,
+        )
+
+    def _written(self, means: Matrix) -> tuple[Matrix, Matrix]:
+        """From (slopes, effects) to the coefficients that are written out; and of slopes alone.
+
+        The effects of levels are a_g = c_g - x_g b, and c has independent errors.
+        """
+        q, size = self.q, self.factor.size
+        if self.factor.shown:
+            outer = self.factor.written(self.problem).design
+            into = np.zeros((len(outer.frame) - 1, q + size))
+            name = self.factor.factor
+            places = np.array(
+                [next((at for key, at in cell if key == name), -1) for _, cell in outer.functions]
+            )
+            into[np.flatnonzero(places < 0), np.arange(q)] = 1.0
+            levels = np.flatnonzero(places >= 0)
+            into[levels, q + places[levels]] = 1.0
+            described: Any = self.factor.used.variables[name]
+            left_out = described.names.index(outer.references[name])
+            into[levels, q + left_out] = -1.0
+            into[-1, q + left_out] = 1.0
+        else:  # the constant is the mean effect
+            into = np.zeros((q + 1, q + size))
+            into[:q, :q] = np.eye(q)
+            into[-1, q:] = self.number / self.number.sum()
+        return into, into[:, :q] - into[:, q:] @ means
+
+    def _squares(
+        self, read: LevelScores, state: ScoreState, clips: tuple[Clip, Clip]
+    ) -> tuple[Matrix, Vector]:
+        """How scores vary: of slopes, and of each level."""
+        rounds, level = self.rounds, clips[1]
+        moment = SecondMoment.from_accumulator(read.slopes.second, None, None)
+        meat = states.raised(rounds.take(moment, SHARES.squares), rounds.std[-1])
+        total = read.squares.total
+        squares, std = rounds.sums(total, level.size**2, SHARES.squares, 1, self.once)
+        if not self.problem.robust:
+            mean = float(np.trace(meat)) / self.q
+            return mean * np.eye(self.q), mean * self.number / state.rows
+        # Of clipped scores: what clipping takes off is a bias, and is allowed for.
+        return meat, np.maximum(squares[:, 0], std) + std
+
+    def _missed(
+        self, state: ScoreState, step: Vector, raised: Vector, off: Matrix
+    ) -> tuple[Matrix, Vector]:
+        """Variance of what the Hessian's error leaves of a step, in units of scores."""
+        along = np.linalg.solve(state.whitening.T, step) / state.scale
+        raised = raised / state.scale
+        mixed = (self.number * raised) ** 2 @ off
+        numbers = (self.count_std * raised) ** 2 + self.number**2 * (off @ along**2)
+        return state.left_over(step) + np.diag(mixed), numbers

@@ -1,0 +1,358 @@
+"""Least squares by scores: the rounds at the table, each decided by what was released before.
+
+Secret side: of what is read only the noisy sums leave.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._core.rows import Accumulator
+from privgram._core.units import UnitAccumulator
+from privgram.drawing.draws import impose
+from privgram.glm import state as states
+from privgram.glm.accumulators import Leading, NormHistogram, ScoreBoth, ScoreSum
+from privgram.glm.budget import BUDGET
+from privgram.glm.clipping import choose_clip, norm_edges
+from privgram.glm.problem import FitParts
+from privgram.glm.state import LIMITS, isotropic
+from privgram.mechanisms import refined as frames
+from privgram.mechanisms.refined import Frame
+from privgram.moment import SecondMoment
+from privgram.noise import combine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.glm.clipping import Clip
+    from privgram.glm.problem import Problem
+    from privgram.glm.rounds import Rounds
+    from privgram.glm.state import ScoreState
+    from privgram.noise import NoiseLaw
+
+HIDDEN = (
+    "the privacy noise hides the curvature in every direction of the features. More rows, a larger "
+    "epsilon, narrower bounds or fewer features may show it"
+)
+CONTRADICTED = (
+    "the scores of rows are far shorter than the residual variance says: the errors are those of a "
+    "few rows, or the target hardly varies. More rows or a larger epsilon may show them"
+)
+TOO_FEW = "there are too few rows"
+
+
+class OneStepEstimator:
+    """The rounds of one regression: each release decides the next, and nothing else of the table.
+
+    `public` is the number of rows, where it is.
+    """
+
+    def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
+        self.rounds = rounds
+        self.problem = problem
+        self.public = public
+        self.joint = problem.design.frame  # (q + 1, d)
+        # Orthonormal: noise in it is isotropic as in the columns.
+        self.basis = np.linalg.qr(self.joint.T)[0].T
+        self.images = self.joint @ self.basis.T
+        self.q = len(self.joint) - 1
+        unit = rounds.moment.privacy_unit
+        self.of_units = unit is not None
+        #: Rows of a unit: that its bound is for, and on average, once that is known.
+        self.most = 1.0 if unit is None else (float(rounds.moment.bound) / unit.row_bound) ** 2
+        self.each = self.most
+        #: The first round's share; the bound of units may have been chosen before it.
+        self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
+        self.bound_is_chosen = rounds.spent > 0
+        self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
+
+    @property
+    def n_written(self) -> int:
+        """How many coefficients the fit has."""
+        return self.q
+
+    @property
+    def left(self) -> float:
+        """The share of mu^2 that was not spent."""
+        return 1.0 - self.rounds.spent
+
+    def fit(self) -> FitParts:
+        """Go through all rounds."""
+        rounds = self.rounds
+        first = rounds.take(rounds.moment, self.first_share)
+        rows = self._count_rows(first)
+        rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
+        if rate < frames.CLEAR:
+            return self._once(first, rows, "the rows are too few beside the noise for more rounds")
+        state = self._initial(first, rows)
+        if self._worse(state, first, state.predicted(self._noise_at(state, self.usual_clip, 0.8))):
+            return self._once(first, rows, "one round is predicted to have less noise than scores")
+        state = self._nearer(state)
+        clip = self._choose_clip(state, BUDGET.counts)
+        noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
+        if self._worse(state, first, noise):
+            return self._once(first, rows, "scores are so long that one round has less noise")
+        return self._last_scores(state, clip)
+
+    def _count_rows(self, first: Matrix) -> float:
+        """The number of rows."""
+        rounds = self.rounds
+        dropping = rounds.moment.columns.missing == "drop"
+        weighted = rounds.moment.columns.row_weights is not None  # which the ones have
+        if self.of_units:
+            return self._count_rows_of_units(first)
+        if self.public is not None and not (dropping or weighted):
+            return max(float(self.public), 1.0)
+        if self.problem.design.intercept:
+            return rows_of(rounds, first, self.joint[-2])
+        return max(rounds.number(BUDGET.number), 1.0)
+
+    def _count_rows_of_units(self, first: Matrix) -> float:
+        """The number of their rows; their mean number by unit is learnt."""
+        rounds = self.rounds
+        units = max(float(self.public or rounds.number(BUDGET.number)), 1.0)
+        rows = rows_of(rounds, first, self.joint[-2]) if self.problem.design.intercept else units
+        each = min(max(rows / units, 1.0), math.inf if self.bound_is_chosen else self.most)
+        self.usual_clip *= math.sqrt(each / self.each)
+        self.each = each
+        self.most = LIMITS.most_rows * each if self.bound_is_chosen else self.most
+        return rows
+
+    def _initial(self, first: Matrix, rows: float) -> ScoreState:
+        """Rounds at the middle, as many as are worth it, and the state that they give."""
+        rounds, std = self.rounds, self.rounds.std[-1]
+        state = self._plain(first, std, rows)
+        known = impose(first, isotropic(std), rounds.moment.columns)[0]
+        frame = frames.whiten(self.basis @ known @ self.basis.T, std, rows)
+        for share in BUDGET.middle:
+            radius = states.radius_at_middle(frame.typical, self.q + 1) * math.sqrt(self.each)
+            radius = min(radius, math.sqrt(self._largest(frame) * self.most))
+            taught = frame.teaches(rounds.std_at(radius, share), rows)
+            if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
+                break
+            middle, into, matrix, law = self._in_frame(first, frame, radius, share)
+            std = rounds.std[-1]
+            frame = frames.whiten(middle, std, rows, frame)
+            state = self._state(into, matrix, law, std, rows)
+        return state
+
+    def _in_frame(
+        self, first: Matrix, frame: Frame, radius: float, share: float
+    ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
+        """Release a second moment in a frame of the basis; and its average with the first one."""
+        rounds, m = self.rounds, self.q + 1
+        whole = self._padded(frame.matrix @ self.basis)
+        total = rounds.read(whole, lambda _: Leading(summed(m, radius, self.of_units)))
+        unit = rounds.moment.privacy_unit
+        moment = SecondMoment.from_accumulator(total.inner, None, None, unit=unit)
+        released = rounds.take(moment, share)
+        into = frame.matrix
+        if self.of_units:  # of which the first round clipped more
+            return released, into, released, isotropic(rounds.std[-1])
+        laws = [isotropic(rounds.std[0]).image(into), isotropic(rounds.std[-1])]
+        weights, law = combine(laws, m)
+        before = into @ self.basis @ first @ self.basis.T @ into.T
+        return released, into, weights[0] * before + weights[1] * released, law
+
+    def _state(
+        self, into: Matrix, matrix: Matrix, law: NoiseLaw, std: float, rows: float
+    ) -> ScoreState:
+        """The state by a second moment that was released in a frame of the basis."""
+        state = state_of(matrix, law, std, self.images @ np.linalg.inv(into), rows)
+        if self.of_units:
+            state = replace(state, hessian_bias=LIMITS.hessian_bias_of_units)
+        return state
+
+    def _plain(self, matrix: Matrix, std: float, rows: float) -> ScoreState:
+        """The state by a second moment that was released in the columns themselves."""
+        known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
+        inside = self.basis @ known @ self.basis.T
+        return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+
+    def _largest(self, frame: Frame) -> float:
+        return frame.largest(float(self.rounds.moment.columns.bound))
+
+    def _padded(self, leading: Matrix) -> Frame:
+        """A map of the released columns to a few numbers, and then to nothing."""
+        d = self.rounds.moment.n_columns
+        matrix = np.zeros((d, d))
+        matrix[: len(leading)] = leading
+        return Frame(matrix, 1.0, 1.0)
+
+    def _at(self, state: ScoreState) -> Frame:
+        """The map to (z, e) at a state."""
+        v = np.append(-state.coef, 1.0) / state.scale
+        return self._padded(np.vstack([state.whitening @ self.joint[:-1], v @ self.joint]))
+
+    def _read(self, state: ScoreState, new: Callable[[int], Any]) -> Any:
+        """What an accumulator makes of the scores at a state."""
+        return self.rounds.read(self._at(state), new)
+
+    def _longest(self, state: ScoreState) -> float:
+        """The largest score that a row can have, at most."""
+        matrix = self._at(state).matrix
+        return self._far(matrix[: self.q]) * self._far(matrix[self.q, None])
+
+    def _far(self, leading: Matrix) -> float:
+        """The longest image that a row can have, at most: by its length, and by its entries."""
+        columns = self.rounds.moment.columns
+        ends = np.linalg.norm(columns.layout.farthest(leading))
+        return float(min(np.linalg.norm(leading, 2) * float(columns.bound), ends))
+
+    def _noise_at(self, state: ScoreState, clip: float, part: float) -> float:
+        """Noise of scores with a part of what is left, in sampling errors."""
+        mu = self.rounds.mu(part * self.left)
+        return self.rounds.moves * clip / mu / math.sqrt(state.rows)
+
+    def _worse(self, state: ScoreState, first: Matrix, predicted: float) -> bool:
+        """Whether one round with all that is left is predicted to have less noise than scores."""
+        if predicted < LIMITS.nothing:
+            return False
+        rounds = self.rounds
+        whole = self.first_share + self.left
+        one = replace(rounds.noise, noise_std=rounds.noise.noise_std / math.sqrt(whole))
+        law = impose(first, one.law, rounds.moment.columns)[1].image(self.joint)
+        v = np.append(-state.coef, 1.0)
+        noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
+        inverse = state.whitening.T @ state.whitening / state.rows
+        design = self.problem.design
+        own = design.transform[: len(design.names)]
+        sampled = ((own @ inverse) * own).sum(axis=1) * state.scale**2
+        pulled = own @ inverse
+        ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
+        return math.sqrt(float(ratio.mean())) < predicted
+
+    def _once(self, first: Matrix, rows: float, reason: str) -> FitParts:
+        """Spend what is left on another round in the columns, and average it with the first."""
+        rounds, share = self.rounds, self.left
+        rest = rounds.take(rounds.moment, share)
+        whole = self.first_share + share
+        average = (self.first_share * first + share * rest) / whole
+        std = rounds.noise.law.std / math.sqrt(whole)
+        state = self._plain(average, std, rows)
+        q = len(state.coef)
+        factor = rows / max(rows - q, 1.0)
+        return self._parts(
+            state,
+            state.coef,
+            sampling=factor * rows * np.eye(q),
+            noise=state.score_noise,
+            method="one round",
+            reason=reason,
+        )
+
+    def _parts(
+        self, state: ScoreState, coef: Vector, sampling: Matrix, noise: Matrix, **more: Any
+    ) -> FitParts:
+        """The fit, by covariances of the score at its coefficients."""
+        refusal = more.pop("refusal", None)
+        if state.hides_all or state.hessian_rse > LIMITS.trusted:
+            refusal = HIDDEN
+        elif refusal is None and state.rows <= len(coef):
+            refusal = TOO_FEW
+        return FitParts(
+            coef=coef,
+            sampling=state.covariance(sampling),
+            noise=state.covariance(noise),
+            unidentified=state.unidentified,
+            scale=state.scale,
+            rows=state.rows,
+            refusal=refusal,
+            **more,
+        )
+
+    def _choose_clip(self, state: ScoreState, share: float) -> Clip:
+        """Release how many scores are long, and choose the clip."""
+        # Units have as many rows as the bound is for: what is longer is in the last bin.
+        edges = norm_edges(math.sqrt(self.q), self._longest(state) * self.most)
+        histogram = self._read(state, lambda _: NormHistogram(self.q, edges))
+        beyond = self.rounds.beyond(histogram.counts, share)
+        noise = self.rounds.moves / self.rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        return choose_clip(edges, beyond, noise)
+
+    def _nearer(self, state: ScoreState) -> ScoreState:
+        """Scores before all others, while the initial estimate's noise would be felt at the end."""
+        std = self._noise_at(state, self.usual_clip, BUDGET.early) * math.sqrt(state.rows)
+        share = BUDGET.ahead * self.left
+        for _ in range(BUDGET.most_ahead):
+            if state.remaining * state.score_noise_var <= LIMITS.left * std**2:
+                break
+            score, noise = self._score(state, LIMITS.wide_clip * self.usual_clip, share)
+            state = state.moved(state.step(score), noise**2)
+        return state
+
+    def _last_scores(self, state: ScoreState, clip: Clip) -> FitParts:
+        """Two scores, of which the last has the second moment of scores beside it."""
+        rounds, rows, q = self.rounds, state.rows, self.q
+        left = self.left
+        wanted = (clip.size**2 / (0.1 * rows * rounds.noise.mu)) ** 2
+        second = left * min(max(wanted, BUDGET.meat[0]), BUDGET.meat[1])
+        early = BUDGET.early * (left - second)
+        score, std = self._score(state, clip.size, early)
+        step = state.step(score)
+        between = state.moved(step, std**2)
+        both = self._read(between, lambda _: ScoreBoth(q, clip.size))
+        moment = SecondMoment.from_accumulator(both.second, None, None)
+        meat = states.raised(rounds.take(moment, second), rounds.std[-1])
+        score, last = self._released(both, clip.size, self.left)
+        # Two estimates that share the sample alone, weighed by what else they miss.
+        behind = between.score_noise_var
+        ahead = last**2 + state.remaining * behind
+        part = behind / (behind + ahead)
+        coef = between.coef + part * state.step(score)
+        far = coef - (state.coef + part * step)
+        noise_std = math.hypot((1 - part) * std, part * last)
+        noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far)
+        contradicted = self._contradicts(float(np.trace(meat)) / (q * rows))
+        if not self.problem.robust:
+            meat = self._pooled(meat, rows)
+        return self._parts(
+            state,
+            coef,
+            sampling=rows / max(rows - q, 1.0) * meat,
+            noise=noise,
+            method="scores",
+            refusal=CONTRADICTED if contradicted else None,
+            clipped_rows=clip.n_beyond,
+            facts={"clip": clip.size, "score_noise": noise_std, "last_step": far},
+        )
+
+    def _contradicts(self, mean_square: float) -> bool:
+        """Whether scores with this mean square are not those of errors of the scale."""
+        return mean_square < LIMITS.least_square
+
+    def _pooled(self, meat: Matrix, rows: float) -> Matrix:
+        """The second moment of scores where errors are of equal variance."""
+        return np.asarray(float(np.trace(meat)) / self.q * np.eye(self.q))
+
+    def _score(self, state: ScoreState, clip: float, share: float) -> tuple[Vector, float]:
+        """Release a score at a state; with the deviation of its noise."""
+        return self._released(self._read(state, lambda _: ScoreSum(self.q, clip)), clip, share)
+
+    def _released(self, sums: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
+        """Release a sum of clipped scores."""
+        return self.rounds.sums(sums.total, clip, share, self.q, self.rounds.moves)
+
+
+def rows_of(rounds: Rounds, first: Matrix, ones: Vector) -> float:
+    """The number of rows, or the sum of their weights, off the first round; its error is kept."""
+    error = math.sqrt(2.0) * rounds.std[-1] * float(ones @ ones)
+    rounds.record["parameters"]["rows_std"] = error
+    return max(float(ones @ first @ ones), 1.0)
+
+
+def state_of(matrix: Matrix, law: NoiseLaw, std: float, back: Matrix, rows: float) -> ScoreState:
+    """The state by a released second moment, by the map back to the columns of the design."""
+    joint = back @ matrix @ back.T
+    edge = 2 * math.sqrt(len(matrix)) * std * back @ back.T
+    return states.initial_state((joint + joint.T) / 2, law.image(back), edge, rows)
+
+
+def summed(columns: int, bound: float, of_units: bool) -> Accumulator | UnitAccumulator:
+    """What adds up squares of rows, or of units, which are clipped to a radius."""
+    return UnitAccumulator(columns, bound, bound) if of_units else Accumulator(columns, bound)

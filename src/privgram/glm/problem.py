@@ -1,0 +1,78 @@
+"""One regression as it is asked for, checked, and what its fit is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram.regression.design import AllColumns, Design, design
+
+if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.columns import Columns
+    from privgram.columns.unit import Unit
+    from privgram.glm.levels import HighCardinalityFactor
+    from privgram.regression.families import FamilyName, LossName
+
+#: What a fit is for: standard errors, or predictions alone.
+FitPurpose = Literal["inference", "prediction"]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One regression: what is asked of a table, and nothing of the table."""
+
+    target: str
+    terms: tuple[str, ...]
+    columns: Columns  # those that the formula needs
+    intercept: bool
+    references: dict[str, str]  # levels that are left out, by factor
+    family: FamilyName = "gaussian"
+    loss: LossName = "squared"
+    robust: bool = True
+    purpose: FitPurpose = "inference"
+    unit: Unit | None = None
+    factor: HighCardinalityFactor | None = None
+
+    @cached_property
+    def design(self) -> Design:
+        """The design of what is stepped in: without the levels of a factor of very many."""
+        if self.factor is not None:
+            return self.factor.narrow_design(self.target, self.references)
+        columns = AllColumns(self.columns)
+        return design(columns, self.target, self.terms, self.intercept, self.references)
+
+    @property
+    def scanned(self) -> Columns:
+        """The columns of the first second moment."""
+        return self.columns if self.factor is None else self.factor.narrow
+
+
+@dataclass(frozen=True, eq=False)
+class FitParts:
+    """Coefficients of a design, what is not known of them, and how they came about.
+
+    `sampling` is the covariance of a sample, `noise` that of privacy with what clipping may have
+    moved, and `unidentified` that of directions which the noise hides; all (q, q).
+    """
+
+    coef: Vector  # (q,)
+    sampling: Matrix
+    noise: Matrix
+    unidentified: Matrix
+    scale: float
+    rows: float
+    method: str  # "scores" or "one round"
+    reason: str = ""  # why not by scores
+    refusal: str | None = None
+    clipped_rows: float = 0.0
+    facts: dict[str, Any] = field(default_factory=dict)  # further parameters, for the record
+
+    @property
+    def open(self) -> Vector:
+        """Which coefficients the noise hides, of shape (q,)."""
+        rest = (self.sampling + self.noise).diagonal()
+        return np.asarray(self.unidentified.diagonal() > rest)

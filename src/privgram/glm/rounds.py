@@ -1,0 +1,130 @@
+"""The rounds of one regression: what is read of the table, and the noise that it gets.
+
+Secret side: the one place where sums of scores meet noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.drawing.draws import CHANGED, Looks
+from privgram.exact import limbs
+from privgram.glm.accumulators import (
+    PARTS,
+    UNITS,
+    Curved,
+    Leading,
+    NormHistogram,
+    UnitScored,
+    UnitSecond,
+    scale,
+)
+from privgram.glm.budget import BUDGET
+from privgram.mechanisms import rank
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.unit import Unit
+    from privgram.mechanisms.refined import Frame
+
+
+class Rounds(Looks):
+    """Rounds over a secret table, of which only noisy sums leave; each is a share of mu^2."""
+
+    #: The part of mu^2 that was spent.
+    spent = 0.0
+
+    def take(self, moment: Any, share: float) -> Matrix:
+        """Release a second moment with isotropic noise."""
+        self.spent += share
+        return super().take(moment, share)
+
+    def number(self, share: float) -> float:
+        """Release the number of rows, roughly."""
+        self.spent += share
+        return super().number(share)
+
+    @property
+    def moves(self) -> float:
+        """By how many vectors a sum of vectors moves: a row replaced moves it by two."""
+        return 2.0 if self.noise.adjacency == "replace" else 1.0
+
+    def sums(
+        self, total: NDArray[np.int64], clip: float, share: float, q: int, moves: float
+    ) -> tuple[Vector, float]:
+        """Release sums of vectors of q entries, scaled to a clip; with the noise's deviation."""
+        self.spent += share
+        mu = self.mu(share)
+        std = moves * clip * (UNITS / scale(q)) / mu
+        parameters = self.record["parameters"]
+        parameters.setdefault("score_mu", []).append(mu)
+        parameters.setdefault("score_noise_std", []).append(std)
+        noisy = add_to_integers(total.ravel(), std, clip / scale(q), self.rng)
+        return noisy.reshape(total.shape), std
+
+    def beyond(self, counts: NDArray[np.int64], share: float) -> Vector:
+        """Release about how many rows are longer than each edge of a norm histogram, shape (m,).
+
+        `counts` (m,) are in units of 1 / `PARTS`. Nothing is longer than the last edge.
+        """
+        self.spent += share
+        mu = self.mu(share)
+        std = PARTS * rank.sensitivity(len(counts) - 1, self.noise.adjacency) / mu
+        self.record["parameters"]["counts_mu"].append(mu)
+        noisy = self._add_to_counts(rank.weighted_counts(counts[1:]), std)
+        return np.append(rank.cumulative_counts(noisy) / PARTS, 0.0)
+
+
+class UnitRounds(Rounds):
+    """The same of a table whose units are protected: what is added up is of units."""
+
+    def bounded(self, unit: Unit, edges: Vector) -> Unit:
+        """The unit with a bound near the median of the units' norms, by a released histogram.
+
+        `moment` are counts of units by norm, up to the edges.
+        """
+        self.spent += BUDGET.unit_bound
+        below = np.cumsum(self.noisy(self.moment, BUDGET.unit_bound)[0])
+        return replace(unit, bound=float(edges[int((below >= below[-1] / 2).argmax())]))
+
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+        """Feed an accumulator the scores of units; the table must be the one of before."""
+        assert self.reread is not None
+        assert self.moment.columns is not None
+        bound = float(self.moment.columns.bound)  # that of a unit is for the first round
+        size = len(frame.matrix)
+
+        def of_units(_: int) -> UnitScored | UnitSecond:
+            inner = new(size)
+            if isinstance(inner, Curved | Leading):
+                return UnitSecond(frame.matrix, bound, inner)
+            return UnitScored(frame.matrix, bound, inner)
+
+        read = self.reread(of_units)
+        if read.n_rows != self.moment.n_rows:
+            raise OSError(CHANGED)
+        return read.inner
+
+
+def add_to_integers(
+    total: NDArray[np.int64], std: float, unit: float, rng: np.random.Generator
+) -> Vector:
+    """Sums of whole units with noise, on the public grid of the noise."""
+    noise = rng.normal(scale=std, size=total.shape)
+    exponent = limbs.grid_exponent(std / unit)
+    noisy = limbs.add(limbs.from_int64(total), limbs.to_limbs(noise / unit))
+    return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)
+
+
+def counts_of(rounds: Rounds, histogram: NormHistogram, share: float) -> tuple[Vector, float]:
+    """Release how many rows are of each norm; with the deviation of the noise."""
+    rounds.spent += share
+    counts, std = rounds.noisy(histogram, share, PARTS)
+    return counts / PARTS, std / PARTS

@@ -1,0 +1,317 @@
+"""What is known of a regression between two rounds: estimate, frame, and what noise leaves open.
+
+By released and public numbers alone (docs/theory/glm.md).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privgram.glm.budget import BUDGET
+from privgram.noise import GaussianLaw
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.noise import NoiseLaw
+
+__all__ = ["LIMITS", "ScoreState", "StateLimits", "initial_state"]
+
+
+@dataclass(frozen=True)
+class StateLimits:
+    """When an estimate is good enough to go on from, and when its Hessian is known.
+
+    Noise and errors are in deviations of the sampling error unless a line says otherwise.
+    """
+
+    #: Of directions of the frame, by their second moment over the edge of its noise: below the
+    #: first none is stepped in, above the second wholly; where the Hessian itself was released,
+    #: above the third.
+    visible: tuple[float, float] = (1.0, 2.0)
+    visible_hessian: float = 1.3
+    #: A hidden direction is taken to explain no more than this part of the residual deviation.
+    unidentified: float = 0.2
+    #: The Hessian may be off by this part in a direction, since rounds at the middle clip rows;
+    #: where units are clipped, their rows weigh less by as much as they are more.
+    hessian_bias: float = 0.1
+    hessian_bias_of_units: float = 0.3
+    #: Mean square of the Hessian's noise beside its signal: rounds at the middle go on above the
+    #: first; above the second there is no inference.
+    rough: float = 0.02
+    trusted: float = 1 / 8
+    #: And while what the steps will leave makes the error so much larger.
+    near: float = 1.1
+    #: The Hessian's noise may leave so much of the variance of a step's own noise.
+    left: float = 0.1
+    #: A mean square of scores below this part of what the scale says contradicts the estimate.
+    least_square: float = 0.15
+    #: The clip before norms were counted, in root mean squares; and that of scores before all
+    #: others, over the usual one.
+    usual_clip: float = 3.0
+    wide_clip: float = 3.0
+    #: A unit is taken to have no more than so many times the mean number of rows.
+    most_rows: float = 2.0
+    #: Noise below this is nothing: no other method has less, and scores have robust errors.
+    nothing: float = 0.03
+    #: Where the Hessian depends on the coefficients. A round at it makes its noise this part of
+    #: it, as a mean square; another is taken where it may be off by the second number.
+    fine: float = 0.002
+    stale: float = 0.13
+    #: A histogram of |z| there has no more noise than this part of the rows.
+    few: float = 0.004
+    #: The usual clip there beside that of least squares.
+    wider: float = 1.3
+    #: No step is longer, in the root mean square of eta; a step leaves out at least `bend` of its
+    #: square; where that may be `far` deviations of the score, another is taken at the middle, or
+    #: above `most_bent` the last one refused; a last one that changes eta by more than `runaway`
+    #: diverges; and one that has settled changes it by no more than `settled` beside its noise.
+    longest: float = 2.0
+    bend: float = 0.25
+    far: float = 2.0
+    most_bent: float = 2.0
+    runaway: float = 0.5
+    settled: float = 0.1
+    #: Means of the target are not trusted nearer to the ends.
+    least_mean: float = 0.02
+
+
+LIMITS = StateLimits()
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreState:
+    """An estimate, the frame in which scores are taken there, and what is known of both.
+
+    In the frame a row's features are z = W x, with about the second moment of the rows' number
+    times I; a score is in units of `scale`.
+    """
+
+    coef: Vector  # (q,), of the design's columns
+    scale: float  # about the standard deviation of the errors
+    whitening: Matrix  # (q, q), W
+    visible: Vector  # (q,), by how much of a step each direction of z is moved, in [0, 1]
+    hessian_noise: NoiseLaw  # of z's second moment over the rows
+    rows: float
+    score_noise: Matrix  # (q, q), covariance of what the score here owes to noise
+    hessian_bias: float = LIMITS.hessian_bias
+    curvature: float = 0.0  # a step leaves out so much of its square over the rows, as a score
+    typical: float = 1.0  # mean square of the length of z, by what is visible
+
+    @property
+    def hides(self) -> bool:
+        """Whether the noise hides some direction."""
+        return bool(self.visible.min() < 1)
+
+    @property
+    def hides_all(self) -> bool:
+        """Whether it hides them all."""
+        return bool(self.visible.max() < 1)
+
+    def step(self, score: Vector) -> Vector:
+        """The step of the design's coefficients by a score."""
+        return np.asarray(self.scale * (self.whitening.T @ (self.visible * score)) / self.rows)
+
+    @cached_property
+    def hessian_rse(self) -> float:
+        """Mean square of the Hessian's noise beside its signal, over visible directions."""
+        shown = np.diag(self.visible)
+        noise = self.hessian_noise.sandwich(np.eye(len(shown)), shown)
+        return float(np.trace(shown @ noise)) / max(float(np.trace(shown)), 1.0)
+
+    @property
+    def score_noise_var(self) -> float:
+        """The mean of `score_noise` over directions."""
+        return float(np.trace(self.score_noise)) / len(self.coef)
+
+    @property
+    def remaining(self) -> float:
+        """The part of the variance of the estimate's error that a full step leaves."""
+        return self.hessian_rse + self.hessian_bias**2
+
+    def predicted(self, noise: float) -> float:
+        """Error of scores with so much noise, by all steps that are taken."""
+        left = min(self.remaining, 1.0) ** BUDGET.most_ahead * self.score_noise_var
+        return math.sqrt(noise**2 + left / self.rows)
+
+    def clear(self, noise: float) -> bool:
+        """Whether scores with so much noise need no better estimate to begin with."""
+        known = not self.hides and self.hessian_rse <= LIMITS.rough
+        return known and self.predicted(noise) <= LIMITS.near * noise
+
+    def moved(self, step: Vector, noise_var: float) -> ScoreState:
+        """The state after a step by a score with noise of this variance in each direction."""
+        left = noise_var + float(np.trace(self.left_over(step))) / len(step)
+        return replace(self, coef=self.coef + step, score_noise=left * np.eye(len(step)))
+
+    def left_over(self, step: Vector) -> Matrix:
+        """Covariance of what the Hessian's error leaves of a step, as a score, shape (q, q)."""
+        along, one = self.along(step), np.eye(len(step))
+        outer = np.outer(along, along)
+        hidden = np.diag(self._unidentified)  # which no step went along
+        bent = (self.curvature * float(along @ along) / self.rows) ** 2 * one
+        noise = self.hessian_noise.sandwich(one, outer + hidden)
+        return np.asarray(noise + self.hessian_bias**2 * outer + bent)
+
+    @property
+    def _unidentified(self) -> Vector:
+        """Variances of what is not known along hidden directions, as a score, shape (q,)."""
+        return np.asarray(((1 - self.visible) * LIMITS.unidentified * self.rows) ** 2)
+
+    @property
+    def unidentified(self) -> Matrix:
+        """Covariance of the coefficients by what no step went along, shape (q, q)."""
+        back = self.scale * self.whitening.T / self.rows
+        return np.asarray((back * self._unidentified) @ back.T)
+
+    def along(self, step: Vector) -> Vector:
+        """A step in directions of z, times the rows: the score that asks for it."""
+        return np.asarray(np.linalg.solve(self.whitening.T, step) * (self.rows / self.scale))
+
+    def bends(self, step: Vector, most: float, noise: float = 0.0) -> bool:
+        """Whether a step may leave out so many deviations of the score, which has noise too."""
+        along = self.along(step)
+        left_out = self.curvature * float(along @ along) / self.rows
+        return not left_out <= most * math.sqrt(self.rows + noise**2)
+
+    def covariance(self, score: Matrix) -> Matrix:
+        """That of the coefficients, by the covariance of a score."""
+        back = self.scale * self.whitening.T / self.rows
+        return np.asarray(back @ score @ back.T)
+
+
+def initial_state(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> ScoreState:
+    """The state that a released second moment (q + 1, q + 1) of the design and the target gives.
+
+    `edge` (q + 1, q + 1) is a quadratic form within which its noise stays. Directions are those of
+    H against that form. In one that the noise hides the Hessian counts as the noise's edge, so
+    that z is not long there, and no step is taken.
+    """
+    from scipy.linalg import eigh
+
+    q = len(joint) - 1
+    values, vectors = eigh(joint[:q, :q], edge[:q, :q])
+    low, high = LIMITS.visible
+    lifted = np.maximum(values, low)
+    coef = vectors @ ((vectors.T @ joint[:q, q]) * np.clip(values, 0, None) / lifted**2)
+    white = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
+    v = np.append(-coef, 1.0)
+    # Not too small by the noise: a scale that is too large only makes scores short.
+    doubt = math.sqrt(float(law.entry_variance(joint, v[None])[0, 0]))
+    square = max(float(v @ joint @ v), 0.0) + doubt
+    inner = np.zeros((q, q + 1))
+    inner[:, :q] = white / math.sqrt(rows)
+    noise = law.sandwich(joint, np.outer(v, v))[:q, :q] * (rows / square)
+    return ScoreState(
+        coef=coef,
+        scale=math.sqrt(square / rows),
+        whitening=white,
+        visible=np.clip((values - low) / (high - low), 0.0, 1.0),
+        hessian_noise=law.image(inner),
+        rows=rows,
+        score_noise=white @ noise @ white.T,
+        typical=max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0),
+    )
+
+
+def isotropic(std: float) -> GaussianLaw:
+    """The law of isotropic noise, by its deviation off the diagonal."""
+    return GaussianLaw(std, math.sqrt(2.0) * std)
+
+
+def hessian_round(
+    std_at: Callable[[float], float], state: ScoreState, each: float, known: float | None = None
+) -> tuple[float, float]:
+    """The radius of a round at the Hessian, and its share of mu^2.
+
+    As much as makes its noise `fine` beside the Hessian, as a mean square, within the shares of
+    the budget; rows are clipped the later, the less of it that takes. `std_at` is the noise off
+    the diagonal that all of mu^2 would leave, by the radius, which is `known` where norms were
+    counted. A unit has `each` rows.
+    """
+    least, most = BUDGET.hessian
+    for deviations, bound in ((48, least), (12, 4 * least), (6, most), (3, most)):
+        radius = math.sqrt((state.typical + deviations * math.sqrt(state.typical)) * each)
+        radius = known or radius
+        share = len(state.coef) * (std_at(radius) / state.rows) ** 2 / LIMITS.fine
+        if share <= bound:
+            break
+    return radius, min(max(share, least), most)
+
+
+def hessian_radius(counts: Vector, std: float, edges: Vector, noise: Vector, rows: float) -> float:
+    """The radius of a round at the Hessian after which it has the least error in a direction.
+
+    All that clipping takes off may be of one direction: of a rare level, whose rows are long.
+    Released are `counts` of rows by norm with noise `std`, in bins that end at `edges`; `noise` is
+    an eigenvalue that the round's noise may have, by radius: all of shape (m,).
+    """
+    number = np.where(counts > 5 * std, counts, 0.0)
+    middle = np.append(edges[0] / 2, np.sqrt(edges[1:] * edges[:-1]))
+    lost = np.maximum(middle[None] ** 2 - edges[:, None] ** 2, 0.0) @ number / rows
+    return float(edges[int(((noise / rows) ** 2 + lost**2).argmin())])
+
+
+def in_frame_of(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreState:
+    """The state in the frame that the Hessian there gives.
+
+    `hessian` (q, q) was released with isotropic noise, `noise_std` off the diagonal: of z in the
+    state's own frame.
+    """
+    rows, q = state.rows, len(hessian)
+    values, vectors = np.linalg.eigh(hessian)
+    edge = 2 * math.sqrt(q) * noise_std
+    low = LIMITS.visible[0]
+    lifted = np.maximum(values, low * edge)
+    into = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
+    visible = np.clip((values / edge - low) / (LIMITS.visible_hessian - low), 0.0, 1.0)
+    return replace(
+        state,
+        whitening=into @ state.whitening,
+        visible=visible,
+        hessian_noise=isotropic(noise_std).image(into / math.sqrt(rows)),
+        hessian_bias=LIMITS.hessian_bias,
+        typical=max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0),
+    )
+
+
+def by_hessian(
+    state: ScoreState, frame: Matrix, hessian: Matrix, noise_std: float
+) -> ScoreState:
+    """The state whose steps are by a Hessian that was released in a frame, as its scores are.
+
+    `hessian` (q, q) was released with isotropic noise in the frame `frame` (q, q).
+    """
+    q, rows = len(hessian), state.rows
+    values, vectors = np.linalg.eigh(hessian)
+    edge = 2 * math.sqrt(q) * noise_std
+    lifted = np.maximum(values, edge)
+    inverse = (vectors / lifted) @ vectors.T
+    # Of the noise times the inverse, at most.
+    most = noise_std / float(lifted.min())
+    return replace(
+        state,
+        whitening=rows * inverse @ frame,
+        visible=np.full(q, float(values.min() > LIMITS.visible_hessian * edge)),
+        hessian_noise=isotropic(most),
+        hessian_bias=0.0,
+        curvature=LIMITS.bend,
+    )
+
+
+def raised(second: Matrix, std: float) -> Matrix:
+    """A released second moment on the wide side, of noise of so much off the diagonal."""
+    deviation = math.sqrt(2.0) * std
+    values, vectors = np.linalg.eigh(second)
+    return np.asarray((vectors * (np.maximum(values, deviation) + deviation)) @ vectors.T)
+
+
+def radius_at_middle(typical: float, columns: int) -> float:
+    """The radius of a round in a frame, where a row has so many columns of about equal size."""
+    return math.sqrt(typical * (1 + 6 / math.sqrt(columns)))
