@@ -260,14 +260,16 @@ class Curved(Onward):
 
 
 class Leading(Onward):
-    """The second moment of the leading columns of images, of rows or of units."""
+    """The second moment of the leading columns of images, of rows or of units; or their norms."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        counts = isinstance(inner, Scores)
+        self._size = inner.q if counts else inner.n_columns
+        self._take = inner.feed if counts else inner.update
 
-    def update(self, block: Matrix, *given: Any) -> int:
-        leading = np.ascontiguousarray(block[:, : self.inner.n_columns])
-        return int(self.inner.update(leading, *given))
+    def update(self, block: Matrix, *how: Any) -> int:
+        return int(self._take(np.ascontiguousarray(block[:, : self._size]), *how))
 
 
 # Rows on their way into sums by the levels of one wide factor, of which no columns are made.

@@ -38,9 +38,11 @@ class BudgetShares:
     #: middle, and at most so many; and of a look at the Hessian.
     middle_score: tuple[float, float] = (0.01, 0.06)
     most_middles: int = 10
+    most_hessians: int = 3
     hessian: tuple[float, float] = (0.01, 0.06)
-    #: Counts of the norms that the Hessian there is of.
+    #: Counts of the norms that a Hessian is of; and a second moment of rows that others clipped.
     norms: float = 0.03
+    long_rows: float = 0.1
     #: What is kept for the last scores there, before and after hidden directions were looked for.
     kept: float = 0.5
     kept_at_last: float = 0.3

@@ -24,9 +24,9 @@ class ClippingRule:
     """The constants of the rank rule, chosen on half A of the zoo (docs/benchmarks/accuracy.md)."""
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
-    rank: float = 12.0
+    rank: float = 10.0
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
-    allowance: float = 1.25
+    allowance: float = 1.4
     #: Edges of the norm histogram for each factor of 2, the first of them in root mean squares.
     per_octave: int = 4
     nearest: float = 0.5
@@ -41,62 +41,6 @@ def norm_edges(typical: float, largest: float) -> Vector:
     steps = max(1, math.ceil(CLIPPING.per_octave * math.log2(max(largest / low, 1.0))))
     edges = low * 2.0 ** (np.arange(steps + 1) / CLIPPING.per_octave)
     return np.asarray(np.minimum(edges, max(largest, low)))
-
-
-@dataclass(frozen=True)
-class ClippingRule:
-    """The constants of the rank rule, chosen on half A of the zoo (docs/benchmarks/accuracy.md)."""
-
-    #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
-    rank: float = 12.0
-    #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
-    allowance: float = 1.25
-    #: Edges of the norm histogram for each factor of 2, the first of them in root mean squares.
-    per_octave: int = 4
-    nearest: float = 0.5
-
-
-CLIPPING = ClippingRule()
-
-
-def norm_edges(typical: float, largest: float) -> Vector:
-    """Norms to choose a clip from and to count rows by, ascending, up to the largest of all."""
-    low = CLIPPING.nearest * typical
-    steps = max(1, math.ceil(CLIPPING.per_octave * math.log2(max(largest / low, 1.0))))
-    edges = low * 2.0 ** (np.arange(steps + 1) / CLIPPING.per_octave)
-    return np.asarray(np.minimum(edges, max(largest, low)))
-
-
-@dataclass(frozen=True)
-class RunningCounts:
-    """How noise is added to running counts of `size` bins: by the square root of the sum matrix.
-
-    With A the lower triangle of ones and A = C C for a Toeplitz C, the running counts are A x and
-    the release C (C x + W) = A x + C W. A row adds one column of C to C x, so that W needs
-    `sensitivity` times the noise of a histogram, and a running count has the noise of W times the
-    root of a sum of about log(size) / pi (Fichtenberger, Henzinger, Upadhyay, ICML 2023).
-    """
-
-    size: int
-
-    @property
-    def root(self) -> Vector:
-        """Coefficients of C, shape (size,): c_k = c_(k-1) (2k - 1) / (2k)."""
-        k = np.arange(1, self.size)
-        return np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k)))
-
-    @property
-    def sensitivity(self) -> float:
-        """The longest column of C."""
-        return float(np.linalg.norm(self.root))
-
-    def spread(self, drawn: Vector) -> Vector:
-        """C W for independent draws W, shape (size,)."""
-        return np.asarray(np.convolve(self.root, drawn)[: self.size])
-
-    def std(self, drawn_std: float) -> Vector:
-        """Deviations of the running counts' noise for draws of a deviation, shape (size,)."""
-        return np.asarray(drawn_std * np.sqrt(np.cumsum(self.root**2)))
 
 
 @dataclass(frozen=True)
@@ -112,9 +56,7 @@ class Clip:
         return math.hypot(1.0, self.allowance) * noise_std
 
 
-def choose_clip(
-    edges: Vector, beyond: Vector, noise: float, most: float = math.inf
-) -> Clip:
+def choose_clip(edges: Vector, beyond: Vector, noise: float, most: float = math.inf) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
     `beyond` (m,) are released counts of scores longer than each of the ascending `edges` (m,);

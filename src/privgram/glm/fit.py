@@ -5,7 +5,6 @@ Secret side: the budget of `Study.regress` is spent here.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ from privgram.sources.table import Kept
 if TYPE_CHECKING:
     import os
 
-    from privgram.columns.unit import Guarantee
+    from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms.refined import RefinedCalibration
 
@@ -77,8 +76,8 @@ def fit(
     if ledger is not None:  # before the pass
         ledger.check(**guarantee.price, privacy=noise.privacy)
     choice = None
-    level_counts = None
     first: Any
+    level_counts: Any = None
     if problem.factor is not None:
         first, level_counts = problem.factor.first(scan)
     elif chosen:
@@ -100,7 +99,7 @@ def fit(
     else:
         rounds = UnitRounds(first, noise, generator, lambda new: accumulate_units(scan, new)[0])
         if choice is not None:
-            _bound_units(rounds, problem, scan, choice, guarantee)
+            _bound_units(rounds, unit, problem, scan, choice, guarantee)
     if problem.factor is not None:
         estimator: Any = LevelEstimator(rounds, problem, public, level_counts, scan)
     elif problem.loss == "huber":
@@ -133,11 +132,16 @@ def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> 
 
 
 def _bound_units(
-    rounds: UnitRounds, problem: Problem, scan: Pass, choice: Choice, guarantee: Guarantee
+    rounds: UnitRounds,
+    unit: Unit,
+    problem: Problem,
+    scan: Pass,
+    choice: Choice,
+    guarantee: Guarantee,
 ) -> None:
     """Choose the bound of units by a released histogram, and read their second moment within it."""
     counted = rounds.moment
-    unit = rounds.bounded(scan.unit, choice.grid)
+    unit = rounds.bounded(unit, choice.grid)
     columns = problem.columns
     rounds.moment = second_moment(scan.source, columns=columns, unit=unit, threads=scan.threads)
     if rounds.moment.n_rows != counted.n_rows:
@@ -169,7 +173,7 @@ def _recorded(
         none = np.zeros((q, q))
         parts = FitParts(np.zeros(q), none, none, none, 1.0, 1.0, "scores", refusal=NOT_FINITE)
     unit = problem.unit
-    parameters = {"rows_std": 0.0, "units": None if unit is None else public}
+    parameters: dict[str, Any] = {"rows_std": 0.0, "units": None if unit is None else public}
     parameters |= rounds.record["parameters"]
     parameters |= {
         "method": parts.method,

@@ -153,6 +153,7 @@ class HighCardinalityFactor:
         read: ByLevel = accumulate(scan, of_rows)[0]
         return read
 
+
 def _size(columns: Columns, factor: str) -> int:
     return len(columns.variables[factor])  # type: ignore[arg-type]
 
@@ -300,9 +301,7 @@ class LevelEstimator(OneStepEstimator):
         rounds, of_slopes = self.rounds, share * self.of_slopes
         moves = rounds.moves
         slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)
-        levels, level_std = rounds.sums(
-            read.levels.total, level.size, share - of_slopes, 1, moves
-        )
+        levels, level_std = rounds.sums(read.levels.total, level.size, share - of_slopes, 1, moves)
         return read, slopes, levels[:, 0], np.append(std, np.full(self.factor.size, level_std))
 
     def _both_scores(
@@ -337,7 +336,9 @@ class LevelEstimator(OneStepEstimator):
         noise_std = np.hypot((1 - part) * std, part * last)
         slope, level = clips
         uneven = (level.allowance * noise_std[1:].mean()) ** 2
-        uneven *= np.minimum(1.0, size ** (2 * SHARES.uneven) * (n / state.rows) ** (2 * SHARES.uneven))
+        uneven *= np.minimum(
+            1.0, size ** (2 * SHARES.uneven) * (n / state.rows) ** (2 * SHARES.uneven)
+        )
         privacy = slope.error(noise_std[0]) ** 2 * np.eye(q) + of_slopes
         meat, squares = self._squares(read, state, clips)
         unit = (state.scale / n) ** 2

@@ -17,7 +17,6 @@ from privgram.glm.accumulators import Curved, Modelled, NormHistogram
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
-from privgram.glm.rounds import counts_of
 from privgram.glm.state import LIMITS, isotropic
 from privgram.moment import SecondMoment
 from privgram.regression.design import AllColumns, intercept_of
@@ -76,7 +75,7 @@ class GLMEstimator(OneStepEstimator):
             share = (rounds.moves * self.usual_clip / rounds.mu(1.0)) ** 2 / rows
             share = min(max(share, BUDGET.middle_score[0]), BUDGET.middle_score[1])
             state, step, far = self._middle(state, share)
-            running = self._spread(first, step, rows) > LIMITS.runaway
+            running = self._runs_away(first, state, step, math.sqrt(state.score_noise_var))
             if self.radius is None and shown:
                 used = states.hessian_round(self._std_at, state, 1.0)[0]
                 self.radius = self._long_radius(state)
@@ -94,17 +93,29 @@ class GLMEstimator(OneStepEstimator):
         runaway = float(np.linalg.norm(state.along(step))) / rows > LIMITS.settled + 3 * owed
         last = parts.facts["last_step"]
         runaway = runaway or running or self.constant
-        runaway = runaway or self._spread(first, last, rows) > LIMITS.runaway
+        runaway = runaway or self._runs_away(first, state, last, parts.facts["score_noise"])
         if runaway or state.bends(last, LIMITS.most_bent, parts.facts["score_noise"]):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
         return parts
 
     def _clearly(self, state: ScoreState) -> ScoreState:
         """Release the Hessian at a state, and again in the frames that it gives, till seen."""
-        state = self._at_hessian(state)
-        while state.hides and self.left > BUDGET.kept:
+        for _ in range(BUDGET.most_hessians):
             state = self._at_hessian(state)
-        return state
+            if not state.hides or self.left <= BUDGET.kept:
+                break
+        return self._limited(state)
+
+    def _limited(self, state: ScoreState) -> ScoreState:
+        """The state without hidden directions that are longer than the rows of any would be.
+
+        Fewer rows than 1 / mu are never seen, so that a frame need not make more of them.
+        """
+        most = math.sqrt(state.rows * min(self.rounds.noise.mu, 1.0))
+        leading = self._at(state).matrix[: self.q]
+        far = np.array([self._far(row[None]) for row in leading])
+        shorter = np.where(state.visible < 1, np.minimum(1.0, most / np.maximum(far, 1e-300)), 1.0)
+        return states.scaled(state, shorter)
 
     def _linear(self, first: Matrix, rows: float) -> ScoreState:
         """Least squares on the scale of the link at the mean."""
@@ -124,7 +135,6 @@ class GLMEstimator(OneStepEstimator):
             mean = min(max(mean, low), max(high, low))
         weight = mean * (1 - mean) if binomial else mean
         joint = np.vstack([features, own - mean * self.ones])
-        edge = 2 * math.sqrt(self.q + 1) * std * joint @ joint.T
         if binomial and not self.of_units:
             most = max(mean, 1 - mean)
             self.usual_clip *= LIMITS.wider * math.sqrt(most / (1 - most)) / LIMITS.usual_clip
@@ -132,7 +142,9 @@ class GLMEstimator(OneStepEstimator):
             # Of counts, by how much they vary.
             square = float(own @ known @ own) / max(float(self.ones @ known @ self.ones), 1.0)
             self.usual_clip *= math.sqrt(max((square - mean**2) / mean, 1.0))
-        state = states.initial_state(joint @ known @ joint.T, law.image(joint), edge, rows)
+        state = states.initial_state(
+            joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows
+        )
         size = float(np.linalg.norm(np.linalg.solve(state.whitening.T, state.coef))) / weight
         coef = state.coef * min(1.0, LIMITS.longest / max(size, 1e-300)) / weight
         if self.problem.design.intercept:
@@ -168,10 +180,9 @@ class GLMEstimator(OneStepEstimator):
         read = self.rounds.read(
             self._at(state), lambda _: Curved(NormHistogram(self.q, edges), expected)
         )
-        counts, std = counts_of(self.rounds, read.inner, BUDGET.norms)
-        noise = np.array([self._std_at(radius) for radius in edges])
-        noise *= 2 * math.sqrt(self.q / BUDGET.hessian[1])
-        return states.hessian_radius(counts, std, edges, noise, state.rows)
+        beyond = self._seen(self.rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
+        noise = self._std_at(1.0) / math.sqrt(BUDGET.hessian[1])
+        return states.hessian_radius(edges, states.lost_squares(edges, beyond), noise, self.q)[0]
 
     def _middle(self, state: ScoreState, share: float) -> tuple[ScoreState, Vector, bool]:
         """Release a score, and go where it leads; with the step, and whether it was a far one."""
@@ -187,6 +198,13 @@ class GLMEstimator(OneStepEstimator):
         # The Hessian stays that of where the step began.
         bias = math.hypot(state.hessian_bias, 2 * state.curvature * size)
         return replace(state.moved(step, std**2), hessian_bias=bias), step, far
+
+    def _runs_away(self, first: Matrix, state: ScoreState, step: Vector, noise: float) -> bool:
+        """Whether a step changes eta by more than noise and a rough start make it."""
+        frame = state.whitening @ self.joint[:-1]
+        square = max(float(np.trace(frame @ first @ frame.T)), 0.0)
+        by_noise = noise * math.sqrt(square / state.rows) / state.rows
+        return self._spread(first, step, state.rows) > LIMITS.runaway + 2 * by_noise
 
     def _spread(self, first: Matrix, step: Vector, rows: float) -> float:
         """Root mean square over rows of what a step changes eta by; at least that, but for luck."""

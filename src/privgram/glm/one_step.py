@@ -92,7 +92,7 @@ class OneStepEstimator:
         state = self._initial(first, rows)
         if self._worse(state, first, state.predicted(self._noise_at(state, self.usual_clip, 0.8))):
             return self._once(first, rows, "one round is predicted to have less noise than scores")
-        state = self._nearer(state)
+        state = self._nearer(self._with_long_rows(state))
         clip = self._choose_clip(state, BUDGET.counts)
         noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
         if self._worse(state, first, noise):
@@ -140,6 +140,30 @@ class OneStepEstimator:
             frame = frames.whiten(middle, std, rows, frame)
             state = self._state(into, matrix, law, std, rows)
         return state
+
+    def _with_long_rows(self, state: ScoreState) -> ScoreState:
+        """The state with what rounds at the middle clipped of the Hessian, where that is seen."""
+        rounds, q = self.rounds, self.q
+        if self.of_units:
+            return state
+        edges = norm_edges(math.sqrt(q), self._far(self._at(state).matrix[:q]))
+        read = rounds.read(self._at(state), lambda _: Leading(NormHistogram(q, edges)))
+        beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
+        lost = states.lost_squares(edges, beyond)
+        noise = rounds.std_at(1.0, BUDGET.long_rows)
+        radius, error = states.hessian_radius(edges, lost, noise, q)
+        at_middle = states.radius_at_middle(state.typical, q)
+        if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
+            return state
+        summed_rows = rounds.read(self._at(state), lambda _: Leading(Accumulator(q, radius)))
+        moment = SecondMoment.from_accumulator(summed_rows.inner, None, None)
+        hessian = rounds.take(moment, BUDGET.long_rows)
+        return states.with_excess(state, hessian, rounds.std[-1])
+
+    def _seen(self, beyond: Vector, share: float) -> Vector:
+        """Counts of longer rows, 0 where noise may have made them."""
+        std = 2 * self.rounds.noise.counts_std(self.rounds.mu(share))
+        return np.where(beyond > LIMITS.seen * std, beyond, 0.0)
 
     def _in_frame(
         self, first: Matrix, frame: Frame, radius: float, share: float
@@ -220,12 +244,22 @@ class OneStepEstimator:
         v = np.append(-state.coef, 1.0)
         noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
         inverse = state.whitening.T @ state.whitening / state.rows
+        if not state.hides and self._would_hide(np.linalg.inv(inverse), one.law.std):
+            return False
         design = self.problem.design
         own = design.transform[: len(design.names)]
         sampled = ((own @ inverse) * own).sum(axis=1) * state.scale**2
         pulled = own @ inverse
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
         return math.sqrt(float(ratio.mean())) < predicted
+
+    def _would_hide(self, second: Any, std: float) -> bool:
+        """Whether one round of such noise would hide a direction of a second moment."""
+        from scipy.linalg import eigh
+
+        features = self.joint[:-1]
+        values = eigh(second, std * features @ features.T, eigvals_only=True)
+        return bool(values[0] < LIMITS.visible[1] * states.noise_edge(values))
 
     def _once(self, first: Matrix, rows: float, reason: str) -> FitParts:
         """Spend what is left on another round in the columns, and average it with the first."""
@@ -349,8 +383,8 @@ def rows_of(rounds: Rounds, first: Matrix, ones: Vector) -> float:
 def state_of(matrix: Matrix, law: NoiseLaw, std: float, back: Matrix, rows: float) -> ScoreState:
     """The state by a released second moment, by the map back to the columns of the design."""
     joint = back @ matrix @ back.T
-    edge = 2 * math.sqrt(len(matrix)) * std * back @ back.T
-    return states.initial_state((joint + joint.T) / 2, law.image(back), edge, rows)
+    form = std * back @ back.T
+    return states.initial_state((joint + joint.T) / 2, law.image(back), form, rows)
 
 
 def summed(columns: int, bound: float, of_units: bool) -> Accumulator | UnitAccumulator:

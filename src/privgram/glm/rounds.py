@@ -17,7 +17,6 @@ from privgram.glm.accumulators import (
     UNITS,
     Curved,
     Leading,
-    NormHistogram,
     UnitScored,
     UnitSecond,
     scale,
@@ -121,10 +120,3 @@ def add_to_integers(
     exponent = limbs.grid_exponent(std / unit)
     noisy = limbs.add(limbs.from_int64(total), limbs.to_limbs(noise / unit))
     return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)
-
-
-def counts_of(rounds: Rounds, histogram: NormHistogram, share: float) -> tuple[Vector, float]:
-    """Release how many rows are of each norm; with the deviation of the noise."""
-    rounds.spent += share
-    counts, std = rounds.noisy(histogram, share, PARTS)
-    return counts / PARTS, std / PARTS

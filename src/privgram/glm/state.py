@@ -34,8 +34,9 @@ class StateLimits:
     #: Of directions of the frame, by their second moment over the edge of its noise: below the
     #: first none is stepped in, above the second wholly; where the Hessian itself was released,
     #: above the third.
-    visible: tuple[float, float] = (1.0, 2.0)
+    visible: tuple[float, float] = (1.0, 1.3)
     visible_hessian: float = 1.3
+    edge: float = 2.0  # deviations beyond what noise makes of so many directions
     #: A hidden direction is taken to explain no more than this part of the residual deviation.
     unidentified: float = 0.2
     #: The Hessian may be off by this part in a direction, since rounds at the middle clip rows;
@@ -64,6 +65,8 @@ class StateLimits:
     #: it, as a mean square; another is taken where it may be off by the second number.
     fine: float = 0.002
     stale: float = 0.13
+    #: Rows of a norm are seen where as many deviations of their counts' noise are longer.
+    seen: float = 2.0
     #: A histogram of |z| there has no more noise than this part of the rows.
     few: float = 0.004
     #: The usual clip there beside that of least squares.
@@ -75,7 +78,7 @@ class StateLimits:
     longest: float = 2.0
     bend: float = 0.25
     far: float = 2.0
-    most_bent: float = 2.0
+    most_bent: float = 8.0
     runaway: float = 0.5
     settled: float = 0.1
     #: Means of the target are not trusted nearer to the ends.
@@ -186,19 +189,20 @@ class ScoreState:
         return np.asarray(back @ score @ back.T)
 
 
-def initial_state(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> ScoreState:
+def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> ScoreState:
     """The state that a released second moment (q + 1, q + 1) of the design and the target gives.
 
-    `edge` (q + 1, q + 1) is a quadratic form within which its noise stays. Directions are those of
-    H against that form. In one that the noise hides the Hessian counts as the noise's edge, so
-    that z is not long there, and no step is taken.
+    `form` (q + 1, q + 1) is the noise's variance off the diagonal in a direction, as a quadratic
+    form. Directions are those of H against that form. In one that the noise hides the Hessian
+    counts as the noise's edge, so that z is not long there, and no step is taken.
     """
     from scipy.linalg import eigh
 
     q = len(joint) - 1
-    values, vectors = eigh(joint[:q, :q], edge[:q, :q])
+    values, vectors = eigh(joint[:q, :q], form[:q, :q])
     low, high = LIMITS.visible
-    lifted = np.maximum(values, low)
+    edge = noise_edge(values)
+    lifted = np.maximum(values, low * edge)
     coef = vectors @ ((vectors.T @ joint[:q, q]) * np.clip(values, 0, None) / lifted**2)
     white = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
     v = np.append(-coef, 1.0)
@@ -212,12 +216,23 @@ def initial_state(joint: Matrix, law: NoiseLaw, edge: Matrix, rows: float) -> Sc
         coef=coef,
         scale=math.sqrt(square / rows),
         whitening=white,
-        visible=np.clip((values - low) / (high - low), 0.0, 1.0),
+        visible=np.clip((values / edge - low) / (high - low), 0.0, 1.0),
         hessian_noise=law.image(inner),
         rows=rows,
         score_noise=white @ noise @ white.T,
         typical=max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0),
     )
+
+
+def noise_edge(values: Vector) -> float:
+    """What noise may make of directions without signal, in deviations of its entries.
+
+    `values` are eigenvalues in the same unit. Of m directions the largest eigenvalue of noise alone
+    is about 2 m^(1/2) off the diagonal; those far above hardly change what it does to the others.
+    """
+    most = 2 * math.sqrt(len(values) + 1)
+    n_small = int((values < most).sum())
+    return min(most, 2 * math.sqrt(n_small) + LIMITS.edge)
 
 
 def isotropic(std: float) -> GaussianLaw:
@@ -245,17 +260,46 @@ def hessian_round(
     return radius, min(max(share, least), most)
 
 
-def hessian_radius(counts: Vector, std: float, edges: Vector, noise: Vector, rows: float) -> float:
-    """The radius of a round at the Hessian after which it has the least error in a direction.
+def lost_squares(edges: Vector, beyond: Vector) -> Vector:
+    """What clipping to each of the edges takes off the trace of a second moment, shape (m,).
+
+    `beyond` (m,) are counts of rows that are longer than each.
+    """
+    steps = np.diff(np.append(edges, edges[-1]) ** 2)
+    return np.asarray(np.cumsum((beyond * steps)[::-1])[::-1])
+
+
+def hessian_radius(edges: Vector, lost: Vector, noise: float, q: int) -> tuple[float, float]:
+    """The radius after which a Hessian has the least error in a direction, and that error.
 
     All that clipping takes off may be of one direction: of a rare level, whose rows are long.
-    Released are `counts` of rows by norm with noise `std`, in bins that end at `edges`; `noise` is
-    an eigenvalue that the round's noise may have, by radius: all of shape (m,).
+    `noise` is the deviation off the diagonal for a radius of 1.
     """
-    number = np.where(counts > 5 * std, counts, 0.0)
-    middle = np.append(edges[0] / 2, np.sqrt(edges[1:] * edges[:-1]))
-    lost = np.maximum(middle[None] ** 2 - edges[:, None] ** 2, 0.0) @ number / rows
-    return float(edges[int(((noise / rows) ** 2 + lost**2).argmin())])
+    error = np.hypot((2 * math.sqrt(q) + LIMITS.edge) * noise * edges**2, lost)
+    best = int(error.argmin())
+    return float(edges[best]), float(error[best])
+
+
+def with_excess(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreState:
+    """The state with what a Hessian of longer rows has beyond the one that the frame is of.
+
+    `hessian` (q, q) was released in the state's own frame with isotropic noise, `noise_std` off the
+    diagonal. Only what stands out of the noise is believed.
+    """
+    rows, q = state.rows, len(hessian)
+    values, vectors = np.linalg.eigh(hessian - rows * np.eye(q))
+    edge = (2 * math.sqrt(q) + LIMITS.edge) * noise_std
+    stands_out = values > edge
+    grown = rows + np.where(stands_out, values, 0.0)
+    into = math.sqrt(rows) * (vectors / np.sqrt(grown)).T
+    return replace(
+        state,
+        whitening=into @ state.whitening,
+        visible=np.where(stands_out, 1.0, (vectors.T**2) @ state.visible),
+        score_noise=into @ state.score_noise @ into.T,
+        hessian_noise=state.hessian_noise.image(into),
+        hessian_bias=math.hypot(state.hessian_bias, noise_std / float(grown.max())),
+    )
 
 
 def in_frame_of(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreState:
@@ -264,9 +308,9 @@ def in_frame_of(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreSt
     `hessian` (q, q) was released with isotropic noise, `noise_std` off the diagonal: of z in the
     state's own frame.
     """
-    rows, q = state.rows, len(hessian)
+    rows = state.rows
     values, vectors = np.linalg.eigh(hessian)
-    edge = 2 * math.sqrt(q) * noise_std
+    edge = noise_edge(values / noise_std) * noise_std
     low = LIMITS.visible[0]
     lifted = np.maximum(values, low * edge)
     into = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
@@ -281,9 +325,18 @@ def in_frame_of(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreSt
     )
 
 
-def by_hessian(
-    state: ScoreState, frame: Matrix, hessian: Matrix, noise_std: float
-) -> ScoreState:
+def scaled(state: ScoreState, factors: Vector) -> ScoreState:
+    """The state in a frame whose directions are times `factors` (q,), of hidden ones."""
+    turn = np.diag(factors)
+    return replace(
+        state,
+        whitening=turn @ state.whitening,
+        hessian_noise=state.hessian_noise.image(turn),
+        score_noise=turn @ state.score_noise @ turn,
+    )
+
+
+def by_hessian(state: ScoreState, frame: Matrix, hessian: Matrix, noise_std: float) -> ScoreState:
     """The state whose steps are by a Hessian that was released in a frame, as its scores are.
 
     `hessian` (q, q) was released with isotropic noise in the frame `frame` (q, q).

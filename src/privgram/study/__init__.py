@@ -24,8 +24,8 @@ from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
 from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
-from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.glm.problem import FitPurpose
+from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
