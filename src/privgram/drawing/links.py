@@ -110,7 +110,7 @@ class Links(Steps):
         runaway = runaway or running or self.constant
         runaway = runaway or self._spread(first, found["step"], rows) > rules.RUNAWAY
         if runaway or elsewhere or start.bent(found["step"], rules.MOST_BENT, found["noise"]):
-            found["refused"] = UNSETTLED
+            found["refusal"] = UNSETTLED
         return "scores", "", found
 
     def _clearly(self, start: Start, left: float) -> tuple[Start, float]:
@@ -271,7 +271,7 @@ class Huber(Steps):
         if hidden or start.hidden:
             found["start"] = replace(start, seen=np.zeros(q))
         elif start.bent(found["step"], rules.MOST_BENT, found["noise"]):
-            found["refused"] = UNSETTLED
+            found["refusal"] = UNSETTLED
         # All that says which equation it was, in own units.
         own = self.design.transform[:q] / self.design.spread[-1]
         found["huber"] = {

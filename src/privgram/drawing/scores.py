@@ -144,9 +144,9 @@ def scored(
     start = found["start"]
     solution, (sampling, privacy), record = _estimate(found, way, wide, outer)
     parameters |= record
-    refused = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refused")
-    if refused is None and start.rows <= len(solution):
-        refused = "there are too few rows"
+    refusal = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refusal")
+    if refusal is None and start.rows <= len(solution):
+        refusal = "there are too few rows"
     behind = start.rows
     if wide is not None:
         used, texts = wide.written_of
@@ -165,7 +165,7 @@ def scored(
         noise=privacy,
         robust=robust and way == "scores",
         n_rows=behind,
-        refused=refused,
+        refusal=refusal,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         adjacency=guarantee.adjacency,
