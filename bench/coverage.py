@@ -261,10 +261,7 @@ def measure(
                     release = mechanism.release(moment, epsilon, DELTA, adjacency, rng=rng)
                     counts[key] = counts.get(key, 0) + 1
                     found = hits.setdefault(key, [])
-                    try:
-                        fit = release.regress(table.target, table.features)
-                    except ValueError:  # noise above the signal: refused
-                        continue
+                    fit = release.regress(table.target, table.features)
                     if fit.refusal is None:
                         names = fit.param_names
                         low, high = np.asarray(fit.conf_int()).T

@@ -10,7 +10,6 @@ import privgram as pg
 from bench.pages import fill
 from privgram.cli.demo import BOUNDS, TARGET, load_flights
 from privgram.mechanisms import Mechanism
-from privgram.regression import RefusedError
 
 RELEASES = 30
 EPSILONS = (0.1, 0.5, 1.0, 4.0)
@@ -152,10 +151,7 @@ def measure(name: str, case: Case, epsilon: float) -> str:
         release = case.release(pg.Refined(), epsilon, seed)
         twice.append(case.missed(release))
         alone.append(case.missed_alone(epsilon, seed))
-        try:
-            fit = release.regress(f"x{case.slopes}")
-        except RefusedError:
-            continue
+        fit = release.regress(f"x{case.slopes}")
         if fit.refusal is None:
             covered.append(case.covered(release, fit))
             clipped.append(case.clipping(release, fit))
@@ -196,10 +192,7 @@ def coverage(kind: str) -> list[str]:
             case = Case(drawn(kind, SAMPLE_ROWS, rng, mix, coef), list(columns.values()))
             truth = coef / case.units
             plain.append(np.abs(case.exact[:5] - truth) <= 1.96 * case.error)
-            try:
-                fit = case.release(pg.Refined(), epsilon, seed).regress("x5")
-            except RefusedError:
-                continue
+            fit = case.release(pg.Refined(), epsilon, seed).regress("x5")
             if fit.refusal is None:
                 ends = np.asarray(fit.conf_int())[:-1]
                 private.append((ends[:, 0] <= coef) & (coef <= ends[:, 1]))

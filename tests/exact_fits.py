@@ -231,7 +231,7 @@ def logistic(case):
         noise=1e-22 * np.eye(q),
         robust=False,
         n_rows=float(N),
-        refused=None,
+        refusal=None,
         **NO_NOISE,
         parameters=PARAMETERS | {"scale": 1.0},
         family="binomial",
@@ -265,7 +265,7 @@ def scored(case):
         noise=1e-22 * np.eye(q),
         robust=True,
         n_rows=float(n),
-        refused=None,
+        refusal=None,
         **NO_NOISE,
         parameters=PARAMETERS | {"scale": np.sqrt(e @ e / n)},
     )

@@ -18,6 +18,7 @@ from privgram.moment import SecondMoment
 if TYPE_CHECKING:
     from privgram import papers as papers
     from privgram._plan import plan
+    from privgram.regression import RefusedError
     from privgram.stream import Stream
     from privgram.study import Study, regress
 
@@ -33,6 +34,7 @@ __all__ = [
     "Log",
     "MatrixLaplace",
     "Refined",
+    "RefusedError",
     "Release",
     "SecondMoment",
     "Stream",
@@ -50,7 +52,13 @@ __all__ = [
 _Kinds.rooms.append("privgram.papers")
 
 #: Names whose rooms need SciPy, which takes longer to import than all the rest.
-_LATER = {"plan": "_plan", "Stream": "stream", "Study": "study", "regress": "study"}
+_LATER = {
+    "plan": "_plan",
+    "RefusedError": "regression",
+    "Stream": "stream",
+    "Study": "study",
+    "regress": "study",
+}
 
 
 def __getattr__(name: str) -> Any:

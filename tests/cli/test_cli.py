@@ -1,4 +1,4 @@
-"""The command line: results on stdout, one line on stderr and status 2 for any failure."""
+"""The command line: results on stdout, one line on stderr and a status for any failure."""
 
 import importlib.util
 import json
@@ -52,9 +52,9 @@ def succeed(*arguments: str) -> str:
     return result.stdout
 
 
-def fail(*arguments: str) -> str:
+def fail(*arguments: str, status: int = 2) -> str:
     result = run(*arguments)
-    assert result.exit_code == 2
+    assert result.exit_code == status
     assert result.stdout == ""
     assert result.stderr.startswith("privgram: ")
     assert result.stderr.count("\n") == 1
@@ -89,7 +89,7 @@ def test_a_release_is_entered_in_its_ledger(folder):
     budget = ["--epsilon", "0.8", "--delta", "1e-6", "--ledger", "study.ledger"]
     table = ["release", "half.npy", "--columns", "columns.toml"]
     succeed(*table, "--out", "a.json", *budget)
-    text = fail(*table, "--out", "b.json", *budget)
+    text = fail(*table, "--out", "b.json", *budget, status=4)
     assert "over the budget of study.ledger" in text
     assert not (folder / "b.json").exists()
     report = json.loads(succeed("ledger", "show", "study.ledger", "--json"))
@@ -108,7 +108,9 @@ def test_a_bound_is_not_paid_for_where_the_release_cannot_be(folder):
     succeed("ledger", "create", "study.ledger", *GUARANTEE)
     auto = ["--bound", "auto", "--bound-epsilon", "0.5", "--ledger", "study.ledger"]
     fits = ["--epsilon", "0.2", "--delta", "1e-9"]
-    assert "over the budget" in fail("release", "half.npy", *auto, *GUARANTEE, "--out", "a.json")
+    assert "over the budget" in fail(
+        "release", "half.npy", *auto, *GUARANTEE, "--out", "a.json", status=4
+    )
     assert pg.Ledger("study.ledger").entries == ()
     succeed("release", "half.npy", *auto, *fits, "--out", "a.json")
     assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.5, 0.2]
@@ -192,7 +194,8 @@ def test_release_with_a_bound_of_the_tables_own(folder):
     pg.Ledger("study.ledger", epsilon=1.5, delta=1e-6)
     succeed(*RELEASE, *auto, "--out", "third.json", "--ledger", "study.ledger")
     assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.5, 1.0]
-    assert "over the budget" in fail(*RELEASE, *auto, "--out", "4.json", "--ledger", "study.ledger")
+    entered = ["--out", "4.json", "--ledger", "study.ledger"]
+    assert "over the budget" in fail(*RELEASE, *auto, *entered, status=4)
     assert len(pg.Ledger("study.ledger").entries) == 2
     # Without Columns, and with too few rows to choose by.
     np.save("few.npy", np.ones((10, 2)))
@@ -382,7 +385,7 @@ def test_plan(folder):
 
 def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
     monkeypatch.setattr(pg, "load", lambda path: {}["a value of the data"])
-    message = fail("info", "gram.json")
+    message = fail("info", "gram.json", status=1)
     assert "KeyError" in message
     assert "value" not in message
 
@@ -392,7 +395,7 @@ def test_interrupt_is_one_line(folder, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(pg, "load", interrupt)
-    assert fail("info", "gram.json") == "privgram: interrupted\n"
+    assert fail("info", "gram.json", status=130) == "privgram: interrupted\n"
 
 
 # --- as a process -------------------------------------------------------------------
@@ -426,7 +429,7 @@ def test_process_with_stdout_closed(folder):
     process.stdout.close()
     message = process.stderr.read().decode()
     process.stderr.close()
-    assert process.wait() == 2
+    assert process.wait() == 1
     assert message.startswith("privgram: ")
     assert message.count("\n") == 1
 
@@ -470,7 +473,7 @@ def test_process_with_too_few_characters(folder, command):
 
 @pytest.mark.slow
 def test_process_interrupted_in_the_pass(folder):
-    """Ctrl-C while a pipe is read: one line, status 2, nothing written."""
+    """Ctrl-C while a pipe is read: one line, status 130, nothing written."""
     code = (
         "import privgram.drawing.release as engine, signal, os\n"
         "def total_of(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
@@ -480,7 +483,7 @@ def test_process_interrupted_in_the_pass(folder):
     done = subprocess.run(
         [sys.executable, "-c", code, *RELEASE, "--out", "new.json"], capture_output=True, text=True
     )
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "privgram: interrupted\n"
     assert not (folder / "new.json").exists()
 

@@ -380,7 +380,7 @@ IV_OWN = {
     "endogenous", "instruments", "method", "overidentification", "anderson_rubin",
     "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
     "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
-    "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr",
+    "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr", "without",
 }  # fmt: skip
 
 
@@ -503,7 +503,7 @@ LOGISTIC_OWN = {
     "adjacency", "columns", "cov_type", "delta", "design", "df_model", "df_resid", "epsilon",
     "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
-    "refused", "reproducible", "robust", "sampling", "scale", "solution", "standing", "summary",
+    "reproducible", "robust", "sampling", "scale", "solution", "standing", "summary",
     "target", "terms", "tidy", "unit", "with_intercept",
 }  # fmt: skip
 
@@ -549,7 +549,7 @@ OF_ONE_WEIGHT = {"scale", "mse_resid", "get_prediction"}
 SCORED_OWN = {
     "adjacency", "columns", "delta", "design", "epsilon", "family", "glance",
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
-    "privacy", "rate_ratios", "reference", "refused", "reproducible", "robust", "sampling",
+    "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "standing", "target", "terms", "unit", "with_intercept", "save", "plot",
 }  # fmt: skip
 
@@ -571,7 +571,7 @@ def test_every_method_of_scores_is_in_the_table():
 def test_what_is_refused_by_scores_is_nan_everywhere(family):
     case = next(iter(SCORED.values()))
     whole = case.fit if family == "gaussian" else logistic(FIRST)[0]
-    fit = replace(whole, refused="the rows are too few")
+    fit = replace(whole, refusal="the rows are too few")
     for name in ("params", "bse", "tvalues", "pvalues"):
         assert np.isnan(getattr(fit, name)).all()
     assert np.isnan(fit.conf_int()).all(axis=None)

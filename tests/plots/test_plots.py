@@ -270,7 +270,7 @@ def test_coefficients_by_scores(family, of):
     with pytest.raises(ValueError, match="feature_std takes sums"):
         fit.plot(per="sd")
     with pytest.raises(ValueError, match="no coefficients to draw: the steps"):
-        replace(fit, refused="the steps do not settle").plot()
+        replace(fit, refusal="the steps do not settle").plot()
 
 
 def test_bad_arguments(release, fit):

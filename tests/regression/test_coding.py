@@ -110,10 +110,7 @@ def test_a_level_of_few_rows_is_named():
             mechanism=pg.AnalyzeGauss(),
             rng=np.random.default_rng(seed),
         )
-        try:
-            cautions.append(release.regress("y", ["a"]).caution)
-        except ValueError as error:
-            cautions.append(str(error))
+        cautions.append(release.regress("y", ["a"]).caution)
     named = [text for text in cautions if text and "'a[r]' seem to have so few rows" in text]
     assert len(named) > 10
     assert not any("depend on each other" in text for text in cautions if text)

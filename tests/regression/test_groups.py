@@ -122,27 +122,27 @@ def test_no_heterogeneity_is_none():
 
 
 def test_groups_that_are_refused(rng):
-    """A group of noise alone: in the table without numbers, in the mapping not at all."""
+    """A group of noise alone has a refused fit, without numbers."""
     pytest.importorskip("pandas")
     made = released(rng, tables(rng, [1.0, 1.2, 0.8]), 5.0)
     law = GaussianLaw(50.0, 70.0)
     made["empty"] = make_release(-np.eye(3), NAMES, law, columns=COLUMNS, bound=2.0)
     fits = regress_groups(made, "y", ["x"], by="site")
-    assert "empty" not in fits
+    assert "refused in 1" in str(fits).splitlines()[0]
     assert fits.groups[-1] == "empty"
     assert list(fits.refusals) == ["empty"]
     assert np.isnan(fits.params.loc["empty"]).all()
-    with pytest.raises(RefusedError, match="no fit of this group"):
-        fits["empty"]
-    with pytest.raises(RefusedError, match="no fit"):
+    assert fits["empty"].refusal == fits.refusals["empty"]
+    with pytest.raises(RefusedError, match="no inference in one of the two"):
         fits.difference(0, "empty")
-    assert fits.get("empty") is fits.get("unknown") is None
+    assert fits.get("unknown") is None
     assert fits.get(0) is fits[0]
     assert fits.pool().n_groups == 3
     shrunk = fits.shrink()
     assert_allclose(shrunk.estimate[-1], shrunk.mean)
-    with pytest.raises(RefusedError, match="no group has a fit"):
-        regress_groups({"empty": made["empty"]}, "y", ["x"])
+    nothing = regress_groups({"empty": made["empty"]}, "y", ["x"])
+    assert list(nothing.refusals) == ["empty"]
+    assert np.isnan(nothing.params).all(axis=None)
     alone = regress_groups({0: made[0], "empty": made["empty"]}, "y", ["x"])
     with pytest.raises(RefusedError, match="1 of 2 groups have standard errors"):
         alone.pool()

@@ -1,6 +1,5 @@
 """Regression on a release against least squares on the rows, and its inference."""
 
-import contextlib
 import re
 from dataclasses import replace
 
@@ -154,8 +153,8 @@ def test_ridge_is_checked(release, ridge):
 
 def test_indefinite_release_names_the_remedy():
     release = make_release([[1.0, 0.9, 0.2], [0.9, 0.5, 0.1], [0.2, 0.1, 1.0]], "abc")
-    with pytest.raises(ValueError, match=r"ridge='auto' or a ridge of more than 0\.\d"):
-        release.regress("c")
+    refused = release.regress("c")
+    assert re.search(r"ridge='auto' or a ridge of more than 0\.\d", refused.refusal)
     fit = release.regress("c", ridge=0.5)
     assert np.all(np.isfinite(fit.used[:-1]))
     assert "a ridge moves" in fit.refusal
@@ -354,11 +353,10 @@ def test_coverage(law):
     for _ in range(400):
         beta = rng.uniform(-1, 1, 21)
         matrix = law.draw(paper_moment(4096, beta, rng) + law.shift * np.eye(22), rng)
-        with contextlib.suppress(RefusedError):  # where the noisy matrix is indefinite
-            fit = regress(make_release(matrix, PAPER_NAMES, law, 4096), "y")
-            if fit.refusal is None:
-                low, high = slopes(fit, fit.conf_int()).T
-                hits.append((low <= beta[:20]) & (beta[:20] <= high))
+        fit = regress(make_release(matrix, PAPER_NAMES, law, 4096), "y")
+        if fit.refusal is None:
+            low, high = slopes(fit, fit.conf_int()).T
+            hits.append((low <= beta[:20]) & (beta[:20] <= high))
     assert len(hits) > 300
     assert 0.92 <= np.mean(hits) <= 0.98
 
@@ -488,12 +486,9 @@ def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
     found = 0
     for seed in range(10):
         release = factor_release(mechanism, seed, epsilon)
-        try:
-            fit = release.regress("y")
-            reason = fit.caution
-            assert reason is None or "seem to depend on each other" in str(fit.summary())
-        except RefusedError as error:
-            reason = str(error)
+        fit = release.regress("y")
+        reason = fit.caution
+        assert reason is None or "seem to depend on each other" in str(fit.summary())
         found += "columns 'a', 'b', 'c', 'intercept' seem to depend" in (reason or "")
         # One left out, no intercept, or a fourth level: nothing depends.
         release.regress("y", ["a", "b", "x"])
@@ -517,8 +512,7 @@ def test_many_dependent_columns_are_not_all_named():
     names = [*(f"x{i}" for i in range(d)), "y"]
     matrix = np.block([[1e6 * gram, np.zeros((d, 1))], [np.zeros((1, d)), 1e6]])
     release = make_release(matrix - np.eye(d + 1), names, GaussianLaw(1.0, 1.4), n_rows=10**6)
-    with pytest.raises(RefusedError, match="'x7' and 4 more seem"):
-        release.regress("y")
+    assert "'x7' and 4 more seem" in release.regress("y").refusal
 
 
 @pytest.mark.parametrize(

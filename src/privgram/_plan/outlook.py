@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
@@ -352,10 +351,9 @@ class Setting:
             matrix, law = self._drawn(mechanism, calibration, tried)
             record = self._record(mechanism, matrix, law, calibration)
             tried += 1
-            with suppress(RefusedError):
-                errors = regress(record, target).inference.stderr[:size]
-                if not np.isnan(errors).any():
-                    drawn.append(errors)
+            errors = regress(record, target).inference.stderr[:size]
+            if not np.isnan(errors).any():
+                drawn.append(errors)
         kept = np.array(drawn)
         good = 2 * len(kept) > tried
         return [
@@ -374,14 +372,12 @@ class Setting:
         """The regression on the design itself."""
         plain = self._record(mechanism, self.moment, GaussianLaw(0.0, 0.0), None)
         released = self.design.what == EARLIER
-        try:
-            found = regress(plain, target)
-        except RefusedError:
-            if not released:
-                raise
-        else:
-            if not (released and found.rsquared > EXPLAINED):
-                return found
+        found = regress(plain, target)
+        lost = np.isnan(found._estimate).any()
+        if lost and not released:
+            raise RefusedError(str(found.refusal))
+        if not lost and not (released and found.rsquared > EXPLAINED):
+            return found
         raise ValueError(
             f"the noise of the earlier release hides what others leave of {shown(target)}: plan "
             "with a public table, a guess, or a release that can answer the regression"

@@ -3,8 +3,8 @@
 It parses, calls the library and prints, and computes nothing private itself.
 
 A file has the commands on one thing. Results go to standard output (a table, or JSON with
-``--json``), progress to standard error; the exit status is 0, or 2 with one
-line on standard error and nothing half-written.
+``--json``), progress to standard error. The exit status is a `Status`; where a command fails it
+writes one line on standard error, and nothing half.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from privgram._base.installed import extra
+from privgram.cli._status import Status
 
 if TYPE_CHECKING:
     import click
@@ -31,7 +32,7 @@ def main() -> None:
             import rich  # noqa: F401
     except ImportError as error:
         print(f"privgram: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(Status.BAD_INPUT)
     from privgram.cli._program import program
 
     run(program, "privgram")

@@ -15,6 +15,7 @@ import click
 
 from privgram._base.installed import __version__
 from privgram._base.text import shown
+from privgram.cli._status import Status
 
 # In the order of use, with the module of each, which is imported when it is used.
 COMMANDS = {
@@ -38,6 +39,15 @@ OF_STUDIES = ("plan", "release", "regress")
 # What the library raises on bad input, bad files and missing extras.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
 
+# Errors of the system that are about the path of a file, and so about the input.
+OF_PATHS = (
+    FileNotFoundError,
+    FileExistsError,
+    IsADirectoryError,
+    NotADirectoryError,
+    PermissionError,
+)
+
 
 class Terminated(BaseException):
     """SIGTERM, which by itself would end the process without tidying up."""
@@ -50,7 +60,7 @@ def terminate(number: int, frame: object) -> NoReturn:
 
 
 class OneLine(click.Command):
-    """A command that answers every failure with one line on stderr and status 2."""
+    """A command that answers every failure with one line on stderr and its `Status`."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -76,25 +86,28 @@ class OneLine(click.Command):
             click.echo(error.format_message())
             result = None
         except click.ClickException as error:
-            _fail(error.format_message())
+            _fail(error.format_message(), Status(error.exit_code))
         except click.Abort:
-            _fail("interrupted")
+            _fail("interrupted", Status.INTERRUPTED)
         except Terminated:
-            _fail("terminated")
+            _fail("terminated", Status.TERMINATED)
         except SystemExit:
             # Click's own answer to a broken pipe.
-            _fail("standard output was closed before everything was written")
+            _fail("standard output was closed before everything was written", Status.FAILED)
         except EXPECTED as error:
             if os.environ.get("PRIVGRAM_TRACEBACK"):
                 raise
-            _fail(_describe(error))
+            _fail(_describe(error), _status_of(error))
         except Exception as error:
             # A defect of ours. Its text might quote data, so only its kind is shown.
             if os.environ.get("PRIVGRAM_TRACEBACK"):
                 raise
-            _fail(f"internal error, {type(error).__name__}; set PRIVGRAM_TRACEBACK=1 to see where")
+            _fail(
+                f"internal error, {type(error).__name__}; set PRIVGRAM_TRACEBACK=1 to see where",
+                Status.FAILED,
+            )
         if standalone_mode:
-            sys.exit(result if isinstance(result, int) else 0)
+            sys.exit(result if isinstance(result, int) else Status.ANSWERED)
         return result
 
 
@@ -138,9 +151,24 @@ def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
     print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
 
 
-def _fail(message: str) -> NoReturn:
+def _status_of(error: Exception) -> Status:
+    from privgram.ledger import BudgetExceeded
+    from privgram.regression import RefusedError
+
+    if isinstance(error, BudgetExceeded):
+        return Status.OVER_BUDGET
+    if isinstance(error, RefusedError):
+        return Status.REFUSED
+    # Of an error without a number the library says that a file is not what it should be.
+    system = isinstance(error, OSError) and error.errno is not None
+    if isinstance(error, MemoryError) or (system and not isinstance(error, OF_PATHS)):
+        return Status.FAILED
+    return Status.BAD_INPUT
+
+
+def _fail(message: str, status: Status) -> NoReturn:
     print("privgram:", shown(" ".join(message.split())), file=sys.stderr)
-    sys.exit(2)
+    sys.exit(status)
 
 
 @click.group(

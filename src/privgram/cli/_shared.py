@@ -19,6 +19,7 @@ from rich.table import Table
 import privgram as pg
 from privgram._base.text import shown
 from privgram._release.groups import Releases
+from privgram.cli._status import Status
 from privgram.mechanisms._base import NAMES, class_name, hyphenated
 
 if TYPE_CHECKING:
@@ -41,6 +42,10 @@ def options(*several: Decorator) -> Decorator:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+
+level_option = click.option(
+    "--level", type=float, default=0.95, help="Level of the confidence intervals."
+)
 
 
 def _references(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -148,6 +153,39 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+def print_fit(
+    fit: Any, level: float, as_json: bool, *, penalised: bool = False, **more: object
+) -> Status:
+    """Print a regression, in JSON with `more`; say whether it was refused.
+
+    Of one that is penalised on request standard errors are not expected.
+    """
+    alpha = round(1 - level, 12)
+    if as_json:
+        print_json(
+            {
+                "target": fit.target,
+                "names": fit.param_names,
+                "terms": {term: fit.param_names[at] for term, at in fit.design.terms.items()},
+                "references": fit.design.references,
+                "params": fit.params,
+                "bse": fit.bse,
+                "ridge": getattr(fit, "ridge", 0.0),
+                "level": level,
+                "conf_int": fit.conf_int(alpha),
+                "pvalues": fit.pvalues,
+                "refusal": fit.refusal,
+                "epsilon": fit.epsilon,
+                "delta": fit.delta,
+            }
+            | more
+        )
+    else:
+        print_lines(str(fit.summary(alpha=alpha)))
+    expected = penalised and np.isfinite(np.asarray(fit.params)).all()
+    return Status.ANSWERED if fit.refusal is None or expected else Status.REFUSED
 
 
 #: A comma after which no bracket closes before another opens.

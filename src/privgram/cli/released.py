@@ -20,6 +20,8 @@ from privgram.cli._shared import (
     contents,
     facts,
     json_option,
+    level_option,
+    print_fit,
     print_json,
     print_lines,
     read_names,
@@ -28,6 +30,7 @@ from privgram.cli._shared import (
     reference_option,
     table,
 )
+from privgram.cli._status import Status
 from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
@@ -107,7 +110,7 @@ def read_model(
     is_flag=True,
     help="Take off what clipping added to the coefficients, as if rows were normal.",
 )
-@click.option("--level", type=float, default=0.95, help="Level of the intervals.")
+@level_option
 @json_option
 def regress(
     release: Path,
@@ -119,7 +122,7 @@ def regress(
     unclip: bool,
     level: float,
     as_json: bool,
-) -> None:
+) -> Status:
     """Fit a linear regression from a RELEASE, at no cost in privacy.
 
     Of the releases of groups, the same regression in every group. To ask the table of a study:
@@ -139,34 +142,17 @@ def regress(
             raise click.UsageError(
                 "--level: groups are shown with standard errors; --json has intervals of any level"
             )
-        _print_groups(loaded.regress(explained, **asked), level, as_json)
-        return
+        fits = loaded.regress(explained, **asked)
+        _print_groups(fits, level, as_json)
+        lost = asked["ridge"] == 0 and len(fits.refusals) == len(fits)
+        return Status.REFUSED if lost else Status.ANSWERED
     fit = loaded.regress(explained, unclip=unclip, **asked)
-    alpha = round(1 - level, 12)
-    if as_json:
-        print_json(
-            {
-                "target": fit.target,
-                "names": fit.param_names,
-                "terms": {term: fit.param_names[at] for term, at in fit.design.terms.items()},
-                "references": fit.design.references,
-                "params": fit.params,
-                "bse": fit.bse,
-                "ridge": fit.ridge,
-                "level": level,
-                "conf_int": fit.conf_int(alpha),
-                "pvalues": fit.pvalues,
-                "refusal": fit.refusal,
-            }
-        )
-        return
-    print_lines(str(fit.summary(alpha=alpha)))
+    return print_fit(fit, level, as_json, penalised=asked["ridge"] != 0)
 
 
 def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
     """Print a row for each group, and the coefficients pooled where that can be."""
     if as_json:
-        known = dict.fromkeys(fits.groups) | fits.refusals
         print_json(
             {
                 "target": fits.target,
@@ -176,11 +162,8 @@ def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
                 "params": fits.params,
                 "bse": fits.bse,
                 "level": level,
-                "conf_int": [
-                    fits[group].conf_int(round(1 - level, 12)) if group in fits else None
-                    for group in fits.groups
-                ],
-                "refusal": list(known.values()),
+                "conf_int": [fit.conf_int(round(1 - level, 12)) for fit in fits.values()],
+                "refusal": [fits.refusals.get(group) for group in fits.groups],
             }
         )
         return

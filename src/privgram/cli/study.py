@@ -14,13 +14,17 @@ from privgram.cli._shared import (
     POSITIVE,
     command,
     json_option,
+    level_option,
     options,
+    print_fit,
     print_json,
     print_lines,
     read_number,
     reference_option,
 )
+from privgram.cli._status import Status
 from privgram.cli.release import check_out
+from privgram.regression.inference import quantile_of
 
 STUDY = click.argument("study", type=PATH)
 FORMULA = click.argument("formula")
@@ -114,16 +118,29 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     help="What standard errors assume of rows so far out that noise hides them.",
 )
 @reference_option
+@level_option
+@json_option
 def regress(
-    study: Path, formula: str, epsilon: float, out: Path | None, force: bool, **asked: Any
-) -> None:
+    study: Path,
+    formula: str,
+    epsilon: float,
+    out: Path | None,
+    force: bool,
+    level: float,
+    as_json: bool,
+    **asked: Any,
+) -> Status:
     """Fit one regression to the table of STUDY."""
+    quantile_of(level)  # which checks it, before anything is spent
     if out is not None:
         check_out(out, force)
     it = pg.Study.load(study)
     fit = it.regress(formula, epsilon, out=out, **asked)
-    print_lines(str(fit.summary()))
-    print_lines(f"epsilon={epsilon:g}; {it.remaining():.4g} are left")
+    left = it.remaining()
+    status = print_fit(fit, level, as_json, remaining=left)
+    if not as_json:
+        print_lines(f"epsilon={epsilon:g}; {left:.4g} are left")
+    return status
 
 
 @command("privgram init wages.parquet")

@@ -26,6 +26,7 @@ from privgram.estimators._base import (
 )
 from privgram.mechanisms import AdditiveWishart
 from privgram.regression.design import AllColumns, design
+from privgram.regression.inference import RefusedError
 from privgram.study import described
 
 if TYPE_CHECKING:
@@ -290,21 +291,22 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
                     "a fit through zero needs bounds that are symmetric about zero, and those of "
                     "the release are not: use fit_intercept=True"
                 )
-        try:
-            return [
-                source.regress(
-                    target,
-                    None if self._described else list(features),
-                    ridge=self._penalty(source, features),
-                    intercept=bool(self.fit_intercept),
-                )
-                for target in self._targets
-            ]
-        except ValueError as error:
-            free = "PrivateRidge().fit_from(release_)"
-            if self._described:
-                free = f"release_.regress({self._targets[0]!r}, ridge='auto')"
-            raise ValueError(f"{error}. The release is kept: {free} is free") from None
+        fits = [
+            source.regress(
+                target,
+                None if self._described else list(features),
+                ridge=self._penalty(source, features),
+                intercept=bool(self.fit_intercept),
+            )
+            for target in self._targets
+        ]
+        for fit in fits:
+            if np.isnan(fit.theta).any():
+                free = "PrivateRidge().fit_from(release_)"
+                if self._described:
+                    free = f"release_.regress({fit.target!r}, ridge='auto')"
+                raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
+        return fits
 
     @property
     def _default_mechanism(self) -> Mechanism | None:

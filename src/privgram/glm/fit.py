@@ -5,6 +5,7 @@ Secret side: the budget of `Study.regress` is spent here.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +113,7 @@ def fit(
         with np.errstate(all="ignore"):
             parts = estimator.fit()
     except (ArithmeticError, np.linalg.LinAlgError):
-        parts = _no_parts(estimator)
+        parts = _no_parts(estimator.n_written)
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
         fitted.save(path)
@@ -150,9 +151,8 @@ def _bound_units(
     rounds.noise = Refined().noise_for(guarantee, len(columns), bound)
 
 
-def _no_parts(estimator: Any) -> FitParts:
+def _no_parts(q: int) -> FitParts:
     """A refused fit of no numbers."""
-    q = estimator.n_written
     none = np.zeros((q, q))
     return FitParts(np.zeros(q), none, none, none, 1.0, 1.0, "scores", refusal=NOT_FINITE)
 
@@ -167,11 +167,10 @@ def _recorded(
     reproducible: bool,
 ) -> ScoreFit:
     """The public record of a fit."""
-    arrays = parts.coef, parts.sampling, parts.noise, parts.unidentified
-    if not all(np.isfinite(array).all() for array in arrays):
-        q = len(parts.coef)
-        none = np.zeros((q, q))
-        parts = FitParts(np.zeros(q), none, none, none, 1.0, 1.0, "scores", refusal=NOT_FINITE)
+    if not parts.is_finite:
+        parts = _no_parts(len(parts.coef))
+    elif problem.purpose == "prediction":  # a ridge by the noise's edge always answers
+        parts = replace(parts, refusal=None)
     unit = problem.unit
     parameters: dict[str, Any] = {"rows_std": 0.0, "units": None if unit is None else public}
     parameters |= rounds.record["parameters"]
@@ -201,7 +200,7 @@ def _recorded(
         unidentified=parts.unidentified,
         robust=problem.robust and parts.method == "scores",
         n_rows=rows,
-        refused=parts.refusal,
+        refusal=parts.refusal,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         adjacency=guarantee.adjacency,

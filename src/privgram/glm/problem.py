@@ -72,7 +72,7 @@ class FitParts:
     facts: dict[str, Any] = field(default_factory=dict)  # further parameters, for the record
 
     @property
-    def open(self) -> Vector:
-        """Which coefficients the noise hides, of shape (q,)."""
-        rest = (self.sampling + self.noise).diagonal()
-        return np.asarray(self.unidentified.diagonal() > rest)
+    def is_finite(self) -> bool:
+        """Whether all numbers are finite."""
+        arrays = self.coef, self.sampling, self.noise, self.unidentified
+        return all(bool(np.isfinite(array).all()) for array in arrays)

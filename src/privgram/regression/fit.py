@@ -508,4 +508,4 @@ class Fit(OfRelease):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        return f"<Fit of {shown(self.target)} on {names}: {self.standing}>"
+        return self._shown(f"Fit of {shown(self.target)} on {names}: {self.standing}")

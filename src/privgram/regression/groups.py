@@ -12,7 +12,6 @@ References
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,24 +131,17 @@ def regress_groups(
 
     Raises
     ------
-    RefusedError
-        A ValueError: if no group has a fit.
     ValueError
         For an unknown column, and whatever else is wrong with the request in every group.
     """
     asked = None if features is None else list(features)
-    fits: dict[Any, Fit] = {}
-    refusals: dict[Any, str] = {}
-    for group, release in releases.items():
-        try:
-            fits[group] = regress(
-                release, target, asked, ridge=ridge, intercept=intercept, reference=reference
-            )
-        except RefusedError as refused:
-            refusals[group] = str(refused)
-    if not fits:
-        raise RefusedError(f"no group has a fit: {next(iter(refusals.values()), 'there are none')}")
-    return GroupFits(by, releases, fits, refusals)
+    fits = {
+        group: regress(
+            release, target, asked, ridge=ridge, intercept=intercept, reference=reference
+        )
+        for group, release in releases.items()
+    }
+    return GroupFits(by, releases, fits)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,17 +242,15 @@ def _known_of(
 class GroupFits(Mapping[Any, Fit]):
     """Fits of one regression in the groups of a table: a mapping of group to `Fit`.
 
-    Groups whose release is too noisy for a fit are in `refusals` instead, and have NaN in the
-    table.
+    That of a group whose release is too noisy is refused: it has NaN, and `refusals` says why.
 
     Attributes
     ----------
     by : str
         What the groups are groups of.
     groups : tuple
-        All groups, those without a fit too.
     refusals : dict of group to str
-        Why a group has no fit, or no standard errors.
+        Why a group has no estimates, or no standard errors.
     param_names : tuple of str
         Of the coefficients, the intercept last if there is one.
     params, bse : DataFrame, or ndarray of shape (groups, len(param_names)), float64
@@ -272,7 +262,6 @@ class GroupFits(Mapping[Any, Fit]):
         by: str,
         releases: Mapping[Any, ReleaseRecord],
         fits: dict[Any, Fit],
-        refusals: dict[Any, str],
     ) -> None:
         self.by = by
         self.groups = tuple(releases)
@@ -281,8 +270,7 @@ class GroupFits(Mapping[Any, Fit]):
         first = next(iter(fits.values()))
         self.target = first.target
         self.param_names = first.param_names
-        self.refusals = dict(refusals)
-        self.refusals |= {group: fit.refusal for group, fit in fits.items() if fit.refusal}
+        self.refusals = {group: fit.refusal for group, fit in fits.items() if fit.refusal}
 
     def __len__(self) -> int:
         return len(self._fits)
@@ -290,17 +278,8 @@ class GroupFits(Mapping[Any, Fit]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._fits)
 
-    def __contains__(self, group: object) -> bool:
-        return group in self._fits
-
     def __getitem__(self, group: Any) -> Fit:
-        if group not in self._fits and group in self.refusals:
-            raise RefusedError(f"there is no fit of this group: {self.refusals[group]}")
         return self._fits[group]
-
-    def get(self, group: Any, default: Any = None) -> Any:
-        """The fit of a group, or `default` where there is none: `refusals` says why."""
-        return self._fits.get(group, default)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -337,11 +316,7 @@ class GroupFits(Mapping[Any, Fit]):
         return self._of_each(lambda fit: fit.inference.stderr)
 
     def _of_each(self, of: Callable[[Fit], Vector]) -> Matrix:
-        found = np.full((len(self.groups), len(self.param_names)), np.nan)
-        for i, group in enumerate(self.groups):
-            if group in self._fits:
-                found[i] = of(self._fits[group])
-        return found
+        return np.array([of(fit) for fit in self._fits.values()])
 
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
@@ -379,8 +354,7 @@ class GroupFits(Mapping[Any, Fit]):
         columns: dict[Any, Any] = {}
         for under, values in (("params", self._estimates), ("bse", self._errors)):
             columns |= {(under, name): values[:, j] for j, name in enumerate(self.param_names)}
-        fits = [self._fits.get(group) for group in self.groups]
-        columns["fit", "n_rows"] = [math.nan if fit is None else fit.n_rows for fit in fits]
+        columns["fit", "n_rows"] = [fit.n_rows for fit in self._fits.values()]
         columns["fit", "refusal"] = [self.refusals.get(group) for group in self.groups]
         return pd.DataFrame(columns, self._index(pd))
 
@@ -509,6 +483,8 @@ class GroupFits(Mapping[Any, Fit]):
         for j, name in enumerate(self.param_names):
             columns |= {name: self._estimates[:, j], f"({name} se)": self._errors[:, j]}
         head = f"{self.target} in {len(self.groups)} groups by {self.by}"
+        if self.refusals:
+            head += f"; refused in {len(self.refusals)}: see refusals"
         return f"{head}\n{as_text(tuple(map(str, self.groups)), columns)}"
 
     def __repr__(self) -> str:

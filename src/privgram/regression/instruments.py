@@ -18,7 +18,6 @@ from privgram.regression.inference import (
     Equations,
     Inference,
     Of,
-    RefusedError,
     degrees_behind,
     dependence,
     level_of,
@@ -65,6 +64,8 @@ class InstrumentalFit(OfRelease):
     release : Release
     design : Design
         Of the features and the target.
+    without : str or None
+        Why there is no estimate, or None.
     """
 
     endogenous: tuple[str, ...]
@@ -74,6 +75,7 @@ class InstrumentalFit(OfRelease):
     n_rows: float | None
     release: ReleaseRecord
     design: Design
+    without: str | None
     _moments: _Moments = field(repr=False)
 
     _title = "Private Regression with Instruments"
@@ -85,7 +87,7 @@ class InstrumentalFit(OfRelease):
         return math.nan if rows is None else rows - self._moments.n_features
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
-        reason = why_refused(self.release, self._moments.reduced, of)
+        reason = self.without or why_refused(self.release, self._moments.reduced, of)
         if reason is not None:
             return refuse(len(matrix), reason)
         size = len(self.param_names)
@@ -225,7 +227,7 @@ class InstrumentalFit(OfRelease):
         return notes
 
     def __repr__(self) -> str:
-        return f"<InstrumentalFit of {shown(self.target)} by {self.method}>"
+        return self._shown(f"InstrumentalFit of {shown(self.target)} by {self.method}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -415,11 +417,10 @@ def iv(
     Returns
     -------
     InstrumentalFit
+        Refused, with NaN, where the released matrix is not positive definite on the instruments.
 
     Raises
     ------
-    RefusedError
-        A ValueError: where the released matrix is not positive definite on the instruments.
     ValueError
         For an unknown column, one in two roles, or fewer instruments than endogenous columns.
 
@@ -468,14 +469,15 @@ def iv(
         len(design.frame) - 1,
         method == "liml",
     )
+    kappa, without = math.nan, None
     try:
         np.linalg.cholesky(moments.matrix[moments.z, moments.z])
         kappa = moments.kappa
     except np.linalg.LinAlgError:
-        raise RefusedError(
+        without = (
             "the released matrix is not positive definite on these columns: its noise exceeds "
             "the signal. Use fewer instruments, more rows or a larger epsilon"
-        ) from None
+        )
     return InstrumentalFit(
         endogenous=design.names[:n_endogenous],
         instruments=names,
@@ -484,6 +486,7 @@ def iv(
         n_rows=rows_behind(release),
         release=release,
         design=design,
+        without=without,
         _moments=moments,
     )
 

@@ -412,12 +412,11 @@ def regress(
     Returns
     -------
     Fit
-        Coefficients in the columns' own units.
+        Coefficients in the columns' own units. Where the released matrix is not positive definite
+        on the features the fit is refused: it has NaN, and `refusal` says what to do.
 
     Raises
     ------
-    RefusedError
-        A ValueError: for a released matrix that is not positive definite on the features.
     ValueError
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
@@ -445,7 +444,11 @@ def regress(
         slopes = np.arange(len(matrix) - 1 - design.intercept)
         ridge = _check_ridge(ridge, len(slopes))
         matrix[slopes, slopes] += ridge
-    theta = solve(release, design, matrix, ridge)
+    try:
+        theta = solve(release, design, matrix, ridge)
+    except RefusedError as error:
+        nothing = np.full(len(matrix) - 1, math.nan)
+        return Fit(release, design, nothing, ridge, n_rows, None, str(error))
     clipping = clipping_shift(release, design, n_rows) if unclip else None
     if clipping is not None:
         theta = theta - clipping

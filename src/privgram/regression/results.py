@@ -80,15 +80,21 @@ class Model:
 class Results:
     """The parameters of a regression and what follows from them, under statsmodels' names.
 
-    An estimator gives five attributes and inherits the rest; `result_of` makes a result of
+    An estimator gives these attributes and inherits the rest; `result_of` makes a result of
     numbers alone. Where its noise is in the features too, it overrides `_contrasts` and `_tested`.
 
     Where pandas is installed `params`, `bse`, `tvalues` and `pvalues` are Series and
     `conf_int` and `cov_params` data frames, with `param_names` for index; where it is not they
-    are arrays. What is refused is NaN everywhere, and `refusal` and the summary say why.
+    are arrays.
+
+    A regression always comes back as its result, as what was released for it is paid for. Where the
+    noise leaves no answer it is refused: `refusal` says why, in the first line of the summary too,
+    its numbers are NaN, and what needs them raises `RefusedError`.
 
     Attributes
     ----------
+    refusal : str or None
+        Why there are no standard errors, or None.
     target : str
         What is explained, in whose units the numbers are: "log(wage)" for a logarithm.
     param_names : tuple of str
@@ -105,6 +111,7 @@ class Results:
     target: str
     param_names: tuple[str, ...]
     inference: Inference
+    refusal: str | None
     n_rows: float | None
     epsilon: float
     delta: float
@@ -145,16 +152,23 @@ class Results:
         self._need_inference()
         matrix, offset = independent(matrix, -values)
         gap = matrix @ self._estimate + offset
-        covariance = matrix @ self.inference.covariance @ matrix.T
+        covariance = self._contrasts(matrix).covariance
+        if not np.isfinite(covariance).all():
+            raise RefusedError(
+                "the noise hides a coefficient of this hypothesis: its interval has no ends. Test "
+                "the others without it"
+            )
         statistic = float(gap @ np.linalg.solve(covariance, gap))
         return verdict(said, statistic, len(gap), self.df_resid if use_f else math.inf)
 
     def _need_inference(self, of: Of = "population") -> None:
-        reason = self.refusal
-        if reason is None and of == "data":
-            reason = self._about(of).refusal
+        reason = self.refusal or self._about(of).refusal
         if reason is not None:
             raise RefusedError(f"there is no inference: {reason}")
+
+    def _shown(self, text: str) -> str:
+        """What `repr` shows: with the refusal, if there is one."""
+        return f"<{text}>" if self.refusal is None else f"<{text}; refused: {self.refusal}>"
 
     # --- the numbers ------------------------------------------------------------------------------
 
@@ -162,11 +176,6 @@ class Results:
     def model(self) -> Model:
         """Names of the target and of the parameters, where statsmodels has them."""
         return Model(self.target, list(self.param_names))
-
-    @property
-    def refusal(self) -> str | None:
-        """Why there are no standard errors, or None."""
-        return self.inference.refusal
 
     @property
     def params(self) -> Any:
@@ -579,6 +588,11 @@ class OfRelease(OfDesign):
         return self.release.delta
 
     @property
+    def refusal(self) -> str | None:  # type: ignore[override]
+        """Why there are no standard errors, or None."""
+        return self.inference.refusal
+
+    @property
     def nobs_stderr(self) -> float:
         """Standard error of `nobs`: 0 where the number of rows is public."""
         return count_error(self.release)
@@ -599,8 +613,15 @@ class Numbers(Results):
     epsilon: float
     delta: float
 
+    @property
+    def refusal(self) -> str | None:  # type: ignore[override]
+        """Why there are no standard errors, or None."""
+        return self.inference.refusal
+
     def __repr__(self) -> str:
-        return f"<Results of {shown(self.target)} on {', '.join(map(shown, self.param_names))}>"
+        return self._shown(
+            f"Results of {shown(self.target)} on {', '.join(map(shown, self.param_names))}"
+        )
 
 
 def result_of(

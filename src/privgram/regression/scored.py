@@ -27,7 +27,7 @@ from privgram.columns import Columns
 from privgram.privacy import GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
-from privgram.regression.inference import Inference, Of, refuse
+from privgram.regression.inference import Inference, Of, RefusedError, refuse
 from privgram.regression.prediction import Means, Prediction
 from privgram.regression.results import CONSTANT, OfDesign
 from privgram.regression.summary import differences, row_facts
@@ -95,7 +95,7 @@ class ScoreFit(OfDesign):
         Whether the covariance allows for errors of unequal variance.
     n_rows : float
         Rows behind the fit: public, or estimated. Of long units they count for less.
-    refused : str or None
+    refusal : str or None
     epsilon, delta : float
         The guarantee of all looks together.
     adjacency : {"replace", "add-remove"}
@@ -121,7 +121,7 @@ class ScoreFit(OfDesign):
     unidentified: Matrix
     robust: bool
     n_rows: float
-    refused: str | None
+    refusal: str | None
     epsilon: float
     delta: float
     adjacency: Adjacency
@@ -196,19 +196,24 @@ class ScoreFit(OfDesign):
         return "HC1" if self.unit is None else "cluster"
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
-        if self.refused is not None:
-            return refuse(len(matrix), self.refused)
+        if self.refusal is not None:
+            return refuse(len(matrix), self.refusal)
         transform, level = self._own
         own, offset = matrix @ transform, matrix @ level
         known = self.noise + (self.sampling if of == "population" else 0.0)
         hidden = ((own @ self.unidentified) * own).sum(axis=1)
         covariance = own @ (known + self.unidentified) @ own.T
+        estimate = own @ self.solution + offset
+        if self.parameters["purpose"] == "prediction":
+            nothing = np.full_like(covariance, np.nan)
+            return Inference(
+                estimate, nothing, "none", PREDICTIONS_ALONE, np.full(len(own), np.nan)
+            )
         # What is mostly hidden is open.
         is_open = hidden > ((own @ known) * own).sum(axis=1)
         covariance[is_open, is_open] = np.inf
         students = of == "population" and self._linear
         df = np.full(len(own), self.df_resid if students else math.inf)
-        estimate = own @ self.solution + offset
         return Inference(estimate, covariance, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
@@ -233,7 +238,8 @@ class ScoreFit(OfDesign):
         """
         if which not in ("mean", "linear"):
             raise ValueError(f"which is 'mean' or 'linear', not {which!r}")
-        self._need_inference()
+        if self.refusal is not None:
+            raise RefusedError(f"there is no fit: {self.refusal}")
         linear = np.asarray(self._rows(X) @ self._estimate)
         return linear if which == "linear" else FAMILIES[self.family].means(linear)[0]
 
@@ -312,7 +318,7 @@ class ScoreFit(OfDesign):
 
         1 of other families than "gaussian", and NaN where inference is refused.
         """
-        if self.refused is not None:
+        if self.refusal is not None:
             return math.nan
         if not self._linear:
             return 1.0
@@ -387,8 +393,8 @@ class ScoreFit(OfDesign):
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
         kind = "Fit" if self._linear else FAMILIES[self.family].title.removeprefix("Private ")
-        text = f"<{kind} of {shown(self.target)} on {names}: {self.standing}"
-        return text + ("; REPRODUCIBLE>" if self.reproducible else ">")
+        text = f"{kind} of {shown(self.target)} on {names}: {self.standing}"
+        return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to `.json` or `.npz`, whole or not at all.
@@ -404,7 +410,7 @@ class ScoreFit(OfDesign):
 
     def _header(self) -> dict[str, Any]:
         plain = (
-            "target", "reference", "with_intercept", "robust", "n_rows", "refused", "epsilon",
+            "target", "reference", "with_intercept", "robust", "n_rows", "refusal", "epsilon",
             "delta", "adjacency", "parameters", "reproducible", "unit", "family",
         )  # fmt: skip
         return {name: getattr(self, name) for name in plain} | {
@@ -451,14 +457,14 @@ def _check(fit: ScoreFit) -> None:
         check_not_negative(fit.parameters[name], name)
     if fit.parameters["units"] is not None:
         check_integer(fit.parameters["units"], "units", 0, 2**63 - 1)
-    if not (fit.refused is None or isinstance(fit.refused, str)):
+    if not (fit.refusal is None or isinstance(fit.refusal, str)):
         raise ValueError("a refusal is a sentence")
     profile = fit.privacy
     if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
         raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
     if not math.isclose(profile.delta(fit.epsilon), fit.delta, rel_tol=0.01):
         raise ValueError("the privacy profile has another delta at epsilon than the fit")
-    if fit.refused is None:
+    if fit.refusal is None:
         _check_errors(fit, profile.sensitivity_ratio)
     json.dumps(fit._header(), allow_nan=False)
     with np.errstate(all="ignore"):

@@ -104,7 +104,8 @@ class Summary:
         """The table as statistics packages print it."""
         margin = max(14, *(len(_short(name)) + 1 for name in self.names))
         width = margin + max(64, sum(map(_width, self.columns)))
-        lines = [f"{self.title} Results".center(width).rstrip(), "=" * width]
+        lines = [] if self.refusal is None else [self._refused()]
+        lines += [f"{self.title} Results".center(width).rstrip(), "=" * width]
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
@@ -112,8 +113,6 @@ class Summary:
             cells = map(_cell, row, self.columns)
             lines.append(f"{_short(name):<{margin}}{''.join(cells)}{mark}")
         lines.append("=" * width)
-        if self.refusal is not None:
-            lines.append(self._refused())
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
@@ -138,9 +137,9 @@ class Summary:
         refused = "" if self.refusal is None else f"<p>{escape(self._refused())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
-            f"<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
+            f"{refused}<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"{refused}<ol>{notes}</ol>"
+            f"<ol>{notes}</ol>"
         )
 
     _repr_html_ = as_html
@@ -153,7 +152,7 @@ class Summary:
         """Both tables as LaTeX, with the notes below."""
         said = [] if self.refusal is None else [self._refused()]
         parts = [table.as_latex_tabular() for table in self.tables]
-        body = "\n\n".join([*parts, *map(_latex, (*said, *self.notes))])
+        body = "\n\n".join([*map(_latex, said), *parts, *map(_latex, self.notes)])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
     def frame(self) -> Any:

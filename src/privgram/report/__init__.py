@@ -313,10 +313,9 @@ def _terms(release: ReleaseRecord) -> list[list[str]]:
 
 
 def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, Any]:
-    try:
-        fit = regress(release, target, ridge=ridge)
-    except RefusedError as refusal:
-        return {"target": shown(target), "refusal": _sentence(refusal)}
+    fit = regress(release, target, ridge=ridge)
+    if np.isnan(fit._estimate).any():
+        return {"target": shown(target), "refusal": _sentence(fit.refusal)}
     known = fit.refusal is None
     per: Literal["unit", "sd"] = "sd"
     try:
@@ -409,7 +408,7 @@ def _correlation(release: ReleaseRecord, names: list[str]) -> Plot | None:
     )
 
 
-def _sentence(refusal: Exception) -> str:
+def _sentence(refusal: object) -> str:
     text = str(refusal)
     return f"{text[0].upper()}{text[1:]}."
 

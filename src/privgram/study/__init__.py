@@ -28,8 +28,8 @@ from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName, LossName
+from privgram.regression.scored import ScoreFit
 from privgram.study.answer import (
     Precision,
     needed,
@@ -442,29 +442,24 @@ class Study:
             "purpose": purpose,
             "reference": reference,
         }
-        try:
-            with self._telling():
-                fit = release_and_fit(
-                    self.table,
-                    formula,
-                    columns,
-                    price,
-                    mechanism=mechanism,
-                    unit=self.unit,
-                    out=out,
-                    rng=rng,
-                    **asked,
-                    **request,
-                )
-        except RefusedError as error:
-            if rng is not None:
-                raise
-            raise RefusedError(
-                f"{error}. {self._advice(formula, columns, price, None, asked)}"
-            ) from None
-        if rng is None and getattr(fit, "refused", None):
+        with self._telling():
+            fit = release_and_fit(
+                self.table,
+                formula,
+                columns,
+                price,
+                mechanism=mechanism,
+                unit=self.unit,
+                out=out,
+                rng=rng,
+                **asked,
+                **request,
+            )
+        field = "refusal" if isinstance(fit, ScoreFit) else "without"
+        reason = getattr(fit, field)
+        if rng is None and reason is not None:
             advice = self._advice(formula, columns, price, fit.n_rows, asked)
-            fit = replace(fit, refused=f"{fit.refused}. {advice}")
+            fit = replace(fit, **{field: f"{reason}. {advice}"})
         return fit
 
     @contextmanager

@@ -29,7 +29,6 @@ from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
-from privgram.regression.inference import RefusedError
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -207,10 +206,12 @@ def release_and_fit(
     made: Any = release_for("regression", source, used, mechanism=mechanism, **spends)
     if parsed.endogenous:
         return made.iv(formula, reference=reference)
-    try:
-        return made.regress(formula, reference=reference)
-    except RefusedError:  # what was paid for is not lost: shrunk, and without standard errors
-        return made.regress(formula, reference=reference, ridge="auto")
+    fit = made.regress(formula, reference=reference)
+    if not np.isnan(fit.theta).any():
+        return fit
+    # What was paid for is not lost: shrunk, and without standard errors.
+    shrunk = made.regress(formula, reference=reference, ridge="auto")
+    return replace(shrunk, without=fit.without)
 
 
 def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Columns | None) -> bool:
@@ -509,11 +510,8 @@ class _Rehearsal:
             while seed < most and draw_more(drawn, seed, DRAWS, KNOWN):
                 # A fixed seed: nothing secret is drawn, and a plan gives the same numbers.
                 rng, seed = np.random.default_rng(seed), seed + 1
-                try:
-                    one = fit(replace(self.guarantee, epsilon=self._scaled(epsilon)), rng)
-                    errors = np.asarray(one.bse, dtype=np.float64)
-                except RefusedError:
-                    continue
+                one = fit(replace(self.guarantee, epsilon=self._scaled(epsilon)), rng)
+                errors = np.asarray(one.bse, dtype=np.float64)
                 if np.isfinite(errors).all():
                     drawn.append(errors)
                     names = one.param_names

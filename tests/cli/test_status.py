@@ -1,0 +1,154 @@
+"""Each end of a command has an exit status of its own."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.cli._status import Status
+
+pytest.importorskip("click")
+pytest.importorskip("formulaic")
+
+from click.testing import CliRunner
+
+from privgram.cli._program import Terminated, program
+
+STUDY = """
+table = "it.npz"
+ledger = "it.ledger"
+epsilon = 2.0
+delta = 1e-6
+[columns]
+x = [0, 10]
+y = [-5, 30]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 10, 5000)
+    parquet.write_table(pa.table({"x": x, "y": 2 * x + rng.normal(0, 1, 5000)}), tmp_path / "it.pq")
+    (tmp_path / "it.pq").rename(tmp_path / "it.parquet")
+    (tmp_path / "study.toml").write_text(STUDY.replace("npz", "parquet"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments):
+    done = CliRunner().invoke(program, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
+
+
+ASK = ("regress", "study.toml", "y ~ x", "--epsilon")
+
+
+@pytest.mark.slow
+def test_each_end_of_a_regression_has_its_status(folder):
+    status, out, _ = run(*ASK, "1")
+    assert status == Status.ANSWERED
+    assert out.splitlines()[0].strip() == "Private Least Squares Regression Results"
+    status, out, err = run(*ASK, "0.0001")
+    assert status == Status.REFUSED == 3
+    assert re.match("No (estimates|standard errors): ", out)
+    assert err == ""
+    status, out, err = run(*ASK, "1.9")
+    assert (status, out) == (Status.OVER_BUDGET, "")
+    assert Status.OVER_BUDGET == 4
+    assert err.count("\n") == 1
+    assert "is left" in err
+    for wrong in (
+        ("regress", "study.toml", "y ~ w", "--epsilon", "1"),
+        ("regress", "study.toml", "y ~ x", "--epsilon", "-1"),
+        ("regress", "study.toml", "y ~ x", "--epsilon", "0.1", "--level", "2"),
+        ("regress", "study.toml", "y ~ x", "--epsilon", "0.1", "--out", "it.txt"),
+        ("regress", "study.toml", "y ~ x", "--epsilon", "much"),
+        ("regress", "nowhere.toml", "y ~ x", "--epsilon", "1"),
+        ("what",),
+    ):
+        status, out, err = run(*wrong)
+        assert (status, out) == (Status.BAD_INPUT, ""), wrong
+        assert Status.BAD_INPUT == 2
+    assert len(pg.Study.load("study.toml").entries) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (KeyboardInterrupt(), 130),
+        (Terminated(), 143),
+        (OSError(28, "No space left on device"), 1),
+        (MemoryError(), 1),
+        (KeyError("a defect"), 1),
+        (FileNotFoundError(2, "No such file"), 2),
+        (OSError("the table changed while it was read"), 2),
+        (pg.RefusedError("the noise hides it"), 3),
+        (pg.BudgetExceeded("over the budget"), 4),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+def test_each_error_has_its_status(folder, monkeypatch, error, status):
+    def fails(path):
+        raise error
+
+    monkeypatch.setattr(pg, "load", fails)
+    found, out, err = run("pca", "gram.json")
+    assert (found, out) == (status, "")
+    assert err.startswith("privgram: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_study_and_a_release_print_the_same_json(folder):
+    status, out, err = run(*ASK, "0.5", "--json", "--level", "0.9", "--out", "fit.json")
+    assert (status, err) == (0, "")
+    fit = json.loads(out)
+    saved = pg.load("fit.json")
+    assert fit["names"] == list(saved.param_names)
+    np.testing.assert_allclose(fit["params"], saved.params)
+    np.testing.assert_allclose(fit["conf_int"], saved.conf_int(0.1))
+    assert (fit["refusal"], fit["epsilon"], fit["level"]) == (None, 0.5, 0.9)
+    assert fit.pop("remaining") == pytest.approx(pg.Study.load("study.toml").remaining())
+    assert run("release", "study.toml", "--epsilon", "0.5", "--out", "gram.json")[0] == 0
+    status, out, _ = run("regress", "gram.json", "y ~ x", "--json")
+    assert status == 0
+    assert json.loads(out).keys() == fit.keys()
+    status, out, _ = run(*ASK, "0.0001", "--json")
+    assert status == Status.REFUSED
+    refused = json.loads(out)
+    assert isinstance(refused["refusal"], str)
+    assert refused["bse"] == [None, None]
+
+
+@pytest.mark.slow
+def test_a_hopeless_release_is_refused_and_one_penalised_on_request_is_not(folder):
+    guarantee = ("--epsilon", "0.001", "--delta", "1e-7")
+    (folder / "columns.toml").write_text("intercept = true\n[bounds]\nx = [0, 10]\ny = [-5, 30]\n")
+    table = ("release", "it.parquet", "--columns", "columns.toml", *guarantee)
+    assert run(*table, "--mechanism", "analyze-gauss", "--out", "gram.json")[0] == 0
+    status, out, err = run("regress", "gram.json", "--target", "y")
+    assert (status, err) == (Status.REFUSED, "")
+    assert out.startswith("No ")
+    assert run("regress", "gram.json", "--target", "y", "--ridge", "auto")[0] == Status.ANSWERED
+
+
+def test_the_guide_lists_every_status():
+    page = Path(__file__).parents[2] / "docs" / "guide" / "command-line.md"
+    if not page.exists():  # an installed wheel's tests
+        pytest.skip("there are no docs here")
+    listed = re.findall(r"^\| (\d+) \|", page.read_text(), re.MULTILINE)
+    assert sorted(map(int, listed)) == sorted(Status)
+
+
+def test_a_traceback_is_shown_on_request(folder, monkeypatch):
+    monkeypatch.setitem(os.environ, "PRIVGRAM_TRACEBACK", "1")
+    done = CliRunner().invoke(program, ["info", "nowhere.json"])
+    assert isinstance(done.exception, FileNotFoundError)
