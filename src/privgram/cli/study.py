@@ -112,10 +112,10 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     help="huber bounds what a row far out can do; of least squares.",
 )
 @click.option(
-    "--clipping",
-    type=click.Choice(["cautious", "assume-seen"]),
-    default="cautious",
-    help="What standard errors assume of rows so far out that noise hides them.",
+    "--purpose",
+    type=click.Choice(["inference", "prediction"]),
+    default="inference",
+    help="prediction always answers, without standard errors.",
 )
 @reference_option
 @level_option

@@ -46,7 +46,7 @@ NOT_FINITE = (
 )
 
 
-def fit(
+def fit_problem(
     source: Any,
     problem: Problem,
     guarantee: Guarantee,

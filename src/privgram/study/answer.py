@@ -22,7 +22,7 @@ from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.drawing.release import release_for
 from privgram.engines import scale_out
-from privgram.glm.fit import fit
+from privgram.glm.fit import fit_problem
 from privgram.glm.levels import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.problem import FitPurpose, Problem
 from privgram.privacy import GaussianProfile
@@ -191,7 +191,7 @@ def release_and_fit(
             unit=unit,
             factor=factor,
         )
-        return fit(source, problem, guarantee, **spends)
+        return fit_problem(source, problem, guarantee, **spends)
     if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
