@@ -113,3 +113,57 @@ def test_the_top_is_a_short_list_of_rooms():
         if path.suffix in (".py", ".so") or (path.is_dir() and path.name != "__pycache__")
     } - {"__init__"}
     assert len(rooms) <= MOST_ROOMS, sorted(rooms)
+
+
+#: Calls that write to a file, by their last name; and what has them by another way on purpose.
+WRITES = {
+    "write_bytes", "write_text", "replace", "rename", "renames", "link", "symlink", "ftruncate",
+    "truncate", "tofile", "savetxt", "to_csv", "to_parquet", "copyfile", "touch",
+}  # fmt: skip
+#: Methods of the same names that write nothing: of texts, data classes and columns.
+HARMLESS = {"replace"}
+
+
+def writes(tree: ast.AST) -> list[int]:
+    """Lines of a module on which a file is written, or opened to be."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        function = node.func
+        of = function.value if isinstance(function, ast.Attribute) else None
+        of_os = isinstance(of, ast.Name) and of.id in ("os", "shutil")
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if (of is not None and name in WRITES and (of_os or name not in HARMLESS)) or (
+            of_os and name in ("write", "open", "fdopen")
+        ):
+            found.append(node.lineno)
+        elif name == "open":
+            modes = [*node.args[of is None :][:1], *(k.value for k in node.keywords)]
+            texts = [m.value for m in modes if isinstance(m, ast.Constant)]
+            if any(isinstance(t, str) and set(t) <= set("rwaxbt+") and set(t) & set("wax+")
+                   for t in texts):  # fmt: skip
+                found.append(node.lineno)
+    return found
+
+
+def test_writes_are_found():
+    """The test of the test."""
+    for line in ("p.write_bytes(b)", "os.replace(a, b)", "open(p, 'wb')", "p.open('a')",
+                 "open(p, mode='r+')", "os.write(h, b)", "np.ones(2).tofile(p)"):  # fmt: skip
+        assert writes(ast.parse(line)) == [1], line
+    for line in ("open(p)", "p.open('rb')", "name.replace('a', 'b')", "replace(x, a=1)"):
+        assert writes(ast.parse(line)) == [], line
+
+
+def test_files_are_written_by_one_door():
+    """By `_base.files`: whole or not at all, durable, and through no link of a known name."""
+    found = {
+        (name, line)
+        for name, path in sources().items()
+        if name != "privgram._base.files"
+        for line in writes(ast.parse(path.read_text(encoding="utf-8")))
+    }
+    # Standard streams that are closed go nowhere.
+    assert {name for name, _ in found} <= {"privgram.cli"}
+    assert len(found) <= 1

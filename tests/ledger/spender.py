@@ -11,7 +11,7 @@ import signal
 import sys
 import time
 
-from privgram._base import saved as _chain
+from privgram._base import files
 from privgram.ledger import BudgetExceeded, Ledger
 
 
@@ -51,7 +51,7 @@ def numbers(pipe: int, data: bytes = b"") -> list[int]:
 
 def kill(path: str, times: int) -> dict[str, int]:
     """Kill spenders, and compare what they reported with what the ledger has."""
-    _chain._write = in_pieces
+    files._write = in_pieces
     rng = random.Random(5)
     watch = Ledger(path)
     torn = unreported = 0

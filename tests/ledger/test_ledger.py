@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import files as _files
 from privgram._base import saved as _chain
-from privgram.ledger import FORMAT
+from privgram.ledger.entries import FORMAT
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.sheffet import (
     GaussianSketch,
@@ -31,7 +30,6 @@ from privgram.papers.sheffet import (
     PublishedAnalyzeGauss,
 )
 from privgram.papers.zhou_ligett_wasserman import compress
-from privgram.privacy import composition
 from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
@@ -703,7 +701,7 @@ def test_a_spend_is_checked(path, options, error, message):
     assert ledger.entries == ()
 
 
-# --- Losses kept beside the ledger ---------------------------------------------------
+# --- What is derived from entries ----------------------------------------------------
 
 
 def many(path, count=36):
@@ -715,58 +713,64 @@ def many(path, count=36):
 
 
 @pytest.mark.slow
-def test_losses_are_kept_and_gone_on_from(path, monkeypatch):
+def test_no_file_beside_a_ledger_is_believed_or_written_over(path):
+    """Composed losses were kept in one, of a known name: made up, they hid what was spent."""
+    beside = [path.with_name(path.name + end) for end in (".losses", ".losses.new", ".new")]
+    victim = path.with_name("victim")
+    victim.write_text("as it was")
+    for link in beside:
+        link.symlink_to(victim)
+    before = set(path.parent.iterdir())
     ledger = many(path)
-    kept = path.with_name(path.name + ".losses")
-    exact = ledger.spent
-    assert kept.exists()
-    composed = []
-    one = composition.losses_of
-    monkeypatch.setattr(composition, "losses_of", lambda *a: composed.append(a) or one(*a))
-    assert Ledger(path).spent[0] == pytest.approx(exact[0], abs=2e-4)
-    # A few that came after the file was written, and not all.
-    assert len(composed) < 9
-    # Without the file the same, from the entries.
-    kept.unlink()
-    assert Ledger(path).spent[0] == pytest.approx(exact[0], abs=2e-4)
-    assert len(composed) > 35
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "harm", ["cut", "changed", "another", "older", "text", "made up", "folder"]
-)
-def test_kept_losses_that_do_not_fit_are_not_used(path, harm):
-    """Whatever the file says, a ledger never has more room than its entries leave."""
-    ledger = many(path)
-    exact = ledger.spent[0]
-    kept = path.with_name(path.name + ".losses")
-    data = kept.read_bytes()
-    if harm == "cut":
-        kept.write_bytes(data[:-8])
-    elif harm == "changed":
-        kept.write_bytes(data[:300] + bytes([data[300] ^ 1]) + data[301:])
-    elif harm == "another":
-        other = Ledger(path.with_name("other"), 1.0, 1e-6)
-        for i in range(36):
-            spend(other, 0.02 + 1e-5 * i, 1e-9)
-        kept.write_bytes(path.with_name("other.losses").read_bytes())
-    elif harm == "older":  # of another version, whose composition might be another
-        header, masses = composition.FRAME.open(data, kept.name)
-        kept.write_bytes(replace(composition.FRAME, version=0).seal(header, masses))
-    elif harm == "text":
-        kept.write_bytes(b"no losses\n{}\n")
-    elif harm == "made up":  # of the same profiles, and with no mass
-        header, masses = composition.FRAME.open(data, kept.name)
-        kept.write_bytes(composition.FRAME.seal(header, b"\0" * len(masses)))
-    else:
-        kept.unlink()
-        kept.mkdir()
-    again = Ledger(path)
-    assert again.spent[0] == pytest.approx(exact, abs=2e-4)
-    spend(again, 0.05, 1e-9)
+    assert set(path.parent.iterdir()) - before == {path}
+    assert victim.read_text() == "as it was"
+    assert 0.2 < ledger.spent[0] == Ledger(path).spent[0]
     with pytest.raises(BudgetExceeded):
-        spend(again, 0.95, 5e-7)
+        spend(Ledger(path), 0.95, 5e-7)
+
+
+def longer(path, *entries):
+    """Write entries that the ledger would refuse, in a chain that is whole."""
+    previous = json.loads(path.read_text().splitlines()[-1])["sha256"]
+    with path.open("ab") as file:
+        for number, (epsilon, delta, profile) in enumerate(entries, len(Ledger(path).entries) + 1):
+            record = {"number": number, "when": "t", "what": "", "epsilon": epsilon, "delta": delta}
+            record |= {"delta_fp": 0.0, "condition": None}
+            record["privacy"] = None if profile is None else profile.to_dict()
+            line, previous = _chain.chain_line(record, previous)
+            file.write(line)
+
+
+@pytest.mark.parametrize("composition", ["pld", "basic"])
+def test_what_was_spent_is_shown_beyond_the_budget_too(path, composition):
+    ledger = Ledger(path, 1.0, 1e-6, composition=composition)
+    longer(path, *[(0.6, 0.0, None)] * 5)
+    assert ledger.spent[0] == pytest.approx(3.0, abs=1e-3)
+    assert ledger.remaining(0.0) == 0.0
+    longer(path, (2.0, 1e-3, None))
+    assert ledger.spent[1 if composition == "basic" else 0] > 1e-6
+    if composition == "pld":
+        assert ledger.spent == (math.inf, 1e-6)  # no epsilon has this delta
+    with pytest.raises(BudgetExceeded):
+        spend(ledger, 1e-3, 0.0)
+
+
+def test_periods_of_a_stream_are_entered_once_and_in_order(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="no entry that paid"):
+        ledger.enter_period("it", 1, "a")
+    spend(ledger, id="it")
+    ledger.enter_period("it", 1, "a")
+    spend(ledger)
+    ledger.enter_period("it", 2, "b")
+    ledger.enter_period("it", 2, "b")
+    with pytest.raises(ValueError, match="has period 2 of this stream from another copy"):
+        ledger.enter_period("it", 2, "c")
+    with pytest.raises(ValueError, match="the next one is not 4"):
+        ledger.enter_period("it", 4, "d")
+    assert ledger.periods("it") == Ledger(path).periods("it") == ("a", "b")
+    assert [entry.number for entry in Ledger(path).entries] == [1, 2]
+    assert path.read_bytes().count(b"\n") == 5
 
 
 @pytest.mark.nightly

@@ -5,9 +5,11 @@ published is the same to the last bit, parameters of all primitives are equal, a
 by what the guarantee allows, all primitives together.
 """
 
+import contextlib
 import functools
 import itertools
 import re
+import warnings
 from unittest import mock
 
 import numpy as np
@@ -27,15 +29,25 @@ COUNTS = pg.Columns({**BASE, "y": (0, 8)}, intercept=True, missing="drop")
 BINARY = pg.Columns({**BASE, "y": bool}, intercept=True, missing="drop")
 
 
+MONTHS = 3
+
+
 def made(seed=0, n=N):
-    """A table with a tail, so that looks teach something and clip something."""
+    """A table with a tail, so that looks teach something and clip something.
+
+    Its first row, and all rows of the first person, are as long as bounds allow. Rows of a person
+    are of one month.
+    """
     rng = np.random.default_rng(seed)
     x = rng.standard_t(3, n)
     z = 0.8 * x + 0.1 * rng.standard_normal(n)
     g = rng.integers(0, 3, n)
     y = x - z + 0.2 * g + rng.standard_t(4, n) * 0.3
-    who = rng.integers(0, n // 4, n)
-    return {"x": x, "z": z, "g": np.array(LEVELS, object)[g], "y": y, "who": who}
+    who = rng.integers(1, n // 4, n)
+    who[:8] = 0
+    table = {"x": x, "z": z, "g": np.array(LEVELS, object)[g], "y": y}
+    table = edited(table, slice(8), **LONG)
+    return table | {"who": who.astype(str).astype(object), "month": who % MONTHS}
 
 
 def edited(table, at, **values):
@@ -49,8 +61,13 @@ def without(table, at):
     return {name: np.delete(column, at) for name, column in table.items()}
 
 
+#: A row as long as bounds allow, and one that is at right angles to it.
+LONG = {"x": 3.0, "z": 3.0, "g": "a", "y": 8.0}
+ACROSS = {"x": 3.0, "z": -3.0, "g": "b", "y": -8.0}
+
 #: What may stand in the place of a row.
 ROWS = [
+    ACROSS,
     {"x": 3.0, "z": -3.0, "g": "b", "y": 8.0},
     {"x": 1e300, "z": -1e300, "y": -1e300},
     {"x": np.nan},
@@ -73,28 +90,55 @@ def neighbours(adjacency, table, seed):
             new = {name: np.append(column, column[at]) for name, column in table.items()}
             yield edited(new, len(new["x"]) - 1, **values)
         return
-    for row, values in zip((at, far, *rng.integers(0, N, 5)), ROWS, strict=True):
+    for row, values in zip((0, at, far, *rng.integers(0, N, 5)), ROWS, strict=True):
         yield edited(table, int(row), **values)
 
 
-def persons(adjacency, table, seed):
-    """Tables that differ from one in all rows of a person."""
+#: Nobody's in a table of `made`.
+NEW = "another"
+
+
+def person(table, rng, n_rows, months, **values):
+    """A table with a person more, of another id, with rows of some months."""
+    like = rng.integers(0, len(table["x"]), n_rows)
+    own = {name: column[like] for name, column in table.items()}
+    own = edited(own, slice(None), who=NEW, **values)
+    own["month"] = np.resize(np.array(months), n_rows)
+    return {name: np.concatenate([column, own[name]]) for name, column in table.items()}
+
+
+def persons(adjacency, table, seed, *, dropping=True, months=1):
+    """Tables that differ from one in all rows of a person, who may be another one.
+
+    `dropping`: whether a person without an id counts for nothing. A person has rows in up to so
+    many `months`.
+    """
     rng = np.random.default_rng(seed)
-    for i, whose in enumerate(rng.choice(table["who"], 4, replace=False)):
-        at = np.flatnonzero(table["who"] == whose)
-        if adjacency == "add-remove":
-            yield without(table, at)
-        elif i % 2:
-            yield edited(table, at, x=3.0, z=-3.0, y=8.0)
-            yield edited(table, at, x=np.nan)
-        else:
-            yield edited(table, at, g="c")
-            yield edited(without(table, at[1:]), at[0], x=3.0, g="c") if len(at) > 1 else table
+    whose = ["0", *rng.choice(table["who"], 3, replace=False)]
+    others = [(1, {}), (9, LONG), (5, {"x": np.nan})]
+    if adjacency == "add-remove":
+        for one in whose:
+            yield without(table, np.flatnonzero(table["who"] == one))
+        for n_rows, values in others:
+            yield person(table, rng, n_rows, range(months), **values)
+        return
+    for one, (n_rows, values) in zip(whose, [*others, (12, ACROSS)], strict=True):
+        at = np.flatnonzero(table["who"] == one)
+        yield edited(table, at, **ACROSS)
+        yield edited(table, at, x=np.nan)
+        yield edited(without(table, at[1:]), at[0] - (at[0] > at[1:]).sum(), x=3.0, g="c")
+        yield edited(table, at, who=NEW)  # the same rows, of another person
+        rest, after = without(table, at), int(table["month"][at[0]]) + 1  # of another month
+        both = np.arange(after, after + months) % MONTHS
+        yield person(rest, rng, n_rows, both, **values)
+        yield person(rest, rng, len(at), both, **values)
+        if dropping:
+            yield edited(table, at, who=None)
 
 
 def release(table, rng, adjacency, *, columns=COLUMNS, mechanism=None, **options):
     if "unit" not in options and "by" not in options:
-        table = {name: column for name, column in table.items() if name != "who"}
+        table = {name: table[name] for name in BASE}
     if "by" in options:
         names = ("x", "z", "y", "g") + ("who",) * ("unit" in options)
         table = {name: table[name] for name in names}
@@ -127,32 +171,24 @@ def studied(table, rng, adjacency, formula=None, **options):
 
 NUMBERS = pg.Columns({k: BASE[k] for k in ("x", "z", "y")}, intercept=True, missing="drop")
 BY_G = {"columns": NUMBERS, "by": pg.Groups("g", LEVELS)}
-#: Persons have a few rows.
-BY_WHO = {"unit": pg.Unit("who", bound=3.0, missing="drop")}
 
-#: What is run, and whether units are protected.
+
+def of_units(run, **bound):
+    """Two runs by persons, who have a few rows: whose id may be missing, and whose may not."""
+    whose = {"drop": pg.Unit("who", missing="drop", **bound), "error": pg.Unit("who", **bound)}
+    return {missing: functools.partial(run, unit=unit) for missing, unit in whose.items()}
+
+
+#: What is run, of rows.
 RUNS = {
     "one look": functools.partial(release, mechanism=pg.AnalyzeGauss()),
     "triangular": functools.partial(release, mechanism=pg.AnalyzeGauss(noise="triangular")),
     "looks": functools.partial(release, mechanism=pg.Refined()),
     "looks, for components": functools.partial(release, mechanism=pg.Refined(purpose="components")),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
-    "units": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_WHO),
-    "units by group": functools.partial(
-        release, mechanism=pg.AnalyzeGauss(), **BY_G, unit=pg.Unit("who", bound=1.0, missing="drop")
-    ),
     "logistic": modelled,
     "counts": functools.partial(modelled, family="poisson"),
-    "logistic of units": functools.partial(
-        modelled, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
-    ),
     "scores": regress,
-    "scores of units, chosen": functools.partial(
-        regress, unit=pg.Unit("who", missing="drop"), epsilon=4.0
-    ),
-    "scores of units": functools.partial(
-        regress, unit=pg.Unit("who", rows=6, missing="drop"), epsilon=4.0
-    ),
     "bounded scores": functools.partial(regress, loss="huber"),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
@@ -161,15 +197,40 @@ RUNS = {
     "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
 
+#: And of persons, by whether a missing id is dropped or is an error.
+RUNS_OF_UNITS = {
+    "one look": of_units(functools.partial(release, mechanism=pg.AnalyzeGauss()), bound=3.0),
+    "of so many rows": of_units(functools.partial(release, mechanism=pg.AnalyzeGauss()), rows=6),
+    "by group": of_units(
+        functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G), bound=1.0
+    ),
+    "logistic": of_units(functools.partial(modelled, epsilon=4.0), rows=6),
+    "counts": of_units(functools.partial(modelled, family="poisson", epsilon=4.0), rows=6),
+    "scores": of_units(functools.partial(regress, epsilon=4.0), rows=6),
+    "scores, chosen": of_units(functools.partial(regress, epsilon=4.0)),
+}
+ALL = [(name, None) for name in RUNS]
+ALL += [(name, missing) for name, both in RUNS_OF_UNITS.items() for missing in both]
+
 
 def published(result):
     """All that a result shows, but for what was drawn when."""
     if hasattr(result, "values") and not hasattr(result, "matrix"):
-        return [published(one) for one in result.values()]
+        return [result.n_rows, *(published(one) for one in result.values())]
     if hasattr(result, "_header"):
         header = re.sub("id': '[0-9a-f]+'", "", repr(result._header()))  # of a bound, by chance
         return [header, getattr(result, "matrix", None)]
     return [repr(result), getattr(result, "matrix", None)]
+
+
+@contextlib.contextmanager
+def told():
+    """What is said in warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        texts = []
+        yield texts
+        texts += [str(warning.message) for warning in caught]
 
 
 def ratio_of(result):
@@ -179,15 +240,16 @@ def ratio_of(result):
 
 
 def recorded(run, adjacency, table, seed=1):
-    with Recorder(seed).watching() as recorder:
+    with Recorder(seed).watching() as recorder, told() as said:
         result = run(table, recorder.rng, adjacency)
     assert recorder.primitives
+    recorder.said = said
     return recorder, result
 
 
 def replayed(run, adjacency, table, recorder, result, seed=1):
     """How far apart the inputs are, squared, in deviations; Violation if anything else is."""
-    with Recorder(seed, recorder.primitives).watching() as again:
+    with Recorder(seed, recorder.primitives).watching() as again, told() as said:
         other = run(table, again.rng, adjacency)
     if len(again.primitives) != len(recorder.primitives):
         raise Violation("the neighbour has fewer primitives")
@@ -195,41 +257,51 @@ def replayed(run, adjacency, table, recorder, result, seed=1):
         raise Violation("something else was drawn on the neighbour")
     if not same(published(other), published(result)):
         raise Violation("what is published is another on the neighbour")
+    if said != recorder.said:
+        raise Violation("there are other warnings on the neighbour")
     return sum(map(moved, recorder.primitives, again.primitives))
 
 
-def farthest(name, adjacency, seed=0):
+def farthest(name, missing, adjacency, seed=0, every=1):
     """The largest distance of neighbours in parts of what is allowed, and how many were tried."""
-    run, table = RUNS[name], made(seed)
+    table = made(seed)
+    if missing is None:
+        run, others = RUNS[name], neighbours(adjacency, table, seed)
+    else:
+        run = RUNS_OF_UNITS[name][missing]
+        others = persons(adjacency, table, seed, dropping=missing == "drop")
     recorder, result = recorded(run, adjacency, table)
-    others = persons if "units" in name else neighbours
-    distances = [
-        replayed(run, adjacency, other, recorder, result)
-        for other in others(adjacency, table, seed)
-    ]
+    some = itertools.islice(others, 0, None, every)
+    distances = [replayed(run, adjacency, other, recorder, result) for other in some]
     return np.sqrt(max(distances)) / ratio_of(result), len(distances)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("name", RUNS)
-def test_a_neighbour_moves_the_primitives_and_nothing_else(name, adjacency):
-    worst, pairs = farthest(name, adjacency)
-    assert pairs >= 4
+@pytest.mark.parametrize(("name", "missing"), ALL)
+def test_a_neighbour_moves_the_primitives_and_nothing_else(name, missing, adjacency):
+    every = 1 if missing is None or adjacency == "add-remove" else 3  # all are in the long lane
+    worst, pairs = farthest(name, missing, adjacency, every=every)
+    assert pairs >= 7
     assert worst <= 1 + 1e-9
     assert worst > 0.02  # or the neighbours say nothing
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 7))
-def test_more_tables_and_more_neighbours(seed):
+def test_more_tables_and_more_neighbours(seed, tmp_path):
     pairs = 0
-    for name in RUNS:
+    for name, missing in ALL:
         for adjacency in ("replace", "add-remove"):
-            worst, tried = farthest(name, adjacency, seed)
+            worst, tried = farthest(name, missing, adjacency, seed)
+            assert worst <= 1 + 1e-9, (name, missing, adjacency)
+            pairs += tried
+    for name in STREAMS:
+        for adjacency in ("replace", "add-remove"):
+            worst, tried = farthest_of_stream(name, adjacency, tmp_path, seed)
             assert worst <= 1 + 1e-9, (name, adjacency)
             pairs += tried
-    assert pairs >= 140
+    assert pairs >= 800
 
 
 def of_lengths(table, rng, adjacency, **options):
@@ -294,14 +366,8 @@ def test_matrices_move_by_a_row(mechanism, delta, adjacency):
 # --- streams ----------------------------------------------------------------------------------
 
 
-MONTHS = 3
-
-
-def streamed(table, rng, adjacency, path, unit=None):
-    """Releases after each month, windows of them, and the noises of the months.
-
-    A row is of the month that its person is of.
-    """
+def streamed(table, rng, adjacency, path, unit=None, months=1):
+    """Releases after each month, windows of them, and the noises of the months."""
     options = {"epsilon": 1.0, "delta": 1e-6}
     drawn = []
 
@@ -310,20 +376,20 @@ def streamed(table, rng, adjacency, path, unit=None):
         return drawn[-1]
 
     names = [*BASE, *(("who",) if unit else ())]
-    table = {name: column for name, column in table.items() if name in {*names, "who"}}
-    months = [
-        {name: table[name][table["who"] % MONTHS == month] for name in names}
-        for month in range(MONTHS)
+    parts = [
+        {name: table[name][table["month"] == month] for name in names} for month in range(MONTHS)
     ]
-    study = pg.Study(months[0], COLUMNS, **options, adjacency=adjacency, unit=unit)
+    study = pg.Study(parts[0], COLUMNS, **options, adjacency=adjacency, unit=unit)
     with (
         mock.patch.object(running.random, "resolve", return_value=(rng, False)),
         mock.patch.object(running.secrets, "token_hex", return_value="0" * 32),
         mock.patch.object(running, "symmetric_gaussian", draw),
     ):
-        stream = pg.Stream(study, MONTHS, **options, path=path)
-        made = [stream.release(month) for month in months]
-    return [*made, stream.window(), stream.window(2), stream.upto(1)], drawn
+        stream = pg.Stream(study, MONTHS, **options, path=path, months=months)
+        made = [stream.release(part) for part in parts]
+    made += [stream.window(), stream.window(2), stream.upto(1)]
+    header, _ = running._FRAME.open(path.read_bytes(), path.name)
+    return made, drawn, [[published(one) for one in made], header, study.ledger.periods("0" * 32)]
 
 
 def apart(old, new, drawn, std):
@@ -341,32 +407,56 @@ def apart(old, new, drawn, std):
     return float(((moved / deviation) ** 2).sum())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize(
-    "unit", [None, pg.Unit("who", rows=6, missing="drop")], ids=["rows", "units"]
-)
-def test_a_stream(unit, adjacency, tmp_path):
-    """A row of a month, or a person, in, out or changed moves what all months release by one."""
-    table, number = made(), itertools.count()
+#: Who is protected in a stream, whether a missing id is dropped, and months of a person.
+STREAMS = {
+    "rows": (None, False, 1),
+    "persons, or no id": (pg.Unit("who", rows=6, missing="drop"), True, 1),
+    "persons": (pg.Unit("who", rows=6), False, 1),
+    "persons of two months": (pg.Unit("who", rows=6), False, 2),
+    "persons of all months": (pg.Unit("who", rows=6), False, 3),
+}
+
+
+def farthest_of_stream(name, adjacency, folder, seed=0):
+    """As `farthest`, of a stream."""
+    unit, dropping, months = STREAMS[name]
+    table, number = made(seed), itertools.count()
+    # A person's months follow each other.
+    after = np.arange(len(table["who"])) % months
+    table["month"] = ((table["month"] + after) % MONTHS).astype(int)
+    others = neighbours(adjacency, table, seed)
+    if unit is not None:
+        others = persons(adjacency, table, seed, dropping=dropping, months=months)
 
     def run(of, rng):
-        return streamed(of, rng, adjacency, tmp_path / f"{next(number)}.stream", unit)
+        path = folder / f"{name} {adjacency} {next(number)}.stream"
+        return streamed(of, rng, adjacency, path, unit, months)
 
     with Recorder(1).watching() as recorder:
-        result, drawn = run(table, recorder.rng)
+        result, drawn, shown = run(table, recorder.rng)
     assert [primitive.kind for primitive in recorder.primitives] == ["matrix"] * MONTHS
-    allowed = result[0].privacy.sensitivity_ratio
     std = result[0].parameters["stream_std"]
     distances = []
-    for other in (persons if unit else neighbours)(adjacency, table, 0):
+    for other in others:
         with Recorder(1, recorder.primitives).watching() as again:
-            changed, _ = run(other, again.rng)
-        assert same(again.rng.log, recorder.rng.log)
-        assert same([published(one) for one in changed], [published(one) for one in result])
+            _, _, shown_of_other = run(other, again.rng)
+        if not same(again.rng.log, recorder.rng.log):
+            raise Violation("something else was drawn on the neighbour")
+        if not same(shown_of_other, shown):
+            raise Violation("what is published is another on the neighbour")
         distances.append(apart(recorder.primitives, again.primitives, drawn, std))
-    assert len(distances) >= 4
-    assert 0.02 < np.sqrt(max(distances)) / allowed <= 1 + 1e-9
+    allowed = result[0].privacy.sensitivity_ratio
+    return np.sqrt(max(distances)) / allowed, len(distances)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_stream(name, adjacency, tmp_path):
+    """A row of a month, or a person, in, out or changed moves what all months release by one."""
+    worst, pairs = farthest_of_stream(name, adjacency, tmp_path)
+    assert pairs >= 7
+    assert 0.3 < worst <= 1 + 1e-9
 
 
 # --- faults that it finds -----------------------------------------------------------
@@ -392,7 +482,7 @@ def planted(monkeypatch, fault):
 def test_planted_faults_are_found(fault, monkeypatch):
     planted(monkeypatch, fault)
     try:
-        worst, _ = farthest("looks", "add-remove")
+        worst, _ = farthest("looks", None, "add-remove")
     except Violation:
         return
     assert worst > 1 + 1e-6

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import pickle
 import shutil
 import signal
 import subprocess
@@ -18,8 +19,9 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 
 pytest.importorskip("cryptography")
-from privgram.regression.groups import change
-from privgram.stream import State, Stream, WrongKey, _calibrate, _sums, read_key
+from privgram.moment.groups import no_rows
+from privgram.regression.groups import change, regress_groups
+from privgram.stream import _FRAME, State, Stream, WrongKey, _sums, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -67,7 +69,8 @@ def test_sums_grow_and_windows_are_what_they_differ_by(study, stream):
 
 def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
     [entry] = study.entries
-    alone = pg.AnalyzeGauss().calibrate(3, study.columns.bound, 1.0, 1e-6)
+    bound = pg.SecondMoment(3, study.columns.bound, columns=study.columns).sensitivity_bound
+    alone = pg.AnalyzeGauss().calibrate(3, bound, 1.0, 1e-6)
     assert entry.epsilon == 1.0
     assert (entry.columns, entry.table) == (study.columns.selected, study.identity)
     for seed in range(6):
@@ -149,20 +152,17 @@ def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, strea
     assert abs(right / games - expected) < 6 * 0.5 / np.sqrt(games)
 
 
-def test_months_merge_in_any_order_to_the_same_bits(study, stream, tmp_path, monkeypatch):
+def test_months_merge_in_any_order_to_the_same_bits(study, stream, monkeypatch):
     parts = [pg.second_moment(month(seed), columns=study.columns) for seed in range(3)]
-    made = []
+    state, made = State.read(stream.path, read_key(stream.key)), []
     for order in ([0, 1, 2], [2, 0, 1]):
-        shutil.copy(stream.path, tmp_path / "b.stream")
-        shutil.copy(stream.key, tmp_path / "b.stream.key")
-        other = pg.Stream(study, path=tmp_path / "b.stream")
         whole = parts[order[0]].copy()
         for i in order[1:]:
             whole.merge(parts[i])
         monkeypatch.setattr(
             "privgram.stream.random.resolve", lambda _: (np.random.default_rng(1), False)
         )
-        made.append(other.release(whole).matrix)
+        made.append(stream._published(state, 1, whole, b"").past[0].total)
     np.testing.assert_array_equal(*made)
 
 
@@ -226,6 +226,128 @@ def test_the_file_holds_no_noise_that_can_be_read(stream):
     assert repr(state.past[0].noise[0]) not in repr(state)
     assert stream.path.stat().st_mode & 0o077 == 0
     assert stream.key.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("unit", [None, pg.Unit("who", rows=2)], ids=["rows", "units"])
+def test_no_number_of_units_of_a_period_is_published(tmp_path, unit, adjacency):
+    """A unit that is replaced may leave one period and enter another: both counts would tell."""
+    study = study_of(tmp_path, adjacency=adjacency, unit=unit)
+    stream = pg.Stream(study, 6, 1.0, 1e-6, path=tmp_path / "a.stream")
+    for seed in range(3):
+        made = stream.release(month(seed) | {"who": np.arange(400) // 2})
+    public = unit is None and adjacency == "replace"
+    for one, rows in ((made, 1200), (stream.window(2), 800), (stream.upto(1), 400)):
+        assert one.n_rows == (rows if public else None)
+        assert one.n_units is None
+        says = "the row that takes another's place is of the same period" if public else None
+        assert one.condition == ("nobody has rows in more than one period" if unit else says)
+        assert made.regress("y ~ x").params["x"] == pytest.approx(0.5, abs=0.3)
+    header, _ = _FRAME.open(stream.path.read_bytes(), "it")
+    assert header["n_rows"] == ([400] * 3 if public else [None] * 3)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("months", [None, 1, 3])
+def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adjacency):
+    """It is longer than the bound by up to some millionths, which a release's noise has too."""
+    unit, options = (None, {}) if months is None else (pg.Unit("who", rows=5), {"months": months})
+    study = study_of(tmp_path, adjacency=adjacency, unit=unit)
+    stream = pg.Stream(study, 6, 1.0, 1e-6, path=tmp_path / "a.stream", **options)
+    stream.release(month(0) | {"who": np.arange(400)})
+    table = month(1) | ({} if unit is None else {"who": np.arange(400)})
+    moment = pg.second_moment(table, columns=study.columns, unit=unit)
+    once = pg.AnalyzeGauss().release(moment, 1.0, 1e-6, adjacency)
+    moved = _sums(stream._kept).epochs[0].sensitivity
+    assert stream._noise.noise_std / once.noise.std == pytest.approx(moved, rel=1e-12)
+    longest = moment.sensitivity_bound**2 * np.sqrt(2.0 if adjacency == "replace" else 1.0)
+    assert stream._noise.sigma * stream._noise.privacy.sensitivity_ratio >= longest * moved
+
+
+def test_a_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path):
+    """Also under a handle that was open: a period with two noises shows the table."""
+    stream.release(month(0))
+    older = stream.path.read_bytes()
+    copy = tmp_path / "copy.stream"
+    shutil.copy(stream.path, copy)
+    shutil.copy(stream.key, tmp_path / "copy.stream.key")
+    other = pg.Stream(study, path=copy)
+    latest = stream.release(month(1))
+    before = study.ledger.path.read_bytes()
+    for act in (
+        lambda: other.release(month(2)),
+        lambda: pg.Stream(study, path=copy),
+        lambda: other.upto(),
+    ):
+        with pytest.raises(ValueError, match=r"went back: a.ledger has 2 .* and the file 1"):
+            act()
+    stream.path.write_bytes(older)
+    for act in (lambda: stream.release(month(2)), lambda: pg.Stream(study, path=stream.path)):
+        with pytest.raises(ValueError, match="went back"):
+            act()
+    # Of as many periods, and others: written before the ledger had them, say.
+    state = State.read(copy, read_key(other.key))
+    moment = pg.second_moment(month(3), columns=study.columns)
+    other._published(state, 2, moment, bytes(32)).save(copy, read_key(other.key))
+    with pytest.raises(ValueError, match="has period 2 of this stream from another copy"):
+        other.upto()
+    assert study.ledger.path.read_bytes() == before
+    assert latest.n_rows == 800
+
+
+def test_an_older_ledger_is_refused_by_the_stream(study, stream):
+    stream.release(month(0))
+    older = study.ledger.path.read_bytes()
+    for seed in (1, 2):
+        stream.release(month(seed))
+    study.ledger.path.write_bytes(older)
+    again = study_of(study.ledger.path.parent)
+    with pytest.raises(ValueError, match=r"a\.ledger went back: it has 1 published periods"):
+        pg.Stream(again, path=stream.path)
+    with pytest.raises(ValueError, match="lost entries"):
+        stream.upto()
+
+
+def test_another_ledger_pays_for_all_of_a_stream_and_takes_it_as_it_is(stream, tmp_path):
+    for seed in range(3):
+        stream.release(month(seed))
+    other = pg.Study(month(0), COLUMNS, epsilon=2.0, delta=1e-6, ledger=tmp_path / "b.ledger")
+    again = pg.Stream(other, path=stream.path)
+    [entry] = other.entries
+    assert (entry.epsilon, again.periods) == (1.0, 3)
+    assert len(other.ledger.periods(entry.id)) == 3
+
+
+def test_two_of_one_stream_are_not_taken_for_independent(study, stream, tmp_path):
+    for seed in range(4):
+        made = stream.release(month(seed))
+    windows = [stream.window(1, last) for last in (1, 2)]
+    own = pg.release(month(7), study.columns, epsilon=1.0, delta=1e-6, mechanism="analyze-gauss")
+    windows[1].save(tmp_path / "it.json")
+    for two in (
+        [stream.upto(2), made],
+        windows,
+        [windows[0], pg.load(tmp_path / "it.json")],
+        [pg.pool([windows[0], own]), windows[1]],
+    ):
+        with pytest.raises(ValueError, match=r"of one stream.*stream\.window"):
+            pg.pool(two)
+        with pytest.raises(ValueError, match="of one stream"):
+            regress_groups(dict(enumerate(two)), "y", ["x"])
+    with pytest.raises(ValueError, match="given twice"):
+        pg.pool([pg.pool([windows[0], own]), own])
+    pg.pool([made, own])
+
+
+def test_a_pickled_stream_has_no_key_in_it(stream):
+    stream.release(month(0))
+    key = read_key(stream.key)
+    data = pickle.dumps(stream)
+    assert key not in data
+    assert key.hex().encode() not in data
+    again = pickle.loads(data)
+    assert again.release(month(1)).n_rows == 800
+    assert stream.periods == 2
 
 
 def test_two_handles_go_on_from_each_other(study, stream):
@@ -367,9 +489,9 @@ def test_intervals_of_windows_and_of_changes_hold():
     columns = pg.Columns(COLUMNS, intercept=True)
     study = SimpleNamespace(columns=columns, unit=None, adjacency="replace")
     stream = Stream.__new__(Stream)
-    stream.study, stream.bound, stream._unit = study, columns.bound, None
+    stream.study, stream._nothing = study, no_rows(columns, None)
     header = stream._header(1.0, 1e-6, 12, 1, 1) | {"id": "it", "epochs": [12]}
-    stream._kept, stream._noise = header, _calibrate(header)
+    stream._kept, stream._noise = header, stream._calibrate(header)
     held = np.zeros(2)
     for _ in range(400):
         state = State(header)

@@ -370,7 +370,7 @@ def _killed(tmp_path, point):
         tests=str(Path(__file__).parents[1]), path=str(tmp_path / "it.ledger"), point=point
     )
     code += {
-        "before the entry": "ledger.saved.append_durably = die",
+        "before the entry": "ledger.files.append_durably = die",
         "before the noise": "import privgram.drawing.draws as d; d.symmetric_gaussian = die",
         "before the answer": "import privgram.drawing.scores as d; d.ScoreFit = die",
     }[point]

@@ -38,6 +38,9 @@ _unshared: set[int] = set()
 #: Flag that keeps Windows from translating line ends; 0 elsewhere.
 _BINARY = getattr(os, "O_BINARY", 0)
 
+#: Flag that keeps a name from leading to another file; 0 on Windows.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
 
 class Guard:
     """Keeper of a lock that a forked child finds free.
@@ -178,7 +181,7 @@ def check_room(path: Path, size: int = 0) -> None:
     _check_replaceable(path)
     with _beside(path, b"", SECRET) as temporary:
         if size and hasattr(os, "posix_fallocate"):
-            handle = os.open(temporary, os.O_WRONLY)
+            handle = os.open(temporary, os.O_WRONLY | _NO_LINK)
             try:
                 os.posix_fallocate(handle, 0, size)
             finally:
@@ -319,3 +322,30 @@ def locked(handle: int, shared: bool = False) -> Iterator[None]:
         finally:
             # Not left to close: a child that C code forked meanwhile shares the lock.
             fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def read_all(handle: int) -> bytes:
+    """All of an open file."""
+    os.lseek(handle, 0, os.SEEK_SET)
+    parts = []
+    while part := os.read(handle, 1 << 20):
+        parts.append(part)
+    return b"".join(parts)
+
+
+def append_durably(handle: int, data: bytes, end: int) -> None:
+    """Put data where the file shall end, durably, and all of it or nothing."""
+    try:
+        os.ftruncate(handle, end)  # a line that was never finished
+        _write(handle, data, end)
+        os.fsync(handle)
+    except BaseException:
+        with suppress(OSError):
+            os.ftruncate(handle, end)
+        raise
+
+
+def _write(handle: int, data: bytes, start: int) -> None:
+    os.lseek(handle, start, os.SEEK_SET)
+    while data:
+        data = data[os.write(handle, data) :]

@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import struct
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
@@ -387,30 +386,3 @@ def chain_line(record: dict[str, Any], previous: str) -> tuple[bytes, str]:
 def _link(previous: str, text: bytes) -> str:
     """Digest of a line after the one with the digest `previous`."""
     return hashlib.sha256(previous.encode() + text).hexdigest()
-
-
-def read_all(handle: int) -> bytes:
-    """All of an open file."""
-    os.lseek(handle, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(handle, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def append_durably(handle: int, data: bytes, end: int) -> None:
-    """Put data where the file shall end, durably, and all of it or nothing."""
-    try:
-        os.ftruncate(handle, end)  # a line that was never finished
-        _write(handle, data, end)
-        os.fsync(handle)
-    except BaseException:
-        with suppress(OSError):
-            os.ftruncate(handle, end)
-        raise
-
-
-def _write(handle: int, data: bytes, start: int) -> None:
-    os.lseek(handle, start, os.SEEK_SET)
-    while data:
-        data = data[os.write(handle, data) :]

@@ -18,7 +18,7 @@ from privgram import mechanisms
 from privgram._base.installed import Room
 from privgram._base.saved import DamagedFile, format_of
 from privgram._release.checks import check_derived, check_parts, check_stated, derived
-from privgram._release.record import FORM, ReleaseRecord
+from privgram._release.record import FORM, ReleaseRecord, check_independent
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw, added_up
@@ -144,7 +144,8 @@ def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
     Raises
     ------
     ValueError
-        If they differ, one is given twice, or their noise does not add up.
+        If they differ, two share noise, being of one stream or one given twice, or their noise
+        does not add up.
     TypeError
         If one is no Release.
 
@@ -179,9 +180,7 @@ def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
                 f"the releases differ in {what}: release both tables with the same columns, bound, "
                 "mechanism, neighbours and unit"
             )
-    for i, one in enumerate(parts):
-        if any(np.array_equal(one.matrix, other.matrix) for other in parts[:i]):
-            raise ValueError("one of the releases is given twice: its rows would count twice")
+    check_independent(parts)
     made = added(parts, {"pooled": len(parts)})
     conditions = {one.condition for one in parts if one.condition is not None}
     if len(parts) > 1 and disjoint:
@@ -204,11 +203,12 @@ def added(releases: Sequence[Release], parameters: dict[str, Any]) -> Release:
 
     ValueError if the mechanism does not add its noise to the second moment.
     """
+    sources = sorted(frozenset().union(*(one.noise_sources for one in releases)))
     return replace(
         releases[0],
         matrix=np.sum([one.matrix for one in releases], axis=0),
         noise=added_up([one.noise for one in releases]),
-        parameters=parameters,
+        parameters=parameters | {"noise_sources": sources},
         sketch=None,
     )
 

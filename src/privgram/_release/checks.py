@@ -62,6 +62,8 @@ def check_parts(release: ReleaseRecord) -> None:
     release.noise.check(d)
     if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
         raise ValueError("parameters must be a mapping and reproducible true or false")
+    if not all(isinstance(source, str) for source in release.noise_sources):
+        raise ValueError("the sources of the noise must be texts")
     if not isinstance(release.condition, (str, type(None))):
         raise ValueError("the condition must be a sentence")
     check_adjacency(release.adjacency)

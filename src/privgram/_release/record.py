@@ -5,6 +5,7 @@ Statistics and plots take this record. `Release` adds them to it as methods.
 
 from __future__ import annotations
 
+import hashlib
 import operator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,7 @@ from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -246,6 +247,19 @@ class ReleaseRecord:
             reproducible=self.reproducible or bound.reproducible,
         )
 
+    @property
+    def noise_sources(self) -> frozenset[str]:
+        """Of which draws its noise is: two releases with one in common are not independent.
+
+        A stream is one source, and a sum of releases has those of its parts.
+        """
+        if "noise_sources" in self.parameters:
+            return frozenset(self.parameters["noise_sources"])
+        if "stream" in self.parameters:
+            return frozenset({f"stream {self.parameters['stream']}"})
+        matrix = np.ascontiguousarray(self.matrix, "<f8").tobytes()
+        return frozenset({hashlib.sha256(matrix).hexdigest()[:32]})
+
     def index(self, name: str | int) -> int:
         """Position of a column given by name or position.
 
@@ -292,3 +306,18 @@ class ReleaseRecord:
             if self.privacy_unit is None
             else {"privacy_unit": self.privacy_unit.to_dict(), "n_units": self.n_units}
         )
+
+
+def check_independent(releases: Iterable[ReleaseRecord]) -> None:
+    """Raise ValueError unless each of several releases has noise, and so rows, of its own."""
+    seen: set[str] = set()
+    for one in releases:
+        if both := seen & one.noise_sources:
+            if any(source.startswith("stream ") for source in both):
+                raise ValueError(
+                    "two of these are releases of one stream, whose noise is in part the same: "
+                    "stream.upto() is the sum of its periods, stream.window(k) that of the last "
+                    "k, and stream.change(...) compares two windows"
+                )
+            raise ValueError("one of the releases is given twice: its rows would count twice")
+        seen |= one.noise_sources

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -422,15 +423,12 @@ def _released(
     check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
     mechanism.check_unit(guarantee)
-    # Quantised rows may exceed the bound by a few parts in a million.
-    wanted = guarantee, moment.n_columns, moment.sensitivity_bound
     what = str(mechanism)
-    if groups is None:  # nothing in a mechanism turns on the number of units
-        noise = mechanism.noise_for(*wanted, n_rows if unit is None else None)
-        what += "" if unit is None else ", for all rows of a unit"
-    else:
-        noise = calibrate_groups(mechanism, *wanted)
+    noise = noise_of(mechanism, guarantee, moment, n_rows, of_groups=groups is not None)
+    if groups is not None:
         what += f" for each of {len(groups)} groups by {groups.by}"
+    elif unit is not None:
+        what += ", for all rows of a unit"
     if not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(guarantee, n_rows)
     if ledger is not None:
@@ -467,6 +465,28 @@ def _released(
         )
         made.append(one if chosen is None else one.including(chosen))
     return made
+
+
+def noise_of(
+    mechanism: Mechanism,
+    guarantee: Guarantee,
+    moment: SecondMoment,
+    n_rows: int | None = None,
+    *,
+    of_groups: bool = False,
+    moved: float = 1.0,
+) -> Any:
+    """The noise that a second moment is released with: no other calibration meets a table.
+
+    What a row or a unit adds may be longer than the bound by a few parts in a million, since it is
+    quantised: noise is for what is added. `moved` is how many times as far it moves what noise is
+    added to, where that is a linear map of several second moments.
+    """
+    wanted = guarantee, moment.n_columns, moment.sensitivity_bound * math.sqrt(moved)
+    if of_groups:
+        return calibrate_groups(mechanism, *wanted)
+    # Nothing in a mechanism turns on the number of units.
+    return mechanism.noise_for(*wanted, n_rows if guarantee.unit is None else None)
 
 
 Mechanism._release = staticmethod(release_moment)

@@ -357,6 +357,17 @@ def accumulator_of(
     return UnitAccumulator(n_columns, bound, row_bound, bits, trace, centred, groups)
 
 
+def no_rows(columns: Columns, unit: Unit | None) -> SecondMoment:
+    """The second moment of a table without rows: what those of such tables have in common."""
+    if unit is None:
+        return SecondMoment(len(columns), columns.bound, columns=columns)
+    row_bound, bound = bounds_of(unit, columns.bound)
+    empty = accumulator_of(unit, len(columns), bound, row_bound, columns)
+    made = moment_of(unit, empty, columns.names, columns, bound)
+    assert isinstance(made, SecondMoment)
+    return made
+
+
 def moment_of(
     unit: Unit,
     total: UnitAccumulator,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, reduce
 from typing import Any
@@ -14,8 +12,6 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
-from privgram._base.installed import __version__
-from privgram._base.saved import Frame
 from privgram.privacy._numerics import Array, Curve, connect_the_dots
 from privgram.privacy._profile import (
     CoupledProfile,
@@ -365,39 +361,24 @@ def flatten(profiles: Iterable[Profile]) -> tuple[list[Profile], float]:
     return flat, chance
 
 
-# Losses of a list of releases that grows, composed once and kept.
-#
-# What is kept is of certain profiles in a certain order, and is used for a list that begins with
-# just those. On a disk it carries the digest of these profiles, of the grid and of this version of
-# privgram: what does not fit is composed again from the profiles.
+# Losses of a list of releases that grows, composed once and kept in memory: they are for certain
+# profiles in a certain order, and are used for a list that begins with just those.
 
 _Composed = tuple[tuple[Profile, ...], Losses]
-
-#: The version is raised whenever losses are composed in another way.
-FRAME = Frame(b"privgram losses\n", 1, "composed losses")
-
-#: So many more profiles are worth another file, and fewer are composed in no time.
-_WORTH = 8
 
 
 class RunningLosses:
     """Composed losses of the profiles seen last, to go on from: of `step` and `top`, see `Losses`.
 
-    `dots` deltas are evaluated for the losses of one profile. `load` gives what `dump` gave, or
-    None.
+    `dots` deltas are evaluated for the losses of one profile.
     """
 
-    def __init__(
-        self, step: float, top: float, dots: int, load: Callable[[], bytes | None]
-    ) -> None:
+    def __init__(self, step: float, top: float, dots: int) -> None:
         self._grid = step, top, dots
-        self._load = load
         self.nothing = none(step, top)
         # All but the last profile, which may have been a question only; and all.
-        self._nothing: _Composed = (), self.nothing
-        self._before: _Composed = self._nothing
-        self._all: _Composed = self._nothing
-        self._kept = 0
+        self._before: _Composed = (), self.nothing
+        self._all: _Composed = (), self.nothing
 
     def one(self, profile: Profile) -> Losses:
         """Losses of a single profile."""
@@ -405,11 +386,8 @@ class RunningLosses:
 
     def of(self, profiles: tuple[Profile, ...]) -> Losses:
         """Losses of all profiles together."""
-        candidates = self._all, self._before, self._nothing
-        known = [x for x in candidates if profiles[: len(x[0])] == x[0]]
-        if len(profiles) - len(known[0][0]) > _WORTH:
-            known += [self._restored(profiles)]
-        base, losses = max(known, key=lambda x: len(x[0]))
+        known = [x for x in (self._all, self._before) if profiles[: len(x[0])] == x[0]]
+        base, losses = known[0] if known else ((), self.nothing)
         more = profiles[len(base) :]
         if not more:
             return losses
@@ -419,46 +397,3 @@ class RunningLosses:
         losses = losses.compose(self.one(profiles[-1]))
         self._all = profiles, losses
         return losses
-
-    def dump(self) -> bytes | None:
-        """What is composed so far, if that is worth a file."""
-        profiles, losses = self._all
-        if len(profiles) - self._kept < _WORTH:
-            return None
-        self._kept = len(profiles)
-        header = {
-            "profiles": len(profiles),
-            "of": self._digest(profiles),
-            "orders": [[x.low, x.masses.size, x.infinity] for x in losses.orders],
-        }
-        masses = (np.ascontiguousarray(x.masses, "<f8").tobytes() for x in losses.orders)
-        return FRAME.seal(header, *masses)
-
-    def _restored(self, profiles: tuple[Profile, ...]) -> _Composed:
-        data = self._load()
-        if data is None:
-            return self._nothing
-        try:
-            header, body = FRAME.open(data, "the file")
-            count = header["profiles"]
-            lows, sizes, infinities = zip(*header["orders"], strict=True)
-            masses = np.frombuffer(body, "<f8").astype(np.float64)
-            parts = np.split(masses, np.cumsum(sizes)[:-1])
-            orders = tuple(map(_Order, lows, parts, infinities))
-            # A loss distribution has a mass of 1 at least, being rounded up.
-            whole = all(float(np.sum(x.masses)) + x.infinity > 1.0 - 1e-9 for x in orders)
-            sound = whole and masses.size == sum(sizes) and min(sizes) > 0 and masses.min() >= 0.0
-            of_these = count <= len(profiles) and header["of"] == self._digest(profiles[:count])
-        except (ValueError, TypeError, KeyError):
-            return self._nothing
-        if not (sound and of_these and len(orders) in (1, 2)):
-            return self._nothing
-        self._kept = count
-        step, top, _ = self._grid
-        return profiles[:count], Losses(step, top, orders)
-
-    def _digest(self, profiles: Sequence[Profile]) -> str:
-        digest = hashlib.sha256(json.dumps([__version__, *self._grid]).encode())
-        for profile in profiles:
-            digest.update(json.dumps(profile.to_dict(), default=float).encode())
-        return digest.hexdigest()

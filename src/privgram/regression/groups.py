@@ -22,6 +22,7 @@ import numpy as np
 from privgram._base.installed import Room, extra
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_text, shown
+from privgram._release.record import check_independent
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.fit import Fit
 from privgram.regression.inference import Inference, RefusedError, rows_behind
@@ -119,7 +120,7 @@ def regress_groups(
     Parameters
     ----------
     releases : mapping of group to Release
-        Of the same columns.
+        Of the same columns, each with noise of its own.
     target, features, ridge, intercept, reference
         As in `privgram.regression.regress`.
     by : str
@@ -132,8 +133,10 @@ def regress_groups(
     Raises
     ------
     ValueError
-        For an unknown column, and whatever else is wrong with the request in every group.
+        If two of the releases share noise, as those of one stream do; for an unknown column, and
+        whatever else is wrong with the request in every group.
     """
+    check_independent(releases.values())
     asked = None if features is None else list(features)
     fits = {
         group: regress(

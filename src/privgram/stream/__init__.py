@@ -10,7 +10,8 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -35,10 +36,11 @@ from privgram._release.record import FORM
 from privgram.columns.unit import Guarantee, PrivacyUnit
 from privgram.drawing import random
 from privgram.drawing.draws import add_noise, impose
+from privgram.drawing.release import noise_of
 from privgram.engines.threads import second_moment
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.moment.groups import bounds_of
+from privgram.moment.groups import no_rows
 from privgram.noise import GaussianLaw, symmetric_gaussian
 from privgram.regression.groups import change
 from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, RunningSums
@@ -72,11 +74,16 @@ class WrongKey(ValueError):
 class Period:
     """One period: what was published of it, and its secret noise."""
 
-    n_rows: int | None  # or units, where they are public
+    n_rows: int | None  # where it is public
     total: Vector  # (d (d + 1) / 2,), upper triangle of the running sum as published
     # SECRET: upper triangle of the noise that is this period's own
     noise: Vector = field(repr=False)
     digest: bytes = field(repr=False)  # SECRET: SHA-256 of the period's exact second moment
+
+    @property
+    def mark(self) -> str:
+        """SHA-256 of what was published: by it a ledger knows the period."""
+        return hashlib.sha256(self.total.astype("<f8").tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -182,8 +189,8 @@ class Stream:
         The guarantee of all that the stream publishes. Needed to begin one.
     path : path-like
         File of the stream, made if it does not exist. It holds the noises, encrypted, and is for
-        the holder of the table alone. Do not put an older copy in its place: periods that were
-        published after it would get other noise.
+        the holder of the table alone. The study's ledger has its periods: a copy that goes on by
+        itself, or an older one in its place, is refused.
     key : path-like, optional
         File of its key, made with it; by default `path` with ".key" at its end. Keep it apart from
         the file: who has both can take the noise off what was published.
@@ -197,7 +204,8 @@ class Stream:
     ------
     ValueError
         If a parameter is out of its range, the budget has no room, or the file is of another study,
-        of other parameters or under another key (`WrongKey`). Nothing is spent then.
+        of other parameters, under another key (`WrongKey`) or not the latest that the ledger knows.
+        Nothing is spent then.
     OSError
         If the file, the key or the ledger cannot be read or written.
     ImportError
@@ -235,16 +243,13 @@ class Stream:
         apart: int = 1,
     ) -> None:
         self.study = study
-        row_bound, self.bound = study.columns.bound, study.columns.bound
-        self._unit: PrivacyUnit | None = None
-        if study.unit is not None:
-            if study.unit.rows is None and not isinstance(study.unit.bound, float):
-                raise ValueError(
-                    "the bound of a unit cannot be chosen by a table that is not there yet: "
-                    f"unit=pg.Unit({study.unit.name!r}, rows=...) for units of about so many rows"
-                )
-            row_bound, self.bound = bounds_of(study.unit, row_bound)
-            self._unit = replace(study.unit.protected, row_bound=row_bound)
+        unit = study.unit
+        if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
+            raise ValueError(
+                "the bound of a unit cannot be chosen by a table that is not there yet: "
+                f"unit=pg.Unit({unit.name!r}, rows=...) for units of about so many rows"
+            )
+        self._nothing = no_rows(study.columns, unit)
         self.path = Path(path).absolute()
         beside = self.path.with_name(self.path.name + ".key")
         self.key = beside if key is None else Path(key).absolute()
@@ -253,6 +258,7 @@ class Stream:
             self._open(periods, epsilon, delta, months, apart)
         else:
             self._begin(periods, epsilon, delta, months, apart)
+        self._read()
 
     def _begin(
         self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int
@@ -276,18 +282,17 @@ class Stream:
             "id": secrets.token_hex(16),
             "epochs": [FIRST if periods is None else periods],
         }
-        noise = _calibrate(header)
+        noise = self._calibrate(header)
         self._charge(header, noise, check=True)
         check_room(self.path, size=16 * header["n_columns"] ** 2)
         key = read_key(self.key) if self.key.exists() else create_key(self.key)
         # The file first: if this process dies before the ledger has the price, who opens the
         # stream next pays it, and nothing was published.
         State(header).save(self.path, key, new=True)
-        self._adopt(header, key)
+        self._adopt(header)
 
     def _open(self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int) -> None:
-        key = read_key(self.key)
-        header = State.read(self.path, key).header
+        header = State.read(self.path, read_key(self.key)).header
         asked = self._header(
             header["epsilon"] if epsilon is None else epsilon,
             header["delta"] if delta is None else delta,
@@ -301,12 +306,13 @@ class Stream:
                     f"{self.path.name} is a stream of other {name}: open it with the study that it "
                     "was begun with, and leave out what it knows; or begin another at another path"
                 )
-        self._adopt(header, key)
+        self._adopt(header)
 
     def _header(
         self, epsilon: float, delta: float, periods: int | None, months: int, apart: int
     ) -> dict[str, Any]:
         """What is public of a stream and never changes."""
+        unit = self._nothing.privacy_unit
         return {
             "epsilon": epsilon,
             "delta": delta,
@@ -316,15 +322,22 @@ class Stream:
             "apart": apart,
             "columns": self.study.columns.to_dict(),
             "n_columns": len(self.study.columns),
-            "bound": float(self.bound),
-            "unit": None if self._unit is None else self._unit.to_dict(),
+            "bound": float(self._nothing.bound),
+            "unit": None if unit is None else unit.to_dict(),
         }
 
-    def _adopt(self, header: dict[str, Any], key: bytes) -> None:
-        self._kept, self._secret = header, key
-        self._noise = _calibrate(header)
-        self._alone = _calibrate(header | {"months": 1})
+    def _adopt(self, header: dict[str, Any]) -> None:
+        self._kept = header
+        self._noise = self._calibrate(header)
+        self._alone = self._calibrate(header | {"months": 1})
         self._charge(header, self._noise)
+
+    def _calibrate(self, header: Mapping[str, Any]) -> GaussCalibration:
+        """Noise of the periods' own matrices: of one release of rows that move as far as C X."""
+        moved = _sums(header).epochs[0].sensitivity
+        guarantee = _guarantee(header)
+        found: GaussCalibration = noise_of(AnalyzeGauss(), guarantee, self._nothing, moved=moved)
+        return found
 
     def _charge(self, header: dict[str, Any], noise: GaussCalibration, check: bool = False) -> None:
         """Enter the price of all periods, once; or only see that there is room for it."""
@@ -397,9 +410,7 @@ class Stream:
         self._next(self._read(), period)  # before the pass
         moment = self._moment(source, threads, progress)
         digest = _digest(moment)
-        # For this process and thread alone: by the key, which nothing replaces.
-        with opened(self.key, os.O_RDONLY) as handle, locked(handle):
-            state = self._read()
+        with self._held() as state:
             number = self._next(state, period)
             again = [i for i, period in enumerate(state.past, 1) if period.digest == digest]
             if again and period is None and moment.n_rows:
@@ -409,7 +420,10 @@ class Stream:
                     f"sums, say which one it is: release(table, period={number})"
                 )
             state = self._published(state, number, moment, digest)
-            state.save(self.path, self._secret)
+            # The file first: a period of a process that dies before the ledger has it is entered
+            # by the next to open the stream, and was not shown meanwhile.
+            state.save(self.path, read_key(self.key))
+            self._enter(state)
         made = self._sum(state, 0, number)
         if path is not None:
             made.save(path)
@@ -482,15 +496,51 @@ class Stream:
         header = self._kept
         of = "an unknown number" if header["periods"] is None else header["periods"]
         return (
-            f"<Stream {self.path.name!r}: {self.periods} of {of} periods, "
+            f"<Stream {self.path.name!r} of {of} periods: "
             f"epsilon={header['epsilon']:g}, delta={header['delta']:g}, {header['adjacency']}>"
         )
 
     def _read(self) -> State:
-        state = State.read(self.path, self._secret)
-        if state.header["id"] != self._kept["id"]:
-            raise ValueError(f"{self.path.name} is another stream than the one that was opened")
-        return state
+        with self._held() as state:
+            return state
+
+    @contextmanager
+    def _held(self) -> Iterator[State]:
+        """What file and ledger have of the stream, for this process and thread alone.
+
+        By the lock of the key, which nothing replaces.
+        """
+        with opened(self.key, os.O_RDONLY) as handle, locked(handle):
+            state = State.read(self.path, read_key(self.key))
+            if state.header["id"] != self._kept["id"]:
+                raise ValueError(f"{self.path.name} is another stream than the one that was opened")
+            self._enter(state)
+            yield state
+
+    def _enter(self, state: State) -> None:
+        """Enter in the ledger what was published; refuse a file that is not the latest.
+
+        A period whose noise is drawn twice shows the table. So what the file has must go on from
+        what the ledger has: by one period at most, unless the ledger is new to the stream, and has
+        just been charged for all of it.
+        """
+        ledger, stream = self.study.ledger, state.header["id"]
+        entered, marks = ledger.periods(stream), [period.mark for period in state.past]
+        if len(entered) > len(marks):
+            raise ValueError(
+                f"{self.path.name} went back: {ledger.path.name} has {len(entered)} published "
+                f"periods of this stream, and the file {len(marks)}. Put the latest file back: "
+                "published again, a period would get other noise"
+            )
+        if entered and len(marks) > len(entered) + 1:
+            raise ValueError(
+                f"{ledger.path.name} went back: it has {len(entered)} published periods of this "
+                f"stream, and {self.path.name} has {len(marks)}. Put the latest ledger back"
+            )
+        # Also what is there already: another copy of the stream has other digests.
+        for number, mark in enumerate(marks, 1):
+            if entered[number - 1 : number] != (mark,):
+                ledger.enter_period(stream, number, mark)
 
     def _next(self, state: State, period: int | None) -> int:
         """The number of the next period, if it is the one that is meant."""
@@ -512,8 +562,8 @@ class Stream:
             return second_moment(
                 source, columns=columns, unit=unit, threads=threads, progress=progress
             )
-        wanted = columns, float(self.bound), self._unit, False
-        if (source.columns, float(source.bound), source.privacy_unit, source.of_group) != wanted:
+        alike = (*SecondMoment._alike, "sensitivity_bound", "of_group")
+        if any(getattr(source, what) != getattr(self._nothing, what) for what in alike):
             raise ValueError(
                 "this second moment has other columns, another bound or another unit than the "
                 "study: pass the table, or make it by the study's"
@@ -537,7 +587,8 @@ class Stream:
         noise.T[above] = noise[above]
         added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
         before = state.past[-1].total if state.past else 0.0
-        public = _guarantee(state.header).size_is_public
+        # Of units it is private: a unit that takes another's place may have other periods.
+        public = self.study.unit is None and state.header["adjacency"] == "replace"
         n_rows = moment.n_rows + moment.n_dropped if public else None
         period = Period(n_rows, before + added, own, digest)
         return replace(state, past=(*state.past, period))
@@ -557,7 +608,6 @@ class Stream:
         )
         counts = [period.n_rows for period in periods[start:]]
         n = None if None in counts else sum(count for count in counts if count is not None)
-        of_units = self._unit is not None
         parameters = {
             "sigma": law.std_diagonal * scale,
             "noise_std_diagonal": law.std_diagonal * scale,
@@ -577,11 +627,10 @@ class Stream:
             adjacency=header["adjacency"],
             privacy=self._noise.privacy,
             bound=header["bound"],
-            n_rows=None if of_units else n,
+            n_rows=n,
             columns=self.study.columns,
             condition=_condition(header),
-            privacy_unit=self._unit,
-            n_units=n if of_units else None,
+            privacy_unit=self._nothing.privacy_unit,
         )
 
 
@@ -603,20 +652,14 @@ def _guarantee(header: Mapping[str, Any]) -> Guarantee:
     return Guarantee(header["epsilon"], header["delta"], header["adjacency"], unit)
 
 
-def _calibrate(header: Mapping[str, Any]) -> GaussCalibration:
-    """Noise of the periods' own matrices: of one release of rows that move as far as C X does."""
-    moved = _sums(header).epochs[0].sensitivity
-    bound = header["bound"] * math.sqrt(moved)
-    found: GaussCalibration = AnalyzeGauss().noise_for(
-        _guarantee(header), header["n_columns"], bound
-    )
-    return found
-
-
 def _condition(header: Mapping[str, Any]) -> str | None:
     """The promise on which the guarantee depends, or None."""
-    months, apart, periods = header["months"], header["apart"], header["periods"]
-    if header["unit"] is None or (apart == 1 and months >= (periods or math.inf)):
+    months, apart, periods = header["months"], header["apart"], header["periods"] or math.inf
+    if header["unit"] is None:
+        # Then it is public how many rows a period has.
+        replaced = header["adjacency"] == "replace" and periods > 1
+        return "the row that takes another's place is of the same period" if replaced else None
+    if apart == 1 and months >= periods:
         return None
     most = "one period" if months == 1 else f"{months} periods"
     between = f", at least {apart} apart" if apart > 1 and months > 1 else ""

@@ -16,42 +16,34 @@ cut. Any other damage is refused.
 from __future__ import annotations
 
 import copy
-import math
 import os
-import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from privgram._base import files, saved
-from privgram._base.numbers import check_adjacency, check_budget, check_number, edge
-from privgram._base.saved import DAMAGE, DamagedFile, check_version
+from privgram._base.numbers import check_number
+from privgram._base.saved import DamagedFile
 from privgram._base.text import warn
+from privgram.ledger.entries import (
+    FORMAT,
+    VERSION,
+    Composition,
+    Contents,
+    Entry,
+    check_header,
+    check_text,
+    parse,
+)
 
 if TYPE_CHECKING:
-    from privgram.privacy import Profile, Standing
-    from privgram.privacy.composition import RunningLosses
+    from privgram.ledger.accountant import Accountant
+    from privgram.privacy import Profile
 
-FORMAT = "privgram-ledger"
-VERSION = 1
-
-Composition = Literal["pld", "basic"]
-
-#: Deltas evaluated for the loss distribution of one spend: an eighth of the default, for an
-#: eighth of the time and an excess in delta of about (49 / 512)^2 / 8, a thousandth.
-_DOTS = 1 << 9
-
-#: So many different losses are composed anew for every spend.
-_ANEW = 4
-
-#: So many entries are not composed as long as their sum will do.
-_SUMMED = 24
+__all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "check_ledger"]
 
 
 def check_ledger(ledger: Any) -> None:
@@ -64,72 +56,6 @@ def check_ledger(ledger: Any) -> None:
 
 class BudgetExceeded(ValueError):
     """A spend that would take a ledger over its budget; nothing was entered or released."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One spend.
-
-    Attributes
-    ----------
-    number : int
-        Position in the ledger, from 1.
-    when : str
-        When it was entered, UTC, ISO 8601.
-    what : str
-        What for; free text.
-    epsilon : float
-        Positive.
-    delta : float
-        In [0, 1), with `delta_fp`; under an erratum of a published calibration the true one.
-    delta_fp : float
-        Part of delta that is for finite precision.
-    privacy : Profile or None
-        Its profile, without `delta_fp`; None if only epsilon and delta are known.
-    condition : str or None
-        A promise about the data on which its guarantee depends and which nothing enforces.
-    id : str
-        By which it is entered once; empty where every spend is one of its own.
-    label : str
-        What the user calls it; may be empty.
-    columns : tuple of str
-        The columns that were released, where they are known.
-    table : str
-        Of which table, as `Ledger` says it; may be empty.
-    unit : str
-        Whose rows are protected together: the column that tells; empty for single rows.
-    """
-
-    number: int
-    when: str
-    what: str
-    epsilon: float
-    delta: float
-    delta_fp: float
-    privacy: Profile | None
-    condition: str | None = None
-    id: str = ""
-    label: str = ""
-    columns: tuple[str, ...] = ()
-    table: str = ""
-    unit: str = ""
-
-    @property
-    def standing(self) -> Standing:
-        """How well epsilon and delta are founded, see `privgram.privacy.Profile.standing`."""
-        return "stated" if self.privacy is None else self.privacy.standing
-
-    def __post_init__(self) -> None:
-        epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
-        checked = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "delta_fp": check_number(self.delta_fp, "delta_fp"),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
-        if not 0 <= self.delta_fp <= self.delta:
-            raise ValueError(f"delta_fp must lie in [0, delta], not {self.delta_fp!r}")
 
 
 class Ledger:
@@ -203,7 +129,7 @@ class Ledger:
         unit: str | None = None,
     ) -> None:
         if unit is not None:
-            _check_text(unit, "unit")
+            check_text(unit, "unit")
         self.path = Path(path).absolute()
         epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
         delta = None if delta is None else check_number(delta, "delta")
@@ -234,10 +160,11 @@ class Ledger:
                 header["table"] = table
             if unit is not None:
                 header["unit"] = unit
-            _check_header(header)
+            check_header(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
                 files.create(self.path, saved.chain_line(header, "")[0])
-        #: Entries this object has seen, and the digest of the last: they may not go away.
+        #: Lines after the header this object has seen, and the digest of the last: they may not
+        #: go away.
         self._seen: tuple[int, str | None] = (0, None)
         self._known: dict[str, Entry] = {}
         with self._open() as handle:
@@ -261,6 +188,13 @@ class Ledger:
         if table is not None:
             self._check_table(table, self.entries)
 
+    @cached_property
+    def _accountant(self) -> Accountant:
+        # Not before it is needed: what it imports takes longer than all the rest.
+        from privgram.ledger.accountant import ACCOUNTANTS
+
+        return ACCOUNTANTS[self.composition](self.epsilon, self.delta)
+
     def entered_as(self, label: str, columns: Iterable[str] = (), table: str = "") -> Ledger:
         """The same ledger, whose spends are entered with a label and what they release.
 
@@ -272,7 +206,7 @@ class Ledger:
         table : str
             As of `Ledger`: spends of another one are refused from then on.
         """
-        _check_text(label, "label")
+        check_text(label, "label")
         found = copy.copy(self)
         said = {"label": " ".join(label.split()), "columns": tuple(map(str, columns))}
         found._as = said | {"table": table}
@@ -292,7 +226,7 @@ class Ledger:
         return next((entry.unit for entry in self.entries), self._unit)
 
     def _check_unit(self, unit: str, entries: Iterable[Entry]) -> None:
-        _check_text(unit, "unit")
+        check_text(unit, "unit")
         others = {self._unit, *(entry.unit for entry in entries)} - {None, unit}
         if others:
             pair = min(map(str, others)), unit
@@ -322,19 +256,7 @@ class Ledger:
         Delta is the ledger's, and epsilon the least at which it holds, 0.0 before the
         first spend; with composition "basic" both are sums.
         """
-        entries = self.entries
-        epsilon, delta = _sums(entries)
-        if self.composition == "basic":
-            return _written(epsilon), _written(delta)
-        if not entries:
-            return 0.0, self.delta
-        limit = _written(epsilon) if delta <= _exact(self.delta) else math.inf
-        composed = self._composed(entries)
-
-        def holds(at: float) -> bool:
-            return at >= limit or composed(at) <= self.delta
-
-        return _edge(holds, self.epsilon, 0.0), self.delta
+        return self._accountant.spent(self.entries)
 
     def remaining(self, delta: float) -> float:
         """Largest epsilon of one more spend at this delta that the budget has room for.
@@ -351,13 +273,15 @@ class Ledger:
             holds for every mechanism and, with composition "pld", is an understatement for
             most: a release is charged by its own profile.
         """
+        from privgram.ledger.accountant import edge_of
+
         entries = self.entries
 
         def fits(epsilon: float) -> bool:
             entry = Entry(0, "", "", epsilon, delta, 0.0, None)
-            return self._total((*entries, entry), self.epsilon) <= self.delta
+            return self._excess((*entries, entry)) is None
 
-        return _edge(fits, 0.0, self.epsilon)
+        return edge_of(fits, 0.0, self.epsilon)
 
     def check(
         self,
@@ -469,19 +393,65 @@ class Ledger:
             for name in ("id", "label", "columns", "table", "unit"):
                 if not record[name]:
                     del record[name]
-            line, digest = saved.chain_line(record, file.chain.last)
             # If this fails, nothing was spent: nothing is released after it.
-            saved.append_durably(handle, file.chain.gap + line, file.chain.end)
-            self._seen = entry.number, digest
-            if self.composition == "pld":
-                self._keep()
+            self._append(handle, file, record)
             return entry
+
+    def periods(self, id: str) -> tuple[str, ...]:
+        """Digests of the periods of a stream that were entered, in order; see `enter_period`."""
+        with self._open() as handle:
+            return self._read(handle).periods.get(id, ())
+
+    def enter_period(self, id: str, number: int, digest: str) -> None:
+        """Enter, durably and at no price, that a stream published a further period.
+
+        Parameters
+        ----------
+        id : str
+            Of the entry that paid for all of its periods.
+        number : int
+            Of the period, from 1.
+        digest : str
+            Of what was published of it.
+
+        Raises
+        ------
+        ValueError
+            If the stream is not in the ledger, or the period is not the next one. Where it is
+            there with this very digest, nothing is entered.
+        OSError
+            If the ledger cannot be written.
+        """
+        with self._open(exclusive=True) as handle:
+            file = self._read(handle)
+            known = file.periods.get(id, ())
+            if known[number - 1 : number] == (digest,):
+                return
+            if not any(entry.id == id for entry in file.entries):
+                raise ValueError(f"{self.path.name} has no entry that paid for this stream")
+            if number <= len(known):
+                raise ValueError(
+                    f"{self.path.name} has period {number} of this stream from another copy of "
+                    "it: go on with that copy. What this one has of the period was not published"
+                )
+            if number > len(known) + 1:
+                raise ValueError(
+                    f"{self.path.name} has {len(known)} periods of this stream, so the next one "
+                    f"is not {number}"
+                )
+            self._append(handle, file, {"stream": id, "period": number, "digest": digest})
+
+    def _append(self, handle: int, file: Contents, record: dict[str, Any]) -> None:
+        """Enter a line, durably; if this fails, the file is as it was."""
+        line, digest = saved.chain_line(record, file.chain.last)
+        files.append_durably(handle, file.chain.gap + line, file.chain.end)
+        self._seen = len(file.chain.digests), digest
 
     def _check_spend(self, adjacency: str, privacy: Profile | None, what: str) -> None:
         from privgram.privacy import Profile
         from privgram.privacy.composition import adjacencies
 
-        _check_text(what, "what")
+        check_text(what, "what")
         if not isinstance(privacy, Profile | None):
             raise TypeError(
                 "privacy must be a privacy profile, such as release.privacy, not "
@@ -498,85 +468,20 @@ class Ledger:
     def _check(self, entries: tuple[Entry, ...], entry: Entry) -> None:
         if entry.table:
             self._check_table(entry.table, entries)
-        total = self._total((*entries, entry), self.epsilon)
-        if total > self.delta:
+        if (excess := self._excess((*entries, entry))) is not None:
             raise BudgetExceeded(
                 f"over the budget of {self.path.name}: with epsilon={entry.epsilon:g}, "
-                f"delta={entry.delta:.3g} {_excess(total, self.epsilon)}, and the ledger "
-                f"allows delta={self.delta:g}; nothing was released"
+                f"delta={entry.delta:.3g} {excess}, and the ledger allows delta={self.delta:g}; "
+                "nothing was released"
             )
 
-    def _total(self, entries: Sequence[Entry], at: float) -> float:
-        """Bound delta of all entries together at an epsilon, as the ledger composes them."""
-        epsilon, delta = _sums(entries)
-        added = _written(delta) if epsilon <= _exact(at) else math.inf
-        # Adding up is sound either way, takes no time and loses nothing for one release.
-        # Of many entries losses are composed one by one all the same, and not all in the end.
-        if self.composition == "basic" or (added <= self.delta and len(entries) <= _SUMMED):
-            return added
+    def _excess(self, entries: Sequence[Entry]) -> str | None:
         try:
-            # What alone is beyond the budget is in no honest ledger, and may take for ever.
-            for profile in map(_profile, entries):
-                if (alone := _alone(profile, at)) > self.delta:
-                    return min(added, alone)
-            return min(added, self._composed(entries)(at))
+            return self._accountant.excess(entries)
         except (ArithmeticError, TypeError) as error:
             raise DamagedFile(
                 f"{self.path.name} has entries whose privacy has no value: {error}"
             ) from error
-
-    @cached_property
-    def _losses(self) -> RunningLosses:
-        from privgram.privacy.composition import RunningLosses
-
-        step = min(1e-4, 1e-4 * self.epsilon)
-        top = min(self.epsilon + 30.0, step * 2**21)
-        return RunningLosses(step, top, _DOTS, self._kept)
-
-    @property
-    def _beside(self) -> Path:
-        """File for losses that took long to compose. Without it, nothing but time is lost."""
-        return self.path.with_name(self.path.name + ".losses")
-
-    def _kept(self) -> bytes | None:
-        with suppress(OSError):
-            return self._beside.read_bytes()
-        return None
-
-    def _keep(self) -> None:
-        data = self._losses.dump()
-        if data is not None:
-            with suppress(OSError):
-                # Whole or not at all, and one at a time, under the ledger's lock; what a crash
-                # leaves of it fails its checksum.
-                temporary = self._beside.with_name(self._beside.name + ".new")
-                temporary.write_bytes(data)
-                os.replace(temporary, self._beside)
-
-    def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
-        """Bound delta of entries together as a function of epsilon, by composing their losses."""
-        from privgram.privacy.composition import FLOOR, ONE_GAUSSIAN, flatten, merge
-
-        flat, chance = flatten(map(_profile, entries))
-        merged = merge(flat)
-
-        def bound(delta: Callable[[float], float]) -> Callable[[float], float]:
-            return lambda at: delta(at) + _slack(entries, at) + _grown(chance, _log1pexp(at))
-
-        if len(merged) == 1:
-            return bound(merged[0].delta)
-        if len(merged) > _ANEW:
-            # Gaussian mechanisms are one, however many; the rest go on from what is composed.
-            gaussian = [p for p in flat if isinstance(p, ONE_GAUSSIAN)]
-            rest = tuple(p for p in flat if not isinstance(p, ONE_GAUSSIAN))
-            losses = self._losses.of(rest)
-            merged = merge(gaussian)
-        else:
-            losses = self._losses.nothing
-        for profile in merged:
-            losses = losses.compose(self._losses.one(profile))
-
-        return bound(lambda at: max(losses.delta(at), FLOOR))
 
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
@@ -586,8 +491,8 @@ class Ledger:
                 raise OSError(f"{self.path.name} was replaced while it was opened")
             yield handle
 
-    def _read(self, handle: int) -> _Contents:
-        contents = _parse(saved.read_all(handle), self.path.name, self._known)
+    def _read(self, handle: int) -> Contents:
+        contents = parse(files.read_all(handle), self.path.name, self._known)
         count, digest = self._seen
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:
@@ -595,7 +500,7 @@ class Ledger:
                 f"{self.path.name} lost entries that were there before: it was replaced by an "
                 "older or another copy"
             )
-        self._seen = len(contents.entries), digests[-1]
+        self._seen = len(digests) - 1, digests[-1]
         if contents.chain.lost:
             warn(
                 f"the last line of {self.path.name} is cut off: what it was to enter is not "
@@ -604,151 +509,5 @@ class Ledger:
         return contents
 
 
-@dataclass(frozen=True)
-class _Contents:
-    header: dict[str, Any]
-    entries: tuple[Entry, ...]
-    chain: saved.Chain
-
-
-def _parse(data: bytes, name: str, known: dict[str, Entry]) -> _Contents:
-    """Read a ledger; entries are added to those known by the digests of their lines."""
-    try:
-        chain = saved.Chain.parse(data)
-    except saved.BrokenLine as error:
-        if error.number > 1:
-            raise DamagedFile(
-                f"{name} is damaged at line {error.number}: {error.problem}. Restore the file; a "
-                "budget whose spends are not known cannot be spent"
-            ) from None
-        chain = None
-    if chain is None or not chain.records or chain.records[0].get("format") != FORMAT:
-        raise DamagedFile(f"{name} is not a ledger of privgram, or its header is damaged")
-    header, *spends = chain.records
-    check_version(header.get("version"), VERSION, name, "a ledger")
-    try:
-        _check_header(header)
-        for number, (digest, record) in enumerate(zip(chain.digests[1:], spends, strict=True), 1):
-            if digest not in known:
-                known[digest] = _entry(number, record, header["adjacency"])
-        entries = tuple(known[digest] for digest in chain.digests[1:])
-    except DAMAGE as error:
-        raise DamagedFile(f"{name} has lines that are not entries of a ledger") from error
-    return _Contents(header, entries, chain)
-
-
-def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
-    from privgram import privacy
-    from privgram.privacy.composition import adjacencies
-
-    if record["number"] != number:
-        raise ValueError("entries are not in their order")
-    profile = record["privacy"]
-    if profile is not None:
-        try:
-            profile = privacy.Profile.from_dict(profile)
-        except ValueError:  # of a later version, say
-            profile = None
-        # For other neighbours than the spend, which has its epsilon and delta all the same.
-        if profile is not None and not adjacencies(profile) <= {adjacency}:
-            profile = None
-    for name in ("when", "what"):
-        _check_text(record[name], name)
-    if record["condition"] is not None:
-        _check_text(record["condition"], "condition")
-    _check_text(record.get("unit", ""), "unit")
-    told: dict[str, Any] = {name: str(record.get(name, "")) for name in ("id", "label", "table")}
-    return Entry(
-        number,
-        **{name: record[name] for name in ("when", "what", "epsilon", "delta", "condition")},
-        **told,
-        unit=record.get("unit", ""),
-        delta_fp=record["delta_fp"] if profile is not None else 0.0,
-        privacy=profile,
-        columns=tuple(map(str, record.get("columns", ()))),
-    )
-
-
-def _check_text(value: Any, name: str) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a text, not {type(value).__name__}")
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _check_header(header: dict[str, Any]) -> None:
-    check_budget(header["epsilon"], header["delta"], zero="delta")
-    check_adjacency(header["adjacency"])
-    _check_text(header.get("unit", ""), "unit")
-    if header["composition"] not in get_args(Composition):
-        raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')
-
-
-@lru_cache(maxsize=4096)
-def _exact(value: float) -> Fraction:
-    # As it is written: ten times 0.1 is 1. Not by decimal, which rounds as its caller pleases.
-    return Fraction(repr(float(value)))
-
-
-def _written(value: Fraction) -> float:
-    """Least number that is written as `value` or more."""
-    if value > _exact(sys.float_info.max):
-        return math.inf
-    nearest = float(value)
-    return nearest if _exact(nearest) >= value else math.nextafter(nearest, math.inf)
-
-
-def _sums(entries: Sequence[Entry]) -> tuple[Fraction, Fraction]:
-    return _sum(e.epsilon for e in entries), _sum(e.delta for e in entries)
-
-
-def _sum(values: Iterable[float]) -> Fraction:
-    # Each different number once: fractions are slow to add.
-    return sum((n * _exact(x) for x, n in Counter(values).items()), Fraction(0))
-
-
-def _excess(total: float, epsilon: float) -> str:
-    if total == math.inf:
-        return f"the epsilons add up to more than {epsilon:g}"
-    return f"the total would be delta={total:.3g} at epsilon={epsilon:g}"
-
-
-def _slack(entries: Sequence[Entry], at: float) -> float:
-    # An output that is off with chance h under either table adds h (1 + e^epsilon).
-    spread = (_log1pexp(at) - _log1pexp(e.epsilon) for e in entries)
-    return math.fsum(_grown(e.delta_fp, x) for e, x in zip(entries, spread, strict=True))
-
-
-def _grown(delta: float, by: float) -> float:
-    return delta * math.exp(by) if by < 700.0 else math.inf if delta else 0.0
-
-
-@lru_cache(maxsize=4096)
-def _alone(profile: Profile, at: float) -> float:
-    """Delta of one profile, where that takes no composing."""
-    from privgram.privacy import ComposedProfile
-
-    return 0.0 if isinstance(profile, ComposedProfile) else profile.delta(at)
-
-
-def _log1pexp(x: float) -> float:
-    return x + math.log1p(math.exp(-x))
-
-
-def _profile(entry: Entry) -> Profile:
-    from privgram.privacy import StatedProfile
-
-    # Also where a delta takes long: the search asks for many.
-    if entry.privacy is None or entry.privacy._quick() is not entry.privacy:
-        return StatedProfile(entry.epsilon, entry.delta)
-    return entry.privacy
-
-
-def _edge(good: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Last good number on the way out from a good one, to a ten-thousandth of the way."""
-    tolerance = 1e-4 * abs(outside - inside)
-    if good(outside):
-        return outside
-    return edge(good, inside, outside, lambda a, b: abs(b - a) <= tolerance)
