@@ -222,11 +222,13 @@ def param_names(case):
 
 
 def feature_std(case):
-    """About the mean: of weighted rows by their weights."""
+    """As `describe` has them: by rows less one, a row of the largest weight being one."""
     X = case.design(case.table).drop(columns="Intercept", errors="ignore")
     weights = case.table.k.clip(0, 4) if case.weighted else np.ones(len(X))
     mean = np.average(X, axis=0, weights=weights)
-    same(case.fit.feature_std(), np.sqrt(np.average((X - mean) ** 2, axis=0, weights=weights)))
+    rows = weights.sum() / (4 if case.weighted else 1)
+    variance = np.average((X - mean) ** 2, axis=0, weights=weights) * rows / (rows - 1)
+    same(case.fit.feature_std(), np.sqrt(variance))
 
 
 METHODS = {

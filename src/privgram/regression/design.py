@@ -98,15 +98,17 @@ class Design:
         each = np.arange(len(self.names))
         return sorted({i for name in wanted for i in each[place[name]].tolist()})
 
-    def own_frame(self) -> tuple[Matrix, Vector]:
-        """The features as images (p, d) of the released columns, and their units (p,)."""
-        p, size = len(self.names), self.transform.shape[1]
+    def varying(self, release: Described) -> tuple[Matrix, Vector]:
+        """The features less constants, as images (p, d) of released columns; and their units (p,).
+
+        A constant as large as public bounds would bring its noise into every sum.
+        """
         if not self.functions:
+            p = len(self.names)
             return self.frame[:p], self.spread[:p]
-        # Own columns times the transform are the design's, times the target's half-width.
-        square = self.transform[:size] / self.spread[-1]
-        found: Matrix = np.linalg.solve(square.T, self.frame[:-1])
-        return found[:p], np.ones(p)
+        origin = Origin(release, constants=False)
+        frame, units = zip(*(origin.power(*function) for function in self.functions), strict=True)
+        return np.array(frame), np.array(units)
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features (m, p) in own units of a raw table, clamped as for the release."""
@@ -187,20 +189,21 @@ class AllColumns:
 class Origin:
     """Columns of a regression through the origin of own units, as images of the released ones.
 
-    Each is divided by its largest size within the public bounds.
+    Each is divided by its largest size within the public bounds. Without `constants` what is the
+    same in all rows is left out.
     """
 
-    def __init__(self, release: Described) -> None:
+    def __init__(self, release: Described, *, constants: bool = True) -> None:
         self.release = release
         unit = getattr(release, "privacy_unit", None)
-        #: Columns less the means of units have no constant.
-        self.within = unit is not None and unit.within
+        # Columns less the means of units have no constant.
+        self.constants = constants and not (unit is not None and unit.within)
 
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
         """A column in own units, of its image in [-1, 1]; and its unit."""
         unit = abs(center) + half_width
         found = image * (half_width / unit)
-        if center and not self.within:
+        if center and self.constants:
             found = found + self._ones() * (center / unit)
         return found, unit
 
@@ -224,7 +227,7 @@ class Origin:
         for degrees in product(*(range(len(part)) for part in parts)):
             size = float(np.prod([part[k] for part, k in zip(parts, degrees, strict=True)]))
             left = tuple((name, k) for (name, _), k in zip(powers, degrees, strict=True) if k)
-            if size == 0 or (self.within and not left and not factors):
+            if size == 0 or not (self.constants or left or factors):
                 continue
             image = _image(self.release, Piece(left, factors)) if left or factors else None
             if image is not None:

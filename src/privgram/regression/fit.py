@@ -19,6 +19,7 @@ from privgram.regression.inference import (
     Inference,
     Of,
     RefusedError,
+    about_means,
     degrees_behind,
     infer,
     level_of,
@@ -424,13 +425,13 @@ class Fit(OfRelease):
         return self._rows(X) @ self._estimate
 
     def feature_std(self) -> Vector:
-        """Standard deviations of the features, estimated from the release.
+        """Standard deviations of the features, estimated from the release as `describe` has them.
 
         Returns
         -------
         ndarray of shape (p,), float64
             In the features' own units; about zero where the release has no intercept column,
-            and 0 where the noise leaves nothing.
+            and NaN where noise hides the variance.
 
         Raises
         ------
@@ -445,14 +446,16 @@ class Fit(OfRelease):
                 "the sum of the rows' weights was not released: use a release with an intercept "
                 "column, which holds it"
             )
-        release, design = self.release, self.design
-        moment = release.unbiased
-        rows, unit = design.own_frame()
+        release = self.release
+        frame, unit = self.design.varying(release)
         ones = intercept_of(release)
-        variance = np.diag(rows @ moment @ rows.T) / total
-        if ones is not None:
-            variance = variance - (rows @ moment @ ones / total) ** 2
-        return np.sqrt(np.maximum(variance, 0.0)) * unit
+        if ones is None:
+            scatter = frame @ release.unbiased @ frame.T
+        else:
+            total, _, scatter = about_means(release, frame, ones)
+            total = max(total - 1.0, 1.0)
+        variance = scatter.diagonal() / total
+        return np.sqrt(np.where(variance > 0, variance, math.nan)) * unit
 
     plot = of_results.plot_coefficients
 
