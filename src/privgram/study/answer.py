@@ -31,6 +31,7 @@ from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.inference import RefusedError
+from privgram.regression.instruments import Roles
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
+    from privgram.regression.design import Design
 
 __all__ = [
     "Precision",
@@ -207,9 +209,16 @@ def release_and_fit(
             "whose bound is not Auto: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
-    asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
+    described, target = AllColumns(used), parsed.targets[0]
     levels_out = left_out(parsed.references, reference)
-    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels_out)
+
+    def design_for(features: list[str]) -> Design:
+        return design(described, target, features, parsed.intercept, levels_out)
+
+    if parsed.endogenous:
+        exogenous = [*parsed.features, *parsed.absorbed]
+        Roles.of(described, design_for, parsed.endogenous, parsed.instruments, exogenous)
+    design_for(list(parsed.explaining))
     given |= protected(unit, guarantee)
     made: Any = release_for("regression", source, used, mechanism=mechanism, **given)
     if parsed.endogenous:
