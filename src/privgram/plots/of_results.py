@@ -27,6 +27,7 @@ from privgram.plots._axes import (
     write_beside,
     write_names,
 )
+from privgram.regression.summary import left_out_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,9 +130,8 @@ def plot_coefficients(
     if known and not few:
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
         text += f" ({clear_ones} without zero)"
-    if fit.design.references:
-        left_out = (f"{name} {level}" for name, level in fit.design.references.items())
-        text += "\n" + lines_of("levels: differences from", left_out)
+    for terms, levels in left_out_levels(fit.design):
+        text += "\n" + lines_of(f"{', '.join(terms) or 'levels'}: differences from", levels)
     heading(ax, text)
     ax.spines["left"].set_visible(False)
     return ax

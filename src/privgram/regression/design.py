@@ -60,6 +60,8 @@ class Design:
     ends: tuple[float, float]  # the target in own units where its column is -1 and 1
     # the levels that were left out, by factor
     references: dict[str, str] = field(default_factory=dict)
+    # factors whose coefficients are differences from these levels, by term
+    compared: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
@@ -399,6 +401,7 @@ class _Builder:
         names: list[str] = []
         functions: list[Key] = []
         spans: dict[str, slice] = {}
+        compared: dict[str, tuple[str, ...]] = {}
         for label, term in terms.items():
             start = len(names)
             for piece in term.pieces():
@@ -415,16 +418,17 @@ class _Builder:
                     names.append(self._name(piece, cell))
                     functions.append((piece.powers, cell))
             spans[label] = slice(start, len(names))
+            if left_out := self._compared(term.factors, functions[start:]):
+                compared[label] = left_out
         if not names:
             raise ValueError("there is no feature to regress on")
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{twice!r} is in two terms: leave it out of one")
-        used = {name for piece in pieces for name in piece.factors}
         references = {
             name: given.names[self.left_out[name]]
             for name, given in self.factors.items()
-            if name in used
+            if any(name in some for some in compared.values())
         }
         spread = np.array([*(self._spread(*function) for function in functions), half_width])
         if ones is None:
@@ -440,6 +444,7 @@ class _Builder:
                 names=tuple(names),
                 terms=spans,
                 references=references,
+                compared=compared,
                 functions=tuple(functions),
                 constant=_held(functions, before),
             )
@@ -458,6 +463,7 @@ class _Builder:
             spread=spread,
             ends=(center - half_width, center + half_width),
             references=references,
+            compared=compared,
             constant=np.eye(len(frame))[-1],
             functions=tuple(functions),
         )
@@ -532,6 +538,14 @@ class _Builder:
             cell = tuple(zip(piece.factors, levels, strict=True))
             if frozenset(f for f, level in cell if level != self.left_out[f]) not in before:
                 yield number, cell
+
+    def _compared(self, factors: tuple[str, ...], functions: list[Key]) -> tuple[str, ...]:
+        """Factors whose level at the reference a term does not have: all, if only together."""
+        levels = {pair for _, cell in functions for pair in cell}
+        found = tuple(name for name in factors if (name, self.left_out[name]) not in levels)
+        together = tuple((name, self.left_out[name]) for name in factors)
+        whole = not factors or any(cell == together for _, cell in functions)
+        return found if found or whole else factors
 
     def _name(self, piece: Piece, cell: Pairs) -> str:
         powers = (

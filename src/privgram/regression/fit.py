@@ -495,7 +495,7 @@ class Fit(OfRelease):
                     f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
                     "see unclip. If no row is longer, it moved none."
                 )
-        notes += caveats(self.release, self.n_rows, self.design.references)
+        notes += caveats(self.release, self.n_rows, self.design)
         if self.caution is not None:
             notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
         return notes

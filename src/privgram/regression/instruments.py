@@ -209,7 +209,7 @@ class InstrumentalFit(OfRelease):
         ]
 
     def _notes(self) -> list[str]:
-        notes = caveats(self.release, self.n_rows, self.design.references)
+        notes = caveats(self.release, self.n_rows, self.design)
         notes.append(f"Endogenous: {', '.join(map(shown, self.endogenous))}.")
         if self.refusal is None:
             tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]

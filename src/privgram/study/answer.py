@@ -225,8 +225,11 @@ def release_and_fit(
         return made.iv(formula, reference=reference)
     try:
         return made.regress(formula, reference=reference)
-    except RefusedError:  # what was paid for is not lost: shrunk, and without standard errors
-        return made.regress(formula, reference=reference, ridge="auto")
+    except RefusedError as error:  # what was paid for is not lost
+        shrunk = made.regress(formula, reference=reference, ridge="auto")
+        return replace(
+            shrunk, without=f"{error}. What is shown is shrunk by ridge='auto', for predictions"
+        )
 
 
 def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Columns | None) -> bool:
@@ -462,8 +465,10 @@ class _Rehearsal:
         asked: dict[str, Any],
     ) -> None:
         used = needed(formula, columns)
+        family = asked.get("family", "gaussian")
+        made = used if family == "gaussian" else explained(parse_one(formula), used, family)[1]
         size = min(n_rows, MOST_ROWS)
-        self.what, self.table = made_of({} if design is None else design, used, size)
+        self.what, self.table = made_of({} if design is None else design, made, size)
         self.formula, self.columns, self.asked = formula, columns, dict(asked)
         self.guarantee = guarantee
         #: Whether the table can be read once only.
@@ -528,7 +533,7 @@ class _Rehearsal:
                 try:
                     one = fit(replace(self.guarantee, epsilon=self._scaled(epsilon)), rng)
                     errors = np.asarray(one.bse, dtype=np.float64)
-                except RefusedError:
+                except (RefusedError, np.linalg.LinAlgError):
                     continue
                 if np.isfinite(errors).all():
                     drawn.append(errors)
