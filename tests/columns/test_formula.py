@@ -1,7 +1,10 @@
 """Formulas as formulaic, patsy and pyfixest write them."""
 
+import numpy as np
 import pytest
+from helpers import make_release
 
+import privgram as pg
 from privgram.columns.terms import parse
 
 pytest.importorskip("formulaic")
@@ -36,3 +39,117 @@ def test_parts_of_a_formula(formula, expected):
     assert found.targets == ("y",)
     whole = {"intercept": True, "absorbed": (), "endogenous": (), "references": {}} | expected
     assert {name: getattr(found, name) for name in whole} == whole
+
+
+@pytest.mark.parametrize(
+    ("formula", "error"),
+    [
+        # AER's ivreg, lfe's felm and lme4 mean something else by a bar.
+        ("y ~ x + w | z + w", r"'y ~ w \| x ~ z'"),
+        ("y ~ w | z + w", r"'y ~ w \| x ~ z'"),
+        ("y ~ x | f | g", "two parts of factors"),
+        ("y ~ x | f | 0 | g", "two parts of factors"),
+        ("y ~ x + (1 | f)", "in brackets"),
+        ("y ~ x || f", "empty part"),
+        ("y ~ x |", "empty part"),
+        ("y ~ x | d ~ z ~ w", "two ~"),
+        # R and formulaic take these for x, or y, alone.
+        ("y ~ x^2", r"poly\(x, k\)"),
+        ("y ~ x + x**2", r"poly\(x, k\)"),
+        ("y ~ (x)**1", r"poly\(x, k\)"),
+        ("y ~ (x + 1)**2", r"poly\(x, k\)"),
+        ("y ~ (x:z)**2", r"poly\(x, k\)"),
+        ("y ~ x:x", r"poly\(x, 2\)"),
+        ("y ~ w + x*x", r"poly\(x, 2\)"),
+        ("y ~ x | f^g", "'f:g'"),
+        ("y**2 ~ x", "computes its target"),
+        ("y - z ~ x", "computes its target"),
+        ("y:z ~ x", "computes its target"),
+        ("sqrt(y) ~ x", "computes its target"),
+        ("y ~ .", "name the features"),
+    ],
+)
+def test_a_formula_that_would_be_read_as_less_is_refused(formula, error):
+    with pytest.raises(ValueError, match=error):
+        parse(formula)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "y ~ x**10000000",
+        "y ~ (a + b)**10000000",
+        "y ~ ((a + b)**12)**12",
+        f"y ~ {'*'.join('abcdefghijklmnopqrstuvwxyz')}",
+        f"y ~ {':'.join(f'({c} + {c}{c})' for c in 'abcdefghijklmnopqrstuvwxyz')}",
+    ],
+)
+def test_a_formula_that_multiplies_out_without_end_is_refused(formula):
+    """Each of them took hours, or all memory."""
+    with pytest.raises(ValueError, match=r"power|multiplies out"):
+        parse(formula)
+
+
+@pytest.mark.parametrize("term", ["*".join("abcdefghijklmnopqrstuvwxyz"), None])
+def test_a_term_that_multiplies_out_without_end_is_refused(term):
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    term = term or ":".join(f"poly({letter}, 12)" for letter in letters)
+    with pytest.raises(ValueError, match=r"multiplies out|columns and a second moment"):
+        pg.Columns(dict.fromkeys(letters, (0, 1)), terms=[term])
+
+
+def test_powers_of_sums_are_those_of_r():
+    assert set(parse("y ~ (a + b + c)**2 - a:b").features) == {"a", "b", "c", "a:c", "b:c"}
+    assert parse("y ~ `a|b` + x | `f|g`").absorbed == ("f|g",)
+    assert len(parse(f"y ~ {' + '.join(f'x{i}' for i in range(2000))}").features) == 2000
+
+
+BOUNDS = {"y": (0, 1), "x": (0, 1), "z": (0, 1), "w": (0, 1), "f": ["a", "b", "c"], "b": bool}
+
+
+@pytest.mark.parametrize("formula", ["y ~ x | z", "y ~ x | f + z", "y ~ x | f:z"])
+def test_numbers_are_not_absorbed(formula):
+    """As instruments in AER's ivreg are written: they were features of least squares."""
+    with pytest.raises(ValueError, match=r"As a feature write 'y ~ x \+ .*z'.*\| x ~"):
+        pg.Columns.from_formula(formula, BOUNDS)
+    release = make_release(np.eye(3), ("x", "y", "z"), n_rows=100)
+    with pytest.raises(ValueError, match=r"after \| stand factors"):
+        release.regress(formula)
+    with pytest.raises(ValueError, match=r"after \| stand factors"):
+        release.iv(f"{formula} | w ~ x")
+    assert pg.Columns.from_formula("y ~ x | f + b", BOUNDS).terms == ("y", "x", "f", "b")
+
+
+@pytest.mark.parametrize(
+    ("formula", "error"),
+    [
+        ("y ~ w | x + f ~ z", "need as many instruments"),
+        ("y ~ w | x ~ x", "one role"),
+        ("y ~ w | x ~ w", "one role"),
+        ("y ~ C(f) | x ~ f", "one role"),
+        ("y ~ x | y", "factors"),
+        ("y ~ w | x ~ y", "among the features"),
+    ],
+)
+def test_instruments_are_checked_before_anything_is_spent(formula, error):
+    rng = np.random.default_rng(0)
+    table = {name: rng.uniform(size=500) for name in "yxzw"} | {"f": rng.choice(list("abc"), 500)}
+    study = pg.Study(table, BOUNDS | {"b": (0, 1)}, epsilon=1, delta=1e-6)
+    with pytest.raises(ValueError, match=error):
+        study.regress(formula, epsilon=0.5)
+    assert study.entries == ()
+
+
+def test_instruments_are_named_as_terms_are():
+    """By a category, or a product in any order; the release was paid for, and not answered."""
+    release = pg.release(
+        {name: np.linspace(0, 1, 60) ** k for k, name in enumerate("yxzw", 1)}
+        | {"f": np.tile(list("abc"), 20), "b": np.arange(60) % 2 == 0},
+        columns=pg.Columns(BOUNDS, intercept=True, terms=["y", "x", "z", "w", "f"]),
+        epsilon=1e9,
+        delta=1e-6,
+        mechanism=pg.AnalyzeGauss(),
+        rng=np.random.default_rng(0),
+    )
+    fit = release.iv("y ~ 1 | x ~ C(f) + z")
+    assert fit.instruments == ("f[b]", "f[c]", "z")

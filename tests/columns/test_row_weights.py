@@ -56,8 +56,9 @@ def test_regression_is_weighted_least_squares():
     residual = fit.anova().residual
     assert_allclose(residual, wls.ssr, rtol=1e-4)
     mean = np.average(rows["x"], weights=weights)
-    spread = np.sqrt(np.average((rows["x"] - mean) ** 2, weights=weights))
-    assert_allclose(fit.feature_std()[0], spread, rtol=1e-4)
+    size = weights.sum() / 4
+    variance = np.average((rows["x"] - mean) ** 2, weights=weights) * size / (size - 1)
+    assert_allclose(fit.feature_std()[0], np.sqrt(variance), rtol=1e-4)
 
 
 @pytest.mark.parametrize("terms", [None, ["poly(x, 2)", "g:x", "y", "w"]])

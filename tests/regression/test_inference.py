@@ -40,6 +40,54 @@ def textbook(X, y):
     return coef, np.sqrt(np.diag(np.linalg.inv(X.T @ X)) * variance)
 
 
+# --- standard deviations of features ----------------------------------------------------------
+
+#: Bounds far from zero beside their width, as of a logarithm or a year.
+FAR = {"x": (990, 1010), "g": ["a", "b", "c"], "y": (990, 1010)}
+
+
+@pytest.fixture(scope="module")
+def far():
+    """A release of rows far from zero: in own units products would be mostly noise."""
+    rng = np.random.default_rng(0)
+    x = 1000 + 2 * rng.standard_normal(20_000).clip(-4, 4)
+    y = x - 0.5 * rng.standard_normal(20_000)
+    rows = {"x": x, "g": rng.choice(["a", "b", "c"], 20_000), "y": y}
+    columns = pg.Columns(FAR, intercept=True, terms=["poly(x, 2)", "g", "x:g", "y"])
+    secret = pg.second_moment(rows, columns=columns)
+    noise = np.random.default_rng(1)
+    return rows, pg.release(secret, epsilon=1, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=noise)
+
+
+@pytest.mark.parametrize("formula", ["y ~ x + g", "y ~ x + g - 1", "y ~ x"])
+def test_standard_deviations_are_those_of_describe(far, formula):
+    rows, release = far
+    pytest.importorskip("formulaic")
+    fit = release.regress(formula)
+    expected = release.describe(fit.design.names).std
+    np.testing.assert_allclose(fit.feature_std(), expected, rtol=1e-9)
+    assert fit.feature_std()[0] == pytest.approx(np.std(rows["x"]), rel=0.05)
+
+
+def test_standard_deviations_of_powers_and_products(far):
+    rows, release = far
+    fit = release.regress("y", ["poly(x, 2)", "g", "x:g"])
+    found = dict(zip(fit.design.names, fit.feature_std(), strict=True))
+    assert found["x^2"] == pytest.approx(np.std(rows["x"] ** 2), rel=0.05)
+    assert found["x:g[b]"] == pytest.approx(np.std(rows["x"] * (rows["g"] == "b")), rel=0.05)
+
+
+def test_a_deviation_that_noise_hides_is_not_zero(table):
+    hidden = moment(table)
+    hidden[0, 0] = -1.0
+    fit = make_release(hidden, NAMES, n_rows=500).regress("y", ridge=100.0)
+    found = fit.feature_std()
+    assert np.isnan(found[0])
+    assert found[1] == pytest.approx(np.std(table[:, 1]), rel=0.01)
+    ax = fit.plot(per="sd")
+    assert "noise hides the deviation of the feature" in [text.get_text() for text in ax.texts]
+
+
 # --- rows with missing values -----------------------------------------------------------------
 
 

@@ -5,8 +5,11 @@ import pytest
 from scipy import stats
 
 import privgram as pg
+from privgram.columns.terms import parse
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression import RefusedError
+from privgram.regression.design import AllColumns, design
+from privgram.regression.summary import differences
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")
@@ -307,3 +310,39 @@ def test_a_level_by_its_name_keeps_the_constant():
     assert not whole.design.intercept
     np.testing.assert_allclose(whole.rsquared, by_name.rsquared, rtol=1e-5)
     assert not release.regress("work", ["kind[yes]", "age"], intercept=False).design.intercept
+
+
+@pytest.mark.parametrize(
+    ("formula", "notes"),
+    [
+        ("height ~ age + sex", ["Effects of levels are differences from: sex f."]),
+        ("height ~ sex - 1", []),
+        (
+            "height ~ sex*region",
+            ["Effects of levels are differences from: sex f, region n."],
+        ),
+        ("height ~ sex:region - 1", []),
+        ("height ~ sex:region", ["Effects of levels are differences from: sex f, region n."]),
+        ("height ~ sex + region - 1", ["Effects in region are differences from: region n."]),
+        ("height ~ age*sex - 1", ["Effects in age:sex are differences from: sex f."]),
+        ("height ~ age", []),
+    ],
+)
+def test_levels_are_said_to_be_differences_only_where_they_are(formula, notes):
+    parsed = parse(formula)
+    columns = pg.Columns(BOUNDS, intercept=True, terms=[*TERMS, "height"])
+    found = design(AllColumns(columns), "height", parsed.features, parsed.intercept, {})
+    assert differences(found) == notes
+
+
+@pytest.mark.parametrize("formula", ["height ~ sex*region", "height ~ sex*region - 1"])
+def test_a_fit_that_noise_refuses_says_so_and_not_of_a_ridge(table, formula):
+    """What was paid for is shown shrunk by a ridge that nobody asked for."""
+    study = pg.Study(table, BOUNDS, epsilon=1, delta=1e-6)
+    rng = np.random.default_rng(0)
+    fit = study.regress(formula, epsilon=0.002, mechanism=pg.AnalyzeGauss(), rng=rng)
+    assert fit.refusal.startswith("the released matrix is not positive definite")
+    assert "shrunk by ridge='auto'" in fit.refusal
+    assert np.isfinite(fit.params).all()
+    assert np.isnan(fit.bse).all()
+    assert "a ridge moves" not in str(fit.summary())

@@ -271,3 +271,27 @@ def test_what_is_left_of_a_budget_for_units(tmp_path):
     )
     it.release(epsilon=1.0)
     assert 1.0 < it.remaining() < 2.0
+
+
+@pytest.mark.parametrize(
+    "design", [None, {"mean": {"y": 0.2}}, "halves"], ids=["nothing", "mean", "halves"]
+)
+def test_a_target_of_0_and_1_is_planned(design):
+    """Its made rows lay between: row 0 was said to hold a missing value, and to be kept secret."""
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(0)
+    table = {"x": rng.uniform(size=20_000), "y": rng.integers(0, 2, 20_000)}
+    study = pg.Study(table, {"x": (0, 1), "y": (0, 1)}, epsilon=4, delta=1e-6)
+    if design == "halves":
+        design = table | {"y": np.where(table["x"] < 0.5, 0.5, table["y"])}
+    plan = study.plan("y ~ x", epsilon=4, family="binomial", design=design)
+    assert plan["x"].sampling > 0
+
+
+def test_a_design_of_too_few_rows_is_one_clear_error():
+    pytest.importorskip("formulaic")
+    table = {"x": [0.1, 0.2, 0.3], "z": [0.3, 0.7, 0.9], "g": ["a", "b", "a"], "y": [0, 1, 0]}
+    bounds = {"x": (0, 1), "z": (0, 1), "g": ["a", "b"], "y": bool}
+    study = pg.Study(table, bounds, epsilon=4, delta=1e-6)
+    with pytest.raises(ValueError, match="take other terms, or another design"):
+        study.plan("y ~ x + z + g", epsilon=1, n_rows=3000, family="binomial", design=table)

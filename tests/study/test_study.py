@@ -434,7 +434,7 @@ def test_a_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula
     table = {"x": rng.normal(size=300), "y": rng.normal(size=300), "g": np.repeat(["a", "b"], 150)}
     bounds = {"x": (-4, 4), "y": (-4, 4), "g": ["a", "b"]}
     study = pg.Study(table | {"who": np.arange(300)}, bounds, epsilon=1, delta=1e-6, unit=unit)
-    with pytest.raises(ValueError, match=r"two terms|factor|among the features|twice|own"):
+    with pytest.raises(ValueError, match=r"two terms|factor|among the features|twice|own|role"):
         study.regress(formula, epsilon=0.5)
     assert study.entries == ()
 

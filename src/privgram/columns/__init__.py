@@ -187,6 +187,7 @@ class Columns:
             for name, given in bounds.items()
         }
         variables = {name: variable(name, given) for name, given in chosen.items()}
+        parsed.check_absorbed(variables)
         # The target may be one level of a factor: 'region[n]'.
         needed = (text if text in variables else text.partition("[")[0] for text in parsed.terms)
         terms = parse_terms(needed, variables)

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.installed import extra
 from privgram._core.scale import DefaultRounding
-from privgram.columns.variables import MAX_LEVELS, Factor, Log, Numeric, Variable
+from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
 
 # A term is a product of polynomials and factors. Its columns are the products of Legendre
 # polynomials with the indicators of every level, none left out: leaving out a reference is up
@@ -32,6 +32,7 @@ _POWER = re.compile(
 _LOG = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 _CATEGORY = re.compile(r"C\(\s*(.+?)\s*\)")
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(.*\)")
+_LEVEL = re.compile(r"[\w.]+\[.*\]")
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ def _expand(text: str, variables: Mapping[str, Variable]) -> list[Term]:
     if text in variables:
         return [product_of([text], variables)]
     parts = _split(text, "*")
+    _check_many(2 ** len(parts), text)
     chosen: list[list[str]] = [[]]
     for part in parts:
         chosen += [[*some, *_split(part, ":")] for some in chosen]
@@ -116,17 +118,18 @@ def _expand(text: str, variables: Mapping[str, Variable]) -> list[Term]:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Split at a sign that is neither in brackets nor doubled."""
-    parts, depth, start = [], 0, 0
+    """Split at a sign that is neither in brackets or backticks nor doubled."""
+    parts, depth, start, quoted = [], 0, 0, False
     for i, character in enumerate(text):
         depth += (character in "([{") - (character in ")]}")
+        quoted ^= character == "`"
         double = sign == "*" and "*" in (text[i + 1 : i + 2], text[max(i - 1, 0) : i])
-        if character == sign and depth == 0 and not double:
+        if character == sign and depth == 0 and not (double or quoted):
             parts.append(text[start:i].strip())
             start = i + 1
     parts.append(text[start:].strip())
     if not all(parts):
-        raise ValueError(f"the term {text!r} has an empty part")
+        raise ValueError(f"{text!r} has an empty part")
     return parts
 
 
@@ -170,7 +173,12 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
             "a form that costs less noise, and results are given for the powers themselves"
         )
     elif found := _CATEGORY.fullmatch(part):
-        name = found.group(1)
+        name, _, contrasts = (text.strip() for text in found.group(1).partition(","))
+        if contrasts:
+            raise ValueError(
+                f"C({name}, ...) has no contrasts but those with one level: write C({name}, "
+                f"Treatment('level')), or C({name})"
+            )
         if isinstance(variables.get(name), Factor):
             return name, 0
         raise ValueError(f"C({name}) needs the levels of {name!r}: describe it by a list of them")
@@ -183,6 +191,8 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
                 "pg.Log(lower, upper)"
             )
     elif name not in variables and (found := _CALL.fullmatch(part)):
+        if found.group(1) == "poly":
+            raise ValueError("a polynomial is written poly(x, k), with a degree k and no more")
         raise ValueError(
             f"the function {found.group(1)!r} is not known here: a term has poly(x, k), log(x) and "
             "C(x), whose values public bounds can bound. Make a column of the others yourself"
@@ -242,6 +252,7 @@ class Layout:
         self.variables = variables
         wanted: dict[Piece, float] = {}
         for term in terms:
+            _check_size(math.prod(top for _, top in term.degrees))
             for piece in term.pieces():
                 # What is in two terms takes the larger weight.
                 wanted[piece] = max(weights.get(term, 1.0), wanted.get(piece, 0.0))
@@ -260,10 +271,7 @@ class Layout:
                 )
             self.stored.append(Stored(piece, start, shape, wanted[piece]))
             start += math.prod(shape)
-        if start > MAX_LEVELS:
-            raise ValueError(
-                f"the terms make {start:,} columns and a second moment has at most {MAX_LEVELS:,}"
-            )
+        _check_size(start)
         self.size = start
         self.names = tuple(name for stored in self.stored for name in self._names(stored.piece))
 
@@ -333,6 +341,13 @@ class Layout:
         return rows
 
 
+def _check_size(columns: int) -> None:
+    if columns > MAX_LEVELS:
+        raise ValueError(
+            f"the terms make {columns:,} columns and a second moment has at most {MAX_LEVELS:,}"
+        )
+
+
 def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
     """The pieces that follow from no other; the column of ones last."""
     alike: dict[tuple[tuple[str, int], ...], list[Piece]] = {}
@@ -349,7 +364,10 @@ def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
 # Formulas in the manner of R, read by formulaic, with the parts that pyfixest adds.
 #
 # `y ~ x | firm` takes a factor along that is not shown, `y ~ x | d ~ z` and
-# `y ~ x + [d ~ z]` have d explained by z.
+# `y ~ x + [d ~ z]` have d explained by z. What other packages mean by the same signs is refused.
+
+#: A formula may multiply out to so many terms in one place.
+MOST_PRODUCTS = 10_000
 
 _LOGGED = re.compile(r"(?:np\.)?log\(\s*(\w[\w.]*)\s*\)")
 
@@ -359,6 +377,9 @@ _REFERENCE = re.compile(
     r"""(?:"([^"]*)"|'([^']*)'|(-?\w+))\s*\)\s*\)"""
     r"""|i\(\s*([\w.]+)\s*(?:,\s*ref\s*=\s*(?:"([^"]*)"|'([^']*)'|(-?\w+))\s*)?\))"""
 )
+
+#: Where R's lme4 has groups with random effects.
+_IN_BRACKETS = re.compile(r"\([^()]*\|")
 
 #: Instruments within the right-hand side.
 _STAGE = re.compile(r"\[([^\[\]~]+)~([^\[\]~]+)\]")
@@ -379,10 +400,29 @@ class Parsed:
     references: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def explaining(self) -> tuple[str, ...]:
+        """All terms of the right-hand side."""
+        return (*self.features, *self.absorbed, *self.endogenous, *self.instruments)
+
+    @property
     def terms(self) -> tuple[str, ...]:
         """All terms of either side."""
-        explaining = (*self.features, *self.absorbed, *self.endogenous, *self.instruments)
-        return tuple(dict.fromkeys((*self.targets, *explaining)))
+        return tuple(dict.fromkeys((*self.targets, *self.explaining)))
+
+    def check_absorbed(self, variables: Mapping[str, Variable]) -> None:
+        """Raise if what is absorbed has a number in it: a feature, or an instrument of one."""
+        target = self.targets[0] if self.targets else "y"
+        for text in self.absorbed:
+            for part in _split(text, ":"):
+                name = part if part in variables else _CATEGORY.sub(r"\1", part)
+                unknown = name not in variables and variables  # which is said elsewhere
+                if not (unknown or isinstance(variables.get(name), (Factor, Boolean))):
+                    some = self.features[0] if self.features else "x"
+                    raise ValueError(
+                        f"after | stand factors whose effects are taken along, and {text!r} is "
+                        f"none. As a feature write '{target} ~ {some} + {text}'; as an instrument "
+                        f"of {some!r}, '{target} ~ 1 | {some} ~ {text}'"
+                    )
 
 
 def parse(formula: str) -> Parsed:
@@ -399,15 +439,28 @@ def parse(formula: str) -> Parsed:
             references[name] = level
         return f"C({name})"
 
-    main, *parts = (part.strip() for part in _REFERENCE.sub(plain, formula).split("|"))
+    main, *parts = _split(_REFERENCE.sub(plain, formula), "|")
+    if _IN_BRACKETS.search(main):
+        raise ValueError(
+            f"{formula!r} has a | in brackets: effects of groups are fixed, and written after the "
+            "features, as in 'y ~ x | group'"
+        )
     stages = [(own, outside) for own, outside in _STAGE.findall(main)]
-    main = re.sub(r"\+\s*$|(?<=~)\s*\+", "", re.sub(r"\+?\s*" + _STAGE.pattern, "", main)).strip()
+    main = re.sub(r"(?:\+|(?<!\s))\s*" + _STAGE.pattern, "", main)
+    main = re.sub(r"\+\s*$|(?<=~)\s*\+", "", main).strip()
     main += " 1" if main.endswith("~") else ""
     absorbed: list[str] = []
     for part in parts:
-        own, tilde, outside = part.partition("~")
-        if tilde:
-            stages.append((own, outside))
+        own, *outside = _split(part, "~")
+        if len(outside) > 1:
+            raise ValueError(f"{formula!r} has two ~ in one part: write one | for each")
+        if outside:
+            stages.append((own, outside[0]))
+        elif absorbed:
+            raise ValueError(
+                f"{formula!r} has two parts of factors: join them by +, and write instruments as "
+                "'y ~ x | firm | d ~ z'"
+            )
         else:
             absorbed += _right(own, formula)
     endogenous = [text for own, _ in stages for text in _right(own, formula)]
@@ -416,16 +469,31 @@ def parse(formula: str) -> Parsed:
     features = [text for text in right if text not in ("1", "0")]
     if "~" in formula and not left:
         raise ValueError(f"{formula!r} has nothing before the ~")
+    _check_absorbed_once(left, features, absorbed)
     # As pyfixest has it, what is instrumented may be written among the features too.
     return Parsed(
         targets=tuple(left),
-        features=tuple(text for text in features if text not in (*absorbed, *endogenous)),
+        features=tuple(text for text in features if text not in endogenous),
         intercept="1" in right,
         logs=frozenset(_LOGGED.findall(formula)),
         absorbed=tuple(dict.fromkeys(absorbed)),
         endogenous=tuple(dict.fromkeys(endogenous)),
         instruments=tuple(dict.fromkeys(instruments)),
         references=references,
+    )
+
+
+def _check_absorbed_once(targets: list[str], features: list[str], absorbed: list[str]) -> None:
+    """Raise if a term is a feature and absorbed: `y ~ x + w | z + w` has instruments in AER."""
+    both = [text for text in features if text in absorbed]
+    if not both:
+        return
+    target = targets[0] if targets else "y"
+    own = " + ".join(text for text in features if text not in both) or "x"
+    outside = " + ".join(text for text in absorbed if text not in both) or "z"
+    raise ValueError(
+        f"after | stand factors whose effects are taken along, and {both[0]!r} is among the "
+        f"features too. Instruments are written '{target} ~ {' + '.join(both)} | {own} ~ {outside}'"
     )
 
 
@@ -447,14 +515,117 @@ def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
     with extra("formula", "formulas need"):
         from formulaic.errors import FormulaicError
         from formulaic.parser import DefaultFormulaParser
+    parser = DefaultFormulaParser(include_intercept=True)
     try:
-        found = DefaultFormulaParser(include_intercept=True).get_terms(text)
-    except (FormulaicError, SyntaxError) as error:
+        _check_tree(parser.get_ast(text), formula)
+        found = parser.get_terms(text)
+    except (FormulaicError, SyntaxError, RecursionError) as error:
         reason = str(error).splitlines()[0].partition(". ")[0]
+        if "`.`" in reason:
+            reason = "name the features instead of ."
         raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
     left = _terms(getattr(found, "lhs", ()), formula)
     right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
     return left, right
+
+
+#: The terms of a part of a formula, each by its variables.
+_Products: TypeAlias = set[frozenset[str]]
+
+
+def _check_tree(tree: Any, formula: str) -> None:
+    """Raise where formulaic would read less than is written, or without an end.
+
+    It takes x**2 for x and y - z for y, and multiplies out whatever power of a sum.
+    """
+    nodes = [tree] if hasattr(tree, "args") else []
+    for node in nodes:  # each before what it is made of
+        nodes += [one for one in node.args if hasattr(one, "args")]
+    values: dict[int, _Products] = {}
+    for node in nodes[:1]:
+        if node.operator.symbol == "~" and len(node.args) == 2:
+            _check_target(node.args[0], formula)
+    for node in reversed(nodes):
+        parts = [
+            values.pop(id(one))
+            if hasattr(one, "args")
+            else {frozenset({str(one.token)})} - {frozenset({"1"})}
+            for one in node.args
+        ]
+        symbol = node.operator.symbol
+        power = _power(node, formula) if symbol in ("**", "^") else 1
+        values[id(node)] = _value(symbol, power, parts, formula)
+
+
+def _check_target(node: Any, formula: str) -> None:
+    """Raise unless the left-hand side has columns as they are, their logarithms or levels."""
+    sides = [node]
+    for one in sides:
+        sum_of = hasattr(one, "args") and one.operator.symbol == "+"
+        sides += one.args if sum_of else ()
+        computed = hasattr(one, "args") and not sum_of
+        if not hasattr(one, "args") and one.kind.value == "python":
+            computed = not (_LOG.fullmatch(one.token) or _LEVEL.fullmatch(one.token))
+        if computed:
+            raise ValueError(
+                f"{formula!r} computes its target: before the ~ stands a column, its logarithm, "
+                "log(y), or a level of a factor, g[a]. Make a column of anything else yourself"
+            )
+
+
+def _power(node: Any, formula: str) -> int:
+    """The exponent of a node."""
+    text = str(getattr(node.args[1], "token", ""))
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_DEGREE:
+        raise ValueError(
+            f"{formula!r} has a power that is no number from 1 to {MAX_DEGREE}: (a + b)**2 are two "
+            "terms and their product, and effects of pairs of levels are 'f:g'"
+        )
+    return int(text)
+
+
+def _value(symbol: str, power: int, parts: list[_Products], formula: str) -> _Products:
+    """The terms of a node, of those of its arguments."""
+    left, right = (parts[0], parts[-1]) if parts else (set(), set())
+    if symbol == "-":
+        return left - right if len(parts) == 2 else set()
+    if symbol in ("**", "^"):
+        if len(left) < 2:
+            some = ":".join(sorted(*left)) if left else "1"
+            raise ValueError(
+                f"{formula!r} has a power of {some!r}, which formulas take for the term itself: "
+                f"powers of a number x up to the k-th are written poly(x, k)"
+            )
+        _check_many(len(left) ** power, formula)
+        found = left
+        for _ in range(power - 1):
+            found = {a | b for a in found for b in left}
+        return found
+    if symbol in ("*", ":") and left == right and len(left) == 1:
+        some = ":".join(sorted(*left))
+        raise ValueError(
+            f"{formula!r} multiplies {some!r} by itself, which formulas take for the term itself: "
+            "a number x and its square are written poly(x, 2)"
+        )
+    if symbol == "in":
+        left, right = right, left
+    if symbol in ("/", "in"):
+        return left | {frozenset().union(*left) | one for one in right}
+    products: _Products = set()
+    if symbol in ("*", ":"):
+        _check_many(len(left) * len(right), formula)
+        products = {a | b for a in left for b in right}
+    if symbol != ":":
+        left |= right  # in place: there may be thousands of features
+    return products if symbol == ":" else left | products if products else left
+
+
+def _check_many(products: int, formula: str) -> None:
+    if products > MOST_PRODUCTS:
+        raise ValueError(
+            f"{formula[:80]!r} multiplies out to more than {MOST_PRODUCTS:,} terms: write those "
+            "that you want"
+        )
 
 
 def _terms(found: Any, formula: str) -> list[str]:

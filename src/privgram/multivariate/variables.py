@@ -17,7 +17,7 @@ from privgram.columns.variables import Boolean, Dates, Factor, Log, Number
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label, intercept_of
-from privgram.regression.inference import rows_behind
+from privgram.regression.inference import about_means, full_rows, rows_behind
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -217,17 +217,7 @@ class Variables:
     @cached_property
     def public_count(self) -> float | None:
         """Rows that the sums are of, where that is public and all contribute in full."""
-        release = self.release
-        described = release.columns
-        whole = (
-            described is not None
-            and described.missing == "error"
-            and not release.weighted
-            and release.bound >= described.bound
-        )
-        if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
-            return float(release.n_rows)
-        return None
+        return full_rows(self.release)
 
     def about(self, matrix: Matrix | None = None) -> tuple[float, Vector, Matrix]:
         """Rows, mean (or zero) and second moment about it, in the scale of the released matrix.
@@ -240,16 +230,9 @@ class Variables:
         frame = self._affine[0]
         matrix = self.release.matrix if matrix is None else matrix
         whole = matrix - self._shift
-        moment = frame @ whole @ frame.T
         if self.ones is None:
-            return math.nan, np.zeros(len(frame)), moment
-        sums = whole @ self.ones
-        # Else the count is read off the ones.
-        count = max(float(self.ones @ sums), 1.0)
-        count = count if self.public_count is None else self.public_count
-        lower, upper = self._limits
-        mean = (frame @ sums / count).clip(lower, upper)
-        return count, mean, moment - count * np.outer(mean, mean)
+            return math.nan, np.zeros(len(frame)), frame @ whole @ frame.T
+        return about_means(self.release, frame, self.ones, matrix=whole, limits=self._limits)
 
     @cached_property
     def covariance(self) -> Covariance:

@@ -27,6 +27,7 @@ from privgram.plots._axes import (
     write_beside,
     write_names,
 )
+from privgram.regression.summary import left_out_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,7 +66,8 @@ def plot_coefficients(
     per : {"unit", "sd"}
         Change of the target, of the log odds or of the log of the mean per unit of a feature, as
         in `params`, or per standard deviation of the feature (estimated from the release), which
-        makes features of different units comparable.
+        makes features of different units comparable. Of one whose deviation the noise hides the
+        name alone is there.
 
     Raises
     ------
@@ -76,18 +78,23 @@ def plot_coefficients(
     if per not in ("unit", "sd"):
         raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
     scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
-    coef = np.asarray(fit.params)[: len(scale)] * scale
+    coef = np.asarray(fit.params)[: len(scale)]
     if np.isnan(coef).any():
         raise ValueError(f"there are no coefficients to draw: {fit.refusal}")
+    coef = coef * scale
     ends = np.asarray(fit.conf_int(1 - level))[: len(scale)] * scale[:, None]
     known = fit.refusal is None
-    size = fit.inference.statistic()[: len(coef)] if known else coef
+    size = fit.inference.statistic()[: len(coef)] if known else np.nan_to_num(coef)
     order = _order(np.abs(size), list(fit.design.terms.values()))
     p = len(order)
     few = p <= MOST_NAMES
     ax = axes_for(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
     ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     for row, j in enumerate(order):
+        if np.isnan(scale[j]):
+            if few:
+                write_beside(ax, row, "noise hides the deviation of the feature")
+            continue
         low, high = ends[j]
         clear = known and not low <= 0 <= high
         color = BLUE if clear else GREY
@@ -123,9 +130,8 @@ def plot_coefficients(
     if known and not few:
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
         text += f" ({clear_ones} without zero)"
-    if fit.design.references:
-        left_out = (f"{name} {level}" for name, level in fit.design.references.items())
-        text += "\n" + lines_of("levels: differences from", left_out)
+    for terms, levels in left_out_levels(fit.design):
+        text += "\n" + lines_of(f"{', '.join(terms) or 'levels'}: differences from", levels)
     heading(ax, text)
     ax.spines["left"].set_visible(False)
     return ax

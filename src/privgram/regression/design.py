@@ -60,6 +60,8 @@ class Design:
     ends: tuple[float, float]  # the target in own units where its column is -1 and 1
     # the levels that were left out, by factor
     references: dict[str, str] = field(default_factory=dict)
+    # factors whose coefficients are differences from these levels, by term
+    compared: dict[str, tuple[str, ...]] = field(default_factory=dict)
     # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
@@ -98,15 +100,17 @@ class Design:
         each = np.arange(len(self.names))
         return sorted({i for name in wanted for i in each[place[name]].tolist()})
 
-    def own_frame(self) -> tuple[Matrix, Vector]:
-        """The features as images (p, d) of the released columns, and their units (p,)."""
-        p, size = len(self.names), self.transform.shape[1]
+    def varying(self, release: Described) -> tuple[Matrix, Vector]:
+        """The features less constants, as images (p, d) of released columns; and their units (p,).
+
+        A constant as large as public bounds would bring its noise into every sum.
+        """
         if not self.functions:
+            p = len(self.names)
             return self.frame[:p], self.spread[:p]
-        # Own columns times the transform are the design's, times the target's half-width.
-        square = self.transform[:size] / self.spread[-1]
-        found: Matrix = np.linalg.solve(square.T, self.frame[:-1])
-        return found[:p], np.ones(p)
+        origin = Origin(release, constants=False)
+        frame, units = zip(*(origin.power(*function) for function in self.functions), strict=True)
+        return np.array(frame), np.array(units)
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features (m, p) in own units of a raw table, clamped as for the release."""
@@ -187,20 +191,21 @@ class AllColumns:
 class Origin:
     """Columns of a regression through the origin of own units, as images of the released ones.
 
-    Each is divided by its largest size within the public bounds.
+    Each is divided by its largest size within the public bounds. Without `constants` what is the
+    same in all rows is left out.
     """
 
-    def __init__(self, release: Described) -> None:
+    def __init__(self, release: Described, *, constants: bool = True) -> None:
         self.release = release
         unit = getattr(release, "privacy_unit", None)
-        #: Columns less the means of units have no constant.
-        self.within = unit is not None and unit.within
+        # Columns less the means of units have no constant.
+        self.constants = constants and not (unit is not None and unit.within)
 
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
         """A column in own units, of its image in [-1, 1]; and its unit."""
         unit = abs(center) + half_width
         found = image * (half_width / unit)
-        if center and not self.within:
+        if center and self.constants:
             found = found + self._ones() * (center / unit)
         return found, unit
 
@@ -224,7 +229,7 @@ class Origin:
         for degrees in product(*(range(len(part)) for part in parts)):
             size = float(np.prod([part[k] for part, k in zip(parts, degrees, strict=True)]))
             left = tuple((name, k) for (name, _), k in zip(powers, degrees, strict=True) if k)
-            if size == 0 or (self.within and not left and not factors):
+            if size == 0 or not (self.constants or left or factors):
                 continue
             image = _image(self.release, Piece(left, factors)) if left or factors else None
             if image is not None:
@@ -396,6 +401,7 @@ class _Builder:
         names: list[str] = []
         functions: list[Key] = []
         spans: dict[str, slice] = {}
+        compared: dict[str, tuple[str, ...]] = {}
         for label, term in terms.items():
             start = len(names)
             for piece in term.pieces():
@@ -412,16 +418,17 @@ class _Builder:
                     names.append(self._name(piece, cell))
                     functions.append((piece.powers, cell))
             spans[label] = slice(start, len(names))
+            if left_out := self._compared(term.factors, functions[start:]):
+                compared[label] = left_out
         if not names:
             raise ValueError("there is no feature to regress on")
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{twice!r} is in two terms: leave it out of one")
-        used = {name for piece in pieces for name in piece.factors}
         references = {
             name: given.names[self.left_out[name]]
             for name, given in self.factors.items()
-            if name in used
+            if any(name in some for some in compared.values())
         }
         spread = np.array([*(self._spread(*function) for function in functions), half_width])
         if ones is None:
@@ -437,6 +444,7 @@ class _Builder:
                 names=tuple(names),
                 terms=spans,
                 references=references,
+                compared=compared,
                 functions=tuple(functions),
                 constant=_held(functions, before),
             )
@@ -455,6 +463,7 @@ class _Builder:
             spread=spread,
             ends=(center - half_width, center + half_width),
             references=references,
+            compared=compared,
             constant=np.eye(len(frame))[-1],
             functions=tuple(functions),
         )
@@ -529,6 +538,14 @@ class _Builder:
             cell = tuple(zip(piece.factors, levels, strict=True))
             if frozenset(f for f, level in cell if level != self.left_out[f]) not in before:
                 yield number, cell
+
+    def _compared(self, factors: tuple[str, ...], functions: list[Key]) -> tuple[str, ...]:
+        """Factors whose level at the reference a term does not have: all, if only together."""
+        levels = {pair for _, cell in functions for pair in cell}
+        found = tuple(name for name in factors if (name, self.left_out[name]) not in levels)
+        together = tuple((name, self.left_out[name]) for name in factors)
+        whole = not factors or any(cell == together for _, cell in functions)
+        return found if found or whole else factors
 
     def _name(self, piece: Piece, cell: Pairs) -> str:
         powers = (

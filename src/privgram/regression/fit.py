@@ -19,6 +19,7 @@ from privgram.regression.inference import (
     Inference,
     Of,
     RefusedError,
+    about_means,
     degrees_behind,
     infer,
     level_of,
@@ -347,14 +348,10 @@ class Fit(OfRelease):
     mse_resid = scale
 
     @property
-    def ssr(self) -> float:
-        """Sum of squared residuals, in the target's units squared, without the noise's bias."""
-        return self.scale * self.df_resid
-
-    @property
     def llf(self) -> float:
         """Logarithm of the likelihood of normal errors, at the estimate.
 
+        It differs between fits by noise too: `compare_f_test` counts that, a likelihood ratio not.
         RefusedError for weighted rows, of whose weights the logarithms were not released.
         """
         self._need_inference()
@@ -363,9 +360,10 @@ class Fit(OfRelease):
                 "the likelihood of weighted rows takes the logarithms of their weights, which "
                 "were not released"
             )
-        if not self.ssr > 0:
+        squares = self.scale * self.df_resid
+        if not squares > 0:
             raise RefusedError("the noise hides the residuals, and with them the likelihood")
-        return -self.nobs / 2 * (math.log(2 * math.pi * self.ssr / self.nobs) + 1)
+        return -self.nobs / 2 * (math.log(2 * math.pi * squares / self.nobs) + 1)
 
     @property
     def aic(self) -> float:
@@ -424,13 +422,13 @@ class Fit(OfRelease):
         return self._rows(X) @ self._estimate
 
     def feature_std(self) -> Vector:
-        """Standard deviations of the features, estimated from the release.
+        """Standard deviations of the features, estimated from the release as `describe` has them.
 
         Returns
         -------
         ndarray of shape (p,), float64
             In the features' own units; about zero where the release has no intercept column,
-            and 0 where the noise leaves nothing.
+            and NaN where noise hides the variance.
 
         Raises
         ------
@@ -445,14 +443,16 @@ class Fit(OfRelease):
                 "the sum of the rows' weights was not released: use a release with an intercept "
                 "column, which holds it"
             )
-        release, design = self.release, self.design
-        moment = release.unbiased
-        rows, unit = design.own_frame()
+        release = self.release
+        frame, unit = self.design.varying(release)
         ones = intercept_of(release)
-        variance = np.diag(rows @ moment @ rows.T) / total
-        if ones is not None:
-            variance = variance - (rows @ moment @ ones / total) ** 2
-        return np.sqrt(np.maximum(variance, 0.0)) * unit
+        if ones is None:
+            scatter = frame @ release.unbiased @ frame.T
+        else:
+            total, _, scatter = about_means(release, frame, ones)
+            total = max(total - 1.0, 1.0)
+        variance = scatter.diagonal() / total
+        return np.sqrt(np.where(variance > 0, variance, math.nan)) * unit
 
     plot = of_results.plot_coefficients
 
@@ -492,7 +492,7 @@ class Fit(OfRelease):
                     f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
                     "see unclip. If no row is longer, it moved none."
                 )
-        notes += caveats(self.release, self.n_rows, self.design.references)
+        notes += caveats(self.release, self.n_rows, self.design)
         if self.caution is not None:
             notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
         return notes

@@ -13,6 +13,8 @@ from privgram._base.numbers import check_within
 from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
@@ -278,6 +280,50 @@ def weight_behind(release: ReleaseRecord, n_rows: float) -> float | None:
     if ones is None:
         return None
     return max(float(ones @ release.unbiased @ ones), 1.0)
+
+
+def full_rows(release: ReleaseRecord) -> float | None:
+    """Rows that the sums of a release are of, where that is public and all contribute in full."""
+    described = release.columns
+    whole = (
+        described is not None
+        and described.missing == "error"
+        and not release.weighted
+        and release.bound >= described.bound
+    )
+    if whole and release.n_rows and release.noise.sketch_rows(release.n_columns) is None:
+        return float(release.n_rows)
+    return None
+
+
+def about_means(
+    release: ReleaseRecord,
+    frame: Matrix,
+    ones: Vector,
+    *,
+    matrix: Matrix | None = None,
+    limits: tuple[ArrayLike, ArrayLike] = (-math.inf, math.inf),
+) -> tuple[float, Vector, Matrix]:
+    """Rows (or their weight), means and second moment about the means of images of the columns.
+
+    Parameters
+    ----------
+    frame : ndarray of shape (k, d)
+        The images. Constants in them add noise: leave them out.
+    ones : ndarray of shape (d,)
+        The image that is 1 in every row.
+    matrix : ndarray of shape (d, d), optional
+        Another draw of the unbiased second moment.
+    limits : tuple of array-like of shape (k,)
+        Between which the means lie.
+    """
+    whole = release.unbiased if matrix is None else matrix
+    sums = whole @ ones
+    count = full_rows(release)
+    if count is None:  # it is read off the ones
+        count = max(float(ones @ sums), 1.0)
+    mean = (frame @ sums / count).clip(*limits)
+    return count, mean, frame @ whole @ frame.T - count * np.outer(mean, mean)
 
 
 def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
-from privgram.columns.terms import parse_one
+from privgram.columns.terms import parse_one, parse_terms
 from privgram.regression.design import left_out
 from privgram.regression.inference import (
     Equations,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
-    from privgram.regression.design import Design
+    from privgram.regression.design import Described, Design
 
 
 #: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
@@ -211,7 +211,7 @@ class InstrumentalFit(OfRelease):
         ]
 
     def _notes(self) -> list[str]:
-        notes = caveats(self.release, self.n_rows, self.design.references)
+        notes = caveats(self.release, self.n_rows, self.design)
         notes.append(f"Endogenous: {', '.join(map(shown, self.endogenous))}.")
         if self.refusal is None:
             tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]
@@ -438,27 +438,20 @@ def iv(
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")
         parsed = parse_one(target)
+        parsed.check_absorbed({} if release.columns is None else release.columns.variables)
         target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
         exogenous = [*parsed.features, *parsed.absorbed]
         intercept = intercept and parsed.intercept
         reference = left_out(parsed.references, reference)
-    roles = [_listed(given) for given in (endogenous, instruments, exogenous)]
-    given = [name for names in roles for name in names]
-    if len(set(given)) < len(given):
-        raise ValueError("a column has one role: endogenous, instrument or exogenous")
-    own, outside, as_they_are = roles
-    if not own:
-        raise ValueError("name an endogenous column, or use regress")
-    design = design_of(release, target, [*own, *as_they_are], intercept, reference)
-    whole = design_of(release, target, given, intercept, reference)
-    places = [i for name in outside for i in whole.places([name])]
-    names = tuple(whole.names[i] for i in places)
-    n_endogenous = max(design.places(own)) + 1
-    if len(names) < n_endogenous:
-        raise ValueError(
-            f"{n_endogenous} endogenous columns need as many instruments, not {len(names)}"
-        )
-    frame = np.vstack([design.frame[:-1], whole.frame[places], design.frame[-1:]])
+    roles = Roles.of(
+        release,
+        lambda names: design_of(release, target, names, intercept, reference),
+        endogenous,
+        instruments,
+        exogenous,
+    )
+    design, n_endogenous = roles.design, len(roles.endogenous)
+    frame = np.vstack([design.frame[:-1], roles.instruments_frame, design.frame[-1:]])
     law = release.noise.image(frame)
     shifted = frame @ release.matrix @ frame.T
     moments = _Moments(
@@ -479,8 +472,8 @@ def iv(
             "the signal. Use fewer instruments, more rows or a larger epsilon"
         )
     return InstrumentalFit(
-        endogenous=design.names[:n_endogenous],
-        instruments=names,
+        endogenous=roles.endogenous,
+        instruments=roles.instruments,
         method=method,
         kappa=kappa,
         n_rows=rows_behind(release),
@@ -491,5 +484,58 @@ def iv(
     )
 
 
-def _listed(given: Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """Which columns are endogenous and which are instruments, of release or description."""
+
+    design: Design  # of the target on the endogenous columns, which are first, and the exogenous
+    endogenous: tuple[str, ...]
+    instruments: tuple[str, ...]
+    instruments_frame: Matrix  # (k, d), the instruments as images of the columns
+
+    @classmethod
+    def of(
+        cls,
+        described: Described,
+        design_for: Callable[[list[str]], Design],
+        endogenous: Iterable[str],
+        instruments: Iterable[str],
+        exogenous: Iterable[str],
+    ) -> Roles:
+        """Find the columns of terms, of which `design_for` makes the target's designs.
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, one in two roles, or fewer instruments than endogenous columns.
+        """
+        own, outside, as_they_are = (
+            _labels(described, [names] if isinstance(names, str) else list(names))
+            for names in (endogenous, instruments, exogenous)
+        )
+        every = [*own, *outside, *as_they_are]
+        if len(set(every)) < len(every):
+            raise ValueError("a column has one role: endogenous, instrument or exogenous")
+        if not own:
+            raise ValueError("name an endogenous column, or use regress")
+        design, whole = design_for([*own, *as_they_are]), design_for(every)
+        places = [i for name in outside for i in whole.places([name])]
+        size = max(design.places(own)) + 1
+        if len(places) < size:
+            raise ValueError(
+                f"{size} endogenous columns need as many instruments, not {len(places)}"
+            )
+        names = tuple(whole.names[i] for i in places)
+        return cls(design, design.names[:size], names, whole.frame[places])
+
+
+def _labels(described: Described, names: list[str]) -> list[str]:
+    """Terms as a design calls them; released columns as they are."""
+    columns = described.columns
+    if columns is None:
+        return names
+    found: list[str] = []
+    for name in names:
+        terms = [] if name in described.names else parse_terms([name], columns.variables)
+        found += [term.label(columns.variables) for term in terms] or [name]
+    return found

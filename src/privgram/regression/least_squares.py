@@ -41,20 +41,22 @@ def design_of(
 ) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
-    target, features, intercept, reference = read_formula(target, features, intercept, reference)
+    asked = read_formula(release, target, features, intercept, reference)
+    target, features, intercept, reference = asked
     if isinstance(features, str):
         features = [features]
     columns = release.columns
-    asked = None if features is None else list(features)
-    if columns is None or columns.plain or _are_columns(release, target, asked):
+    wanted = None if features is None else list(features)
+    if columns is None or columns.plain or _are_columns(release, target, wanted):
         if reference:
             raise ValueError("reference: there is no factor among these features")
-        return _of_columns(release, target, asked, intercept)
-    texts = None if asked is None else [_text(name) for name in asked]
+        return _of_columns(release, target, wanted, intercept)
+    texts = None if wanted is None else [_text(name) for name in wanted]
     return terms_design(release, _text(target), texts, intercept, left_out(reference))
 
 
 def read_formula(
+    release: ReleaseRecord,
     target: str | int,
     features: Iterable[str | int] | None,
     intercept: bool,
@@ -66,6 +68,7 @@ def read_formula(
     if features is not None:
         raise ValueError("a formula names the features: leave `features` out")
     parsed = parse_one(target)
+    parsed.check_absorbed({} if release.columns is None else release.columns.variables)
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
     features = [*parsed.features, *parsed.absorbed]

@@ -385,7 +385,7 @@ class ScoreFit(OfDesign):
                 f"{hidden:,} levels have too few rows to be seen beside the noise: their errors "
                 "are as wide as the bounds of the target."
             )
-        notes += differences(self.design.references)
+        notes += differences(self.design)
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return notes

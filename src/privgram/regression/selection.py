@@ -374,7 +374,7 @@ def best_subset(
         If there are more terms.
     """
     check_one_of(criterion, "criterion", get_args(Criterion))
-    asked, among, intercept, reference = read_formula(target, features, intercept, None)
+    asked, among, intercept, reference = read_formula(release, target, features, intercept, None)
     design = design_of(release, asked, among, intercept, reference)
     terms = list(design.terms)
     if len(terms) > MOST_TERMS:

@@ -281,15 +281,36 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
     }
 
 
-def differences(references: dict[str, str]) -> list[str]:
-    """A note on what effects of levels are, where levels were left out."""
-    if not references:
-        return []
-    left_out = ", ".join(f"{shown(name)} {shown(level)}" for name, level in references.items())
-    return [f"Effects of levels are differences from: {left_out}."]
+def left_out_levels(design: Design) -> list[tuple[list[str], list[str]]]:
+    """Terms, none for all, and the levels that their coefficients are differences from."""
+    with_factors = [label for label, at in design.terms.items() if _has_factors(design, at)]
+    terms: dict[tuple[str, ...], list[str]] = {}
+    for label, factors in design.compared.items():
+        terms.setdefault(factors, []).append(label)
+    everywhere = set(design.compared) == set(with_factors)
+    if everywhere:
+        factors = tuple(dict.fromkeys(name for some in terms for name in some))
+        terms = {factors: []} if factors else {}
+    return [
+        (list(map(shown, labels)), [f"{shown(x)} {shown(design.references[x])}" for x in factors])
+        for factors, labels in terms.items()
+    ]
 
 
-def caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, str]) -> list[str]:
+def differences(design: Design) -> list[str]:
+    """Notes on what effects of levels are, where levels were left out."""
+    notes = []
+    for terms, levels in left_out_levels(design):
+        of = f"in {', '.join(terms)}" if terms else "of levels"
+        notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
+    return notes
+
+
+def _has_factors(design: Design, at: slice) -> bool:
+    return any(cell for _, cell in design.functions[at])
+
+
+def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> list[str]:
     """What holds with and without inference on a release."""
     notes = []
     unit = release.privacy_unit
@@ -305,7 +326,7 @@ def caveats(release: ReleaseRecord, n_rows: float | None, references: dict[str, 
                 + " Their number is private and takes no degrees of freedom."
                 * (release.n_units is None)
             )
-    notes += differences(references)
+    notes += differences(design)
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
     if release.parameters.get("clipping_bias"):

@@ -415,8 +415,8 @@ def _sentence(refusal: object) -> str:
 
 def _heading(fit: Fit, term: str, at: slice) -> str:
     """A term and the levels that its coefficients are differences from, where it has several."""
-    used = {name for _, cell in fit.design.functions[at] for name, _ in cell}
-    left_out = [f"{name} {level}" for name, level in fit.design.references.items() if name in used]
+    compared = fit.design.compared.get(term, ())
+    left_out = [f"{name} {fit.design.references[name]}" for name in compared]
     if left_out:
         return f"{shown(term)}: differences from {shown(', '.join(left_out))}"
     return shown(term) if at.stop - at.start > 1 else ""

@@ -29,6 +29,7 @@ from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
+from privgram.regression.instruments import Roles
 from privgram.regression.scored import CovType
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
+    from privgram.regression.design import Design
 
 __all__ = [
     "Precision",
@@ -199,9 +201,16 @@ def release_and_fit(
             "whose bound is not Auto: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
-    asked = [*parsed.features, *parsed.endogenous, *parsed.instruments]
+    described, target = AllColumns(used), parsed.targets[0]
     levels_out = left_out(parsed.references, reference)
-    design(AllColumns(used), parsed.targets[0], asked, parsed.intercept, levels_out)
+
+    def design_for(features: list[str]) -> Design:
+        return design(described, target, features, parsed.intercept, levels_out)
+
+    if parsed.endogenous:
+        exogenous = [*parsed.features, *parsed.absorbed]
+        Roles.of(described, design_for, parsed.endogenous, parsed.instruments, exogenous)
+    design_for(list(parsed.explaining))
     spends |= protected(unit, guarantee)
     made: Any = release_for("regression", source, used, mechanism=mechanism, **spends)
     if parsed.endogenous:
@@ -209,9 +218,10 @@ def release_and_fit(
     fit = made.regress(formula, reference=reference)
     if not np.isnan(fit.theta).any():
         return fit
-    # What was paid for is not lost: shrunk, and without standard errors.
+    # What was paid for is not lost.
     shrunk = made.regress(formula, reference=reference, ridge="auto")
-    return replace(shrunk, without=fit.without)
+    without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
+    return replace(shrunk, without=without)
 
 
 def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Columns | None) -> bool:
@@ -447,8 +457,10 @@ class _Rehearsal:
         asked: dict[str, Any],
     ) -> None:
         used = needed(formula, columns)
+        family = asked.get("family", "gaussian")
+        made = used if family == "gaussian" else explained(parse_one(formula), used, family)[1]
         size = min(n_rows, MOST_ROWS)
-        self.what, self.table = made_of({} if design is None else design, used, size)
+        self.what, self.table = made_of({} if design is None else design, made, size)
         self.formula, self.columns, self.asked = formula, columns, dict(asked)
         self.guarantee = guarantee
         #: Whether the table can be read once only.
@@ -510,8 +522,11 @@ class _Rehearsal:
             while seed < most and draw_more(drawn, seed, DRAWS, KNOWN):
                 # A fixed seed: nothing secret is drawn, and a plan gives the same numbers.
                 rng, seed = np.random.default_rng(seed), seed + 1
-                one = fit(replace(self.guarantee, epsilon=self._scaled(epsilon)), rng)
-                errors = np.asarray(one.bse, dtype=np.float64)
+                try:
+                    one = fit(replace(self.guarantee, epsilon=self._scaled(epsilon)), rng)
+                    errors = np.asarray(one.bse, dtype=np.float64)
+                except np.linalg.LinAlgError:
+                    continue
                 if np.isfinite(errors).all():
                     drawn.append(errors)
                     names = one.param_names
