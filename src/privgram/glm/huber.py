@@ -60,7 +60,8 @@ class HuberEstimator(OneStepEstimator):
         if hidden:
             state = replace(state, visible=np.zeros(self.q))
         parts = self._last_scores(state, Clip(self.usual_clip, 0.0, allowance=0.0))
-        if state.bends(parts.facts["last_step"], LIMITS.most_bent, parts.facts["score_noise"]):
+        assert parts.path is not None
+        if state.bends(parts.path.whole, LIMITS.most_bent, parts.path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
         # All that says which equation it was, in own units.
         design = self.problem.design

@@ -88,13 +88,15 @@ class GLMEstimator(OneStepEstimator):
             state = near if state.hides or not near.hides else state
         clip = self._choose_clip(state, BUDGET.counts)
         parts = self._last_scores(state, clip)
-        step = parts.coef - state.coef
-        owed = math.sqrt(self.q * (state.score_noise_var + parts.facts["score_noise"] ** 2)) / rows
-        runaway = float(np.linalg.norm(state.along(step))) / rows > LIMITS.settled + 3 * owed
-        last = parts.facts["last_step"]
-        runaway = runaway or running or self.constant
-        runaway = runaway or self._runs_away(first, state, last, parts.facts["score_noise"])
-        if runaway or state.bends(last, LIMITS.most_bent, parts.facts["score_noise"]):
+        path = parts.path
+        assert path is not None
+        owed = math.sqrt(self.q) * path.noise_std / rows
+        unsettled = (
+            float(np.linalg.norm(state.along(path.second))) / rows > LIMITS.settled + 3 * owed
+        )
+        unsettled = unsettled or running or self.constant
+        unsettled = unsettled or self._runs_away(first, state, path.whole, path.noise_std)
+        if unsettled or state.bends(path.whole, LIMITS.most_bent, path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
         return parts
 

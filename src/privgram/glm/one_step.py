@@ -18,7 +18,7 @@ from privgram.glm import state as states
 from privgram.glm.accumulators import Leading, NormHistogram, ScoreBoth, ScoreSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
-from privgram.glm.problem import FitParts
+from privgram.glm.problem import FitParts, LastSteps
 from privgram.glm.state import LIMITS, isotropic
 from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Frame
@@ -353,7 +353,8 @@ class OneStepEstimator:
             method="scores",
             refusal=CONTRADICTED if contradicted else None,
             clipped_rows=clip.n_beyond,
-            facts={"clip": clip.size, "score_noise": noise_std, "last_step": far},
+            path=LastSteps(far, coef - between.coef, noise_std),
+            facts={"clip": clip.size},
         )
 
     def _contradicts(self, mean_square: float) -> bool:

@@ -52,6 +52,15 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
+class LastSteps:
+    """The last two steps of the coefficients, by scores: how far they went, and by which noise."""
+
+    whole: Vector  # (q,), from where both began, weighed as the estimate weighs them
+    second: Vector  # (q,), after the first one
+    noise_std: float  # of the score
+
+
+@dataclass(frozen=True, eq=False)
 class FitParts:
     """Coefficients of a design, what is not known of them, and how they came about.
 
@@ -69,6 +78,7 @@ class FitParts:
     reason: str = ""  # why not by scores
     refusal: str | None = None
     clipped_rows: float = 0.0
+    path: LastSteps | None = None
     facts: dict[str, Any] = field(default_factory=dict)  # further parameters, for the record
 
     @property
