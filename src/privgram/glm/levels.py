@@ -1,7 +1,7 @@
 """One regression by scores with a factor of very many levels, whose columns are never made.
 
 Levels are disjoint: their curvature is how many rows each has, and a row's score is that of the
-narrow columns, less the means of the row's level, and one entry more (docs/theory/scores.md).
+narrow columns, less the means of the row's level, and one entry more (docs/theory/glm.md).
 Secret side: of what is read only the noisy sums leave.
 """
 
