@@ -19,7 +19,7 @@ from privgram.glm.clipping import norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
 from privgram.glm.state import LIMITS, isotropic
 from privgram.moment import SecondMoment
-from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.design import AllColumns, design, intercept_of
 from privgram.regression.families import FAMILIES, Expected
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ class GLMEstimator(OneStepEstimator):
         ones = intercept_of(AllColumns(columns))
         assert ones is not None  # `needed` has them
         self.ones = ones
+        #: The image (d,) that is added to the linear predictor, in its own units.
+        self.offset: Vector | None = None
+        if problem.offset is not None:
+            alone = design(AllColumns(columns), problem.offset, (), True, {})
+            low, high = alone.ends
+            self.offset = (high - low) / 2 * alone.frame[-1] + (low + high) / 2 * ones
         self.constant = False
         #: Of rounds at the Hessian, once norms were counted.
         self.radius: float | None = None
@@ -136,7 +142,12 @@ class GLMEstimator(OneStepEstimator):
             low, high = LIMITS.least_mean, (center + half) - LIMITS.least_mean
             mean = min(max(mean, low), max(high, low))
         weight = mean * (1 - mean) if binomial else mean
-        joint = np.vstack([features, own - mean * self.ones])
+        response, level = own - mean * self.ones, 0.0
+        if self.offset is not None:
+            if self.problem.design.intercept:
+                level = float(self.offset @ known @ self.ones) / count
+            response = response - weight * (self.offset - level * self.ones)
+        joint = np.vstack([features, response])
         if binomial and not self.of_units:
             most = max(mean, 1 - mean)
             self.usual_clip *= LIMITS.wider * math.sqrt(most / (1 - most)) / LIMITS.usual_clip
@@ -150,7 +161,7 @@ class GLMEstimator(OneStepEstimator):
         size = float(np.linalg.norm(np.linalg.solve(state.whitening.T, state.coef))) / weight
         coef = state.coef * min(1.0, LIMITS.longest / max(size, 1e-300)) / weight
         if self.problem.design.intercept:
-            coef[-1] += self.family.predictor(mean)
+            coef[-1] += self.family.predictor(mean) - level
         skew = abs(1 - 2 * mean) if binomial else 1.0
         bend = max(LIMITS.bend, skew / (2 * math.sqrt(weight)))
         white = state.whitening / math.sqrt(weight)
@@ -222,11 +233,13 @@ class GLMEstimator(OneStepEstimator):
         """What the coefficients of a state expect of images there."""
         inverse = np.linalg.inv(state.whitening)
         ones = inverse[-1] if self.weighted else None
-        return Expected(self.family, inverse.T @ state.coef, self.target, ones)
+        offset = self.offset is not None
+        return Expected(self.family, inverse.T @ state.coef, self.target, ones, offset)
 
     def _at(self, state: ScoreState) -> Frame:
-        """The map to (z, target) at a state."""
-        return self._padded(np.vstack([state.whitening @ self.joint[:-1], self.joint[-1]]))
+        """The map to (z, target), and to the offset where there is one, at a state."""
+        rows = [state.whitening @ self.joint[:-1], self.joint[-1]]
+        return self._padded(np.vstack(rows if self.offset is None else [*rows, self.offset]))
 
     def _read(self, state: ScoreState, new: Any) -> Any:
         """What an accumulator makes of the scores at a state."""

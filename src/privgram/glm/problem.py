@@ -34,6 +34,7 @@ class Problem:
     loss: LossName = "squared"
     robust: bool = True
     purpose: FitPurpose = "inference"
+    offset: str | None = None  # a term that is added to the linear predictor
     unit: Unit | None = None
     factor: HighCardinalityFactor | None = None
 

@@ -88,6 +88,7 @@ class Expected:
     target: tuple[float, float]  # center and half-width: what the image of the target stands for
     # (q,), takes z to the factor by which a row is shortened, where rows have weights
     ones: Vector | None
+    offset: bool = False  # whether an image is beside the target's that is added to eta
 
     @property
     def most(self) -> float:
@@ -109,6 +110,8 @@ class Expected:
         """
         q = len(self.coef)
         z, eta = images[:, :q], _along(images, self.coef)
+        if self.offset:
+            eta = eta + images[:, q + 1]
         factor: Vector | float = 1.0
         if self.ones is not None:
             factor = _along(images, self.ones)
