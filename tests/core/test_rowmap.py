@@ -14,7 +14,7 @@ from privgram.moment.rows import Levelled, Mapped
 
 
 def images(block, bound, frame):
-    out = np.full(block.shape, 7.0)
+    out = np.full(block.shape, 7.0, order="F")
     rowmap.apply(block, bound, rowmap.transposed(frame), out)
     return out
 
@@ -132,7 +132,7 @@ def test_columns_are_scaled_as_they_are_read(rng, ones):
     if ones:
         columns, scaled[:, -1] = columns[:-1], limit[-1]
     frame = rowmap.transposed(rng.normal(size=(d, d)))
-    found, expected = np.empty((n, d)), np.empty((n, d))
+    found, expected = np.empty((n, d), order="F"), np.empty((n, d), order="F")
     rowmap.apply(columns, 2.0, frame, found, (center, inverse, limit))
     rowmap.apply(scaled, 2.0, frame, expected)
     np.testing.assert_array_equal(found, expected)
@@ -169,7 +169,7 @@ def coded_table(rng, n):
 def test_codes_are_the_columns_that_they_stand_for(rng, k, n, bound):
     """Bit for bit, for frames of fewer rows too: what is zero of a row adds nothing."""
     columns, scaling, blocks, scaled = coded_table(rng, n)
-    frame, found = rng.normal(size=(k, 13)), np.empty((n, k))
+    frame, found = rng.normal(size=(k, 13)), np.empty((n, k), order="F")
     rowmap.apply(columns, bound, rowmap.transposed(frame), found, scaling, blocks)
     np.testing.assert_array_equal(found, map_rows(scaled, bound, frame))
 
@@ -177,10 +177,10 @@ def test_codes_are_the_columns_that_they_stand_for(rng, k, n, bound):
 def test_an_image_of_codes_is_its_rows_alone(rng):
     n, frame = 700, rng.normal(size=(4, 13))
     columns, scaling, blocks, _ = coded_table(rng, n)
-    whole = np.empty((n, 4))
+    whole = np.empty((n, 4), order="F")
     rowmap.apply(columns, 1.5, rowmap.transposed(frame), whole, scaling, blocks)
     for start in (1, 3, 300):
-        part = np.empty((n - start, 4))
+        part = np.empty((n - start, 4), order="F")
         some = [
             (codes[start:], lut, size, None if value is None else value[start:], weight)
             for codes, lut, size, value, weight in blocks
@@ -224,7 +224,7 @@ def test_no_row_with_levels_is_longer_than_the_bound(rng, k, radius):
 
 def test_wrong_input():
     frame = rowmap.transposed(np.eye(3))
-    out = np.empty((2, 3))
+    out = np.empty((2, 3), order="F")
     with pytest.raises(TypeError, match="floats or signed integers"):
         rowmap.apply(np.ones((2, 3), np.uint8), 1.0, frame, out)
     with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
@@ -237,6 +237,8 @@ def test_wrong_input():
         rowmap.apply(np.ones((2, 3)), 1.0, frame, out, 3 * [np.ones(2)])
     with pytest.raises(ValueError, match="padded"):
         rowmap.apply(np.ones((2, 3)), 1.0, np.eye(3), out)
+    with pytest.raises(ValueError, match="lie by columns"):
+        rowmap.apply(np.ones((2, 3)), 1.0, frame, np.empty((2, 3)))
     codes = (np.zeros(2, np.int32), None, 1, None, 1.0)
     with pytest.raises(ValueError, match="must be scaled"):
         rowmap.apply(np.ones((2, 2)), 1.0, frame, out, None, [codes])

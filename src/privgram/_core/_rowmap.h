@@ -5,7 +5,8 @@
  *
  * An image depends on its row alone, wherever the row stands and on every machine: products and
  * sums are rounded one by one, in the order of the columns j, and never contracted into FMA
- * (meson.build).  Only rows and columns k of the result are taken several at a time.
+ * (meson.build).  Only rows and columns k of the result are taken several at a time.  Images lie by
+ * columns.
  *
  *   s = sum_j u_j^2;  c = s > bound^2 ? bound / sqrt(s) : 1;  z_k = sum_j (c u_j) A_kj,
  *
@@ -143,36 +144,74 @@ MAP_PART void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int3
         }
 }
 
-/* The images of MAP_ROWS rows v of d numbers and the entries of blocks; `at` is A transposed, in
- * rows of `width`, padded with zeros, those of the numbers first. */
+/* The images of MAP_ROWS rows v of d numbers and the entries of blocks, to out[k * step + r]; `at` is
+ * A transposed, in rows of `width`, padded with zeros, those of the numbers first.
+ *
+ * Without blocks lanes are rows; but a row's level has a row of A transposed of its own, of which
+ * lanes are columns. */
+MAP_PART void map_numbers(const double *restrict v, const double *restrict at, ptrdiff_t d,
+                          ptrdiff_t width, const int columns, map_vector *restrict sum)
+{
+    _Pragma("GCC unroll 8")
+    for (int k = 0; k < columns; k++)
+        sum[k] = (map_vector){0};
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const map_vector x = *(const map_vector *)(v + j * MAP_ROWS);
+        _Pragma("GCC unroll 8")
+        for (int k = 0; k < columns; k++)
+            sum[k] += x * at[j * width + k];
+    }
+}
+
+MAP_PART void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
+                         const ptrdiff_t n_blocks, const ptrdiff_t *restrict place,
+                         ptrdiff_t width, map_vector *restrict sum)
+{
+    map_vector image[MAP_ROWS] = {{0}};
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const map_vector a = *(const map_vector *)(at + j * width);
+        _Pragma("GCC unroll 8")
+        for (int r = 0; r < MAP_ROWS; r++)
+            image[r] += v[j * MAP_ROWS + r] * a;
+    }
+    for (ptrdiff_t b = 0; b < n_blocks; b++) {
+        const double *entry = v + (d + b) * MAP_ROWS;
+        _Pragma("GCC unroll 8")
+        for (int r = 0; r < MAP_ROWS; r++)
+            image[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width);
+    }
+    _Pragma("GCC unroll 8")
+    for (int k = 0; k < MAP_COLUMNS; k++)
+        sum[k] = (map_vector){image[0][k], image[1][k], image[2][k], image[3][k],
+                              image[4][k], image[5][k], image[6][k], image[7][k]};
+}
+
 MAP_PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
                         const ptrdiff_t n_blocks, const ptrdiff_t *restrict place, ptrdiff_t width,
-                        double *restrict z)
+                        ptrdiff_t size, int rows, ptrdiff_t step, double *restrict out)
 {
-    for (ptrdiff_t k = 0; k < width; k += MAP_COLUMNS) {
-        map_vector sum[MAP_ROWS] = {{0}};
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const map_vector a = *(const map_vector *)(at + j * width + k);
-            _Pragma("GCC unroll 8")
-            for (int r = 0; r < MAP_ROWS; r++)
-                sum[r] += v[j * MAP_ROWS + r] * a;
-        }
-        for (ptrdiff_t b = 0; b < n_blocks; b++) {
-            const double *entry = v + (d + b) * MAP_ROWS;
-            _Pragma("GCC unroll 8")
-            for (int r = 0; r < MAP_ROWS; r++)
-                sum[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width + k);
-        }
-        for (int r = 0; r < MAP_ROWS; r++)
-            *(map_vector *)(z + r * width + k) = sum[r];
+    for (ptrdiff_t k = 0; k < size; k += MAP_COLUMNS) {
+        map_vector sum[MAP_COLUMNS];
+        const int columns = size - k < MAP_COLUMNS ? (int)(size - k) : MAP_COLUMNS;
+        if (n_blocks)
+            map_levels(v, at + k, d, n_blocks, place, width, sum);
+        else if (columns > MAP_COLUMNS / 2)
+            map_numbers(v, at + k, d, width, MAP_COLUMNS, sum);
+        else
+            map_numbers(v, at + k, d, width, MAP_COLUMNS / 2, sum);
+        for (int c = 0; c < columns; c++)
+            if (rows == MAP_ROWS)
+                *(map_vector *)(out + (k + c) * step) = sum[c];
+            else
+                memcpy(out + (k + c) * step, &sum[c], (size_t)rows * sizeof *out);
     }
 }
 
 /* As map_rows, for a number of blocks that may be known when this is compiled. */
 MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
                       const map_block *blocks, const ptrdiff_t n_blocks, double bound,
-                      const double *at, ptrdiff_t width, ptrdiff_t size, double *v, double *z,
-                      ptrdiff_t *place, int32_t *codes, double *out)
+                      const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
+                      ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
@@ -183,26 +222,26 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdif
             map_load(columns + j, i, rows, scaled, v + j * MAP_ROWS);
         map_places(blocks, n_blocks, codes + i % MAP_CODES, rows, place, v + d * MAP_ROWS);
         map_clip(v, d + n_blocks, bound);
-        map_group(v, at, d, n_blocks, place, width, z);
-        for (int r = 0; r < rows; r++)
-            memcpy(out + (i + r) * size, z + r * width, (size_t)size * sizeof *out);
+        map_group(v, at, d, n_blocks, place, width, size, rows, step, out + i);
     }
 }
 
 /* All n rows of d numbers and `n_blocks` blocks, whose entries are in `columns` after the numbers.
- * An image has `size` numbers.  `v` has room for (d + n_blocks) * MAP_ROWS numbers, `z` for
- * MAP_ROWS rows of `width`, `place` for n_blocks * MAP_ROWS and `codes` for n_blocks * MAP_CODES. */
+ * An image has `size` numbers, which go to columns that begin `step` numbers apart.  `v` has room
+ * for (d + n_blocks) * MAP_ROWS numbers, `place` for n_blocks * MAP_ROWS and `codes` for
+ * n_blocks * MAP_CODES. */
 MAP_CLONES
 static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
                      const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
-                     ptrdiff_t width, ptrdiff_t size, double *v, double *z, ptrdiff_t *place,
-                     int32_t *codes, double *out)
+                     ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place, int32_t *codes,
+                     ptrdiff_t step, double *out)
 {
     if (n_blocks)
-        map_all(columns, scaled, n, d, blocks, n_blocks, bound, at, width, size, v, z, place, codes,
-                out);
+        map_all(columns, scaled, n, d, blocks, n_blocks, bound, at, width, size, v, place, codes,
+                step, out);
     else
-        map_all(columns, scaled, n, d, blocks, 0, bound, at, width, size, v, z, place, codes, out);
+        map_all(columns, scaled, n, d, blocks, 0, bound, at, width, size, v, place, codes, step,
+                out);
 }
 
 #endif

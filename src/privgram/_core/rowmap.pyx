@@ -41,8 +41,8 @@ cdef extern from "_rowmap.h" nogil:
 
     void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
                   const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
-                  ptrdiff_t width, ptrdiff_t size, double *v, double *z, ptrdiff_t *place,
-                  int32_t *codes, double *out)
+                  ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place, int32_t *codes,
+                  ptrdiff_t step, double *out)
 
 
 cdef int kind_of(cnp.ndarray a):
@@ -100,7 +100,7 @@ def apply(
     block,                           # IN, (n, d) or a list of columns, floats or signed integers
     double bound,
     const double[:, ::1] frame,      # IN, (d + levels, width), of `transposed`
-    double[:, ::1] out,              # OUT, (n, k) with k <= width
+    double[:, :] out,                # OUT, (n, k) with k <= width, by columns
     scaling=None,                    # IN, centers, inverses and limits of d columns and the values
     blocks=(),                       # IN, (indices, lut, levels, value or None, weight)
 ):
@@ -131,10 +131,13 @@ def apply(
         raise ValueError("columns of levels must be scaled")
     if n == 0 or width == 0:
         return
+    if out.strides[0] != sizeof(double) and n > 1 or out.strides[1] % sizeof(double):
+        raise ValueError("images lie by columns")
+    cdef ptrdiff_t step = out.strides[1] // <ptrdiff_t>sizeof(double)
     cdef Py_ssize_t parts = d + n_blocks
     cdef map_column *described = <map_column *>PyMem_Malloc((parts + 1) * sizeof(map_column))
     cdef map_block *coded = <map_block *>PyMem_Malloc((n_blocks + 1) * sizeof(map_block))
-    cdef double *room = <double *>PyMem_Malloc((parts + width) * MAP_ROWS * sizeof(double))
+    cdef double *room = <double *>PyMem_Malloc(parts * MAP_ROWS * sizeof(double))
     cdef ptrdiff_t *place = <ptrdiff_t *>PyMem_Malloc((n_blocks * MAP_ROWS + 1) * sizeof(ptrdiff_t))
     cdef int32_t *codes = <int32_t *>PyMem_Malloc((n_blocks * MAP_CODES + 1) * sizeof(int32_t))
     held = []
@@ -164,7 +167,7 @@ def apply(
                 value += 1
         with nogil:
             map_rows(described, scaled, n, d, coded, n_blocks, bound, &frame[0, 0], width,
-                     out.shape[1], room, room + parts * MAP_ROWS, place, codes, &out[0, 0])
+                     out.shape[1], room, place, codes, step, &out[0, 0])
     finally:
         PyMem_Free(described)
         PyMem_Free(coded)

@@ -10,7 +10,7 @@ from privgram._core import rowmap
 from privgram._core.rows import Accumulator
 from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import ONES
-from privgram.moment.rows import Onward, Sums, squares
+from privgram.moment.rows import Onward, Sums, images_of, squares
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -211,7 +211,7 @@ class UnitSecond(Sums):
             if not drop:
                 return int(missing.argmax())
             x = np.where(missing[:, None], 0.0, x)
-        images = np.empty_like(x)
+        images = images_of(*x.shape)
         rowmap.apply(x, self._bound, self._frame, images)
         self.add(images, starts)
         self.n_rows += len(starts)
@@ -341,7 +341,7 @@ class ByLevel(Sums):
             if not drop:
                 return int(missing.argmax())
             u, levels = u[~missing], levels[~missing]
-        images = np.empty_like(u)
+        images = images_of(*u.shape)
         rowmap.apply(u, self._bound, self._frame, images)
         v, one = images[:, : self._m], u[:, self._ones].sum(axis=1)
         if self._shift is not None:

@@ -72,6 +72,11 @@ class Onward(Sums):
         return int(getattr(self.inner, "n_dropped", 0))
 
 
+def images_of(n: int, k: int) -> NDArray[np.float64]:
+    """Room for images of rows, (n, k), by columns: these do not all begin in one set of a cache."""
+    return np.empty((k, n // 16 * 16 + 24)).T[:n]
+
+
 class Mapped(Onward):
     """Feed an accumulator z = A (c u) for every row u, with c = min(1, bound / |u|).
 
@@ -90,7 +95,7 @@ class Mapped(Onward):
         self._bound = bound
         self._frame = rowmap.transposed(frame)
         self._of_codes: NDArray[np.float64] | None = None
-        self._images = np.empty((max(8, SCRATCH // max(len(frame), 1)), len(frame)))
+        self._images = images_of(max(8, SCRATCH // max(len(frame), 1)), len(frame))
 
     def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
