@@ -202,19 +202,21 @@ def test_exponentials_are_those_of_the_families(rng):
         np.testing.assert_array_equal(roots[:, 0], eta * root)
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "binomial", "poisson"])
-def test_families_are_those_of_the_library(rng, kind):
-    """The twin is what regressions expect of rows."""
+@pytest.mark.parametrize("kind", ["gaussian", "binomial", "poisson", "huber"])
+def test_scores_of_the_library_are_these(rng, kind):
+    """What regressions make of rows is what the twin makes of the same numbers."""
     given = parameters(rng, kind, 4)
     given["offset"] = False
-    expected = Expected(FAMILIES[kind], given["coef"], given["target"], given["ones"])
+    expected = Bounded(4)
+    if kind in FAMILIES:
+        expected = Expected(FAMILIES[kind], given["coef"], given["target"], given["ones"])
     images = images_of(rng, 500, 5)
-    _, error, root, size = expected(images)
-    twin = oracle.Model(**given)
-    np.testing.assert_array_equal(twin.multiplier(images)[0], error)
-    np.testing.assert_array_equal(twin._of_family(images)[1], root)
-    if size is not None:
-        np.testing.assert_array_equal(twin.multiplier(images)[1], size)
+    for curved in (False, True):
+        rows = np.empty((500, 4), order="F")
+        scores.write(images, expected.score(curved), rows, True)
+        of = oracle.Model(**given | {"curved": curved}).scores(images)
+        of[0][missing(of)] = np.nan
+        np.testing.assert_array_equal(rows, of[0])
 
 
 def test_no_row_adds_a_vector_that_is_longer_than_it_may(rng):

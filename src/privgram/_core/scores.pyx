@@ -246,11 +246,13 @@ def norm_counts(images, Score score, const double[::1] edges, int64_t[::1] count
     """
     cdef score_images x
     cdef score_sink sink
+    cdef Py_ssize_t i
     held = described(images, score.n_columns, &x)
     if counts.shape[0] != edges.shape[0] or counts.shape[0] < 1:
         raise ValueError("there is a count for each edge")
-    if not np.all(np.diff(edges) >= 0):
-        raise ValueError("edges must ascend")
+    for i in range(1, edges.shape[0]):
+        if not edges[i - 1] <= edges[i]:
+            raise ValueError("edges must ascend")
     sink.total, sink.rows = NULL, NULL
     sink.counts, sink.edges, sink.n_edges = &counts[0], &edges[0], edges.shape[0] - 1
     sink.parts = PARTS

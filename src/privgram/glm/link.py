@@ -206,7 +206,7 @@ class GLMEstimator(OneStepEstimator):
 
     def _at(self, state: ScoreState) -> Frame:
         """The map to (z, target) at a state."""
-        return self._padded(np.vstack([state.whitening @ self.joint[:-1], self.joint[-1]]))
+        return self._map_to(np.vstack([state.whitening @ self.joint[:-1], self.joint[-1]]))
 
     def _read(self, state: ScoreState, new: Any) -> Any:
         """What an accumulator makes of the scores at a state."""
