@@ -57,41 +57,50 @@ typedef struct {
 #define MAP_PART static inline
 #endif
 
+typedef double map_vector
+    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+typedef int64_t map_marks
+    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+
+MAP_PART map_vector map_select(map_marks which, map_vector a, map_vector b)
+{
+    return (map_vector)(((map_marks)a & which) | ((map_marks)b & ~which));
+}
+
+MAP_PART map_vector map_scale(const map_column *column, map_vector x)
+{
+    const map_vector limit = (map_vector){0} + column->limit;
+    x = (x - column->center) * column->inverse;
+    x = map_select((map_marks)(x < -limit), -limit, x); /* NaN stays NaN through both */
+    return map_select((map_marks)(x > limit), limit, x);
+}
+
+/* In registers: a vector that is read where its lanes were just written waits for them. */
 #define MAP_LOAD(T) \
-    if (rows == MAP_ROWS && column->step == sizeof(T)) \
+    if (rows == MAP_ROWS && column->step == sizeof(T)) { \
+        T item __attribute__((vector_size(MAP_ROWS * sizeof(T)))); \
+        memcpy(&item, at, sizeof item); \
+        x = __builtin_convertvector(item, map_vector); \
+    } else { \
         for (int r = 0; r < MAP_ROWS; r++) \
-            v[r] = (double)((const T *)at)[r]; \
-    else \
-        for (int r = 0; r < MAP_ROWS; r++) \
-            v[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step)
+            x[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step); \
+    }
 
 /* Items i, ..., i + rows - 1 of a column, the last of them repeated. */
-MAP_PART void map_load(const map_column *column, ptrdiff_t i, int rows, int scaled, double *v)
+MAP_PART map_vector map_load(const map_column *column, ptrdiff_t i, int rows, int scaled)
 {
+    map_vector x = (map_vector){0} + column->limit;
     const char *at = column->x + i * column->step;
     __builtin_prefetch(at + MAP_AHEAD * column->step);
     switch (column->kind) {
-    case MAP_FLOAT64: MAP_LOAD(double); break;
-    case MAP_FLOAT32: MAP_LOAD(float); break;
-    case MAP_INT64: MAP_LOAD(int64_t); break;
-    case MAP_INT32: MAP_LOAD(int32_t); break;
-    default:
-        for (int r = 0; r < MAP_ROWS; r++)
-            v[r] = column->limit;
-        return;
+    case MAP_FLOAT64: MAP_LOAD(double) break;
+    case MAP_FLOAT32: MAP_LOAD(float) break;
+    case MAP_INT64: MAP_LOAD(int64_t) break;
+    case MAP_INT32: MAP_LOAD(int32_t) break;
+    default: return x;
     }
-    if (!scaled)
-        return;
-    const double center = column->center, inverse = column->inverse, limit = column->limit;
-    for (int r = 0; r < MAP_ROWS; r++) { /* NaN stays NaN through both comparisons */
-        double x = (v[r] - center) * inverse;
-        x = x < -limit ? -limit : x;
-        v[r] = x > limit ? limit : x;
-    }
+    return scaled ? map_scale(column, x) : x;
 }
-
-typedef double map_vector
-    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
 
 /* One row, of infinite squared norm, clipped where it stands in v: it is infinite, and becomes NaN,
  * or its square is beyond the largest number. */
@@ -108,22 +117,24 @@ static void map_clip_far(double *v, ptrdiff_t d, double bound)
 }
 
 /* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
-MAP_PART void map_clip(double *restrict v, ptrdiff_t d, double bound)
+MAP_PART void map_clip(double *restrict v, ptrdiff_t d, map_vector square, double bound)
 {
-    double s[MAP_ROWS] = {0}, c[MAP_ROWS];
-    for (ptrdiff_t j = 0; j < d; j++)
-        for (int r = 0; r < MAP_ROWS; r++)
-            s[r] += v[j * MAP_ROWS + r] * v[j * MAP_ROWS + r];
-    int beyond = 0;
+    map_vector factor;
+    double s[MAP_ROWS], root[MAP_ROWS];
+    const map_vector one = (map_vector){0} + 1;
+    const map_marks beyond = (map_marks)(square > one * (bound * bound));
+    int64_t any = 0;
     for (int r = 0; r < MAP_ROWS; r++)
-        beyond |= s[r] > bound * bound;
-    if (!beyond)
+        any |= beyond[r];
+    if (!any)
         return;
+    memcpy(s, &square, sizeof s);
     for (int r = 0; r < MAP_ROWS; r++)
-        c[r] = s[r] > bound * bound && !isinf(s[r]) ? bound / sqrt(s[r]) : 1;
+        root[r] = sqrt(s[r]);
+    memcpy(&factor, root, sizeof factor);
+    factor = map_select(beyond & (map_marks)(square < one * INFINITY), bound / factor, one);
     for (ptrdiff_t j = 0; j < d; j++)
-        for (int r = 0; r < MAP_ROWS; r++)
-            v[j * MAP_ROWS + r] *= c[r];
+        *(map_vector *)(v + j * MAP_ROWS) *= factor;
     for (int r = 0; r < MAP_ROWS; r++)
         if (isinf(s[r]))
             map_clip_far(v + r, d, bound);
@@ -213,15 +224,30 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdif
                       const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
                       ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
+    int usual = scaled; /* adjacent doubles, but for ones */
+    for (ptrdiff_t j = 0; j < d + n_blocks; j++)
+        usual &= columns[j].kind != MAP_FLOAT64 || columns[j].step == sizeof(double);
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
+        map_vector square = {0};
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
         const ptrdiff_t ahead = n - i < MAP_CODES ? n - i : MAP_CODES;
         for (ptrdiff_t b = 0; b < n_blocks && i % MAP_CODES == 0; b++)
             read_codes(&blocks[b].codes, i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
-        for (ptrdiff_t j = 0; j < d + n_blocks; j++)
-            map_load(columns + j, i, rows, scaled, v + j * MAP_ROWS);
+        for (ptrdiff_t j = 0; j < d + n_blocks; j++) {
+            const map_column *column = columns + j;
+            map_vector x;
+            if (usual && rows == MAP_ROWS && column->kind == MAP_FLOAT64) {
+                const double *at = (const double *)column->x + i;
+                __builtin_prefetch(at + MAP_AHEAD);
+                x = map_scale(column, *(const map_vector *)at);
+            } else {
+                x = map_load(column, i, rows, scaled);
+            }
+            *(map_vector *)(v + j * MAP_ROWS) = x;
+            square += x * x;
+        }
         map_places(blocks, n_blocks, codes + i % MAP_CODES, rows, place, v + d * MAP_ROWS);
-        map_clip(v, d + n_blocks, bound);
+        map_clip(v, d + n_blocks, square, bound);
         map_group(v, at, d, n_blocks, place, width, size, rows, step, out + i);
     }
 }

@@ -1,6 +1,7 @@
 #include "scores.h"
 
 #include <fenv.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -191,28 +192,24 @@ typedef struct {
     ivec v[VECS];
 } marks;
 
-PART int all(marks a, int n)
+PART int all(marks a)
 {
-    int64_t each[SCORE_ROWS], every = -1;
-    memcpy(each, &a, sizeof a);
-    for (int r = 0; r < n; r++)
+    ivec each = (a.v[0] & a.v[1]) & (a.v[2] & a.v[3]);
+    /* In memory, or the compiler would compare lane by lane to begin with. */
+    __asm__("" : "+m"(each));
+    int64_t every = -1;
+    for (int r = 0; r < W; r++)
         every &= each[r];
     return every == -1;
 }
 
 /* Integers of a group of n rows into the totals; `tile` has q rows of integers, and `sums` the
  * totals by lanes. */
-PART void add(const score_images *images, const score_sink *sink, const double *x, ptrdiff_t stride,
-              ptrdiff_t q, lanes m, lanes norm, marks good, int n, const int32_t *group,
-              int64_t *tile, int64_t *sums)
+PART void add(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdiff_t q, lanes m,
+              lanes factor, marks good, int n, const int32_t *group, int64_t *tile, int64_t *sums)
 {
-    lanes factor, square;
-    EACH(k) {
-        factor.v[k] = set(sink->scale);
-        if (sink->clip >= 0)
-            factor.v[k] /= at_least(norm.v[k], set(sink->clip));
-        square.v[k] = set(0);
-    }
+    lanes square;
+    EACH(k) square.v[k] = set(0);
     for (ptrdiff_t j = 0; j < q; j++) {
         const lanes z = load(x + j * stride);
         EACH(k) {
@@ -257,10 +254,11 @@ PART void count(const score_sink *sink, lanes norm, lanes length, marks good, in
     memcpy(at, &norm, sizeof norm);
     memcpy(part, &parts, sizeof parts);
     memcpy(kept, &good, sizeof good);
+    const double *edges = sink->edges;
     for (ptrdiff_t left = sink->n_edges; left > 0;) {
         const ptrdiff_t half = (left + 1) / 2;
         for (int r = 0; r < SCORE_ROWS; r++)
-            bin[r] += sink->edges[bin[r] + half - 1] < at[r] ? half : 0;
+            bin[r] += half & -(ptrdiff_t)(edges[bin[r] + half - 1] < at[r]);
         left -= half;
     }
     for (int r = 0; r < n; r++)
@@ -294,6 +292,12 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
     const int sized = model->kind == SCORE_BINOMIAL && !model->curved;
     int64_t *tile = room, *sums = room + SCORE_ROWS * q;
     double *last = (double *)(sums + W * q);
+    /* Where no norm is looked at but to clip by, none is computed of rows that are not clipped: the
+     * root of a square up to this, as rounded, is surely no longer than the clip. */
+    double calm = -1;
+    if (!sized && !sink->counts && sink->clip > 0x1p-400)
+        calm = sink->clip < 0x1p400 ? sink->clip * sink->clip * (1 - 0x1p-50) : DBL_MAX;
+    const double unclipped = sink->scale / sink->clip;
     lanes one;
     EACH(k) one.v[k] = set(1);
     *n_dropped = 0;
@@ -309,16 +313,25 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
             x = last, stride = SCORE_ROWS;
         }
         const scored s = score(model, x, stride);
-        const lanes m = s.multiplier, square = squares(x, stride, q, m), length = root(square);
-        lanes norm = length;
-        if (sized) {
-            norm = root(squares(x, stride, q, one));
-            EACH(k) norm.v[k] *= s.size.v[k];
-        }
+        const lanes m = s.multiplier, square = squares(x, stride, q, m);
+        lanes length, norm, factor;
         marks good;
-        EACH(k) {
-            const vec sum = square.v[k] + norm.v[k];
-            good.v[k] = (ivec)(sum - sum == set(0));
+        EACH(k) good.v[k] = (ivec)(square.v[k] <= set(calm));
+        if (calm > 0 && all(good)) {
+            EACH(k) factor.v[k] = set(unclipped);
+        } else {
+            norm = length = root(square);
+            if (sized) {
+                norm = root(squares(x, stride, q, one));
+                EACH(k) norm.v[k] *= s.size.v[k];
+            }
+            EACH(k) {
+                const vec sum = square.v[k] + norm.v[k];
+                good.v[k] = (ivec)(sum - sum == set(0));
+                factor.v[k] = set(sink->scale);
+                if (sink->clip >= 0)
+                    factor.v[k] /= at_least(norm.v[k], set(sink->clip));
+            }
         }
         if (group) {
             int64_t known[SCORE_ROWS] = {0};
@@ -326,7 +339,7 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
                 known[r] = -(int64_t)((uint32_t)group[r] < (uint32_t)images->n_groups);
             EACH(k) good.v[k] &= *(const ivec *)(known + k * W);
         }
-        if (!all(good, n)) {
+        if (!all(good)) {
             int64_t kept[SCORE_ROWS];
             memcpy(kept, &good, sizeof good);
             for (int r = 0; r < n; r++) {
@@ -336,7 +349,7 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
             }
         }
         if (sink->total)
-            add(images, sink, x, stride, q, m, norm, good, n, group, tile, sums);
+            add(sink, x, stride, q, m, factor, good, n, group, tile, sums);
         if (sink->counts)
             count(sink, norm, length, good, n);
         if (sink->rows)
