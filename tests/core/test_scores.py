@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from oracle import scores as oracle
 
-from privgram._core import scores
+from privgram._core import rowmap, scores
 from privgram.regression.families import ERROR, FAMILIES, FARTHEST, Bounded, Expected
 
 KINDS = ["none", "residual", "gaussian", "binomial", "poisson", "huber"]
@@ -183,6 +183,39 @@ def test_position_neighbours_and_layout_do_not_matter(rng):
             scores.clipped_sum(part, score, 1.0, parts, True)
         for total in [*totals, parts]:
             np.testing.assert_array_equal(total, totals[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [0, 1, 31, 5000])
+def test_images_are_taken_as_they_are_made(rng, kind, n):
+    """In one sweep from the rows on: the same as of images that are written out first."""
+    for q, d in ((1, 3), (5, 8), (150, 40)):
+        score = scores.Score(**parameters(rng, kind, q))
+        rows = list(rng.uniform(-1, 1, (d, n)))
+        rows[1] = (100 * rows[1]).astype(np.int32)
+        if n:
+            rows[0][rng.integers(0, n, 2)] = np.nan
+        frame = rowmap.transposed(rng.standard_normal((score.n_columns, d)))
+        made = rowmap.Images(rows, 1.5, frame, score.n_columns)
+        images = np.empty((n, score.n_columns), order="F")
+        made.into(images)
+        groups = rng.integers(0, 7, n).astype(np.int32)
+        found = []
+        for given in (made, images):
+            total, by_group, counts = np.zeros(q, int), np.zeros((7, q), int), np.zeros(9, int)
+            out, lines = (np.zeros((n, q), order="F") for _ in range(2))
+            found.append(
+                [
+                    scores.clipped_sum(given, score, 1.5, total, True, out),
+                    scores.clipped_sums(given, score, 1.5, by_group, groups, True),
+                    scores.norm_counts(given, score, np.geomspace(0.1, 9, 9), counts, True),
+                    scores.write(given, score, lines, True),
+                    scores.clipped_sum(given, score, 1.5, np.zeros(q, int))[0],
+                    *(total, by_group, counts, out, lines),
+                ]
+            )
+        for one, other in zip(*found, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_exponentials_are_those_of_the_families(rng):

@@ -219,8 +219,8 @@ MAP_PART void map_group(const double *restrict v, const double *restrict at, ptr
 }
 
 /* As map_rows, for a number of blocks that may be known when this is compiled. */
-MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
-                      const map_block *blocks, const ptrdiff_t n_blocks, double bound,
+MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+                      ptrdiff_t d, const map_block *blocks, const ptrdiff_t n_blocks, double bound,
                       const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
                       ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
@@ -232,16 +232,16 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdif
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
         const ptrdiff_t ahead = n - i < MAP_CODES ? n - i : MAP_CODES;
         for (ptrdiff_t b = 0; b < n_blocks && i % MAP_CODES == 0; b++)
-            read_codes(&blocks[b].codes, i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
+            read_codes(&blocks[b].codes, first + i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
         for (ptrdiff_t j = 0; j < d + n_blocks; j++) {
             const map_column *column = columns + j;
             map_vector x;
             if (usual && rows == MAP_ROWS && column->kind == MAP_FLOAT64) {
-                const double *at = (const double *)column->x + i;
+                const double *at = (const double *)column->x + first + i;
                 __builtin_prefetch(at + MAP_AHEAD);
                 x = map_scale(column, *(const map_vector *)at);
             } else {
-                x = map_load(column, i, rows, scaled);
+                x = map_load(column, first + i, rows, scaled);
             }
             *(map_vector *)(v + j * MAP_ROWS) = x;
             square += x * x;
@@ -252,22 +252,23 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdif
     }
 }
 
-/* All n rows of d numbers and `n_blocks` blocks, whose entries are in `columns` after the numbers.
+/* n rows from a first one, of d numbers and `n_blocks` blocks, whose entries are in `columns` after
+ * the numbers.
  * An image has `size` numbers, which go to columns that begin `step` numbers apart.  `v` has room
  * for (d + n_blocks) * MAP_ROWS numbers, `place` for n_blocks * MAP_ROWS and `codes` for
  * n_blocks * MAP_CODES. */
 MAP_CLONES
-static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
-                     const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
-                     ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place, int32_t *codes,
-                     ptrdiff_t step, double *out)
+static void map_rows(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+                     ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
+                     const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
+                     ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
     if (n_blocks)
-        map_all(columns, scaled, n, d, blocks, n_blocks, bound, at, width, size, v, place, codes,
-                step, out);
+        map_all(columns, scaled, first, n, d, blocks, n_blocks, bound, at, width, size, v, place,
+                codes, step, out);
     else
-        map_all(columns, scaled, n, d, blocks, 0, bound, at, width, size, v, place, codes, step,
-                out);
+        map_all(columns, scaled, first, n, d, blocks, 0, bound, at, width, size, v, place, codes,
+                step, out);
 }
 
 #endif

@@ -3,6 +3,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.rowmap import Images
+
 UNITS: int
 PARTS: int
 STEPS: float
@@ -32,7 +34,7 @@ class Score:
 # left out, and their number is returned too.
 
 def clipped_sum(
-    images: NDArray[np.float64],
+    images: Images | NDArray[np.float64],
     score: Score,
     clip: float,
     total: NDArray[np.int64],
@@ -40,7 +42,7 @@ def clipped_sum(
     rows: NDArray[np.float64] | None = None,
 ) -> tuple[int, int]: ...
 def clipped_sums(
-    images: NDArray[np.float64],
+    images: Images | NDArray[np.float64],
     score: Score,
     clip: float,
     total: NDArray[np.int64],
@@ -48,17 +50,17 @@ def clipped_sums(
     drop: bool = False,
 ) -> tuple[int, int]: ...
 def norm_counts(
-    images: NDArray[np.float64],
+    images: Images | NDArray[np.float64],
     score: Score,
     edges: NDArray[np.float64],
     counts: NDArray[np.int64],
     drop: bool = False,
 ) -> tuple[int, int]: ...
 def write(
-    images: NDArray[np.float64], score: Score, rows: NDArray[np.float64], drop: bool = False
+    images: Images | NDArray[np.float64], score: Score, rows: NDArray[np.float64], drop: bool = False
 ) -> tuple[int, int]: ...
 def of_units(
-    images: NDArray[np.float64], score: Score, starts: NDArray[Any], largest: float
+    images: Images | NDArray[np.float64], score: Score, starts: NDArray[Any], largest: float
 ) -> NDArray[np.float64]: ...
 def center(
     images: NDArray[np.float64],

@@ -6,6 +6,7 @@ bit for bit.
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t
+from privgram._core.rowmap cimport Images
 
 import numpy as np
 
@@ -133,8 +134,19 @@ cdef class Score:
         return Score, self.parameters
 
 
+# Images that are made where they are taken are this many numbers at a time, which stay in the cache.
+cdef enum:
+    STRIP = 1 << 12
+
+
 cdef object described(images, Py_ssize_t width, score_images *found):
     """Say how images are read, by columns, and return what holds them."""
+    found.group, found.n_groups = NULL, 0
+    if isinstance(images, Images):
+        if images.n_columns < width:
+            raise ValueError(f"images must have {width} columns")
+        found.x, found.n, found.stride = NULL, images.n_rows, 0
+        return images
     if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] < width:
         raise ValueError(f"images must be an array of {width} columns")
     if images.dtype != np.float64 or not (
@@ -147,25 +159,43 @@ cdef object described(images, Py_ssize_t width, score_images *found):
     found.n = held.shape[0]
     # The stride of an axis of length one means nothing.
     found.stride = held.strides[1] // 8 if width > 1 else found.n
-    found.group, found.n_groups = NULL, 0
     return held
 
 
-cdef object taken(score_images *images, Score score, score_sink *sink, bint drop):
+cdef object taken(images, score_images *x, Score score, score_sink *sink, bint drop):
     """The first row that may not be used or -1, and how many were left out."""
-    cdef Py_ssize_t q = score.m.q, bad
-    cdef int64_t n_dropped = 0
-    cdef size_t words = SCORE_ROWS * (2 * q + 2) + 8 * q
+    cdef Py_ssize_t q = score.m.q, bad = -1, first, rows, n = x.n, strip = n, i
+    cdef int64_t n_dropped = 0, more = 0
+    cdef Images made = images if isinstance(images, Images) else None
+    cdef size_t words = SCORE_ROWS * (2 * q + 2) + 8 * q, images_at = words
+    cdef double *out
+    if made is not None:
+        strip = max(1, STRIP // (SCORE_ROWS * made.n_columns)) * SCORE_ROWS
+        words += (strip + 8) * made.n_columns
     cdef int64_t *room = <int64_t *>PyMem_Malloc(words * sizeof(int64_t))
     if room == NULL:
         raise MemoryError
-    for k in range(SCORE_ROWS * q, (SCORE_ROWS + 8) * q):
-        room[<Py_ssize_t>k] = 0
-    try:
-        with nogil:
-            bad = scores_take(images, &score.m, sink, drop, room, &n_dropped)
-    finally:
-        PyMem_Free(room)
+    for i in range(SCORE_ROWS * q, (SCORE_ROWS + 8) * q):
+        room[i] = 0
+    out = <double *>(room + images_at)
+    with nogil:
+        first = 0
+        while first < n and bad < 0:
+            rows = min(strip, n - first)
+            x.n = rows
+            if made is not None:
+                made.write(first, rows, out, strip + 8)
+                x.x, x.stride = out, strip + 8
+            bad = scores_take(x, &score.m, sink, drop, room, &more)
+            n_dropped += more
+            if bad >= 0:
+                bad += first
+            if x.group != NULL:
+                x.group += rows
+            if sink.rows != NULL:
+                sink.rows += rows
+            first += rows
+    PyMem_Free(room)
     return bad, n_dropped
 
 
@@ -216,9 +246,7 @@ def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=F
     sum_into(&sink, score, clip, <double>UNITS * UNITS, total, 1)
     if rows is not None:
         write_into(&sink, rows, x.n, score.m.q)
-    found = taken(&x, score, &sink, drop)
-    del held
-    return found
+    return taken(held, &x, score, &sink, drop)
 
 
 def clipped_sums(images, Score score, double clip, cnp.ndarray total, const int32_t[::1] groups,
@@ -233,9 +261,7 @@ def clipped_sums(images, Score score, double clip, cnp.ndarray total, const int3
     group_by(&x, groups, total.shape[0])
     if x.n == 0:
         return -1, 0
-    found = taken(&x, score, &sink, drop)
-    del held
-    return found
+    return taken(held, &x, score, &sink, drop)
 
 
 def norm_counts(images, Score score, const double[::1] edges, int64_t[::1] counts,
@@ -256,9 +282,7 @@ def norm_counts(images, Score score, const double[::1] edges, int64_t[::1] count
     sink.total, sink.rows = NULL, NULL
     sink.counts, sink.edges, sink.n_edges = &counts[0], &edges[0], edges.shape[0] - 1
     sink.parts = PARTS
-    found = taken(&x, score, &sink, drop)
-    del held
-    return found
+    return taken(held, &x, score, &sink, drop)
 
 
 def write(images, Score score, rows, bint drop=False):
@@ -269,9 +293,7 @@ def write(images, Score score, rows, bint drop=False):
     sink.total, sink.counts = NULL, NULL
     sink.clip = 0.0
     write_into(&sink, rows, x.n, score.m.q)
-    found = taken(&x, score, &sink, drop)
-    del held
-    return found
+    return taken(held, &x, score, &sink, drop)
 
 
 def of_units(images, Score score, const Py_ssize_t[::1] starts, double largest):
@@ -298,8 +320,7 @@ def of_units(images, Score score, const Py_ssize_t[::1] starts, double largest):
         sum_into(&sink, score, -1.0, 2.0**100, total, n_units)
         sink.scale = STEPS / largest
         group_by(&x, units, n_units)
-        taken(&x, score, &sink, True)
-    del held
+        taken(held, &x, score, &sink, True)
     return np.asfortranarray(total * (largest / STEPS))
 
 
@@ -307,8 +328,7 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
     """images (n, m) -= means[groups] * one, by columns."""
     cdef score_images x
     cdef Py_ssize_t n = images.shape[0], m = means.shape[1], i
-    held = described(images, m, &x)
-    if held is not images or images.shape[1] != m:
+    if described(images, m, &x) is not images or images.shape[1] != m:
         raise ValueError(f"images must have {m} columns, and lie by columns")
     if groups.shape[0] != n or one.shape[0] != n:
         raise ValueError(f"there must be {n} groups and entries, as there are images")

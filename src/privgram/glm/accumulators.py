@@ -52,6 +52,7 @@ class Scores(Sums):
     """What adds up scores of rows, of q entries; y is the residual."""
 
     parts: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "total")
+    takes_images = True
 
     def __init__(self, q: int, shape: tuple[int, ...]) -> None:
         self.q = q
@@ -116,6 +117,7 @@ class ScoreBoth(ScoreSum):
     """The sum of clipped scores and their second moment, in one pass."""
 
     parts = (*ScoreSum.parts, "second")
+    takes_images = False
 
     def __init__(self, q: int, clip: float) -> None:
         super().__init__(q, clip)
@@ -143,6 +145,7 @@ class Modelled(Onward):
         self.q = inner.q
         self.score = expected.score()
         self.feed = inner.feed
+        self.takes_images = inner.takes_images
 
     def update(self, images: Matrix, drop: bool = False) -> int:
         return self.inner.take(images, self.score, drop)
@@ -165,7 +168,7 @@ class UnitSecond(Sums):
             if not drop:
                 return int(missing.argmax())
             x = np.where(missing[:, None], 0.0, x)
-        self.add(self._map.images(Prepared(x)), starts)
+        self.add(self._map.array(Prepared(x)), starts)
         self.n_rows += len(starts)
         return -1
 
@@ -208,6 +211,7 @@ class Curved(Onward):
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.score = expected.score(curved=True)
+        self.takes_images = isinstance(inner, Scores) and inner.takes_images
 
     def update(self, images: Matrix, *how: Any) -> int:
         if isinstance(self.inner, Scores):
@@ -222,10 +226,11 @@ class Leading(Onward):
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
+        self.takes_images = isinstance(inner, Scores) and inner.takes_images
 
     def update(self, images: Matrix, *how: Any) -> int:
         if isinstance(self.inner, Scores):
-            return self.inner.feed(images[:, : self.inner.q], *how)
+            return self.inner.feed(images, *how)
         return _second_moment(self.inner, images[:, : self.inner.n_columns], *how)
 
 
@@ -298,7 +303,7 @@ class ByLevel(Sums):
             one = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
         else:
             one = np.full(len(levels), self._one)
-        v = self._map.images(rows)
+        v = self._map.array(rows)
         missing = np.isnan(v[:, 0]) | (levels < 0)
         n_missing = int(np.count_nonzero(missing))
         if n_missing:

@@ -92,16 +92,6 @@ class Prepared:
     scaling: Scaling | None = None
     encoder: Encoder | None = None
 
-    def __len__(self) -> int:
-        parts = (self.dense, *(indices for indices, _ in self.codes), *self.values)
-        return max(map(n_rows_of, parts))
-
-    def __getitem__(self, rows: slice) -> Prepared:
-        dense = some_rows(self.dense, rows)
-        codes = [(indices[rows], lut) for indices, lut in self.codes]
-        values = [value[rows] for value in self.values]
-        return Prepared(dense, codes, values, self.scaling, self.encoder)
-
     @property
     def blocks(self) -> list[CodedBlock]:
         """Of each block of levels: codes, their number, and its values or weight."""
@@ -134,17 +124,32 @@ class RowMap:
         self._of_codes: NDArray[np.float64] | None = None
         self._room = images_of(0, len(frame))
 
-    def images(self, rows: Prepared) -> NDArray[np.float64]:
-        """Images (n, k) of rows, by columns; the next ones take their place."""
-        if len(self._room) < len(rows):
-            self._room = images_of(max(len(rows), self.step), self.size)
-        images, blocks = self._room[: len(rows)], rows.blocks
-        frame = self._frame
+    def images(self, rows: Prepared) -> rowmap.Images:
+        """Images of rows, (n, k), made where they are taken."""
+        blocks, frame = rows.blocks, self._frame
         if blocks:
             assert rows.encoder is not None
             frame = self._by_codes(rows.encoder)
-        rowmap.apply(rows.dense, self.bound, frame, images, rows.scaling, blocks)
-        return images
+        return rowmap.Images(rows.dense, self.bound, frame, self.size, rows.scaling, blocks)
+
+    def array(self, rows: Prepared) -> NDArray[np.float64]:
+        """Images of rows by columns; the next ones take their place."""
+        images = self.images(rows)
+        return self._array(images, 0, len(images))
+
+    def arrays(self, rows: Prepared) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Images of rows, some at a time; each as `array`."""
+        images = self.images(rows)
+        for start in range(0, len(images), self.step):
+            stop = min(start + self.step, len(images))
+            yield slice(start, stop), self._array(images, start, stop)
+
+    def _array(self, images: rowmap.Images, start: int, stop: int) -> NDArray[np.float64]:
+        if len(self._room) < stop - start:
+            self._room = images_of(max(stop - start, self.step), self.size)
+        room = self._room[: stop - start]
+        images.into(room, start)
+        return room
 
     def _by_codes(self, encoder: Encoder) -> NDArray[np.float64]:
         """The frame with columns of numbers first, then those of each block's levels."""
@@ -163,8 +168,8 @@ class Mapped(Onward):
     """Feed an accumulator the images of rows.
 
     Whatever the accumulator promises of one row's influence, it promises of a row that is mapped.
-    `frame` is of shape (k, d); `inner` takes rows of k columns, and as `Levelled` the codes of the
-    blocks that begin at `levels` too.
+    `frame` is of shape (k, d); `inner` takes rows of k columns, or the `Images` themselves where it
+    says that it `takes_images`, and as `Levelled` the codes of the blocks that begin at `levels`.
     """
 
     def __init__(
@@ -181,12 +186,14 @@ class Mapped(Onward):
 
     def update_prepared(self, rows: Prepared, drop: bool) -> int:
         """Accumulate rows as they are prepared for a kernel; else as `update`."""
-        for start in range(0, len(rows), self._map.step):
-            some = rows[start : start + self._map.step]
-            beside = [[some.blocks[i][:2] for i in self._places(some)]] if self._levels else []
-            bad = self.inner.update(self._map.images(some), drop, *beside)
+        if getattr(self.inner, "takes_images", False):
+            return int(self.inner.update(self._map.images(rows), drop))
+        codes = [rows.blocks[i][:2] for i in self._places(rows)] if self._levels else []
+        for some, images in self._map.arrays(rows):
+            beside = [[(indices[some], lut) for indices, lut in codes]] if codes else []
+            bad = self.inner.update(images, drop, *beside)
             if bad >= 0:
-                return start + int(bad)
+                return some.start + int(bad)
         return -1
 
     def _places(self, rows: Prepared) -> Iterator[int]:
