@@ -1,6 +1,5 @@
 #include "scores.h"
 
-#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -358,16 +357,10 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
     return -1;
 }
 
-/* Under the default floating-point environment, as gram_update. */
 ptrdiff_t scores_take(const score_images *images, const score_model *model, const score_sink *sink,
                       int drop, int64_t *room, int64_t *n_dropped)
 {
-    const ptrdiff_t q = model->q;
-    fenv_t saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
-    const ptrdiff_t bad = take(images, model, sink, drop, room, n_dropped);
-    fesetenv(&saved);
+    const ptrdiff_t q = model->q, bad = take(images, model, sink, drop, room, n_dropped);
     int64_t *sums = room + SCORE_ROWS * q;
     for (ptrdiff_t j = 0; j < q; j++)
         for (int k = 0; k < W; k++) {
@@ -379,20 +372,10 @@ ptrdiff_t scores_take(const score_images *images, const score_model *model, cons
 }
 
 CLONES
-static void center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
+void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
                    const double *means, const double *one)
 {
     for (ptrdiff_t j = 0; j < m; j++)
         for (ptrdiff_t i = 0; i < n; i++)
             x[j * stride + i] -= means[group[i] * m + j] * one[i];
-}
-
-void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
-                   const double *means, const double *one)
-{
-    fenv_t saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
-    center(x, stride, n, m, group, means, one);
-    fesetenv(&saved);
 }

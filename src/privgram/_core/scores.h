@@ -6,7 +6,8 @@
  *
  * What a row adds is a function of its image alone, wherever the row stands and on every machine:
  * lanes are rows, and the numbers of one row are made by one rounded operation after the other,
- * in the order of the columns, never contracted into FMA (meson.build).  Sums are of integers.
+ * in the order of the columns, never contracted into FMA (meson.build).  Sums are of integers.  The
+ * floating-point environment must be the default one.
  */
 #ifndef PRIVGRAM_SCORES_H
 #define PRIVGRAM_SCORES_H

@@ -57,7 +57,10 @@ def norm_counts(
     drop: bool = False,
 ) -> tuple[int, int]: ...
 def write(
-    images: Images | NDArray[np.float64], score: Score, rows: NDArray[np.float64], drop: bool = False
+    images: Images | NDArray[np.float64],
+    score: Score,
+    rows: NDArray[np.float64],
+    drop: bool = False,
 ) -> tuple[int, int]: ...
 def of_units(
     images: Images | NDArray[np.float64], score: Score, starts: NDArray[Any], largest: float

@@ -52,6 +52,14 @@ cdef extern from "scores.h" nogil:
     void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
                        const double *means, const double *one)
 
+cdef extern from "<fenv.h>" nogil:
+    ctypedef struct fenv_t:
+        pass
+
+    const fenv_t *FE_DFL_ENV
+    int fegetenv(fenv_t *)
+    int fesetenv(const fenv_t *)
+
 cdef dict KINDS = {
     "none": SCORE_PLAIN,
     "residual": SCORE_RESIDUAL,
@@ -169,6 +177,7 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
     cdef Images made = images if isinstance(images, Images) else None
     cdef size_t words = SCORE_ROWS * (2 * q + 2) + 8 * q, images_at = words
     cdef double *out
+    cdef fenv_t saved
     if made is not None:
         strip = max(1, STRIP // (SCORE_ROWS * made.n_columns)) * SCORE_ROWS
         words += (strip + 8) * made.n_columns
@@ -179,6 +188,9 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
         room[i] = 0
     out = <double *>(room + images_at)
     with nogil:
+        # Round to nearest and keep subnormals, whatever others have set in this thread.
+        fegetenv(&saved)
+        fesetenv(FE_DFL_ENV)
         first = 0
         while first < n and bad < 0:
             rows = min(strip, n - first)
@@ -195,6 +207,7 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
             if sink.rows != NULL:
                 sink.rows += rows
             first += rows
+        fesetenv(&saved)
     PyMem_Free(room)
     return bad, n_dropped
 
@@ -337,5 +350,9 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
             raise ValueError("there is a mean for each group")
     if n == 0:
         return
+    cdef fenv_t saved
     with nogil:
+        fegetenv(&saved)
+        fesetenv(FE_DFL_ENV)
         scores_center(<double *>x.x, x.stride, n, m, &groups[0], &means[0, 0], &one[0])
+        fesetenv(&saved)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 from typing import Any
 
@@ -442,7 +443,8 @@ def _right(text: str, formula: str) -> list[str]:
     return [term for term in _sides(text, formula)[1] if term not in ("1", "0")]
 
 
-def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
+@lru_cache(maxsize=64)  # one answer asks several times
+def _sides(text: str, formula: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Terms on the left and on the right."""
     with extra("formula", "formulas need"):
         from formulaic.errors import FormulaicError
@@ -457,9 +459,9 @@ def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
     return left, right
 
 
-def _terms(found: Any, formula: str) -> list[str]:
+def _terms(found: Any, formula: str) -> tuple[str, ...]:
     try:
-        return [":".join(factor.expr for factor in term.factors) for term in found]
+        return tuple(":".join(factor.expr for factor in term.factors) for term in found)
     except AttributeError:
         raise ValueError(
             f"{formula!r} has several parts on one side; write one formula for each"

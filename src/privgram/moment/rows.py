@@ -187,7 +187,8 @@ class Mapped(Onward):
     def update_prepared(self, rows: Prepared, drop: bool) -> int:
         """Accumulate rows as they are prepared for a kernel; else as `update`."""
         if getattr(self.inner, "takes_images", False):
-            return int(self.inner.update(self._map.images(rows), drop))
+            bad: int = self.inner.update(self._map.images(rows), drop)
+            return bad
         codes = [rows.blocks[i][:2] for i in self._places(rows)] if self._levels else []
         for some, images in self._map.arrays(rows):
             beside = [[(indices[some], lut) for indices, lut in codes]] if codes else []
