@@ -13,9 +13,13 @@ from privgram.exact.limbs import to_integers
 from privgram.moment.rows import Levelled, Mapped
 
 
+def apply(block, bound, frame, out, *more):
+    rowmap.Images(block, bound, frame, out.shape[1], *more).into(out)
+
+
 def images(block, bound, frame):
-    out = np.full(block.shape, 7.0)
-    rowmap.apply(block, bound, rowmap.transposed(frame), out)
+    out = np.full(block.shape, 7.0, order="F")
+    apply(block, bound, rowmap.transposed(frame), out)
     return out
 
 
@@ -132,9 +136,9 @@ def test_columns_are_scaled_as_they_are_read(rng, ones):
     if ones:
         columns, scaled[:, -1] = columns[:-1], limit[-1]
     frame = rowmap.transposed(rng.normal(size=(d, d)))
-    found, expected = np.empty((n, d)), np.empty((n, d))
-    rowmap.apply(columns, 2.0, frame, found, (center, inverse, limit))
-    rowmap.apply(scaled, 2.0, frame, expected)
+    found, expected = np.empty((n, d), order="F"), np.empty((n, d), order="F")
+    apply(columns, 2.0, frame, found, (center, inverse, limit))
+    apply(scaled, 2.0, frame, expected)
     np.testing.assert_array_equal(found, expected)
 
 
@@ -169,25 +173,38 @@ def coded_table(rng, n):
 def test_codes_are_the_columns_that_they_stand_for(rng, k, n, bound):
     """Bit for bit, for frames of fewer rows too: what is zero of a row adds nothing."""
     columns, scaling, blocks, scaled = coded_table(rng, n)
-    frame, found = rng.normal(size=(k, 13)), np.empty((n, k))
-    rowmap.apply(columns, bound, rowmap.transposed(frame), found, scaling, blocks)
+    frame, found = rng.normal(size=(k, 13)), np.empty((n, k), order="F")
+    apply(columns, bound, rowmap.transposed(frame), found, scaling, blocks)
     np.testing.assert_array_equal(found, map_rows(scaled, bound, frame))
 
 
 def test_an_image_of_codes_is_its_rows_alone(rng):
     n, frame = 700, rng.normal(size=(4, 13))
     columns, scaling, blocks, _ = coded_table(rng, n)
-    whole = np.empty((n, 4))
-    rowmap.apply(columns, 1.5, rowmap.transposed(frame), whole, scaling, blocks)
+    whole = np.empty((n, 4), order="F")
+    apply(columns, 1.5, rowmap.transposed(frame), whole, scaling, blocks)
     for start in (1, 3, 300):
-        part = np.empty((n - start, 4))
+        part = np.empty((n - start, 4), order="F")
         some = [
             (codes[start:], lut, size, None if value is None else value[start:], weight)
             for codes, lut, size, value, weight in blocks
         ]
         numbers = [x[start:] for x in columns]
-        rowmap.apply(numbers, 1.5, rowmap.transposed(frame), part, scaling, some)
+        apply(numbers, 1.5, rowmap.transposed(frame), part, scaling, some)
         np.testing.assert_array_equal(part, whole[start:])
+
+
+def test_images_from_a_row_on_are_those_of_all(rng):
+    n, frame = 700, rowmap.transposed(rng.normal(size=(4, 13)))
+    columns, scaling, blocks, _ = coded_table(rng, n)
+    made = rowmap.Images(columns, 1.5, frame, 4, scaling, blocks)
+    whole = np.empty((n, 4), order="F")
+    made.into(whole)
+    assert (len(made), made.n_columns) == (n, 4)
+    for first, size in [(0, 0), (0, 1), (1, 5), (300, 257), (699, 1), (700, 0), (3, 697)]:
+        part = np.empty((size, 4), order="F")
+        made.into(part, first)
+        np.testing.assert_array_equal(part, whole[first : first + size])
 
 
 def test_a_look_at_coded_rows_clips_them_as_the_moment_does(rng):
@@ -224,24 +241,29 @@ def test_no_row_with_levels_is_longer_than_the_bound(rng, k, radius):
 
 def test_wrong_input():
     frame = rowmap.transposed(np.eye(3))
-    out = np.empty((2, 3))
+    out = np.empty((2, 3), order="F")
     with pytest.raises(TypeError, match="floats or signed integers"):
-        rowmap.apply(np.ones((2, 3), np.uint8), 1.0, frame, out)
+        apply(np.ones((2, 3), np.uint8), 1.0, frame, out)
     with pytest.raises(ValueError, match=r"shape \(n, 3\)"):
-        rowmap.apply(np.ones((2, 2)), 1.0, frame, out)
-    with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
-        rowmap.apply(np.ones((4, 3)), 1.0, frame, out)
+        apply(np.ones((2, 2)), 1.0, frame, out)
+    with pytest.raises(ValueError, match="there are 1 images, of 3 columns"):
+        apply(np.ones((1, 3)), 1.0, frame, out)
+    for first in (-1, 1, 2**62):
+        with pytest.raises(ValueError, match="there are 2 images, of 3 columns"):
+            rowmap.Images(np.ones((2, 3)), 1.0, frame, 3).into(out, first)
     with pytest.raises(ValueError, match="have 2 rows"):
-        rowmap.apply([np.ones(2), np.ones(3), np.ones(2)], 1.0, frame, out)
+        apply([np.ones(2), np.ones(3), np.ones(2)], 1.0, frame, out)
     with pytest.raises(ValueError, match=r"three arrays of shape \(3,\)"):
-        rowmap.apply(np.ones((2, 3)), 1.0, frame, out, 3 * [np.ones(2)])
+        apply(np.ones((2, 3)), 1.0, frame, out, 3 * [np.ones(2)])
     with pytest.raises(ValueError, match="padded"):
-        rowmap.apply(np.ones((2, 3)), 1.0, np.eye(3), out)
+        apply(np.ones((2, 3)), 1.0, np.eye(3), out)
+    with pytest.raises(ValueError, match="lie by columns"):
+        apply(np.ones((2, 3)), 1.0, frame, np.empty((2, 3)))
     codes = (np.zeros(2, np.int32), None, 1, None, 1.0)
     with pytest.raises(ValueError, match="must be scaled"):
-        rowmap.apply(np.ones((2, 2)), 1.0, frame, out, None, [codes])
+        apply(np.ones((2, 2)), 1.0, frame, out, None, [codes])
     scaling = 3 * [np.ones(2)]
     with pytest.raises(TypeError, match="integers of 2 rows"):
-        rowmap.apply(np.ones((2, 2)), 1.0, frame, out, scaling, [(np.ones(2), *codes[1:])])
+        apply(np.ones((2, 2)), 1.0, frame, out, scaling, [(np.ones(2), *codes[1:])])
     with pytest.raises(TypeError, match="integers of 2 rows"):
-        rowmap.apply(np.ones((2, 2)), 1.0, frame, out, scaling, [(np.ones(3, int), *codes[1:])])
+        apply(np.ones((2, 2)), 1.0, frame, out, scaling, [(np.ones(3, int), *codes[1:])])

@@ -5,7 +5,8 @@
  *
  * An image depends on its row alone, wherever the row stands and on every machine: products and
  * sums are rounded one by one, in the order of the columns j, and never contracted into FMA
- * (meson.build).  Only rows and columns k of the result are taken several at a time.
+ * (meson.build).  Only rows and columns k of the result are taken several at a time.  Images lie by
+ * columns.
  *
  *   s = sum_j u_j^2;  c = s > bound^2 ? bound / sqrt(s) : 1;  z_k = sum_j (c u_j) A_kj,
  *
@@ -56,41 +57,50 @@ typedef struct {
 #define MAP_PART static inline
 #endif
 
+typedef double map_vector
+    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+typedef int64_t map_marks
+    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
+
+MAP_PART map_vector map_select(map_marks which, map_vector a, map_vector b)
+{
+    return (map_vector)(((map_marks)a & which) | ((map_marks)b & ~which));
+}
+
+MAP_PART map_vector map_scale(const map_column *column, map_vector x)
+{
+    const map_vector limit = (map_vector){0} + column->limit;
+    x = (x - column->center) * column->inverse;
+    x = map_select((map_marks)(x < -limit), -limit, x); /* NaN stays NaN through both */
+    return map_select((map_marks)(x > limit), limit, x);
+}
+
+/* In registers: a vector that is read where its lanes were just written waits for them. */
 #define MAP_LOAD(T) \
-    if (rows == MAP_ROWS && column->step == sizeof(T)) \
+    if (rows == MAP_ROWS && column->step == sizeof(T)) { \
+        T item __attribute__((vector_size(MAP_ROWS * sizeof(T)))); \
+        memcpy(&item, at, sizeof item); \
+        x = __builtin_convertvector(item, map_vector); \
+    } else { \
         for (int r = 0; r < MAP_ROWS; r++) \
-            v[r] = (double)((const T *)at)[r]; \
-    else \
-        for (int r = 0; r < MAP_ROWS; r++) \
-            v[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step)
+            x[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step); \
+    }
 
 /* Items i, ..., i + rows - 1 of a column, the last of them repeated. */
-MAP_PART void map_load(const map_column *column, ptrdiff_t i, int rows, int scaled, double *v)
+MAP_PART map_vector map_load(const map_column *column, ptrdiff_t i, int rows, int scaled)
 {
+    map_vector x = (map_vector){0} + column->limit;
     const char *at = column->x + i * column->step;
     __builtin_prefetch(at + MAP_AHEAD * column->step);
     switch (column->kind) {
-    case MAP_FLOAT64: MAP_LOAD(double); break;
-    case MAP_FLOAT32: MAP_LOAD(float); break;
-    case MAP_INT64: MAP_LOAD(int64_t); break;
-    case MAP_INT32: MAP_LOAD(int32_t); break;
-    default:
-        for (int r = 0; r < MAP_ROWS; r++)
-            v[r] = column->limit;
-        return;
+    case MAP_FLOAT64: MAP_LOAD(double) break;
+    case MAP_FLOAT32: MAP_LOAD(float) break;
+    case MAP_INT64: MAP_LOAD(int64_t) break;
+    case MAP_INT32: MAP_LOAD(int32_t) break;
+    default: return x;
     }
-    if (!scaled)
-        return;
-    const double center = column->center, inverse = column->inverse, limit = column->limit;
-    for (int r = 0; r < MAP_ROWS; r++) { /* NaN stays NaN through both comparisons */
-        double x = (v[r] - center) * inverse;
-        x = x < -limit ? -limit : x;
-        v[r] = x > limit ? limit : x;
-    }
+    return scaled ? map_scale(column, x) : x;
 }
-
-typedef double map_vector
-    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
 
 /* One row, of infinite squared norm, clipped where it stands in v: it is infinite, and becomes NaN,
  * or its square is beyond the largest number. */
@@ -107,22 +117,24 @@ static void map_clip_far(double *v, ptrdiff_t d, double bound)
 }
 
 /* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
-MAP_PART void map_clip(double *restrict v, ptrdiff_t d, double bound)
+MAP_PART void map_clip(double *restrict v, ptrdiff_t d, map_vector square, double bound)
 {
-    double s[MAP_ROWS] = {0}, c[MAP_ROWS];
-    for (ptrdiff_t j = 0; j < d; j++)
-        for (int r = 0; r < MAP_ROWS; r++)
-            s[r] += v[j * MAP_ROWS + r] * v[j * MAP_ROWS + r];
-    int beyond = 0;
+    map_vector factor;
+    double s[MAP_ROWS], root[MAP_ROWS];
+    const map_vector one = (map_vector){0} + 1;
+    const map_marks beyond = (map_marks)(square > one * (bound * bound));
+    int64_t any = 0;
     for (int r = 0; r < MAP_ROWS; r++)
-        beyond |= s[r] > bound * bound;
-    if (!beyond)
+        any |= beyond[r];
+    if (!any)
         return;
+    memcpy(s, &square, sizeof s);
     for (int r = 0; r < MAP_ROWS; r++)
-        c[r] = s[r] > bound * bound && !isinf(s[r]) ? bound / sqrt(s[r]) : 1;
+        root[r] = sqrt(s[r]);
+    memcpy(&factor, root, sizeof factor);
+    factor = map_select(beyond & (map_marks)(square < one * INFINITY), bound / factor, one);
     for (ptrdiff_t j = 0; j < d; j++)
-        for (int r = 0; r < MAP_ROWS; r++)
-            v[j * MAP_ROWS + r] *= c[r];
+        *(map_vector *)(v + j * MAP_ROWS) *= factor;
     for (int r = 0; r < MAP_ROWS; r++)
         if (isinf(s[r]))
             map_clip_far(v + r, d, bound);
@@ -143,66 +155,120 @@ MAP_PART void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int3
         }
 }
 
-/* The images of MAP_ROWS rows v of d numbers and the entries of blocks; `at` is A transposed, in
- * rows of `width`, padded with zeros, those of the numbers first. */
+/* The images of MAP_ROWS rows v of d numbers and the entries of blocks, to out[k * step + r]; `at` is
+ * A transposed, in rows of `width`, padded with zeros, those of the numbers first.
+ *
+ * Without blocks lanes are rows; but a row's level has a row of A transposed of its own, of which
+ * lanes are columns. */
+MAP_PART void map_numbers(const double *restrict v, const double *restrict at, ptrdiff_t d,
+                          ptrdiff_t width, const int columns, map_vector *restrict sum)
+{
+    _Pragma("GCC unroll 8")
+    for (int k = 0; k < columns; k++)
+        sum[k] = (map_vector){0};
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const map_vector x = *(const map_vector *)(v + j * MAP_ROWS);
+        _Pragma("GCC unroll 8")
+        for (int k = 0; k < columns; k++)
+            sum[k] += x * at[j * width + k];
+    }
+}
+
+MAP_PART void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
+                         const ptrdiff_t n_blocks, const ptrdiff_t *restrict place,
+                         ptrdiff_t width, map_vector *restrict sum)
+{
+    map_vector image[MAP_ROWS] = {{0}};
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const map_vector a = *(const map_vector *)(at + j * width);
+        _Pragma("GCC unroll 8")
+        for (int r = 0; r < MAP_ROWS; r++)
+            image[r] += v[j * MAP_ROWS + r] * a;
+    }
+    for (ptrdiff_t b = 0; b < n_blocks; b++) {
+        const double *entry = v + (d + b) * MAP_ROWS;
+        _Pragma("GCC unroll 8")
+        for (int r = 0; r < MAP_ROWS; r++)
+            image[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width);
+    }
+    _Pragma("GCC unroll 8")
+    for (int k = 0; k < MAP_COLUMNS; k++)
+        sum[k] = (map_vector){image[0][k], image[1][k], image[2][k], image[3][k],
+                              image[4][k], image[5][k], image[6][k], image[7][k]};
+}
+
 MAP_PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
                         const ptrdiff_t n_blocks, const ptrdiff_t *restrict place, ptrdiff_t width,
-                        double *restrict z)
+                        ptrdiff_t size, int rows, ptrdiff_t step, double *restrict out)
 {
-    for (ptrdiff_t k = 0; k < width; k += MAP_COLUMNS) {
-        map_vector sum[MAP_ROWS] = {{0}};
-        for (ptrdiff_t j = 0; j < d; j++) {
-            const map_vector a = *(const map_vector *)(at + j * width + k);
-            _Pragma("GCC unroll 8")
-            for (int r = 0; r < MAP_ROWS; r++)
-                sum[r] += v[j * MAP_ROWS + r] * a;
-        }
-        for (ptrdiff_t b = 0; b < n_blocks; b++) {
-            const double *entry = v + (d + b) * MAP_ROWS;
-            _Pragma("GCC unroll 8")
-            for (int r = 0; r < MAP_ROWS; r++)
-                sum[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width + k);
-        }
-        for (int r = 0; r < MAP_ROWS; r++)
-            *(map_vector *)(z + r * width + k) = sum[r];
+    for (ptrdiff_t k = 0; k < size; k += MAP_COLUMNS) {
+        map_vector sum[MAP_COLUMNS];
+        const int columns = size - k < MAP_COLUMNS ? (int)(size - k) : MAP_COLUMNS;
+        if (n_blocks)
+            map_levels(v, at + k, d, n_blocks, place, width, sum);
+        else if (columns > MAP_COLUMNS / 2)
+            map_numbers(v, at + k, d, width, MAP_COLUMNS, sum);
+        else
+            map_numbers(v, at + k, d, width, MAP_COLUMNS / 2, sum);
+        for (int c = 0; c < columns; c++)
+            if (rows == MAP_ROWS)
+                *(map_vector *)(out + (k + c) * step) = sum[c];
+            else
+                memcpy(out + (k + c) * step, &sum[c], (size_t)rows * sizeof *out);
     }
 }
 
 /* As map_rows, for a number of blocks that may be known when this is compiled. */
-MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
-                      const map_block *blocks, const ptrdiff_t n_blocks, double bound,
-                      const double *at, ptrdiff_t width, ptrdiff_t size, double *v, double *z,
-                      ptrdiff_t *place, int32_t *codes, double *out)
+MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+                      ptrdiff_t d, const map_block *blocks, const ptrdiff_t n_blocks, double bound,
+                      const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
+                      ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
+    int usual = scaled; /* adjacent doubles, but for ones */
+    for (ptrdiff_t j = 0; j < d + n_blocks; j++)
+        usual &= columns[j].kind != MAP_FLOAT64 || columns[j].step == sizeof(double);
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
+        map_vector square = {0};
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
         const ptrdiff_t ahead = n - i < MAP_CODES ? n - i : MAP_CODES;
         for (ptrdiff_t b = 0; b < n_blocks && i % MAP_CODES == 0; b++)
-            read_codes(&blocks[b].codes, i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
-        for (ptrdiff_t j = 0; j < d + n_blocks; j++)
-            map_load(columns + j, i, rows, scaled, v + j * MAP_ROWS);
+            read_codes(&blocks[b].codes, first + i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
+        for (ptrdiff_t j = 0; j < d + n_blocks; j++) {
+            const map_column *column = columns + j;
+            map_vector x;
+            if (usual && rows == MAP_ROWS && column->kind == MAP_FLOAT64) {
+                const double *at = (const double *)column->x + first + i;
+                __builtin_prefetch(at + MAP_AHEAD);
+                x = map_scale(column, *(const map_vector *)at);
+            } else {
+                x = map_load(column, first + i, rows, scaled);
+            }
+            *(map_vector *)(v + j * MAP_ROWS) = x;
+            square += x * x;
+        }
         map_places(blocks, n_blocks, codes + i % MAP_CODES, rows, place, v + d * MAP_ROWS);
-        map_clip(v, d + n_blocks, bound);
-        map_group(v, at, d, n_blocks, place, width, z);
-        for (int r = 0; r < rows; r++)
-            memcpy(out + (i + r) * size, z + r * width, (size_t)size * sizeof *out);
+        map_clip(v, d + n_blocks, square, bound);
+        map_group(v, at, d, n_blocks, place, width, size, rows, step, out + i);
     }
 }
 
-/* All n rows of d numbers and `n_blocks` blocks, whose entries are in `columns` after the numbers.
- * An image has `size` numbers.  `v` has room for (d + n_blocks) * MAP_ROWS numbers, `z` for
- * MAP_ROWS rows of `width`, `place` for n_blocks * MAP_ROWS and `codes` for n_blocks * MAP_CODES. */
+/* n rows from a first one, of d numbers and `n_blocks` blocks, whose entries are in `columns` after
+ * the numbers.
+ * An image has `size` numbers, which go to columns that begin `step` numbers apart.  `v` has room
+ * for (d + n_blocks) * MAP_ROWS numbers, `place` for n_blocks * MAP_ROWS and `codes` for
+ * n_blocks * MAP_CODES. */
 MAP_CLONES
-static void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
-                     const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
-                     ptrdiff_t width, ptrdiff_t size, double *v, double *z, ptrdiff_t *place,
-                     int32_t *codes, double *out)
+static void map_rows(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+                     ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
+                     const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
+                     ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
     if (n_blocks)
-        map_all(columns, scaled, n, d, blocks, n_blocks, bound, at, width, size, v, z, place, codes,
-                out);
+        map_all(columns, scaled, first, n, d, blocks, n_blocks, bound, at, width, size, v, place,
+                codes, step, out);
     else
-        map_all(columns, scaled, n, d, blocks, 0, bound, at, width, size, v, z, place, codes, out);
+        map_all(columns, scaled, first, n, d, blocks, 0, bound, at, width, size, v, place, codes,
+                step, out);
 }
 
 #endif

@@ -7,13 +7,20 @@ from numpy.typing import NDArray
 from privgram._core.rows import Scaling
 
 def transposed(frame: NDArray[np.float64]) -> NDArray[np.float64]: ...
-def apply(
-    block: NDArray[Any] | list[NDArray[Any]],  # (n, d), or columns
-    bound: float,
-    frame: NDArray[np.float64],  # of `transposed`
-    out: NDArray[np.float64],  # (n, k)
-    scaling: Scaling | None = None,
-    blocks: Sequence[
-        tuple[NDArray[Any], NDArray[np.int32] | None, int, NDArray[Any] | None, float]
-    ] = (),
-) -> None: ...
+
+class Images:
+    n_rows: int
+    n_columns: int
+    def __init__(
+        self,
+        block: NDArray[Any] | list[NDArray[Any]],
+        bound: float,
+        frame: NDArray[np.float64],
+        n_columns: int,
+        scaling: Scaling | None = None,
+        blocks: Sequence[
+            tuple[NDArray[Any], NDArray[np.int32] | None, int, NDArray[Any] | None, float]
+        ] = (),
+    ) -> None: ...
+    def __len__(self) -> int: ...
+    def into(self, out: NDArray[np.float64], first: int = 0) -> None: ...

@@ -4,45 +4,17 @@
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 import numpy as np
 
 cnp.import_array()
 
 cdef extern from "_rowmap.h" nogil:
-    enum:
-        MAP_ROWS
-        MAP_COLUMNS
-        MAP_CODES
-        MAP_FLOAT64
-        MAP_FLOAT32
-        MAP_INT64
-        MAP_INT32
-        MAP_ONES
-
-    ctypedef struct map_column:
-        const char *x
-        ptrdiff_t step
-        int kind
-        double center, inverse, limit
-
-    ctypedef struct coded_codes:
-        const char *x
-        int size
-        int is_signed
-        const int32_t *lut
-        int64_t n_lut
-
-    ctypedef struct map_block:
-        coded_codes codes
-        int32_t levels
-        ptrdiff_t first
-
-    void map_rows(const map_column *columns, int scaled, ptrdiff_t n, ptrdiff_t d,
-                  const map_block *blocks, ptrdiff_t n_blocks, double bound, const double *at,
-                  ptrdiff_t width, ptrdiff_t size, double *v, double *z, ptrdiff_t *place,
-                  int32_t *codes, double *out)
+    void map_rows(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+                  ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
+                  const double *at, ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place,
+                  int32_t *codes, ptrdiff_t step, double *out)
 
 
 cdef int kind_of(cnp.ndarray a):
@@ -89,85 +61,112 @@ cdef object describe_codes(indices, lut, Py_ssize_t n, coded_codes *described):
 
 
 def transposed(const double[:, :] frame):
-    """A^T, (d, width) for A of shape (k, d), padded with zeros: the form `apply` takes it in."""
+    """A^T, (d, width) for A of shape (k, d), padded with zeros: the form `Images` takes it in."""
     cdef Py_ssize_t k = frame.shape[0], width = (k + MAP_COLUMNS - 1) // MAP_COLUMNS * MAP_COLUMNS
     out = np.zeros((frame.shape[1], width))
     out[:, :k] = np.asarray(frame).T
     return out
 
 
-def apply(
-    block,                           # IN, (n, d) or a list of columns, floats or signed integers
-    double bound,
-    const double[:, ::1] frame,      # IN, (d + levels, width), of `transposed`
-    double[:, ::1] out,              # OUT, (n, k) with k <= width
-    scaling=None,                    # IN, centers, inverses and limits of d columns and the values
-    blocks=(),                       # IN, (indices, lut, levels, value or None, weight)
-):
-    """out[i] = A (min(1, bound / |u|) u), u = block[i], scaled and clamped first if asked to.
+cdef class Images:
+    """Images z[i] = A (min(1, bound / |u|) u), u = block[i], made where they are taken.
 
-    A row goes on with an entry for each block: at the level that lut[indices[i]] is, or indices[i],
-    the value, scaled, or the weight. With blocks there is scaling. With it, the last of the d
-    columns may be left out: it is ones times its limit.
+    `block` is (n, d) or a list of columns, floats or signed integers, scaled and clamped first by
+    the centers, inverses and limits of `scaling`. A row goes on with an entry for each of `blocks`,
+    (indices, lut, levels, value or None, weight): at the level that lut[indices[i]] is, or
+    indices[i], the value, scaled, or the weight. With blocks there is scaling, of the d columns and
+    the values. With it, the last of the d columns may be left out: it is ones times its limit.
+    `frame` is A as `transposed` makes it, of `n_columns` rows. One thread uses the images at a time.
     """
-    cdef Py_ssize_t width = frame.shape[1], n = out.shape[0], j, b, n_blocks = len(blocks), first
-    cdef Py_ssize_t d = frame.shape[0] - sum([levels for _, _, levels, _, _ in blocks])
-    cdef Py_ssize_t value = d
-    if not isinstance(block, list) and (block.ndim != 2 or block.shape[0] != n):
-        raise ValueError(f"block must have shape ({n}, {d}), as its images")
-    cdef list columns = block if isinstance(block, list) else list(block.T)
-    if len(columns) != d and not (scaling is not None and len(columns) == d - 1):
-        raise ValueError(f"block must have shape (n, {d}), and its images as many rows")
-    if width % MAP_COLUMNS or not width - MAP_COLUMNS < out.shape[1] <= width:
-        raise ValueError(f"the frame must be padded, and images have {width} columns or just less")
-    cdef const double[::1] center, inverse, limit
-    cdef bint scaled = scaling is not None
-    cdef Py_ssize_t n_values = sum([given is not None for _, _, _, given, _ in blocks])
-    if scaled:
-        center, inverse, limit = scaling
-        if not center.shape[0] == inverse.shape[0] == limit.shape[0] == d + n_values:
-            raise ValueError(f"scaling must be three arrays of shape ({d + n_values},)")
-    elif n_blocks:
-        raise ValueError("columns of levels must be scaled")
-    if n == 0 or width == 0:
-        return
-    cdef Py_ssize_t parts = d + n_blocks
-    cdef map_column *described = <map_column *>PyMem_Malloc((parts + 1) * sizeof(map_column))
-    cdef map_block *coded = <map_block *>PyMem_Malloc((n_blocks + 1) * sizeof(map_block))
-    cdef double *room = <double *>PyMem_Malloc((parts + width) * MAP_ROWS * sizeof(double))
-    cdef ptrdiff_t *place = <ptrdiff_t *>PyMem_Malloc((n_blocks * MAP_ROWS + 1) * sizeof(ptrdiff_t))
-    cdef int32_t *codes = <int32_t *>PyMem_Malloc((n_blocks * MAP_CODES + 1) * sizeof(int32_t))
-    held = []
-    try:
-        if described == NULL or coded == NULL or room == NULL or place == NULL or codes == NULL:
+
+    def __cinit__(self, block, double bound, const double[:, ::1] frame, Py_ssize_t n_columns,
+                  scaling=None, blocks=()):
+        cdef Py_ssize_t width = frame.shape[1], n, j, b, n_blocks = len(blocks), first
+        cdef Py_ssize_t d = frame.shape[0] - sum([levels for _, _, levels, _, _ in blocks])
+        cdef Py_ssize_t value = d, parts = d + n_blocks
+        if not isinstance(block, list) and block.ndim != 2:
+            raise ValueError(f"block must have shape (n, {d})")
+        cdef list columns = block if isinstance(block, list) else list(block.T)
+        if len(columns) != d and not (scaling is not None and len(columns) == d - 1):
+            raise ValueError(f"block must have shape (n, {d})")
+        if width % MAP_COLUMNS or not width - MAP_COLUMNS < n_columns <= width:
+            raise ValueError(
+                f"the frame must be padded, and images have {width} columns or just less"
+            )
+        lengths = [len(column) for column in columns]
+        lengths += [len(indices) for indices, *_ in blocks]
+        if isinstance(block, np.ndarray):
+            lengths.append(len(block))
+        n = lengths[0] if lengths else 0
+        self.n_rows, self.n_columns, self.n_blocks = n, n_columns, n_blocks
+        self.d, self.width, self.bound, self.frame = d, width, bound, frame
+        cdef const double[::1] center, inverse, limit
+        cdef bint scaled = scaling is not None
+        self.scaled = scaled
+        cdef Py_ssize_t n_values = sum([given is not None for _, _, _, given, _ in blocks])
+        if scaled:
+            center, inverse, limit = scaling
+            if not center.shape[0] == inverse.shape[0] == limit.shape[0] == d + n_values:
+                raise ValueError(f"scaling must be three arrays of shape ({d + n_values},)")
+        elif n_blocks:
+            raise ValueError("columns of levels must be scaled")
+        self.described = <map_column *>PyMem_Malloc((parts + 1) * sizeof(map_column))
+        self.coded = <map_block *>PyMem_Malloc((n_blocks + 1) * sizeof(map_block))
+        self.room = <double *>PyMem_Malloc((parts + 1) * MAP_ROWS * sizeof(double))
+        self.place = <ptrdiff_t *>PyMem_Malloc((n_blocks * MAP_ROWS + 1) * sizeof(ptrdiff_t))
+        self.codes = <int32_t *>PyMem_Malloc((n_blocks * MAP_CODES + 1) * sizeof(int32_t))
+        if (self.described == NULL or self.coded == NULL or self.room == NULL
+                or self.place == NULL or self.codes == NULL):
             raise MemoryError
+        self.held = []
         for j in range(d):
-            described[j].kind, described[j].x, described[j].step = MAP_ONES, NULL, 0
+            self.described[j].kind, self.described[j].x, self.described[j].step = MAP_ONES, NULL, 0
             if scaled:
-                described[j].center, described[j].inverse = center[j], inverse[j]
-                described[j].limit = limit[j]
+                self.described[j].center, self.described[j].inverse = center[j], inverse[j]
+                self.described[j].limit = limit[j]
             if j < len(columns):
-                held.append(describe(columns[j], n, &described[j]))
+                self.held.append(describe(columns[j], n, &self.described[j]))
         first = d
         for b in range(n_blocks):
             indices, lut, levels, given, weight = blocks[b]
-            held.append(describe_codes(indices, lut, n, &coded[b].codes))
-            coded[b].levels, coded[b].first = levels, first
+            self.held.append(describe_codes(indices, lut, n, &self.coded[b].codes))
+            self.coded[b].levels, self.coded[b].first = levels, first
             first += levels
             j = d + b
-            described[j].kind, described[j].x, described[j].step = MAP_ONES, NULL, 0
-            described[j].limit = weight
+            self.described[j].kind, self.described[j].x, self.described[j].step = MAP_ONES, NULL, 0
+            self.described[j].limit = weight
             if given is not None:
-                described[j].center, described[j].inverse = center[value], inverse[value]
-                described[j].limit = limit[value]
-                held.append(describe(given, n, &described[j]))
+                self.described[j].center, self.described[j].inverse = center[value], inverse[value]
+                self.described[j].limit = limit[value]
+                self.held.append(describe(given, n, &self.described[j]))
                 value += 1
+
+    def __dealloc__(self):
+        PyMem_Free(self.described)
+        PyMem_Free(self.coded)
+        PyMem_Free(self.room)
+        PyMem_Free(self.place)
+        PyMem_Free(self.codes)
+
+    def __len__(self):
+        return self.n_rows
+
+    cdef void write(
+        self, Py_ssize_t first, Py_ssize_t n, double *out, Py_ssize_t step
+    ) noexcept nogil:
+        """Images of n rows from a first one, to columns that begin `step` numbers apart."""
+        map_rows(self.described, self.scaled, first, n, self.d, self.coded, self.n_blocks,
+                 self.bound, &self.frame[0, 0], self.width, self.n_columns, self.room, self.place,
+                 self.codes, step, out)
+
+    def into(self, double[:, :] out, Py_ssize_t first=0):
+        """Write the images of rows from a first one to an array (n, k), by columns."""
+        cdef Py_ssize_t n = out.shape[0]
+        if not 0 <= first <= first + n <= self.n_rows or out.shape[1] != self.n_columns:
+            raise ValueError(f"there are {self.n_rows} images, of {self.n_columns} columns")
+        if n == 0 or self.n_columns == 0:
+            return
+        if out.strides[0] != sizeof(double) and n > 1 or out.strides[1] % sizeof(double):
+            raise ValueError("images lie by columns")
         with nogil:
-            map_rows(described, scaled, n, d, coded, n_blocks, bound, &frame[0, 0], width,
-                     out.shape[1], room, room + parts * MAP_ROWS, place, codes, &out[0, 0])
-    finally:
-        PyMem_Free(described)
-        PyMem_Free(coded)
-        PyMem_Free(room)
-        PyMem_Free(place)
-        PyMem_Free(codes)
+            self.write(first, n, &out[0, 0], out.strides[1] // <Py_ssize_t>sizeof(double))

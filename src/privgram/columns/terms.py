@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import product
 from keyword import kwlist
 from typing import Any, TypeAlias
@@ -484,7 +485,7 @@ def parse(formula: str) -> Parsed:
     )
 
 
-def _check_absorbed_once(targets: list[str], features: list[str], absorbed: list[str]) -> None:
+def _check_absorbed_once(targets: Sequence[str], features: list[str], absorbed: list[str]) -> None:
     """Raise if a term is a feature and absorbed: `y ~ x + w | z + w` has instruments in AER."""
     both = [text for text in features if text in absorbed]
     if not both:
@@ -511,7 +512,8 @@ def _right(text: str, formula: str) -> list[str]:
     return [term for term in _sides(text, formula)[1] if term not in ("1", "0")]
 
 
-def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
+@lru_cache(maxsize=64)  # one answer asks several times
+def _sides(text: str, formula: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Terms on the left and on the right."""
     with extra("formula", "formulas need"):
         from formulaic.errors import FormulaicError
@@ -528,7 +530,7 @@ def _sides(text: str, formula: str) -> tuple[list[str], list[str]]:
         raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
     left = _terms(getattr(found, "lhs", ()), formula)
     right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
-    return [x.replace(_ESCAPE, "") for x in left], [x.replace(_ESCAPE, "") for x in right]
+    return tuple(x.replace(_ESCAPE, "") for x in left), tuple(x.replace(_ESCAPE, "") for x in right)
 
 
 #: Columns may have names that are Python's own words, which formulaic does not read in functions.
@@ -634,9 +636,9 @@ def _check_many(products: int, formula: str) -> None:
         )
 
 
-def _terms(found: Any, formula: str) -> list[str]:
+def _terms(found: Any, formula: str) -> tuple[str, ...]:
     try:
-        return [":".join(factor.expr for factor in term.factors) for term in found]
+        return tuple(":".join(factor.expr for factor in term.factors) for term in found)
     except AttributeError:
         raise ValueError(
             f"{formula!r} has several parts on one side; write one formula for each"

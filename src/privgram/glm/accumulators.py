@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram._core import rowmap
+from privgram._core import scores
 from privgram._core.rows import Accumulator
 from privgram._core.scale import DefaultRounding
+from privgram._core.scores import PARTS, UNITS, Score, scale
+from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import ONES
-from privgram.moment.rows import Onward, Sums, squares
+from privgram.moment.rows import Feeder, Onward, Prepared, RowMap, Sums, images_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,95 +22,62 @@ if TYPE_CHECKING:
     from privgram.columns.encoding import Raw
     from privgram.regression.families import Bounded, Expected
 
-    Levels = NDArray[np.int32] | NDArray[np.intp]
+__all__ = [
+    "PARTS",
+    "UNITS",
+    "ByLevel",
+    "Curved",
+    "Leading",
+    "LevelFirst",
+    "LevelNorms",
+    "LevelScores",
+    "LevelSums",
+    "Modelled",
+    "NormHistogram",
+    "ScoreBoth",
+    "ScoreSum",
+    "UnitScored",
+    "UnitSecond",
+    "Within",
+    "scale",
+]
 
-# A row comes as an image (z, e, ...): q features in a frame, and what the target differs by from
-# what is expected of it. Its score is s = e z. All that follows of a row is a function of its image
-# alone, each number by one operation after the other, so that it does not depend on where the row
-# stands.
-
-#: No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
-UNITS = 1 << 24
-
-#: What a row counts is a whole number of parts: sums are exact.
-PARTS = 32
-
-#: Products of a unit's rows are summed as integers, up to this: the sum does not depend on order.
-STEPS = 2.0**40
-
-
-def sums_of_units(values: Matrix, largest: float, starts: NDArray[np.intp]) -> Matrix:
-    """Sums over units of values up to a largest one, exact but for rounding each to a grid."""
-    if not largest:  # nor has any value
-        return np.zeros((len(starts), values.shape[1]))
-    steps = np.rint(values * (STEPS / largest)).astype(np.int64)
-    sums: Matrix = np.add.reduceat(steps, starts, axis=0) * (largest / STEPS)
-    return sums
-
-
-def whole(vectors: Matrix, factor: Vector) -> Matrix:
-    """Rows times their factors as whole numbers, in rows of length `UNITS` at most.
-
-    With factors by which rows are `scale` long at most; rounding makes none longer than `UNITS`.
-    Sums of a block are exact in float64: of up to 2^29 rows of whole numbers up to 2^24.
-    """
-    found = vectors * factor[:, None]
-    np.rint(found, out=found)
-    fits = squares(found) <= float(UNITS) ** 2  # exact up to 2^53, and beyond it not below
-    # Whatever arithmetic did: a row that is too long, which none is, would count nothing.
-    if not fits.all():
-        found[~fits] = 0.0
-    return found
-
-
-def add_at(totals: NDArray[np.int64], at: Levels, rows: Matrix) -> None:
-    """Add rows of whole numbers to those of totals that each belongs to."""
-    for total, column in zip(totals.T, rows.T, strict=True):
-        total += np.bincount(at, column, len(totals)).astype(np.int64)
-
-
-def scale(q: int) -> float:
-    """Length to which a vector of q entries and length 1 is scaled: rounding adds q^(1/2) / 2."""
-    return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
+# A row comes as an image (z, y, ...) by columns: q features in a frame, and its target or what that
+# differs by from what is expected of it. Its score is z times a multiplier. All that follows of a
+# row is a function of its image alone (`privgram._core.scores`), so that it does not depend on
+# where the row stands.
 
 
 class Scores(Sums):
-    """What adds up scores of rows, of q entries, by their lengths."""
+    """What adds up scores of rows, of q entries; y is the residual."""
 
     parts: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "total")
+    takes_images = True
 
     def __init__(self, q: int, shape: tuple[int, ...]) -> None:
         self.q = q
+        self.score = Score("residual", q)
         self.n_rows = 0
         self.n_dropped = 0
         self.total = np.zeros(shape, np.int64)
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
-        return self.feed(self.scores(block), drop)
+    def update(self, images: Matrix, drop: bool = False) -> int:
+        """Accumulate the scores of images; the first row that may not be used, or -1."""
+        return self.take(images, self.score, drop)
 
-    def scores(self, images: Matrix) -> Matrix:
-        """Those of images (z, e, ...)."""
-        return np.ascontiguousarray(images[:, : self.q] * images[:, self.q, None])
+    def feed(self, vectors: Matrix, drop: bool = False) -> int:
+        """Accumulate scores as they are."""
+        return self.take(vectors, Score("none", self.q), drop)
 
-    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        """Accumulate scores as they are: of rows, or of units; as if they had other lengths.
+    def take(self, images: Matrix, score: Score, drop: bool = False) -> int:
+        """Accumulate what a score makes of images."""
+        bad, n_dropped = self.sweep(images, score, drop)
+        self.n_rows += len(images) - n_dropped
+        self.n_dropped += n_dropped
+        return bad
 
-        None may be longer than the length that is given.
-        """
-        square = squares(scores)
-        sizes = np.sqrt(square) if lengths is None else lengths
-        bad = np.flatnonzero(~np.isfinite(square + sizes))
-        if len(bad):
-            if not drop:
-                return int(bad[0])
-            scores, sizes = np.delete(scores, bad, axis=0), np.delete(sizes, bad)
-        self.n_rows += len(scores)
-        self.n_dropped += len(bad)
-        self.add(scores, sizes)
-        return -1
-
-    def add(self, scores: Matrix, lengths: Vector) -> None:
-        """Accumulate scores, all finite, of these lengths."""
+    def sweep(self, images: Matrix, score: Score, drop: bool) -> tuple[int, int]:
+        """Add up scores; the first row that may not be used, and how many were left out."""
         raise NotImplementedError
 
 
@@ -122,9 +91,8 @@ class ScoreSum(Scores):
         super().__init__(q, (q,))
         self.clip = clip
 
-    def add(self, scores: Matrix, lengths: Vector) -> None:
-        found = whole(scores, scale(self.q) / np.maximum(lengths, self.clip))
-        self.total += found.sum(axis=0).astype(np.int64)
+    def sweep(self, images: Matrix, score: Score, drop: bool) -> tuple[int, int]:
+        return scores.clipped_sum(images, score, self.clip, self.total, drop)
 
 
 class NormHistogram(Scores):
@@ -139,32 +107,28 @@ class NormHistogram(Scores):
     def __init__(self, q: int, edges: Vector) -> None:
         super().__init__(q, (0,))
         self.counts = np.zeros(len(edges), np.int64)
-        self._edges = edges[:-1]
+        self._edges = np.ascontiguousarray(edges, np.float64)
 
-    def add(self, scores: Matrix, lengths: Vector) -> None:
-        bins = np.searchsorted(self._edges, lengths)
-        part = np.sqrt(squares(scores)) / np.where(lengths > 0, lengths, 1.0)
-        # No row counts more than one.
-        part = np.minimum(np.rint(PARTS * part), PARTS)
-        add_at(self.counts[:, None], bins, part[:, None])
+    def sweep(self, images: Matrix, score: Score, drop: bool) -> tuple[int, int]:
+        return scores.norm_counts(images, score, self._edges, self.counts, drop)
 
 
 class ScoreBoth(ScoreSum):
     """The sum of clipped scores and their second moment, in one pass."""
 
     parts = (*ScoreSum.parts, "second")
+    takes_images = False
 
     def __init__(self, q: int, clip: float) -> None:
         super().__init__(q, clip)
         self.second = Accumulator(q, clip)
 
-    def feed(self, scores: Matrix, drop: bool = False, lengths: Vector | None = None) -> int:
-        bad = super().feed(scores, drop, lengths)
-        if bad >= 0:
-            return bad
-        if lengths is not None:
-            scores = scores * (self.clip / np.maximum(lengths, self.clip))[:, None]
-        return self.second.update(scores, drop)
+    def sweep(self, images: Matrix, score: Score, drop: bool) -> tuple[int, int]:
+        rows = images_of(len(images), self.q)
+        bad = scores.clipped_sum(images, score, self.clip, self.total, drop, rows)
+        if bad[0] < 0:
+            self.second.update(rows, drop)
+        return bad
 
 
 class Modelled(Onward):
@@ -179,18 +143,12 @@ class Modelled(Onward):
         self.inner = inner
         self.expected = expected
         self.q = inner.q
+        self.score = expected.score()
         self.feed = inner.feed
+        self.takes_images = inner.takes_images
 
-    def update(self, block: Matrix, drop: bool = False) -> int:
-        z, error, _, most = self.expected(block)
-        scores = np.ascontiguousarray(z * error[:, None])
-        lengths = None if most is None else most * np.sqrt(squares(np.ascontiguousarray(z)))
-        return self.inner.feed(scores, drop, lengths)
-
-    def scores(self, images: Matrix) -> Matrix:
-        """Those of images."""
-        z, error, *_ = self.expected(images)
-        return np.ascontiguousarray(z * error[:, None])
+    def update(self, images: Matrix, drop: bool = False) -> int:
+        return self.inner.take(images, self.score, drop)
 
 
 class UnitSecond(Sums):
@@ -199,10 +157,9 @@ class UnitSecond(Sums):
     parts = ("n_rows", "inner")
 
     def __init__(self, frame: Matrix, bound: float, inner: Any) -> None:
-        self.n_columns = len(frame)
+        self.n_columns = frame.shape[1]
         self.inner = inner
-        self._bound = bound
-        self._frame = rowmap.transposed(frame)
+        self._map = RowMap(frame, bound)
         self.n_rows = 0
 
     def update(self, x: Matrix, starts: NDArray[np.intp], drop: bool = False) -> int:
@@ -211,9 +168,7 @@ class UnitSecond(Sums):
             if not drop:
                 return int(missing.argmax())
             x = np.where(missing[:, None], 0.0, x)
-        images = np.empty_like(x)
-        rowmap.apply(x, self._bound, self._frame, images)
-        self.add(images, starts)
+        self.add(self._map.array(Prepared(x)), starts)
         self.n_rows += len(starts)
         return -1
 
@@ -223,9 +178,9 @@ class UnitSecond(Sums):
 
 
 class UnitScored(UnitSecond):
-    """Feed what adds up scores sum e z, one for every unit: clipped or counted as one.
+    """Feed what adds up scores the sum of each unit's scores: clipped or counted as one.
 
-    The frame (d, d) maps rows to q features z, then e or the target.
+    The frame (m, d) maps rows to q features z, then e or the target.
     """
 
     def __init__(self, frame: Matrix, bound: float, inner: Scores | Modelled) -> None:
@@ -238,7 +193,13 @@ class UnitScored(UnitSecond):
             self._largest = size * float(np.linalg.norm(frame[q])) * bound
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
-        self.inner.feed(sums_of_units(self.inner.scores(images), self._largest, starts))
+        self.inner.feed(scores.of_units(images, self.inner.score, starts, self._largest))
+
+
+def _second_moment(inner: Any, rows: Matrix, *how: Any) -> int:
+    """Accumulate squares of rows, or of units."""
+    by_rows = isinstance(inner, UnitAccumulator)
+    return int(inner.update(np.ascontiguousarray(rows) if by_rows else rows, *how))
 
 
 class Curved(Onward):
@@ -249,14 +210,15 @@ class Curved(Onward):
 
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
-        self.expected = expected
-        self._take = inner.feed if isinstance(inner, Scores) else inner.update
+        self.score = expected.score(curved=True)
+        self.takes_images = isinstance(inner, Scores) and inner.takes_images
 
-    def update(self, block: Matrix, *given: Any) -> int:
-        z, error, root, _ = self.expected(block)
-        # A row without a target has no curvature.
-        rows = np.ascontiguousarray(z * (root + (error - error))[:, None])
-        return int(self._take(rows, *given))
+    def update(self, images: Matrix, *how: Any) -> int:
+        if isinstance(self.inner, Scores):
+            return self.inner.take(images, self.score, *how)
+        rows = images_of(len(images), self.score.q)
+        scores.write(images, self.score, rows, True)
+        return _second_moment(self.inner, rows, *how)
 
 
 class Leading(Onward):
@@ -264,12 +226,12 @@ class Leading(Onward):
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        counts = isinstance(inner, Scores)
-        self._size = inner.q if counts else inner.n_columns
-        self._take = inner.feed if counts else inner.update
+        self.takes_images = isinstance(inner, Scores) and inner.takes_images
 
-    def update(self, block: Matrix, *how: Any) -> int:
-        return int(self._take(np.ascontiguousarray(block[:, : self._size]), *how))
+    def update(self, images: Matrix, *how: Any) -> int:
+        if isinstance(self.inner, Scores):
+            return self.inner.feed(images, *how)
+        return _second_moment(self.inner, images[:, : self.inner.n_columns], *how)
 
 
 # Rows on their way into sums by the levels of one wide factor, of which no columns are made.
@@ -284,8 +246,8 @@ STEP = 1 << 13
 class Taker(Sums):
     """What rows v are fed to, with their entries of the column of ones and their levels."""
 
-    def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        """Add rows."""
+    def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        """Add rows, by columns."""
         raise NotImplementedError
 
 
@@ -309,17 +271,16 @@ class ByLevel(Sums):
         inner: Taker,
     ) -> None:
         self.inner = inner
+        self.n_columns = len(narrow)
         self._places = [read.selected.index(name) for name in narrow.selected]
         self._factor = read.encoder, factor
-        self._narrow = narrow.encoder
-        self._bound = narrow.bound
-        square = np.zeros((len(narrow),) * 2)
-        square[: len(frame)] = frame
-        self._frame = rowmap.transposed(square)
-        self._m = len(frame)
+        self._feeder = Feeder(None, narrow)
+        self._map = RowMap(frame, narrow.bound)
         # One of them is not 0.
         self._ones = [at for at, x in enumerate(narrow.layout.image(ONES)[0]) if x]  # type: ignore[index]
-        self._shift = shift
+        stored = [part for part in narrow.layout.stored if part.start <= self._ones[0]]
+        self._one = stored[-1].weight
+        self._shift = None if shift is None else np.ascontiguousarray(shift)
         self.n_rows = 0
         self.n_dropped = 0
 
@@ -337,20 +298,23 @@ class ByLevel(Sums):
         encoder, factor = self._factor
         with DefaultRounding():
             levels = encoder.codes((factor,), parts).plain()
-            u = self._narrow.table([parts[i] for i in self._places])
-        missing = np.isnan(u).any(axis=1) | (levels < 0)
-        if missing.any():
+            rows = self._feeder.prepared([parts[i] for i in self._places])
+        if rows.scaling is None:
+            one = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
+        else:
+            one = np.full(len(levels), self._one)
+        v = self._map.array(rows)
+        missing = np.isnan(v[:, 0]) | (levels < 0)
+        n_missing = int(np.count_nonzero(missing))
+        if n_missing:
             if not drop:
                 return int(missing.argmax())
-            u, levels = u[~missing], levels[~missing]
-        images = np.empty_like(u)
-        rowmap.apply(u, self._bound, self._frame, images)
-        v, one = images[:, : self._m], u[:, self._ones].sum(axis=1)
+            v, one, levels = np.asfortranarray(v[~missing]), one[~missing], levels[~missing]
         if self._shift is not None:
-            v = v - self._shift[levels] * one[:, None]
-        self.inner.take(np.ascontiguousarray(v), one, levels)
-        self.n_rows += len(u)
-        self.n_dropped += int(missing.sum())
+            scores.center(v, levels, self._shift, one)
+        self.inner.take(v, one, levels)
+        self.n_rows += len(v)
+        self.n_dropped += n_missing
         return -1
 
 
@@ -365,10 +329,10 @@ class LevelSums(Taker):
     def __init__(self, levels: int, m: int, radius: float) -> None:
         self.radius = radius
         self.total = np.zeros((levels, m), np.int64)
+        self._score = Score("none", m)
 
-    def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        found = whole(v, scale(v.shape[1]) / np.maximum(np.sqrt(squares(v)), self.radius))
-        add_at(self.total, levels, found)
+    def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        scores.clipped_sums(v, self._score, self.radius, self.total, levels, True)
 
 
 class Within(Taker):
@@ -379,7 +343,7 @@ class Within(Taker):
     def __init__(self, m: int, radius: float) -> None:
         self.second = Accumulator(m, radius)
 
-    def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
+    def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         self.second.update(v)
 
 
@@ -392,7 +356,7 @@ class LevelFirst(Taker):
         self.counts = LevelSums(levels, 1, 1.0)
         self.within = Within(m, radius)
 
-    def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
+    def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         self.counts.take(one[:, None] ** 2, one, levels)
         self.within.take(v, one, levels)
 
@@ -406,8 +370,8 @@ class LevelNorms(Taker):
         self.slopes = NormHistogram(q, slopes)
         self.levels = NormHistogram(1, levels)
 
-    def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        self.slopes.feed(v[:, :-1] * v[:, -1:])
+    def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        self.slopes.update(v)
         self.levels.feed((v[:, -1] * one)[:, None])
 
 
@@ -421,8 +385,8 @@ class LevelScores(Taker):
         self.levels = LevelSums(levels, 1, level)
         self.squares = LevelSums(levels, 1, level**2)
 
-    def take(self, v: Matrix, one: Vector, levels: Levels) -> None:
-        self.slopes.feed(v[:, :-1] * v[:, -1:])
+    def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        self.slopes.update(v)
         residual = (v[:, -1] * one)[:, None]
         self.levels.take(residual, one, levels)
         self.squares.take(residual**2, one, levels)

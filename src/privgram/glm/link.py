@@ -239,7 +239,7 @@ class GLMEstimator(OneStepEstimator):
     def _at(self, state: ScoreState) -> Frame:
         """The map to (z, target), and to the offset where there is one, at a state."""
         rows = [state.whitening @ self.joint[:-1], self.joint[-1]]
-        return self._padded(np.vstack(rows if self.offset is None else [*rows, self.offset]))
+        return self._map_to(np.vstack(rows if self.offset is None else [*rows, self.offset]))
 
     def _read(self, state: ScoreState, new: Any) -> Any:
         """What an accumulator makes of the scores at a state."""

@@ -170,7 +170,7 @@ class OneStepEstimator:
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         rounds, m = self.rounds, self.q + 1
-        whole = self._padded(frame.matrix @ self.basis)
+        whole = self._map_to(frame.matrix @ self.basis)
         total = rounds.read(whole, lambda _: Leading(summed(m, radius, self.of_units)))
         unit = rounds.moment.privacy_unit
         moment = SecondMoment.from_accumulator(total.inner, None, None, unit=unit)
@@ -201,17 +201,14 @@ class OneStepEstimator:
     def _largest(self, frame: Frame) -> float:
         return frame.largest(float(self.rounds.moment.columns.bound))
 
-    def _padded(self, leading: Matrix) -> Frame:
-        """A map of the released columns to a few numbers, and then to nothing."""
-        d = self.rounds.moment.n_columns
-        matrix = np.zeros((d, d))
-        matrix[: len(leading)] = leading
-        return Frame(matrix, 1.0, 1.0)
+    def _map_to(self, leading: Matrix) -> Frame:
+        """A map of the released columns to a few numbers."""
+        return Frame(leading, 1.0, 1.0)
 
     def _at(self, state: ScoreState) -> Frame:
         """The map to (z, e) at a state."""
         v = np.append(-state.coef, 1.0) / state.scale
-        return self._padded(np.vstack([state.whitening @ self.joint[:-1], v @ self.joint]))
+        return self._map_to(np.vstack([state.whitening @ self.joint[:-1], v @ self.joint]))
 
     def _read(self, state: ScoreState, new: Callable[[int], Any]) -> Any:
         """What an accumulator makes of the scores at a state."""

@@ -250,9 +250,11 @@ class GroupFeeder(Feeder):
         assert group is not None
         total = self.accumulator
         if isinstance(total, rows.TableAccumulator):
-            dense, codes, values, scaling = self._prepared(block)
+            some = self.prepared(block)
             more = (group.indices, group.lut), self._leave_out
-            return total.update(dense, codes, values, self._drop, scaling, *more)
+            return total.update(
+                some.dense, some.codes, some.values, self._drop, some.scaling, *more
+            )
         # Another one is given those of any group, written out.
         place = group.plain()
         kept = np.arange(len(place))
@@ -261,9 +263,9 @@ class GroupFeeder(Feeder):
             if not (self._leave_out or listed.all()):
                 return int(listed.argmin())
             kept = np.flatnonzero(listed)
-        some = some_rows(block if isinstance(block, list) else list(block.T), kept)
-        given, _, _, scaling = self._prepared(some, written=True)
-        bad = int(total.update(given, self._drop, scaling))
+        listed_rows = some_rows(block if isinstance(block, list) else list(block.T), kept)
+        some = self.prepared(listed_rows, written=True)
+        bad = int(total.update(some.dense, self._drop, some.scaling))
         # How many others there are it must not tell either: they have no values.
         total.update(np.full((len(place) - len(kept), total.n_columns), np.nan), True)
         return bad if bad < 0 else int(kept[bad])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
@@ -16,7 +17,7 @@ from privgram.columns.encoding import Codes
 from privgram.sources.table import NOT_FINITE, UNLISTED, Block, InvalidRow, n_rows_of, some_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from privgram._core.rows import Scaling
     from privgram.columns import Columns
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from privgram.exact.limbs import Limbs
 
     Indices = tuple[NDArray[Any], NDArray[np.int32] | None]
+    CodedBlock = tuple[NDArray[Any], NDArray[np.int32] | None, int, NDArray[Any] | None, float]
 
 #: Doubles of mapped rows at a time: 512 KiB, which stay in the cache.
 SCRATCH = 1 << 16
@@ -72,12 +74,102 @@ class Onward(Sums):
         return int(getattr(self.inner, "n_dropped", 0))
 
 
-class Mapped(Onward):
-    """Feed an accumulator z = A (c u) for every row u, with c = min(1, bound / |u|).
+def images_of(n: int, k: int) -> NDArray[np.float64]:
+    """Room for images of rows, (n, k), by columns: these do not all begin in one set of a cache."""
+    return np.empty((k, n // 16 * 16 + 24)).T[:n]
 
-    A row's image depends on nothing but the row and the map. So whatever the accumulator
-    promises of one row's influence, it promises of a row u. `frame` is A, of shape (k, d); `inner`
-    takes rows of k columns, and as `Levelled` the codes of the blocks that begin at `levels` too.
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows as the kernels read them: numbers, codes and values, and how these are scaled.
+
+    Numbers that are written out have no scaling, and then nothing is beside them.
+    """
+
+    dense: Any
+    codes: list[Indices] = field(default_factory=list)
+    values: list[NDArray[Any]] = field(default_factory=list)
+    scaling: Scaling | None = None
+    encoder: Encoder | None = None
+
+    @property
+    def blocks(self) -> list[CodedBlock]:
+        """Of each block of levels: codes, their number, and its values or weight."""
+        if self.encoder is None or self.scaling is None:
+            return []
+        return [
+            (
+                *self.codes[factor],
+                self.encoder.levels[factor],
+                self.values[value] if value >= 0 else None,
+                weight,
+            )
+            for factor, _, value, weight in self.encoder.coded
+        ]
+
+
+class RowMap:
+    """The images z = A (c u) of rows u, with c = min(1, bound / |u|); `frame` is A, (k, d).
+
+    A row's image depends on nothing but the row and the map.
+    """
+
+    def __init__(self, frame: NDArray[np.float64], bound: float) -> None:
+        self._parameters = frame, bound
+        self.bound = bound
+        self.size = len(frame)
+        #: Rows whose images are `SCRATCH` numbers.
+        self.step = max(8, SCRATCH // max(len(frame), 1))
+        self._frame = rowmap.transposed(frame)
+        self._of_codes: NDArray[np.float64] | None = None
+        self._room = images_of(0, len(frame))
+
+    def images(self, rows: Prepared) -> rowmap.Images:
+        """Images of rows, (n, k), made where they are taken."""
+        blocks, frame = rows.blocks, self._frame
+        if blocks:
+            assert rows.encoder is not None
+            frame = self._by_codes(rows.encoder)
+        return rowmap.Images(rows.dense, self.bound, frame, self.size, rows.scaling, blocks)
+
+    def array(self, rows: Prepared) -> NDArray[np.float64]:
+        """Images of rows by columns; the next ones take their place."""
+        images = self.images(rows)
+        return self._array(images, 0, len(images))
+
+    def arrays(self, rows: Prepared) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Images of rows, some at a time; each as `array`."""
+        images = self.images(rows)
+        for start in range(0, len(images), self.step):
+            stop = min(start + self.step, len(images))
+            yield slice(start, stop), self._array(images, start, stop)
+
+    def _array(self, images: rowmap.Images, start: int, stop: int) -> NDArray[np.float64]:
+        if len(self._room) < stop - start:
+            self._room = images_of(max(stop - start, self.step), self.size)
+        room = self._room[: stop - start]
+        images.into(room, start)
+        return room
+
+    def _by_codes(self, encoder: Encoder) -> NDArray[np.float64]:
+        """The frame with columns of numbers first, then those of each block's levels."""
+        if self._of_codes is None:
+            blocks = ((start, encoder.levels[factor]) for factor, start, *_ in encoder.coded)
+            levels = (range(start, start + size) for start, size in blocks)
+            order = [*encoder.positions, *chain.from_iterable(levels)]
+            self._of_codes = rowmap.transposed(self._parameters[0][:, order])
+        return self._of_codes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowMap, self._parameters
+
+
+class Mapped(Onward):
+    """Feed an accumulator the images of rows.
+
+    Whatever the accumulator promises of one row's influence, it promises of a row that is mapped.
+    `frame` is of shape (k, d); `inner` takes rows of k columns, or the `Images` themselves where it
+    says that it `takes_images`, and as `Levelled` the codes of the blocks that begin at `levels`.
     """
 
     def __init__(
@@ -85,63 +177,31 @@ class Mapped(Onward):
     ) -> None:
         self.n_columns = frame.shape[1]
         self.inner = inner
-        self._given = frame, bound
         self._levels = tuple(levels)
-        self._bound = bound
-        self._frame = rowmap.transposed(frame)
-        self._of_codes: NDArray[np.float64] | None = None
-        self._images = np.empty((max(8, SCRATCH // max(len(frame), 1)), len(frame)))
+        self._map = RowMap(frame, bound)
 
     def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
         """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
-        step = len(self._images)
-        for start in range(0, n_rows_of(block), step):
-            rows = slice(start, start + step)
-            some: Any = some_rows(block, rows)
-            images = self._images[: n_rows_of(some)]
-            rowmap.apply(some, self._bound, self._frame, images, scaling)
-            bad = self.inner.update(images, drop)
-            if bad >= 0:
-                return start + int(bad)
-        return -1
+        return self.update_prepared(Prepared(block, scaling=scaling), drop)
 
-    def update_coded(
-        self,
-        encoder: Encoder,
-        dense: list[NDArray[Any]],
-        codes: list[Indices],
-        values: list[NDArray[Any]],
-        drop: bool,
-    ) -> int:
-        """Accumulate rows as an encoder gives them; else as `update`."""
-        coded = encoder.coded
-        sizes = [encoder.levels[factor] for factor, *_ in coded]
-        if self._of_codes is None:
-            ends = zip(coded, sizes, strict=True)
-            levels = (range(own[1], own[1] + size) for own, size in ends)
-            order = [*encoder.positions, *chain.from_iterable(levels)]
-            self._of_codes = rowmap.transposed(self._given[0][:, order])
-        places = [next(i for i, own in enumerate(coded) if own[1] == at) for at in self._levels]
-        step = len(self._images)
-        n_rows = len(next(chain(dense, values, (indices for indices, _ in codes))))
-        for start in range(0, n_rows, step):
-            rows = slice(start, start + step)
-            some = [(indices[rows], lut) for indices, lut in codes]
-            blocks = [
-                (*some[factor], size, values[value][rows] if value >= 0 else None, weight)
-                for (factor, _, value, weight), size in zip(coded, sizes, strict=True)
-            ]
-            images = self._images[: min(step, n_rows - start)]
-            numbers = [x[rows] for x in dense]
-            rowmap.apply(numbers, self._bound, self._of_codes, images, encoder.scaling, blocks)
-            beside = [[blocks[place][:2] for place in places]] if places else []
+    def update_prepared(self, rows: Prepared, drop: bool) -> int:
+        """Accumulate rows as they are prepared for a kernel; else as `update`."""
+        if getattr(self.inner, "takes_images", False):
+            bad: int = self.inner.update(self._map.images(rows), drop)
+            return bad
+        codes = [rows.blocks[i][:2] for i in self._places(rows)] if self._levels else []
+        for some, images in self._map.arrays(rows):
+            beside = [[(indices[some], lut) for indices, lut in codes]] if codes else []
             bad = self.inner.update(images, drop, *beside)
             if bad >= 0:
-                return start + int(bad)
+                return int(some.start) + int(bad)
         return -1
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Mapped, (*self._given, self.inner, self._levels)
+    def _places(self, rows: Prepared) -> Iterator[int]:
+        """Which of the blocks of levels `inner` takes the codes of."""
+        assert rows.encoder is not None
+        starts = [start for _, start, *_ in rows.encoder.coded]
+        return (starts.index(at) for at in self._levels)
 
 
 class Levelled(Onward):
@@ -298,33 +358,29 @@ class Feeder:
 
     def _add(self, block: Block, group: Codes | None) -> int:
         """Accumulate rows; the position of the first that may not be used, or -1."""
-        total, encoder = self.accumulator, self._encoder
+        total = self.accumulator
         if hasattr(total, "take_parts"):
             return int(total.take_parts(list(_columns(block)), self._drop))
         of_kernel = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
-        dense, codes, values, scaling = self._prepared(block, written=not of_kernel)
+        some = self.prepared(block, written=not of_kernel)
         if isinstance(total, rows.TableAccumulator):
-            return total.update(dense, codes, values, self._drop, scaling)
-        if isinstance(total, Mapped) and encoder is not None and scaling is not None:
-            return total.update_coded(encoder, dense, codes, values, self._drop)
-        return int(total.update(dense, self._drop, scaling))
+            return total.update(some.dense, some.codes, some.values, self._drop, some.scaling)
+        if isinstance(total, Mapped):
+            return total.update_prepared(some, self._drop)
+        return int(total.update(some.dense, self._drop, some.scaling))
 
-    def _prepared(
-        self, block: Block, written: bool = False
-    ) -> tuple[Any, list[Any], list[Any], Scaling | None]:
-        """Numbers, codes and values as the kernel reads them, and how it is to scale them.
-
-        All are numbers, scaled already, where rows are weighted or to be `written` out.
-        """
+    def prepared(self, block: Block, written: bool = False) -> Prepared:
+        """Rows as the kernels read them; as numbers where they are weighted or to be `written`."""
         encoder = self._encoder
         if encoder is None:
-            return converted(block), [], [], self._scaling
+            return Prepared(converted(block), scaling=self._scaling)
         parts = list(_columns(block))
         if written or encoder.row_weights is not None:
-            return encoder.table(parts), [], [], None
+            return Prepared(encoder.table(parts))
         dense, codes, values = encoder.encode(parts)
         coded = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
-        return readable_columns(dense), coded, readable_columns(values), encoder.scaling
+        dense, values = readable_columns(dense), readable_columns(values)
+        return Prepared(dense, coded, values, encoder.scaling, encoder)
 
     def _problem(self, bad: int, group: Codes | None) -> str:
         """What is wrong with the row at a position."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from privgram._core.norms import squared_norms
+from privgram._core.scores import Score
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix, Vector
+    from privgram._base.numbers import Vector
 
 # All by one operation after the other on whole columns, with an exponential of our own: what a row
 # gives does not depend on where it stands, or on the machine.
@@ -56,11 +56,15 @@ class Family:
         if self.name == "gaussian":
             return eta, np.ones_like(eta)
         if self.name == "poisson":
-            mean = exponential(np.clip(eta, -FARTHEST, min(math.log(most), 2 * FARTHEST)))
+            mean = exponential(np.clip(eta, -FARTHEST, self.largest(most)))
             return mean, np.sqrt(mean)
         eta = np.clip(eta, -FARTHEST, FARTHEST)
         e = exponential(-np.abs(eta))
         return np.where(eta < 0, e, 1.0) / (1 + e), np.sqrt(e) / (1 + e)
+
+    def largest(self, most: float) -> float:
+        """The largest linear predictor of a mean without an end of its own."""
+        return min(math.log(most), 2 * FARTHEST)
 
     def predictor(self, mean: float) -> float:
         """The linear predictor of a mean."""
@@ -103,32 +107,25 @@ class Expected:
             return 0.5
         return math.sqrt(self.target[0] + self.target[1])
 
-    def __call__(self, images: Matrix) -> tuple[Matrix, Vector, Vector, Vector | None]:
-        """Of each row z, the target less its expected value, the root of the weight, and a size.
+    def score(self, curved: bool = False) -> Score:
+        """What is times z in a row's score, or the root of its weight in the Hessian.
 
-        The size is one that the error has at most, whatever the target is, where it has an end.
+        A binomial residual has a size that it has at most, whatever the target is.
         """
-        q = len(self.coef)
-        z, eta = images[:, :q], _along(images, self.coef)
-        if self.offset:
-            eta = eta + images[:, q + 1]
-        factor: Vector | float = 1.0
-        if self.ones is not None:
-            factor = _along(images, self.ones)
-            eta = np.divide(eta, factor, out=np.zeros_like(eta), where=factor != 0)
-        mean, root = self.family.means(eta, self.target[0] + self.target[1])
-        error = (self.target[0] * factor + self.target[1] * images[:, q]) - factor * mean
-        if self.family.name != "binomial":
-            return z, error, root, None
-        return z, error, root, np.where(mean < 0.5, 1 - mean, mean) * factor
-
-
-def _along(images: Matrix, coef: Vector) -> Vector:
-    """Coef . z, one column after the other."""
-    total = coef[0] * images[:, 0]
-    for j in range(1, len(coef)):
-        total += coef[j] * images[:, j]
-    return np.asarray(total)
+        largest = 0.0
+        if self.family.name == "poisson":
+            largest = self.family.largest(self.target[0] + self.target[1])
+        name, q = self.family.name, len(self.coef)
+        return Score(
+            name,
+            q,
+            self.coef,
+            self.ones,
+            self.target,
+            largest,
+            offset=self.offset,
+            curved=curved,
+        )
 
 
 #: Errors count up to so many scales: 95 % as near as least squares where they are normal.
@@ -155,11 +152,6 @@ class Bounded:
         """Length of whitened features up to which rows count in full."""
         return math.sqrt(self.q + LEVERAGE * math.sqrt(2 * self.q))
 
-    def __call__(self, images: Matrix) -> tuple[Matrix, Vector, Vector, None]:
-        """Of each row z, what its score is times z, and the root of the same of the curvature."""
-        z, r = images[:, : self.q], images[:, self.q]
-        square = np.empty(len(images))
-        squared_norms(np.ascontiguousarray(z), square)
-        weight = self.longest**2 / np.maximum(square, self.longest**2)
-        inside = np.abs(r) <= ERROR
-        return z, weight * np.clip(r, -ERROR, ERROR), np.sqrt(weight) * inside, None
+    def score(self, curved: bool = False) -> Score:
+        """What is times z in a row's score, or the root of its weight in the Hessian."""
+        return Score("huber", self.q, bend=ERROR, reach_sq=self.longest**2, curved=curved)

@@ -1,0 +1,381 @@
+#include "scores.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define CLONES
+#endif
+
+/* Compiled into its caller, for the instruction set of that. */
+#define PART static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+enum { W = 8, VECS = SCORE_ROWS / W };
+#define EACH(k) UNROLL for (int k = 0; k < VECS; k++)
+
+typedef double vec __attribute__((vector_size(64), aligned(8), may_alias));
+typedef int64_t ivec __attribute__((vector_size(64), aligned(8), may_alias)); /* marks of lanes */
+typedef uint64_t uvec __attribute__((vector_size(64), aligned(8), may_alias)); /* integers, wrapping */
+
+/* One number of each row of a group. */
+typedef struct {
+    vec v[VECS];
+} lanes;
+
+/* Added to what is below 2^51 it leaves the nearest integer in the low bits, ties to even. */
+#define MAGIC 0x1.8p52
+
+PART vec set(double x) { return (vec){x, x, x, x, x, x, x, x}; }
+PART vec select(ivec which, vec a, vec b) { return (vec)(((ivec)a & which) | ((ivec)b & ~which)); }
+/* NaN where x is. */
+PART vec at_least(vec x, vec low) { return select((ivec)(x < low), low, x); }
+PART vec at_most(vec x, vec high) { return select((ivec)(x > high), high, x); }
+
+PART uvec low_bits(vec shifted) { return (uvec)shifted - (uvec)set(MAGIC); }
+
+PART lanes load(const double *x)
+{
+    lanes a;
+    memcpy(&a, x, sizeof a);
+    return a;
+}
+
+PART lanes root(lanes a)
+{
+    double x[SCORE_ROWS];
+    memcpy(x, &a, sizeof a);
+    for (int r = 0; r < SCORE_ROWS; r++)
+        x[r] = sqrt(x[r]);
+    return load(x);
+}
+
+/* coef . z, one column after the other. */
+PART lanes along(const double *x, ptrdiff_t stride, ptrdiff_t q, const double *coef)
+{
+    lanes total;
+    const lanes first = load(x);
+    EACH(k) total.v[k] = coef[0] * first.v[k];
+    for (ptrdiff_t j = 1; j < q; j++) {
+        const lanes z = load(x + j * stride);
+        EACH(k) total.v[k] += coef[j] * z.v[k];
+    }
+    return total;
+}
+
+/* |m z|^2, one column after the other. */
+PART lanes squares(const double *x, ptrdiff_t stride, ptrdiff_t q, lanes m)
+{
+    lanes total;
+    EACH(k) total.v[k] = set(0);
+    for (ptrdiff_t j = 0; j < q; j++) {
+        const lanes z = load(x + j * stride);
+        EACH(k) {
+            const vec s = z.v[k] * m.v[k];
+            total.v[k] += s * s;
+        }
+    }
+    return total;
+}
+
+/* e^x for sizes up to 700, as privgram.regression.families.exponential. */
+PART vec exponential(vec x)
+{
+    static const double factorials[] = {
+        1.0, 1.0, 2.0, 6.0, 24.0, 120.0, 720.0, 5040.0, 40320.0, 362880.0, 3628800.0, 39916800.0,
+        479001600.0, 6227020800.0,
+    };
+    const vec shifted = x * 1.4426950408889634 + MAGIC, k = shifted - MAGIC;
+    const vec r = (x - k * 0x1.62e42fefa38p-1) - k * 0x1.ef35793c7673p-45;
+    vec total = set(1.0 / factorials[13]);
+UNROLL
+    for (int n = 12; n >= 0; n--)
+        total = total * r + 1.0 / factorials[n];
+    /* times 2^k, which is exact */
+    return total * (vec)((low_bits(shifted) + 1023) << 52);
+}
+
+typedef struct {
+    lanes multiplier;
+    lanes size; /* which the multiplier has at most, whatever y is */
+} scored;
+
+/* By the residual, and the root of the weight. */
+PART lanes multiplier(const score_model *model, lanes residual, lanes weight_root)
+{
+    if (!model->curved)
+        return residual;
+    lanes m; /* a row without a target has no curvature */
+    EACH(k) m.v[k] = weight_root.v[k] + (residual.v[k] - residual.v[k]);
+    return m;
+}
+
+PART scored by_family(const score_model *model, const double *x, ptrdiff_t stride, const int kind)
+{
+    const ptrdiff_t q = model->q;
+    const lanes y = load(x + q * stride);
+    lanes eta = along(x, stride, q, model->coef), factor, mean, weight, residual;
+    scored out;
+    EACH(k) factor.v[k] = set(1);
+    if (model->offset) {
+        const lanes offset = load(x + (q + 1) * stride);
+        EACH(k) eta.v[k] += offset.v[k];
+    }
+    if (model->ones) {
+        factor = along(x, stride, q, model->ones);
+        EACH(k) eta.v[k] = select((ivec)(factor.v[k] == set(0)), set(0), eta.v[k] / factor.v[k]);
+    }
+    if (kind == SCORE_GAUSSIAN) {
+        mean = eta;
+        EACH(k) weight.v[k] = set(1);
+    } else if (kind == SCORE_POISSON) {
+        EACH(k) mean.v[k] = exponential(at_most(at_least(eta.v[k], set(-30)), set(model->largest)));
+        weight = root(mean);
+    } else {
+        lanes e;
+        EACH(k) {
+            eta.v[k] = at_most(at_least(eta.v[k], set(-30)), set(30));
+            const vec size = select((ivec)(eta.v[k] < set(0)), eta.v[k], -eta.v[k]);
+            e.v[k] = exponential(size);
+            mean.v[k] = select((ivec)(eta.v[k] < set(0)), e.v[k], set(1)) / (1 + e.v[k]);
+        }
+        weight = root(e);
+        EACH(k) weight.v[k] = weight.v[k] / (1 + e.v[k]);
+    }
+    EACH(k) residual.v[k] = (model->center * factor.v[k] + model->half * y.v[k])
+                            - factor.v[k] * mean.v[k];
+    EACH(k) out.size.v[k] =
+        select((ivec)(mean.v[k] < set(0.5)), 1 - mean.v[k], mean.v[k]) * factor.v[k];
+    out.multiplier = multiplier(model, residual, weight);
+    return out;
+}
+
+PART lanes by_huber(const score_model *model, const double *x, ptrdiff_t stride)
+{
+    const ptrdiff_t q = model->q;
+    lanes one, weight, weight_root, residual;
+    EACH(k) one.v[k] = set(1);
+    const lanes r = load(x + q * stride), square = squares(x, stride, q, one);
+    EACH(k) weight.v[k] = model->reach_sq / at_least(square.v[k], set(model->reach_sq));
+    weight_root = root(weight);
+    EACH(k) {
+        const vec bent = at_most(at_least(r.v[k], set(-model->bend)), set(model->bend));
+        const ivec inside = (ivec)(bent == r.v[k]);
+        residual.v[k] = weight.v[k] * bent;
+        weight_root.v[k] = weight_root.v[k] * select(inside, set(1), set(0));
+    }
+    return multiplier(model, residual, weight_root);
+}
+
+/* What the rows of a group are multiplied by.  The size is one only of binomial residuals. */
+PART scored score(const score_model *model, const double *x, ptrdiff_t stride)
+{
+    scored out;
+    switch (model->kind) {
+    case SCORE_GAUSSIAN: return by_family(model, x, stride, SCORE_GAUSSIAN);
+    case SCORE_BINOMIAL: return by_family(model, x, stride, SCORE_BINOMIAL);
+    case SCORE_POISSON: return by_family(model, x, stride, SCORE_POISSON);
+    case SCORE_HUBER: out.multiplier = by_huber(model, x, stride); break;
+    case SCORE_RESIDUAL: out.multiplier = load(x + model->q * stride); break;
+    default: EACH(k) out.multiplier.v[k] = set(1);
+    }
+    out.size = out.multiplier;
+    return out;
+}
+
+/* Rows of a group to be added: all bits of a lane, or none. */
+typedef struct {
+    ivec v[VECS];
+} marks;
+
+PART int all(marks a)
+{
+    ivec each = (a.v[0] & a.v[1]) & (a.v[2] & a.v[3]);
+    /* In memory, or the compiler would compare lane by lane to begin with. */
+    __asm__("" : "+m"(each));
+    int64_t every = -1;
+    for (int r = 0; r < W; r++)
+        every &= each[r];
+    return every == -1;
+}
+
+/* Integers of a group of n rows into the totals; `tile` has q rows of integers, and `sums` the
+ * totals by lanes. */
+PART void add(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdiff_t q, lanes m,
+              lanes factor, marks good, int n, const int32_t *group, int64_t *tile, int64_t *sums)
+{
+    lanes square;
+    EACH(k) square.v[k] = set(0);
+    for (ptrdiff_t j = 0; j < q; j++) {
+        const lanes z = load(x + j * stride);
+        EACH(k) {
+            const vec shifted = z.v[k] * m.v[k] * factor.v[k] + MAGIC, whole = shifted - MAGIC;
+            square.v[k] += whole * whole;
+            *(uvec *)(tile + j * SCORE_ROWS + k * W) = low_bits(shifted);
+        }
+    }
+    /* Whatever arithmetic did: a row that is too long, which none is, adds nothing. */
+    EACH(k) good.v[k] &= (ivec)(square.v[k] <= set(sink->most_sq));
+    if (!group) {
+        for (ptrdiff_t j = 0; j < q; j++) {
+            uvec sum = *(uvec *)(sums + j * W);
+            EACH(k) sum += *(const uvec *)(tile + j * SCORE_ROWS + k * W) & (uvec)good.v[k];
+            *(uvec *)(sums + j * W) = sum;
+        }
+        return;
+    }
+    int64_t kept[SCORE_ROWS];
+    memcpy(kept, &good, sizeof good);
+    for (int r = 0; r < n; r++) {
+        if (!kept[r])
+            continue;
+        int64_t *total = sink->total + group[r] * q;
+        for (ptrdiff_t j = 0; j < q; j++)
+            total[j] += tile[j * SCORE_ROWS + r];
+    }
+}
+
+/* Which of the bins each norm is in: the first that does not end below it. */
+PART void count(const score_sink *sink, lanes norm, lanes length, marks good, int n)
+{
+    double at[SCORE_ROWS], part[SCORE_ROWS];
+    int64_t kept[SCORE_ROWS];
+    ptrdiff_t bin[SCORE_ROWS] = {0};
+    lanes parts;
+    EACH(k) {
+        const vec whole = select((ivec)(norm.v[k] > set(0)), norm.v[k], set(1));
+        const vec share = (sink->parts * (length.v[k] / whole) + MAGIC) - MAGIC;
+        parts.v[k] = at_most(share, set(sink->parts)); /* no row counts more than one */
+    }
+    memcpy(at, &norm, sizeof norm);
+    memcpy(part, &parts, sizeof parts);
+    memcpy(kept, &good, sizeof good);
+    const double *edges = sink->edges;
+    for (ptrdiff_t left = sink->n_edges; left > 0;) {
+        const ptrdiff_t half = (left + 1) / 2;
+        for (int r = 0; r < SCORE_ROWS; r++)
+            bin[r] += half & -(ptrdiff_t)(edges[bin[r] + half - 1] < at[r]);
+        left -= half;
+    }
+    for (int r = 0; r < n; r++)
+        if (kept[r])
+            sink->counts[bin[r]] += (int64_t)part[r];
+}
+
+PART void write(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdiff_t q, lanes m,
+                lanes norm, int sized, marks good, int n, double *out)
+{
+    lanes factor;
+    EACH(k) {
+        factor.v[k] = set(1);
+        if (sized && sink->clip > 0)
+            factor.v[k] = sink->clip / at_least(norm.v[k], set(sink->clip));
+        factor.v[k] = select(good.v[k], factor.v[k], set(NAN));
+    }
+    for (ptrdiff_t j = 0; j < q; j++) {
+        lanes z = load(x + j * stride);
+        EACH(k) z.v[k] = z.v[k] * m.v[k] * factor.v[k];
+        memcpy(out + j * sink->rows_stride, &z, (size_t)n * sizeof *out);
+    }
+}
+
+CLONES
+static ptrdiff_t take(const score_images *images, const score_model *model, const score_sink *sink,
+                      int drop, int64_t *room, int64_t *n_dropped)
+{
+    const ptrdiff_t q = model->q;
+    const ptrdiff_t width = q + (model->kind != SCORE_PLAIN) + (model->offset != 0);
+    const int sized = model->kind == SCORE_BINOMIAL && !model->curved;
+    int64_t *tile = room, *sums = room + SCORE_ROWS * q;
+    double *last = (double *)(sums + W * q);
+    /* Where no norm is looked at but to clip by, none is computed of rows that are not clipped: the
+     * root of a square up to this, as rounded, is surely no longer than the clip. */
+    double calm = -1;
+    if (!sized && !sink->counts && sink->clip > 0x1p-400)
+        calm = sink->clip < 0x1p400 ? sink->clip * sink->clip * (1 - 0x1p-50) : DBL_MAX;
+    const double unclipped = sink->scale / sink->clip;
+    lanes one;
+    EACH(k) one.v[k] = set(1);
+    *n_dropped = 0;
+    for (ptrdiff_t i = 0; i < images->n; i += SCORE_ROWS) {
+        const double *x = images->x + i;
+        ptrdiff_t stride = images->stride;
+        const int n = images->n - i < SCORE_ROWS ? (int)(images->n - i) : SCORE_ROWS;
+        const int32_t *group = images->group ? images->group + i : NULL;
+        if (n < SCORE_ROWS) { /* filled up with zeros, which add nothing */
+            memset(last, 0, (size_t)(width * SCORE_ROWS) * sizeof *last);
+            for (ptrdiff_t j = 0; j < width; j++)
+                memcpy(last + j * SCORE_ROWS, x + j * stride, (size_t)n * sizeof *last);
+            x = last, stride = SCORE_ROWS;
+        }
+        const scored s = score(model, x, stride);
+        const lanes m = s.multiplier, square = squares(x, stride, q, m);
+        lanes length, norm, factor;
+        marks good;
+        EACH(k) good.v[k] = (ivec)(square.v[k] <= set(calm));
+        if (calm > 0 && all(good)) {
+            EACH(k) factor.v[k] = set(unclipped);
+        } else {
+            norm = length = root(square);
+            if (sized) {
+                norm = root(squares(x, stride, q, one));
+                EACH(k) norm.v[k] *= s.size.v[k];
+            }
+            EACH(k) {
+                const vec sum = square.v[k] + norm.v[k];
+                good.v[k] = (ivec)(sum - sum == set(0));
+                factor.v[k] = set(sink->scale);
+                if (sink->clip >= 0)
+                    factor.v[k] /= at_least(norm.v[k], set(sink->clip));
+            }
+        }
+        if (group) {
+            int64_t known[SCORE_ROWS] = {0};
+            for (int r = 0; r < n; r++)
+                known[r] = -(int64_t)((uint32_t)group[r] < (uint32_t)images->n_groups);
+            EACH(k) good.v[k] &= *(const ivec *)(known + k * W);
+        }
+        if (!all(good)) {
+            int64_t kept[SCORE_ROWS];
+            memcpy(kept, &good, sizeof good);
+            for (int r = 0; r < n; r++) {
+                if (!kept[r] && !drop)
+                    return i + r;
+                *n_dropped += !kept[r];
+            }
+        }
+        if (sink->total)
+            add(sink, x, stride, q, m, factor, good, n, group, tile, sums);
+        if (sink->counts)
+            count(sink, norm, length, good, n);
+        if (sink->rows)
+            write(sink, x, stride, q, m, norm, sized, good, n, sink->rows + i);
+    }
+    return -1;
+}
+
+ptrdiff_t scores_take(const score_images *images, const score_model *model, const score_sink *sink,
+                      int drop, int64_t *room, int64_t *n_dropped)
+{
+    const ptrdiff_t q = model->q, bad = take(images, model, sink, drop, room, n_dropped);
+    int64_t *sums = room + SCORE_ROWS * q;
+    for (ptrdiff_t j = 0; j < q; j++)
+        for (int k = 0; k < W; k++) {
+            if (sink->total && !images->group)
+                sink->total[j] += sums[j * W + k];
+            sums[j * W + k] = 0;
+        }
+    return bad;
+}
+
+CLONES
+void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
+                   const double *means, const double *one)
+{
+    for (ptrdiff_t j = 0; j < m; j++)
+        for (ptrdiff_t i = 0; i < n; i++)
+            x[j * stride + i] -= means[group[i] * m + j] * one[i];
+}

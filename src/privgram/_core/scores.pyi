@@ -1,0 +1,73 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._core.rowmap import Images
+
+UNITS: int
+PARTS: int
+STEPS: float
+
+def scale(q: int) -> float: ...
+
+class Score:
+    def __init__(
+        self,
+        kind: str,
+        q: int,
+        coef: NDArray[np.float64] | None = None,
+        ones: NDArray[np.float64] | None = None,
+        target: tuple[float, float] = (0.0, 1.0),
+        largest: float = 0.0,
+        bend: float = 0.0,
+        reach_sq: float = 0.0,
+        offset: bool = False,
+        curved: bool = False,
+    ) -> None: ...
+    @property
+    def q(self) -> int: ...
+    @property
+    def n_columns(self) -> int: ...
+
+# Of these each returns the first row whose score is not finite, or -1; with `drop` such rows are
+# left out, and their number is returned too.
+
+def clipped_sum(
+    images: Images | NDArray[np.float64],
+    score: Score,
+    clip: float,
+    total: NDArray[np.int64],
+    drop: bool = False,
+    rows: NDArray[np.float64] | None = None,
+) -> tuple[int, int]: ...
+def clipped_sums(
+    images: Images | NDArray[np.float64],
+    score: Score,
+    clip: float,
+    total: NDArray[np.int64],
+    groups: NDArray[np.int32],
+    drop: bool = False,
+) -> tuple[int, int]: ...
+def norm_counts(
+    images: Images | NDArray[np.float64],
+    score: Score,
+    edges: NDArray[np.float64],
+    counts: NDArray[np.int64],
+    drop: bool = False,
+) -> tuple[int, int]: ...
+def write(
+    images: Images | NDArray[np.float64],
+    score: Score,
+    rows: NDArray[np.float64],
+    drop: bool = False,
+) -> tuple[int, int]: ...
+def of_units(
+    images: Images | NDArray[np.float64], score: Score, starts: NDArray[Any], largest: float
+) -> NDArray[np.float64]: ...
+def center(
+    images: NDArray[np.float64],
+    groups: NDArray[np.int32],
+    means: NDArray[np.float64],
+    one: NDArray[np.float64],
+) -> None: ...

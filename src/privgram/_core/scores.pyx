@@ -1,0 +1,358 @@
+"""Scores of rows, clipped or counted by their norms, in one sweep over images of the rows.
+
+See scores.h for what is added of a row. `tests/oracle/scores.py` is the NumPy twin; the two agree
+bit for bit.
+"""
+cimport numpy as cnp
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from libc.stdint cimport int32_t, int64_t
+from privgram._core.rowmap cimport Images
+
+import numpy as np
+
+cnp.import_array()
+
+cdef extern from "scores.h" nogil:
+    enum:
+        SCORE_ROWS
+        SCORE_PLAIN
+        SCORE_RESIDUAL
+        SCORE_GAUSSIAN
+        SCORE_BINOMIAL
+        SCORE_POISSON
+        SCORE_HUBER
+
+    ctypedef struct score_model:
+        int kind
+        int curved
+        int offset
+        ptrdiff_t q
+        const double *coef
+        const double *ones
+        double center, half, largest, bend, reach_sq
+
+    ctypedef struct score_images:
+        const double *x
+        ptrdiff_t stride, n
+        const int32_t *group
+        int32_t n_groups
+
+    ctypedef struct score_sink:
+        int64_t *total
+        double clip, scale, most_sq
+        int64_t *counts
+        const double *edges
+        ptrdiff_t n_edges
+        double parts
+        double *rows
+        ptrdiff_t rows_stride
+
+    ptrdiff_t scores_take(const score_images *, const score_model *, const score_sink *, int drop,
+                          int64_t *room, int64_t *n_dropped)
+    void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
+                       const double *means, const double *one)
+
+cdef extern from "<fenv.h>" nogil:
+    ctypedef struct fenv_t:
+        pass
+
+    const fenv_t *FE_DFL_ENV
+    int fegetenv(fenv_t *)
+    int fesetenv(const fenv_t *)
+
+cdef dict KINDS = {
+    "none": SCORE_PLAIN,
+    "residual": SCORE_RESIDUAL,
+    "gaussian": SCORE_GAUSSIAN,
+    "binomial": SCORE_BINOMIAL,
+    "poisson": SCORE_POISSON,
+    "huber": SCORE_HUBER,
+}
+
+# No vector of integers that a row adds is longer: sums of 2^38 rows fit 64 bits.
+UNITS = 1 << 24
+
+# What a row counts is a whole number of parts.
+PARTS = 32
+
+# Scores of a unit's rows are summed as integers, up to this: the sum does not depend on order.
+STEPS = 2.0**40
+
+
+def scale(Py_ssize_t q):
+    """Norm that a vector of q entries and norm 1 is scaled to: rounding adds q^(1/2) / 2."""
+    return float(UNITS - np.ceil(np.sqrt(q) / 2) - 1)
+
+
+cdef class Score:
+    """What the features z of an image (z, y, ...) are multiplied by to be the row's score.
+
+    By `kind`: nothing ("none"); y, which is a residual ("residual"); by what the linear predictor
+    coef . z of a family leaves of center + half y, for `target` = (center, half); by Huber's loss.
+    Rows may have been shortened by the factor ones . z, where `ones` are given. With `offset` the
+    image has one more number, which the linear predictor goes up by. `largest` is the largest
+    linear predictor of a Poisson mean. With Huber's loss residuals count up to `bend`, and rows in
+    full up to the squared norm `reach_sq` of z. With `curved` the multiplier is the root of the
+    row's weight in the Hessian instead.
+    """
+
+    cdef score_model m
+    cdef double[::1] coef, ones
+    cdef tuple parameters
+
+    def __cinit__(self, str kind, Py_ssize_t q, coef=None, ones=None, tuple target=(0.0, 1.0),
+                  double largest=0.0, double bend=0.0, double reach_sq=0.0, bint offset=False,
+                  bint curved=False):
+        if q < 1:
+            raise ValueError(f"q must be at least 1, got {q}")
+        self.parameters = (kind, q, coef, ones, target, largest, bend, reach_sq, offset, curved)
+        self.m.kind = KINDS[kind]
+        self.m.q = q
+        self.m.coef = self.m.ones = NULL
+        self.m.center, self.m.half = target
+        self.m.largest, self.m.bend, self.m.reach_sq = largest, bend, reach_sq
+        self.m.offset, self.m.curved = offset, curved
+        of_family = self.m.kind in (SCORE_GAUSSIAN, SCORE_BINOMIAL, SCORE_POISSON)
+        if of_family != (coef is not None) or not of_family and (ones is not None or offset):
+            raise ValueError("a family has coefficients, and nothing else has")
+        if curved and not (of_family or self.m.kind == SCORE_HUBER):
+            raise ValueError("only a family and Huber's loss have weights")
+        if coef is not None:
+            self.coef = self._vector(coef)
+            self.m.coef = &self.coef[0]
+        if ones is not None:
+            self.ones = self._vector(ones)
+            self.m.ones = &self.ones[0]
+
+    def _vector(self, values):
+        copy = np.array(values, np.float64)
+        if copy.shape != (self.m.q,):
+            raise ValueError(f"coefficients must have shape ({self.m.q},)")
+        return copy
+
+    @property
+    def n_columns(self):
+        return self.m.q + (self.m.kind != SCORE_PLAIN) + self.m.offset
+
+    @property
+    def q(self):
+        return self.m.q
+
+    def __reduce__(self):
+        return Score, self.parameters
+
+
+# Images that are made where they are taken are this many numbers at a time, which stay in the cache.
+cdef enum:
+    STRIP = 1 << 12
+
+
+cdef object described(images, Py_ssize_t width, score_images *found):
+    """Say how images are read, by columns, and return what holds them."""
+    found.group, found.n_groups = NULL, 0
+    if isinstance(images, Images):
+        if images.n_columns < width:
+            raise ValueError(f"images must have {width} columns")
+        found.x, found.n, found.stride = NULL, images.n_rows, 0
+        return images
+    if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] < width:
+        raise ValueError(f"images must be an array of {width} columns")
+    if images.dtype != np.float64 or not (
+        images.flags.aligned and (images.strides[0] == 8 or images.shape[0] == 1)
+        and images.strides[1] % 8 == 0
+    ):
+        images = np.asfortranarray(images, np.float64)
+    cdef cnp.ndarray held = images
+    found.x = <const double *>cnp.PyArray_DATA(held)
+    found.n = held.shape[0]
+    # The stride of an axis of length one means nothing.
+    found.stride = held.strides[1] // 8 if width > 1 else found.n
+    return held
+
+
+cdef object taken(images, score_images *x, Score score, score_sink *sink, bint drop):
+    """The first row that may not be used or -1, and how many were left out."""
+    cdef Py_ssize_t q = score.m.q, bad = -1, first, rows, n = x.n, strip = n, i
+    cdef int64_t n_dropped = 0, more = 0
+    cdef Images made = images if isinstance(images, Images) else None
+    cdef size_t words = SCORE_ROWS * (2 * q + 2) + 8 * q, images_at = words
+    cdef double *out
+    cdef fenv_t saved
+    if made is not None:
+        strip = max(1, STRIP // (SCORE_ROWS * made.n_columns)) * SCORE_ROWS
+        words += (strip + 8) * made.n_columns
+    cdef int64_t *room = <int64_t *>PyMem_Malloc(words * sizeof(int64_t))
+    if room == NULL:
+        raise MemoryError
+    for i in range(SCORE_ROWS * q, (SCORE_ROWS + 8) * q):
+        room[i] = 0
+    out = <double *>(room + images_at)
+    with nogil:
+        # Round to nearest and keep subnormals, whatever others have set in this thread.
+        fegetenv(&saved)
+        fesetenv(FE_DFL_ENV)
+        first = 0
+        while first < n and bad < 0:
+            rows = min(strip, n - first)
+            x.n = rows
+            if made is not None:
+                made.write(first, rows, out, strip + 8)
+                x.x, x.stride = out, strip + 8
+            bad = scores_take(x, &score.m, sink, drop, room, &more)
+            n_dropped += more
+            if bad >= 0:
+                bad += first
+            if x.group != NULL:
+                x.group += rows
+            if sink.rows != NULL:
+                sink.rows += rows
+            first += rows
+        fesetenv(&saved)
+    PyMem_Free(room)
+    return bad, n_dropped
+
+
+cdef int sum_into(score_sink *sink, Score score, double clip, double most_sq,
+                  cnp.ndarray total, Py_ssize_t n_groups) except -1:
+    """Have scores added to an array."""
+    cdef Py_ssize_t q = score.m.q
+    if total.dtype != np.int64 or not total.flags.c_contiguous or total.size != n_groups * q:
+        raise ValueError("a total is of int64, without gaps, a row of q for each group")
+    sink.total = <int64_t *>cnp.PyArray_DATA(total)
+    sink.clip, sink.scale, sink.most_sq = clip, scale(q), most_sq
+    return 0
+
+
+cdef int write_into(score_sink *sink, rows, Py_ssize_t n, Py_ssize_t q) except -1:
+    """Have scores written to an array."""
+    if rows.dtype != np.float64 or rows.shape != (n, q) or rows.strides[0] != 8 and n > 1:
+        raise ValueError(f"rows must have shape ({n}, {q}), by columns")
+    cdef cnp.ndarray held = rows
+    sink.rows = <double *>cnp.PyArray_DATA(held)
+    sink.rows_stride = held.strides[1] // 8 if q > 1 else n
+    return 0
+
+
+cdef int check_clip(double clip) except -1:
+    if not 0 < clip < float("inf"):
+        raise ValueError(f"a clip must be positive and finite, got {clip}")
+    return 0
+
+
+cdef int group_by(score_images *images, const int32_t[::1] groups, Py_ssize_t n_groups) except -1:
+    if groups.shape[0] != images.n:
+        raise ValueError(f"there must be {images.n} groups, as there are images")
+    if not 0 < n_groups < 2**31:
+        raise ValueError("there are too many groups")
+    if images.n:
+        images.group, images.n_groups = &groups[0], n_groups
+    return 0
+
+
+def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=False, rows=None):
+    """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q)."""
+    cdef score_images x
+    cdef score_sink sink
+    check_clip(clip)
+    held = described(images, score.n_columns, &x)
+    sink.total, sink.counts, sink.rows = NULL, NULL, NULL
+    sum_into(&sink, score, clip, <double>UNITS * UNITS, total, 1)
+    if rows is not None:
+        write_into(&sink, rows, x.n, score.m.q)
+    return taken(held, &x, score, &sink, drop)
+
+
+def clipped_sums(images, Score score, double clip, cnp.ndarray total, const int32_t[::1] groups,
+                 bint drop=False):
+    """As `clipped_sum` for each group: total (n_groups, q)."""
+    cdef score_images x
+    cdef score_sink sink
+    check_clip(clip)
+    held = described(images, score.n_columns, &x)
+    sink.total, sink.counts, sink.rows = NULL, NULL, NULL
+    sum_into(&sink, score, clip, <double>UNITS * UNITS, total, total.shape[0])
+    group_by(&x, groups, total.shape[0])
+    if x.n == 0:
+        return -1, 0
+    return taken(held, &x, score, &sink, drop)
+
+
+def norm_counts(images, Score score, const double[::1] edges, int64_t[::1] counts,
+                bint drop=False):
+    """counts (m,) += PARTS for each score, by norm: bin i ends at edges[i], the last one nowhere.
+
+    A score whose norm is bounded by a public size counts by that size, and what part of it it has.
+    """
+    cdef score_images x
+    cdef score_sink sink
+    cdef Py_ssize_t i
+    held = described(images, score.n_columns, &x)
+    if counts.shape[0] != edges.shape[0] or counts.shape[0] < 1:
+        raise ValueError("there is a count for each edge")
+    for i in range(1, edges.shape[0]):
+        if not edges[i - 1] <= edges[i]:
+            raise ValueError("edges must ascend")
+    sink.total, sink.rows = NULL, NULL
+    sink.counts, sink.edges, sink.n_edges = &counts[0], &edges[0], edges.shape[0] - 1
+    sink.parts = PARTS
+    return taken(held, &x, score, &sink, drop)
+
+
+def write(images, Score score, rows, bint drop=False):
+    """rows (n, q) = scores, by columns; of those that are left out NaN."""
+    cdef score_images x
+    cdef score_sink sink
+    held = described(images, score.n_columns, &x)
+    sink.total, sink.counts = NULL, NULL
+    sink.clip = 0.0
+    write_into(&sink, rows, x.n, score.m.q)
+    return taken(held, &x, score, &sink, drop)
+
+
+def of_units(images, Score score, const Py_ssize_t[::1] starts, double largest):
+    """Sums of scores over units, (n_units, q) by columns, of rows that begin at starts[i].
+
+    No entry of a score is larger than `largest`: they are summed as integers of this / STEPS.
+    """
+    cdef score_images x
+    cdef score_sink sink
+    cdef Py_ssize_t i, k, end, n_units = starts.shape[0]
+    held = described(images, score.n_columns, &x)
+    if (n_units == 0) != (x.n == 0) or (n_units > 0 and starts[0] != 0):
+        raise ValueError("starts must begin at 0, and there are rows if there are units")
+    cdef int32_t[::1] units = np.empty(x.n, np.int32)
+    for k in range(n_units):
+        end = starts[k + 1] if k + 1 < n_units else x.n
+        if not starts[k] < end <= x.n:
+            raise ValueError("starts must increase")
+        for i in range(starts[k], end):
+            units[i] = k
+    total = np.zeros((n_units, score.m.q), np.int64)
+    if n_units and largest > 0:
+        sink.total, sink.counts, sink.rows = NULL, NULL, NULL
+        sum_into(&sink, score, -1.0, 2.0**100, total, n_units)
+        sink.scale = STEPS / largest
+        group_by(&x, units, n_units)
+        taken(held, &x, score, &sink, True)
+    return np.asfortranarray(total * (largest / STEPS))
+
+
+def center(images, const int32_t[::1] groups, const double[:, ::1] means, const double[::1] one):
+    """images (n, m) -= means[groups] * one, by columns."""
+    cdef score_images x
+    cdef Py_ssize_t n = images.shape[0], m = means.shape[1], i
+    if described(images, m, &x) is not images or images.shape[1] != m:
+        raise ValueError(f"images must have {m} columns, and lie by columns")
+    if groups.shape[0] != n or one.shape[0] != n:
+        raise ValueError(f"there must be {n} groups and entries, as there are images")
+    for i in range(n):
+        if not 0 <= groups[i] < means.shape[0]:
+            raise ValueError("there is a mean for each group")
+    if n == 0:
+        return
+    cdef fenv_t saved
+    with nogil:
+        fegetenv(&saved)
+        fesetenv(FE_DFL_ENV)
+        scores_center(<double *>x.x, x.stride, n, m, &groups[0], &means[0, 0], &one[0])
+        fesetenv(&saved)
