@@ -1,10 +1,10 @@
 """The rank rule: a length beyond which about so many rows lie, by private counts of lengths.
 
 Rows are counted in bins of lengths. What is wanted are sums from the far end: rows longer than each
-edge. Noise per count would add up in them, and noise per sum would have to hide a row in every
-sum. So weighted sums W c are released, W being the square root of the matrix of sums: `weighted_counts`,
-plus independent Gaussian noise of deviation `sensitivity` / mu. From these `cumulative_counts` finds
-the sums, at no cost in privacy. Proofs in docs/theory/refined.md.
+edge. Noise per count would add up in them, and noise per sum would have to hide a row in each. So
+weighted sums W c are released, W being the square root of the matrix of sums: `weighted_counts`,
+plus independent Gaussian noise of deviation `sensitivity` / mu. From these `cumulative_counts`
+finds the sums, at no cost in privacy. Proofs in docs/theory/refined.md.
 
 References
 ----------
