@@ -9,6 +9,7 @@ from helpers import make_release, slopes
 
 import privgram as pg
 from privgram.noise import GaussianLaw
+from privgram.regression.results import NotReleasedError
 
 pd = pytest.importorskip("pandas")
 exact_fits = pytest.importorskip("exact_fits")
@@ -162,3 +163,17 @@ def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
     own = (fit._rows(grid) * (p * (1 - p))[:, None]).mean(axis=0)
     expected = np.sqrt(own @ np.asarray(fit.cov_params()) @ own)
     assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_anova_of_statsmodels_is_refused():
+    """It took sums of squares of two fits to differ by their features alone: F 216 for 43."""
+    anova_lm = pytest.importorskip("statsmodels.stats.anova").anova_lm
+    restricted = CASE.release.regress(CASE.target, list(CASE.terms[:1]))
+    score_fit = logistic(CASE)[0]
+    for fits in [(restricted, CASE.fit), (CASE.ols, CASE.fit), (score_fit, score_fit)]:
+        with pytest.raises(NotReleasedError, match=r"anova_lm.* noise does too.*compare_f_test"):
+            anova_lm(*fits)
+    with pytest.raises(NotReleasedError, match="noise does too"):
+        CASE.ols.compare_f_test(restricted)
+    with pytest.raises(NotReleasedError, match="endog is of single rows"):
+        anova_lm(CASE.fit)

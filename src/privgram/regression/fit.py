@@ -348,14 +348,10 @@ class Fit(OfRelease):
     mse_resid = scale
 
     @property
-    def ssr(self) -> float:
-        """Sum of squared residuals, in the target's units squared, without the noise's bias."""
-        return self.scale * self.df_resid
-
-    @property
     def llf(self) -> float:
         """Logarithm of the likelihood of normal errors, at the estimate.
 
+        It differs between fits by noise too: `compare_f_test` counts that, a likelihood ratio not.
         RefusedError for weighted rows, of whose weights the logarithms were not released.
         """
         self._need_inference()
@@ -364,9 +360,10 @@ class Fit(OfRelease):
                 "the likelihood of weighted rows takes the logarithms of their weights, which "
                 "were not released"
             )
-        if not self.ssr > 0:
+        squares = self.scale * self.df_resid
+        if not squares > 0:
             raise RefusedError("the noise hides the residuals, and with them the likelihood")
-        return -self.nobs / 2 * (math.log(2 * math.pi * self.ssr / self.nobs) + 1)
+        return -self.nobs / 2 * (math.log(2 * math.pi * squares / self.nobs) + 1)
 
     @property
     def aic(self) -> float:

@@ -43,20 +43,29 @@ if TYPE_CHECKING:
 #: What results call the constant.
 CONSTANT = "Intercept"
 
+OF_ROWS = (
+    "is of single rows, and a release holds sums over them: the table's holder has the rows, and "
+    "fit.predict(table) what is predicted of them"
+)
+
 #: What other results have and a result of sums may not, and why.
 NOT_HELD = {
-    ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): (
-        "is of single rows, and a release holds sums over them: the table's holder has the rows, "
-        "and fit.predict(table) what is predicted of them"
-    ),
+    ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): OF_ROWS,
     (
-        *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "ssr", "mse_resid", "scale"),
-        *("ess", "centered_tss", "uncentered_tss", "llf", "aic", "bic", "prsquared", "llnull"),
-        *("deviance", "null_deviance", "compare_f_test", "compare_lr_test", "get_prediction"),
-        "feature_std",
+        *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid", "scale", "llf", "aic"),
+        *("bic", "prsquared", "llnull", "deviance", "null_deviance", "compare_f_test", "anova"),
+        *("get_prediction", "feature_std"),
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
+    ),
+    (
+        *("ssr", "ess", "centered_tss", "uncentered_tss"),
+        *("compare_lr_test", "compare_lm_test", "t_test_pairwise"),
+    ): (
+        "would be compared between fits as if features alone told them apart, by statsmodels' "
+        "anova_lm for one, and noise does too. wald_test counts it, and so do compare_f_test and "
+        "anova() of least squares on a release"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
         "takes fourth moments, which a release does not hold: robust standard errors come with "
@@ -75,6 +84,13 @@ class Model:
 
     endog_names: str
     exog_names: list[str]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("endog", "exog", "data", "formula"):
+                raise NotReleasedError(f"{name} {OF_ROWS}")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class Results:
