@@ -76,7 +76,11 @@ def test_scaled_values_are_within_one(a, b, values):
         ({"a": "auto"}, ValueError, "'a' has no bounds; bounds are never taken"),
         ({"a": 3}, ValueError, "'a' are two numbers"),
         ({"a": (1,)}, ValueError, "'a' are two numbers"),
-        ({"a": (1, 2, 3)}, ValueError, "'a' are two numbers.*pg.Factor"),
+        ({"a": (1, 2, 3)}, ValueError, r"'a' are two numbers.*pg.Factor.*\{levels ="),
+        # Codes 1, 2, 3, of which two are listed, or two bounds: who knows?
+        ({"a": [1, 3]}, ValueError, r"bounds or levels.*\(1, 3\).*pg.Factor\(\[1, 3\]\)"),
+        ({"a": np.array([0, 1])}, ValueError, "bounds or levels"),
+        ({"a": range(2)}, ValueError, "bounds or levels"),
         ({"a": (0, "x")}, TypeError, "'a': the levels of a factor are all text"),
         ({"a": ["x", "x"]}, ValueError, "'a': the level 'x' is listed twice"),
         ({"a": {"x", "y"}}, TypeError, "'a': .* their order"),
@@ -245,3 +249,13 @@ def test_refused_formulas(formula, text):
 def test_refused_levels(levels, error, text):
     with pytest.raises(error, match=text):
         Factor(levels)
+
+
+def test_a_pair_in_a_file_is_bounds(tmp_path):
+    """A file has a table for levels that are numbers, and lists alone."""
+    path = tmp_path / "columns.toml"
+    path.write_text("[bounds]\na = [1, 3]\nb = {levels = [1, 3]}\n")
+    columns = Columns.load(path)
+    assert columns == Columns({"a": (1, 3), "b": Factor([1, 3])})
+    assert pickle.loads(pickle.dumps(columns)) == columns
+    assert columns.replace(missing="drop").bounds == columns.bounds

@@ -41,6 +41,7 @@ from privgram.columns.variables import (
     Number,
     Numeric,
     Variable,
+    from_plain,
     variable,
 )
 
@@ -497,7 +498,8 @@ class Columns:
         unknown = sorted(set(data) - set(_KEYS))
         if unknown:
             raise ValueError(f"unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
-        return cls(**data)
+        bounds = {name: from_plain(given) for name, given in data["bounds"].items()}
+        return cls(**{**data, "bounds": bounds})
 
     def save(self, path: str | Path) -> None:
         """Write to a ``.toml`` or ``.json`` file, whole or not at all."""

@@ -30,6 +30,11 @@ LEVELS_FROM_DATA = (
     "person away. List those that the form or the code book has"
 )
 
+NUMBERED = (
+    "a factor of numbered levels is described by pg.Factor([1, 2, 3]), in a file by "
+    "{levels = [1, 2, 3]}"
+)
+
 Level: TypeAlias = str | int
 
 #: What else than a bool stands for true or false: 1 and 0.
@@ -340,7 +345,7 @@ def variable(name: str, described: Any) -> Variable:
     """Make a variable of what a user says of it, or a file, whose form is a mapping."""
     if isinstance(described, Variable):
         return described
-    if described is bool or described == "bool":
+    if described is bool or (isinstance(described, str) and described == "bool"):
         return Boolean()
     if described is None or isinstance(described, str):
         raise ValueError(f"column {name!r} has no bounds; {FROM_DATA}")
@@ -351,7 +356,28 @@ def variable(name: str, described: Any) -> Variable:
             return Factor(described)  # type: ignore[arg-type]
     except (ValueError, TypeError) as error:
         raise type(error)(f"column {name!r}: {error}") from None
-    return Number(*_pair(described, f"column {name!r}"))
+    bounds = _pair(described, f"column {name!r}")
+    if not isinstance(described, tuple) and all(map(_is_whole, described)):
+        low, high = map(int, bounds)
+        raise ValueError(
+            f"column {name!r}: [{low}, {high}] may be bounds or levels. Write ({low}, {high}) for "
+            f"a number between them, pg.Factor([{low}, {high}]) for these two levels"
+        )
+    return Number(*bounds)
+
+
+def from_plain(described: Any) -> Any:
+    """What a user would say of a variable, of what a file says: there a pair of numbers is bounds.
+
+    Levels that are numbers have a table of their own in it.
+    """
+    if isinstance(described, list) and len(described) == 2 and not isinstance(described[0], str):
+        return tuple(described)
+    return described
+
+
+def _is_whole(end: Any) -> bool:
+    return isinstance(end, (int, np.integer)) and not isinstance(end, (bool, np.bool_))
 
 
 def _of_mapping(described: Mapping[str, Any]) -> Variable:
@@ -382,7 +408,7 @@ def _pair(pair: Any, whose: str) -> tuple[float, float]:
         coded = isinstance(pair, Collection) and len(pair) > 2
         raise ValueError(
             f"the bounds of {whose} are two numbers, (lower, upper); "
-            + ("a factor of numbered levels is described by pg.Factor" if coded else FROM_DATA)
+            + (NUMBERED if coded else FROM_DATA)
         ) from None
     if not (math.isfinite(lower) and math.isfinite(upper)):
         raise ValueError(f"the bounds of {whose} must be finite, not ({lower}, {upper})")

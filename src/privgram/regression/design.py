@@ -280,21 +280,15 @@ class Origin:
 
 def intercept_of(release: Described) -> Vector | None:
     """The column of ones as an image of the released ones, or None: shape (d,)."""
-    if INTERCEPT in release.names:
-        ones = np.zeros(release.n_columns)
-        ones[release.names.index(INTERCEPT)] = 1.0
-        return ones
-    if release.columns is None:
-        return None
-    image = _image(release, ONES)
-    return None if image is None else image[0]
+    return next(ones_of(release), None)
 
 
 def ones_of(release: Described) -> Iterator[Vector]:
     """The column of ones as images of the released ones: by itself, and by each factor's levels."""
-    ones = intercept_of(release)
-    if ones is not None:
-        yield ones
+    if INTERCEPT in release.names:
+        yield np.eye(release.n_columns)[release.names.index(INTERCEPT)]
+    elif release.columns is not None and (image := _image(release, ONES)) is not None:
+        yield image[0]
     variables = {} if release.columns is None else release.columns.variables
     for name, given in variables.items():
         if isinstance(given, Factor):

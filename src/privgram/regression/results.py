@@ -63,9 +63,9 @@ NOT_HELD = {
         *("ssr", "ess", "centered_tss", "uncentered_tss"),
         *("compare_lr_test", "compare_lm_test", "t_test_pairwise"),
     ): (
-        "would be compared between fits as if nothing but features told them apart, by "
-        "statsmodels' anova_lm for one, and noise does too. wald_test counts it, and so do "
-        "compare_f_test and anova() of least squares on a release"
+        "would be compared between fits as if features alone told them apart, by statsmodels' "
+        "anova_lm for one, and noise does too. wald_test counts it, and so do compare_f_test and "
+        "anova() of least squares on a release"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
         "takes fourth moments, which a release does not hold: robust standard errors come with "

@@ -15,7 +15,7 @@ from privgram._base.installed import extra
 from privgram._base.text import aligned, listed, shown
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier, Unit
-from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable
+from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, from_plain
 from privgram.engines import check_here, scale_out
 from privgram.sources import open_source
 from privgram.sources.files import find
@@ -82,6 +82,7 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
         raise ValueError(
             f"{path.name}: fill in what is publicly known of {listed(empty)}, or delete the line"
         )
+    columns = {name: from_plain(given) for name, given in columns.items()}
     table = data.pop("table")
     paths = [str(path.parent / one) for one in ([table] if isinstance(table, str) else table)]
     data["ledger"] = path.parent / data["ledger"]
