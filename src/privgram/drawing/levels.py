@@ -22,6 +22,7 @@ from privgram.drawing.draws import CHANGED, impose
 from privgram.drawing.scores import counted, isotropic, released, rows_of, start_of
 from privgram.engines.threads import accumulate
 from privgram.mechanisms import refined as frames
+from privgram.mechanisms.looks import UnreadError
 from privgram.moment import SecondMoment
 from privgram.moment.scored import (
     STEP,
@@ -244,7 +245,7 @@ class LevelSteps:
         total = self.wide.read(self.asked, frame, shift, new)
         moment = self.looks.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
-            raise OSError(CHANGED)
+            raise UnreadError(CHANGED)
         return total.inner
 
     def _inside(self, first: Matrix, rows: float) -> tuple[Start, Matrix, tuple[Matrix, Matrix]]:

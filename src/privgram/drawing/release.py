@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_distinct, check_room
 from privgram._base.numbers import Adjacency, check_number, check_positive
+from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram._release import Release
 from privgram._release.groups import Releases
@@ -260,7 +261,7 @@ def release_for(
     if why and isinstance(made, Release):
         made = replace(made, parameters=made.parameters | taken(made.parameters, why))
     if path is not None:
-        made.save(path)
+        save_paid(made, path)
     return made
 
 
@@ -307,8 +308,10 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
         check_rereadable(asked.source, "Refined() reads", ", or take AnalyzeGauss()")
     in_memory = unit is not None and unit.values is not None
     several = auto is not None or _rereads(mechanism)
+    kept: Kept | None = None
     if several and scale_out(asked.source) is None and not in_memory:
-        asked = replace(asked, source=Kept(asked.source))
+        kept = Kept(asked.source)
+        asked = replace(asked, source=kept)
     columns = asked.scaling
     if columns is not None:  # before the pass over the table
         if isinstance(mechanism, Refined):
@@ -321,6 +324,8 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
     if choice is not None:
         choice.asked = asked
         counts = choice.count()
+        if kept is not None:
+            kept.check_again()
         if columns is None:
             wanted.check(counts.n_columns, choice.grid[0], choice)
         found = choice.draw(counts, rng, ledger)
@@ -332,7 +337,10 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
     def again(new: Callable[[int], Any]) -> Any:
         return accumulate(asked, new)[0]
 
-    return total_of(asked), again if _rereads(mechanism) else None
+    total = total_of(asked)
+    if kept is not None and _rereads(mechanism):
+        kept.check_again()
+    return total, again if _rereads(mechanism) else None
 
 
 def release_moment(

@@ -7,25 +7,28 @@ side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.files import check_distinct, check_room
+from privgram._base.files import check_distinct, check_process, check_room
+from privgram._base.saved import save_paid
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Auto
 from privgram.drawing import random
 from privgram.drawing.draws import CHANGED, Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
-from privgram.drawing.release import warn_of_weak
+from privgram.drawing.release import BYTES, warn_of_weak
 from privgram.engines import Pass
 from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
+from privgram.mechanisms.looks import UnreadError
 from privgram.mechanisms.refined import Clipping, Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.groups import bounds_of
@@ -48,7 +51,6 @@ from privgram.regression.scored import FORM, HIDDEN, ScoreFit
 from privgram.sources.table import Kept
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
@@ -88,7 +90,7 @@ def scored(
     `used` what it needs. `steps` makes the `Steps`, those of `family`. The bound of a `unit` that
     says neither it nor rows is chosen here. Of a `wide` factor no columns are made.
     """
-    path = _checked(out, ledger)
+    path, pid = _checked(out, ledger), os.getpid()
     given = left_out(parsed.references, reference)
     target, texts = parsed.targets[0], parsed.features
     if wide is None:
@@ -119,6 +121,11 @@ def scored(
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
+    if isinstance(kept, Kept):
+        kept.check_again()
+    if path is not None:  # once more, after the pass, for what is spent now
+        q = len((outer or model).transform.T)
+        check_room(path, 2 * q * (q + 1) * BYTES[path.suffix])
     if ledger is not None:
         ledger.spend(**guarantee.price, privacy=noise.privacy, what=f"regress({target})")
     looks: Looks
@@ -126,31 +133,39 @@ def scored(
         looks = Looks(first, noise, generator, lambda new: accumulate(again, new)[0])
     else:
         looks = UnitLooks(first, noise, generator, lambda new: accumulate_units(again, new)[0])
-        if chosen:
-            unit = looks.bounded(unit, choice.grid)
-            looks.moment = second_moment(kept, columns=used, unit=unit, threads=threads)
-            if looks.moment.n_rows != first.n_rows:
-                raise OSError(CHANGED)
-            bound = bounds_of(unit, used.bound)[1]
-            looks.noise = Refined().noise_for(guarantee, len(used), bound)
     cautious = clipping == "cautious"
-    if wide is None:
-        way, why, found = (steps or Steps)(looks, model, public, robust, cautious).take()
-    else:
-        way, why = "scores", ""
-        found = wide.steps(looks, numbers, again, model, public, robust, cautious).take()
-    parameters = {"rows_std": 0.0, "units": None if unit is None else public}
-    parameters |= looks.record["parameters"] | {"way": way, "why": why, "clipping": clipping}
-    start = found["start"]
-    solution, (sampling, privacy), record = _estimate(found, way, wide, outer)
-    parameters |= record
-    refusal = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refusal")
-    if refusal is None and start.rows <= len(solution):
-        refusal = "there are too few rows"
-    behind = start.rows
+    way, why = "scores", ""
     if wide is not None:
         used, texts = wide.written_of
         given = {name: level for name, level in given.items() if name in used.variables}
+    try:
+        if isinstance(looks, UnitLooks) and unit is not None and chosen:
+            unit = looks.bounded(unit, choice.grid)
+            looks.moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+            if looks.moment.n_rows != first.n_rows:
+                raise UnreadError(CHANGED)
+            bound = bounds_of(unit, used.bound)[1]
+            looks.noise = Refined().noise_for(guarantee, len(used), bound)
+        if wide is None:
+            way, why, found = (steps or Steps)(looks, model, public, robust, cautious).take()
+        else:
+            found = wide.steps(looks, numbers, again, model, public, robust, cautious).take()
+        start = found["start"]
+        solution, (sampling, privacy), record = _estimate(found, way, wide, outer)
+        refusal = HIDDEN if start.hidden or start.rough > rules.TRUSTED else found.get("refusal")
+        behind = start.rows
+    except Exception as error:  # after the spend: a refused fit, whatever it is
+        check_process(pid)
+        refusal = _lost(error)
+        q = len(design(AllColumns(used), target, texts, model.intercept, given).transform.T)
+        solution, behind = np.zeros(q), float(public or 1)
+        sampling, privacy = np.zeros((q, q)), np.zeros((q, q))
+        record = {"clipped_rows": 0.0, "clipping_error": 0.0, "scale": 0.0}
+    parameters = {"rows_std": 0.0, "units": None if unit is None else public}
+    parameters |= looks.record["parameters"] | {"way": way, "why": why, "clipping": clipping}
+    parameters |= record
+    if refusal is None and start.rows <= len(solution):
+        refusal = "there are too few rows"
     if used.row_weights is not None and public is not None and unit is None:
         behind = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
@@ -176,8 +191,23 @@ def scored(
         family=family,
     )
     if path is not None:
-        fit.save(path)
+        save_paid(fit, path)
     return fit
+
+
+def _lost(error: Exception) -> str:
+    """Why there is no answer, where something failed after the spend."""
+    if isinstance(error, (ArithmeticError, np.linalg.LinAlgError)):
+        return (
+            "the arithmetic did not end in finite numbers: columns may be constant, copies of each "
+            "other or clamped to one value"
+        )
+    if isinstance(error, UnreadError):
+        return (
+            f"the table could not be read again ({error}): ask once more, of a table that nobody "
+            "writes to"
+        )
+    return f"an error ended the computation ({type(error).__name__})"
 
 
 def _checked(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:
@@ -228,7 +258,6 @@ class UnitLooks(Looks):
 
     def read(self, frame: Frame, new: Any) -> Any:
         """Feed an accumulator the scores of units; the table must be the one of before."""
-        assert self.reread is not None
         assert self.moment.columns is not None
         bound = float(self.moment.columns.bound)  # that of a unit is for the first look
         size = len(frame.matrix)
@@ -239,9 +268,9 @@ class UnitLooks(Looks):
                 return UnitSecond(frame.matrix, bound, inner)
             return UnitScored(frame.matrix, bound, inner)
 
-        look = self.reread(of_units)
+        look = self._again(of_units)
         if look.n_rows != self.moment.n_rows:
-            raise OSError(CHANGED)
+            raise UnreadError(CHANGED)
         return look.inner
 
 
