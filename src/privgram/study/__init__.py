@@ -5,17 +5,12 @@ It asks the library for releases, and draws no noise itself.
 
 from __future__ import annotations
 
-import atexit
-import hashlib
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
 from privgram._base.numbers import check_positive, edge
 from privgram._base.text import listed
@@ -39,73 +34,50 @@ from privgram.study.answer import (
     release_and_fit,
 )
 from privgram.study.check import Check, look, read_study, rows_of
+from privgram.study.parts import described, forget, identity, open_ledger, table_name
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import numpy as np
 
+    from privgram._release import Release
+    from privgram._release.groups import Releases
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
+    from privgram.regression import Fit, InstrumentalFit
     from privgram.regression.scored import CovType
 
 __all__ = ["Check", "Precision", "Study", "regress"]
 
-#: What a table in memory is called.
-UNNAMED = "table"
+#: Families that are fitted by scores alone.
+ByScores: TypeAlias = Literal["binomial", "poisson"]
 
 
-def table_name(table: Any) -> str:
-    """What a table is called by default: the name of its file or folder, or "table"."""
-    if isinstance(table, (list, tuple)) and table and isinstance(table[0], (str, os.PathLike)):
-        table = Path(table[0]).absolute().parent
-    if not isinstance(table, (str, os.PathLike)):
-        return UNNAMED
-    path = Path(table).absolute()
-    while any(sign in path.name for sign in "*?["):  # of a pattern, its folder
-        path = path.parent
-    return path.name.partition(".")[0] or UNNAMED
+class Shared(TypedDict, total=False):
+    """What `regress` and `Study.regress` take alike."""
+
+    label: str
+    cov_type: CovType | None
+    clipping: Clipping
+    weights: str | None
+    reference: Mapping[str, Any] | None
+    mechanism: Mechanism | str | None
+    out: str | os.PathLike[str] | None
+    rng: np.random.Generator | None
 
 
-def identity(name: str, columns: Iterable[str], unit: str | None) -> str:
-    """Tell one study from another by what is public: names, and never what is in the table.
+class Options(Shared, total=False):
+    """What `Study.regress` takes besides a formula, an epsilon, a family and a loss."""
 
-    Bounds and levels are left out: they may be mended, and the rows that are protected stay.
-    """
-    said = json.dumps([name, sorted(columns), unit])
-    return f"{name} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    delta: float | None
 
 
-def open_ledger(
-    given: Any,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    table: str,
-    composition: Composition | None = None,
-) -> tuple[Ledger, bool]:
-    """The ledger that a study spends from, and whether it outlives this process.
+class OneOptions(Shared, total=False):
+    """What `regress` takes besides what a study is made of, and a family."""
 
-    One that is there must have the same budget, and the table's name by `identity`.
-    """
-    if isinstance(given, Ledger):
-        _ = given.entries  # the file is there, and lost none: one that is gone is not made anew
-        given = given.path
-    elif given is not None and not isinstance(given, (str, os.PathLike)):
-        raise TypeError(f"ledger is a path or a pg.Ledger, not {type(given).__name__}")
-    if given is not None:
-        return Ledger(given, epsilon, delta, adjacency, composition, table=table), True
-    folder = tempfile.mkdtemp(prefix="privgram-")
-    atexit.register(_forget, folder, os.getpid())
-    # A file all the same: forked children and pickled copies then spend the same budget.
-    path = Path(folder) / "budget.ledger"
-    return Ledger(path, epsilon, delta, adjacency, composition, table=table), False
-
-
-def _forget(folder: str, owner: int) -> None:
-    """Remove a budget at the end of the process that made it, and not of its children."""
-    if os.getpid() == owner:
-        with suppress(OSError):
-            shutil.rmtree(folder)
+    loss: LossName
 
 
 class Study:
@@ -295,6 +267,7 @@ class Study:
             return whole
         return edge(fits, least, ledger.epsilon, lambda a, b: abs(b - a) <= least)
 
+    @overload
     def release(
         self,
         epsilon: float | None = None,
@@ -305,9 +278,36 @@ class Study:
         terms: Iterable[str] | None = None,
         purpose: Purpose = "regression",
         mechanism: Mechanism | str | None = None,
-        by: Any = None,
+        by: None = None,
         rng: np.random.Generator | None = None,
-    ) -> Any:
+    ) -> Release: ...
+    @overload
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Groups | str,
+        rng: np.random.Generator | None = None,
+    ) -> Releases: ...
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Groups | str | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Release | Releases:
         """Release the second moment of the columns: any number of regressions, at one price.
 
         Parameters
@@ -363,6 +363,36 @@ class Study:
                 **request,
             )
 
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: ByScores,
+        loss: LossName = "squared",
+        **options: Unpack[Options],
+    ) -> ScoreFit: ...
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: FamilyName = "gaussian",
+        loss: Literal["huber"],
+        **options: Unpack[Options],
+    ) -> ScoreFit: ...
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: FamilyName = "gaussian",
+        loss: LossName = "squared",
+        **options: Unpack[Options],
+    ) -> ScoreFit | Fit | InstrumentalFit: ...
     def regress(
         self,
         formula: str,
@@ -379,7 +409,7 @@ class Study:
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> Any:
+    ) -> ScoreFit | Fit | InstrumentalFit:
         """Fit one regression: the least noise that one answer can have.
 
         Parameters
@@ -457,12 +487,13 @@ class Study:
                 **asked,
                 **request,
             )
-        field = "refusal" if isinstance(fit, ScoreFit) else "without"
-        reason = getattr(fit, field)
-        if rng is None and reason is not None:
-            advice = self._advice(formula, columns, price, fit.n_rows, asked)
-            fit = replace(fit, **{field: f"{reason}. {advice}"})
-        return fit
+        reason = fit.refusal if isinstance(fit, ScoreFit) else fit.without
+        if rng is not None or reason is None:
+            return fit
+        reason += f". {self._advice(formula, columns, price, fit.n_rows, asked)}"
+        if isinstance(fit, ScoreFit):
+            return replace(fit, refusal=reason)
+        return replace(fit, without=reason)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -639,32 +670,34 @@ class Study:
         return {"threads": self.threads, "ledger": ledger}
 
 
-#: What is said of a table without columns.
-DESCRIBE = (
-    "describe the columns: what is publicly known of each, such as {'wage': pg.Log(50, 10_000), "
-    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file of them. "
-    "`privgram init TABLE` writes such a file from the types, with the bounds left to fill in"
-)
-
-
-def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
-    """The description of a table's columns, or what to make one of, with a column of ones."""
-    if columns is None:
-        raise ValueError(DESCRIBE)
-    if isinstance(columns, (str, os.PathLike)):
-        columns = Columns.load(Path(columns))
-    more: dict[str, Any] = {"intercept": True}
-    if weights is not None:
-        more["row_weights"] = weights
-    if missing is not None:
-        more["missing"] = missing
-    if isinstance(columns, Columns):
-        return columns.replace(**more)
-    if not isinstance(columns, Mapping):
-        raise TypeError(DESCRIBE)
-    return Columns(columns, **more)
-
-
+@overload
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: ByScores,
+    **options: Unpack[OneOptions],
+) -> ScoreFit: ...
+@overload
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: FamilyName = "gaussian",
+    **options: Unpack[OneOptions],
+) -> ScoreFit | Fit | InstrumentalFit: ...
 def regress(
     table: Any,
     formula: str,
@@ -678,7 +711,7 @@ def regress(
     family: FamilyName = "gaussian",
     label: str = "",
     **options: Any,
-) -> Any:
+) -> ScoreFit | Fit | InstrumentalFit:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 
     Parameters
@@ -724,7 +757,10 @@ def regress(
         ledger=ledger,
     )
     try:
-        return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)
+        fit: ScoreFit | Fit | InstrumentalFit = once.regress(
+            formula, epsilon, delta=delta, label=label, family=family, **options
+        )
+        return fit
     finally:
         if not once.durable:
-            _forget(str(once.ledger.path.parent), os.getpid())
+            forget(str(once.ledger.path.parent), os.getpid())

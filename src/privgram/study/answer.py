@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
+    from privgram.regression import Fit, InstrumentalFit
+    from privgram.regression.scored import ScoreFit
 
 __all__ = [
     "Precision",
@@ -138,7 +140,7 @@ def release_and_fit(
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     rng: np.random.Generator | None = None,
-) -> Any:
+) -> ScoreFit | Fit | InstrumentalFit:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
     The columns are those of the whole table; what the formula does not use is not read. Without a
@@ -212,12 +214,13 @@ def release_and_fit(
     given |= protected(unit, guarantee)
     made: Any = release_for("regression", source, used, mechanism=mechanism, **given)
     if parsed.endogenous:
-        return made.iv(formula, reference=reference)
-    fit = made.regress(formula, reference=reference)
+        instrumental: InstrumentalFit = made.iv(formula, reference=reference)
+        return instrumental
+    fit: Fit = made.regress(formula, reference=reference)
     if not np.isnan(fit.theta).any():
         return fit
     # What was paid for is not lost: shrunk, and without standard errors.
-    shrunk = made.regress(formula, reference=reference, ridge="auto")
+    shrunk: Fit = made.regress(formula, reference=reference, ridge="auto")
     return replace(shrunk, without=fit.without)
 
 
