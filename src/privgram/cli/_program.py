@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
 
 from privgram._base.installed import __version__
+from privgram._base.log import log
 from privgram._base.saved import NotSavedWarning
 from privgram._base.text import shown
 from privgram.cli._status import Status
@@ -85,7 +88,7 @@ class OneLine(click.Command):
             print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
 
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _log_on_terminal():
                 warnings.simplefilter("always", UserWarning)
                 warnings.showwarning = show
                 result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
@@ -146,6 +149,24 @@ class Program(OneLine, click.Group):
         module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
         command: click.Command = getattr(module, cmd_name)
         return command
+
+
+@contextmanager
+def _log_on_terminal() -> Iterator[None]:
+    """Show the library's log where somebody watches; also how far a pass is, which commands ask."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("privgram: %(message)s"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
 
 
 def _describe(error: Exception) -> str:

@@ -174,8 +174,9 @@ def release(
 
     Notes
     -----
-    Rows that were decoded from files stay in memory between passes, where there are several and a
-    quarter of the memory has room for them. They are written nowhere.
+    Rows that were decoded from files stay in memory between passes, where there are several: up to
+    a gigabyte, or a quarter of the memory if that is less. `Study` has `cache_bytes` for another
+    cap. They are written nowhere.
 
     Examples
     --------
@@ -218,6 +219,7 @@ def release_for(
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress = False,
+    cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Release | Releases:
     """Release for a purpose, by which the mechanism is chosen; else as `release`."""
@@ -241,7 +243,9 @@ def release_for(
             guarantee = replace(guarantee, unit=asked.unit.protected)
         if chosen is None:
             chosen, why = best(source, asked.scaling, guarantee, purpose, asked.groups)
-        moment, reread = _read(asked, _Asked(guarantee, chosen, ledger, asked.groups), rng)
+        moment, reread = _read(
+            asked, _Asked(guarantee, chosen, ledger, asked.groups), rng, cache_bytes
+        )
         if guarantee.size_is_public:  # and so is whether there are rows
             check_size(moment.n_rows + moment.n_dropped)
     many = isinstance(moment, SecondMoments)
@@ -293,7 +297,9 @@ def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> No
         raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
 
 
-def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
+def _read(
+    asked: Pass, wanted: _Asked, rng: np.random.Generator | None, cache_bytes: int | None
+) -> Any:
     """The second moment of a table, or of its groups, and what reads it again.
 
     What cannot be met or paid for is refused before the table is read, where its columns are known.
@@ -310,7 +316,7 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
     several = auto is not None or _rereads(mechanism)
     kept: Kept | None = None
     if several and scale_out(asked.source) is None and not in_memory:
-        kept = Kept(asked.source)
+        kept = Kept(asked.source, cache_bytes)
         asked = replace(asked, source=kept)
     columns = asked.scaling
     if columns is not None:  # before the pass over the table

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Guarantee, Unit
+    from privgram.engines import Progress
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
@@ -79,6 +80,8 @@ def scored(
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    progress: Progress = False,
+    cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
     unit: Unit | None = None,
     wide: Any = None,
@@ -106,8 +109,9 @@ def scored(
     noise = Refined().noise_for(guarantee, len(looked), bound)
     if ledger is not None:  # before the pass
         ledger.check(**guarantee.price, privacy=noise.privacy)
-    kept = source if unit is not None and unit.values is not None else Kept(source)
-    again = Pass(kept, used, unit=unit, threads=threads)
+    kept = source if unit is not None and unit.values is not None else Kept(source, cache_bytes)
+    again = Pass(kept, used, unit=unit, threads=threads, progress=progress)
+    reading: dict[str, Any] = {"threads": threads, "progress": progress}
     first: Any
     if wide is not None:
         first, numbers = wide.first(again)
@@ -115,7 +119,7 @@ def scored(
         choice = Choice(Auto(1.0), again, guarantee.adjacency, bins_per_octave=rules.FINENESS // 2)
         first = choice.count()
     else:
-        first = second_moment(kept, columns=used, unit=unit, threads=threads)
+        first = second_moment(kept, columns=used, unit=unit, **reading)
     known = first.n_rows + (first.n_dropped if unit is None else 0)
     public = known if guarantee.size_is_public else None
     check_size(public)
@@ -141,7 +145,7 @@ def scored(
     try:
         if isinstance(looks, UnitLooks) and unit is not None and chosen:
             unit = looks.bounded(unit, choice.grid)
-            looks.moment = second_moment(kept, columns=used, unit=unit, threads=threads)
+            looks.moment = second_moment(kept, columns=used, unit=unit, **reading)
             if looks.moment.n_rows != first.n_rows:
                 raise UnreadError(CHANGED)
             bound = bounds_of(unit, used.bound)[1]

@@ -236,8 +236,8 @@ def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
     return keys_of(np.array([*values, None], object))[codes]
 
 
-#: Part of the memory that rows may take by default.
-SHARE = 0.25
+#: Bytes that rows may take by default, and at most this part of the memory.
+CACHE_BYTES, SHARE = 1 << 30, 0.25
 
 
 READ_ONCE = (
@@ -258,12 +258,12 @@ class Kept:
 
     The first pass that reads every row to its end leaves the blocks here, if they were made by
     decoding and fit; passes after it are given these. A table in memory is never copied. At most
-    `room` bytes are kept, by default a quarter of the memory.
+    `cache_bytes` are kept, by default a gigabyte, or a quarter of the memory if that is less.
     """
 
-    def __init__(self, source: Any, room: int | None = None) -> None:
+    def __init__(self, source: Any, cache_bytes: int | None = None) -> None:
         self.source = source
-        self._room = int(SHARE * memory()) if room is None else room
+        self._room = min(CACHE_BYTES, int(SHARE * memory())) if cache_bytes is None else cache_bytes
         self._select: Selection = None
         self._record: _Record | None = None
         self._open_again: Callable[[], Table] | None = None

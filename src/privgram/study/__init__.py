@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
-from privgram._base.numbers import check_positive, edge
-from privgram._base.text import listed
+from privgram._base.log import log
+from privgram._base.numbers import check_integer, check_positive, edge
+from privgram._base.text import listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from privgram._release import Release
     from privgram._release.groups import Releases
+    from privgram.engines import Progress
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
@@ -113,8 +115,12 @@ class Study:
     name : str, optional
         What the table is called; by default as its file or folder. With the names of the columns
         and the unit it tells one study from another: a ledger is of one study.
-    threads : int, optional
-        As in `second_moment`.
+    threads, progress
+        As in `second_moment`: of every pass over the table.
+    cache_bytes : int, optional
+        How many bytes of decoded rows may stay in memory between passes, where there are several; 0
+        decodes them again for each. By default a gigabyte, or a quarter of the memory if that is
+        less.
 
     Attributes
     ----------
@@ -170,6 +176,8 @@ class Study:
         missing: str | None = None,
         name: str | None = None,
         threads: int | None = None,
+        progress: Progress = False,
+        cache_bytes: int | None = None,
     ) -> None:
         if hasattr(table, "sensitivity_bound"):
             raise TypeError(
@@ -182,6 +190,10 @@ class Study:
         self.unit = None if whose is None else whose.settled(adjacency)
         self.name = table_name(table) if name is None else name
         self.threads = threads
+        self.progress = progress
+        self.cache_bytes = (
+            None if cache_bytes is None else check_integer(cache_bytes, "cache_bytes", 0)
+        )
         column = None if self.unit is None else self.unit.name
         if column in self.columns.selected:
             raise ValueError(
@@ -195,15 +207,17 @@ class Study:
         )
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Study:
+    def load(cls, path: str | os.PathLike[str], *, progress: Progress = False) -> Study:
         """Read a study from a TOML file, as `privgram init TABLE` writes it to be filled in.
 
         Parameters
         ----------
         path : path-like
             With the keys ``table``, ``ledger``, ``epsilon``, ``delta``, a table ``[columns]``, and,
-            where they are wanted, ``adjacency``, ``unit`` and ``rows_per_unit``. Paths in it are
-            relative to its folder.
+            where they are wanted, ``adjacency``, ``unit``, ``rows_per_unit`` and ``cache_bytes``.
+            Paths in it are relative to its folder.
+        progress
+            As of `Study`.
 
         Raises
         ------
@@ -213,7 +227,7 @@ class Study:
             If it cannot be read.
         """
         table, asked = read_study(Path(path))
-        return cls(table, **asked)
+        return cls(table, progress=progress, **asked)
 
     def __repr__(self) -> str:
         unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
@@ -351,8 +365,9 @@ class Study:
             columns = columns.replace(terms=asked)
         price = self._price(epsilon, delta)
         request = self._request(label, columns.selected) | protected(self.unit, price)
+        log.info("release at epsilon=%g", price.epsilon)
         with self._telling():
-            return release_for(
+            made = release_for(
                 purpose,
                 self.table,
                 columns,
@@ -362,6 +377,8 @@ class Study:
                 rng=rng,
                 **request,
             )
+        log.info("released")
+        return made
 
     @overload
     def regress(
@@ -474,6 +491,7 @@ class Study:
             "clipping": clipping,
             "reference": reference,
         }
+        log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._telling():
             fit = release_and_fit(
                 self.table,
@@ -488,8 +506,10 @@ class Study:
                 **request,
             )
         reason = fit.refusal if isinstance(fit, ScoreFit) else fit.without
+        log.info("answered" if fit.refusal is None else "refused")
         if rng is not None or reason is None:
             return fit
+        log.info("looking for an epsilon that would do")
         reason += f". {self._advice(formula, columns, price, fit.n_rows, asked)}"
         if isinstance(fit, ScoreFit):
             return replace(fit, refusal=reason)
@@ -667,7 +687,12 @@ class Study:
                     "it: make a study of a new iterator, with ledger=study.ledger"
                 )
             self._begun = True
-        return {"threads": self.threads, "ledger": ledger}
+        return {
+            "threads": self.threads,
+            "progress": self.progress,
+            "cache_bytes": self.cache_bytes,
+            "ledger": ledger,
+        }
 
 
 @overload

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._base.text import aligned, listed, number, shown
 from privgram._plan.designs import draw_more, made_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Guarantee, Unit
+    from privgram.engines import Progress
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.regression import Fit, InstrumentalFit
@@ -139,6 +141,8 @@ def release_and_fit(
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    progress: Progress = False,
+    cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> ScoreFit | Fit | InstrumentalFit:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
@@ -166,6 +170,8 @@ def release_and_fit(
         "ledger": ledger,
         "out": out,
         "threads": threads,
+        "progress": progress,
+        "cache_bytes": cache_bytes,
         "rng": rng,
     }
     linear, wide = family == "gaussian", None
@@ -512,6 +518,7 @@ class _Rehearsal:
         self, fit: Any, epsilon: float, most: int = MOST_DRAWS, all_of_them: bool = False
     ) -> dict[str, float] | None:
         """Medians of the standard errors of fits; None if half of them are refused, or any is."""
+        log.info("fits of made rows at epsilon=%g", epsilon)
         drawn: list[Any] = []
         names: tuple[str, ...] = ()
         seed = 0
