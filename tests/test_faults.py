@@ -108,6 +108,14 @@ def names(folder):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_release_is_whole_or_not_there(folder, fault):
     before = names(folder)
+    if fault == "late":  # it is paid for, and shown
+        done = release(fault=fault)
+        assert done.returncode == 1
+        assert "release" in done.stdout
+        assert done.stderr.count("\n") == 1
+        assert "gram.json: No space left on device. What was paid for is not lost" in done.stderr
+        assert names(folder) == before
+        return
     if fault != "full":
         failed(release(fault=fault), SAYS[fault])
         assert names(folder) == before

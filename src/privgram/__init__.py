@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import __version__ as __version__
 from privgram._base.saved import Kinds as _Kinds
-from privgram._release import Release, load, pool
+from privgram._release import Release, pool
+from privgram._release.loading import load
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Unit

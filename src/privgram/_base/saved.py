@@ -11,6 +11,7 @@ import io
 import json
 import re
 import struct
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,12 +19,12 @@ from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
 from privgram._base.files import write_atomically
-from privgram._base.text import shown
+from privgram._base.text import shown, warn
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -183,6 +184,36 @@ class Frame:
             if not isinstance(header, dict):
                 raise TypeError("its header is not a table")
         return header, body[start + length :]
+
+
+class Saveable(Protocol):
+    """What has a file of its own."""
+
+    def save(self, path: Path) -> None:
+        """Write it, whole or not at all."""
+
+
+class NotSavedWarning(UserWarning):
+    """What a budget was spent on could not be saved where it was to be."""
+
+
+def save_paid(result: Saveable, path: Path) -> None:
+    """Save what a budget was spent on: where that fails somewhere else, and never by an error.
+
+    What can be checked of the path was checked before the spend.
+    """
+    try:
+        result.save(path)
+        return
+    except Exception as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+    try:
+        other = Path(tempfile.mkdtemp(prefix="privgram-"), path.name)
+        result.save(other)
+        kept = f"It is in {other} instead"
+    except Exception:
+        kept = "It is in no file: save what this call returns"
+    warn(f"{path}: {reason}. What was paid for is not lost. {kept}", NotSavedWarning)
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,12 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(map(shown, names[:MOST_LISTED]))} and {more:,} more"
 
 
-def warn(message: str) -> None:
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn at the line outside of privgram that led here, from however deep within."""
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(f"{_OWN}."):
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, stacklevel=depth)
+    warnings.warn(message, category, stacklevel=depth)
 
 
 def as_frame(

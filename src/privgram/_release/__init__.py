@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,6 @@ import numpy as np
 
 from privgram import mechanisms
 from privgram._base.installed import Room
-from privgram._base.saved import DamagedFile, format_of
 from privgram._release.checks import check_derived, check_parts, check_stated, derived
 from privgram._release.record import FORM, ReleaseRecord, check_independent
 from privgram.columns import Columns
@@ -32,7 +30,7 @@ else:
     multivariate, plots = Room("privgram.multivariate"), Room("privgram.plots")
     regression, report = Room("privgram.regression"), Room("privgram.report")
 
-__all__ = ["Release", "load", "pool"]
+__all__ = ["Release", "pool"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,43 +234,3 @@ def _total(values: list[float], disjoint: bool) -> float:
 def _sum(counts: list[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
-
-
-#: What reads a file of each format, imported when there is one.
-READERS = {
-    "privgram-release": "privgram._release:read_release",
-    "privgram-releases": "privgram._release.groups:read_releases",
-    "privgram-regression": "privgram.regression.scored:read_fit",
-}
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read what was saved: a release, the releases of groups, or a regression.
-
-    Parameters
-    ----------
-    path : path-like
-        A `.json` or `.npz` file, as the `save` of any of these writes it.
-
-    Returns
-    -------
-    Release, Releases or ScoreFit
-        Whichever the file says it holds.
-
-    Raises
-    ------
-    DamagedFile
-        A ValueError: if the file holds none of these, is of a later version, was truncated or
-        altered, or has parts that contradict each other.
-    OSError
-        If it cannot be read.
-    """
-    path = Path(path)
-    name = format_of(path)
-    if name not in READERS:
-        raise DamagedFile(
-            f"{path.name} is not a release of privgram, of groups or of one table, nor a fit, or "
-            "is damaged"
-        )
-    module, _, reader = READERS[name].partition(":")
-    return getattr(import_module(module), reader)(path)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
 
 from privgram._base.installed import __version__
+from privgram._base.log import log
+from privgram._base.saved import NotSavedWarning
 from privgram._base.text import shown
 from privgram.cli._status import Status
 
@@ -76,10 +80,17 @@ class OneLine(click.Command):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> Any:
+        unsaved: list[object] = []
+
+        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, NotSavedWarning):
+                unsaved.append(message)
+            print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
+
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), _log_on_terminal():
                 warnings.simplefilter("always", UserWarning)
-                warnings.showwarning = _warn
+                warnings.showwarning = show
                 result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
         except click.exceptions.NoArgsIsHelpError as error:  # a group without its command
@@ -106,6 +117,8 @@ class OneLine(click.Command):
                 f"internal error, {type(error).__name__}; set PRIVGRAM_TRACEBACK=1 to see where",
                 Status.FAILED,
             )
+        if unsaved and not result:
+            result = Status.FAILED
         if standalone_mode:
             sys.exit(result if isinstance(result, int) else Status.ANSWERED)
         return result
@@ -138,6 +151,24 @@ class Program(OneLine, click.Group):
         return command
 
 
+@contextmanager
+def _log_on_terminal() -> Iterator[None]:
+    """Show the library's log where somebody watches; also how far a pass is, which commands ask."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("privgram: %(message)s"))
+    before = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before)
+
+
 def _describe(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if error.filename is not None else ""
@@ -145,10 +176,6 @@ def _describe(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "not enough memory"
     return str(error) or type(error).__name__
-
-
-def _warn(message: Warning | str, *where: Any, **more: Any) -> None:
-    print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
 
 
 def _status_of(error: Exception) -> Status:

@@ -178,7 +178,7 @@ def _release() -> None:
         release = pg.release(exact, epsilon=8.0, delta=1e-6, mechanism=mechanism)
         with tempfile.TemporaryDirectory() as folder:
             release.save(Path(folder, "release.json"))
-            loaded = pg.load(Path(folder, "release.json"))
+            loaded = pg.load(Path(folder, "release.json"), pg.Release)
         _require(np.array_equal(loaded.matrix, release.matrix), "a release changed in its file")
         off = np.abs(np.asarray(loaded.regress("z").params) - [0.5, -0.25]).max()
         # The noise's deviation is below 1 % of the signal: no chance of failing by chance.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,11 @@ from privgram.regression.inference import quantile_of
 
 STUDY = click.argument("study", type=PATH)
 FORMULA = click.argument("formula")
+
+
+def load(study: Path) -> pg.Study:
+    """Read the file of a study; how far its passes are is shown on a terminal."""
+    return pg.Study.load(study, progress=sys.stderr.isatty())
 
 
 #: What every answer has.
@@ -72,7 +78,7 @@ def plan(
         if not (equals and name):
             raise click.UsageError(f"--want {text}: write NAME=ERROR")
         want[name] = read_number(f"--want {name}", value)
-    found = pg.Study.load(study).plan(
+    found = load(study).plan(
         formula, want or None, design=None if design is None else pg.load(design), **asked
     )
     if as_json:
@@ -90,7 +96,7 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     if out is None:
         raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
     check_out(out, force)
-    it = pg.Study.load(study)
+    it = load(study)
     it.release(epsilon, out=out, **asked)
     print_lines(f"{out}: epsilon={epsilon:g}; {it.remaining():.4g} are left")
 
@@ -134,7 +140,7 @@ def regress(
     quantile_of(level)  # which checks it, before anything is spent
     if out is not None:
         check_out(out, force)
-    it = pg.Study.load(study)
+    it = load(study)
     fit = it.regress(formula, epsilon, out=out, **asked)
     left = it.remaining()
     status = print_fit(fit, level, as_json, remaining=left)
@@ -169,7 +175,7 @@ def check(study: Path) -> None:
     Counts values that are clamped, missing or unlisted. NOT PRIVATE: for the eyes of the table's
     holder. It spends nothing.
     """
-    print_lines(str(pg.Study.load(study).check()))
+    print_lines(str(load(study).check()))
 
 
 @command(
@@ -199,7 +205,7 @@ def stream(
     release holds the sum of all periods so far.
     """
     check_out(out, force)
-    it = pg.Study.load(study)
+    it = load(study)
     if asked["epsilon"] is not None and asked["delta"] is None:
         asked["delta"] = it.ledger.delta
     stream = pg.Stream(it, **asked)

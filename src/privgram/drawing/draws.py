@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, singledispatch
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from privgram._base.files import check_process
 from privgram._core.rows import Accumulator
 from privgram.columns.structure import ties, zeros
 from privgram.drawing import random
@@ -47,10 +49,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms.refined import Frame, RefinedCalibration
     from privgram.noise import NoiseLaw
 
-CHANGED = (
-    "the table has changed between two looks at it, and the answer is lost: its noise was drawn. "
-    "Ask again of a table that nobody writes to"
-)
+CHANGED = "it has changed meanwhile"
 
 #: Gaussian noise, and what is left of it where the matrix is known in part.
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
@@ -342,14 +341,23 @@ class Looks(looks.Looks):
         sums = total.inner if isinstance(total, Levelled) else total
         return SecondMoment.from_accumulator(sums, None, None)
 
+    def _again(self, new: Callable[[int], Any]) -> Any:
+        """Read the table again; `UnreadError` if that fails, after the spend and for any reason."""
+        assert self.reread is not None
+        pid = os.getpid()
+        try:
+            return self.reread(new)
+        except Exception as error:
+            check_process(pid)
+            raise looks.UnreadError(type(error).__name__) from error
+
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the rows in a frame; the table must be the one of before."""
-        assert self.reread is not None
         matrix = frame.matrix[frame.numbers]
         levels = [start for start, *_ in frame.levels]
-        look = self.reread(partial(_look, matrix, float(self.moment.bound), new, levels))
+        look = self._again(partial(_look, matrix, float(self.moment.bound), new, levels))
         if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
-            raise OSError(CHANGED)
+            raise looks.UnreadError(CHANGED)
         return look.inner
 
 

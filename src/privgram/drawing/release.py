@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_distinct, check_room
 from privgram._base.numbers import Adjacency, check_number, check_positive
+from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram._release import Release
 from privgram._release.groups import Releases
@@ -174,8 +175,9 @@ def release(
 
     Notes
     -----
-    Rows that were decoded from files stay in memory between passes, where there are several and a
-    quarter of the memory has room for them. They are written nowhere.
+    Rows that were decoded from files stay in memory between passes, where there are several: up to
+    a gigabyte, or a quarter of the memory if that is less. `Study` has `cache_bytes` for another
+    cap. They are written nowhere.
 
     Examples
     --------
@@ -218,6 +220,7 @@ def release_for(
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
     progress: Progress = False,
+    cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Release | Releases:
     """Release for a purpose, by which the mechanism is chosen; else as `release`."""
@@ -241,7 +244,9 @@ def release_for(
             guarantee = replace(guarantee, unit=asked.unit.protected)
         if chosen is None:
             chosen, why = best(source, asked.scaling, guarantee, purpose, asked.groups)
-        moment, reread = _read(asked, _Asked(guarantee, chosen, ledger, asked.groups), rng)
+        moment, reread = _read(
+            asked, _Asked(guarantee, chosen, ledger, asked.groups), rng, cache_bytes
+        )
         if guarantee.size_is_public:  # and so is whether there are rows
             check_size(moment.n_rows + moment.n_dropped)
     many = isinstance(moment, SecondMoments)
@@ -261,7 +266,7 @@ def release_for(
     if why and isinstance(made, Release):
         made = replace(made, parameters=made.parameters | taken(made.parameters, why))
     if path is not None:
-        made.save(path)
+        save_paid(made, path)
     return made
 
 
@@ -293,7 +298,9 @@ def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> No
         raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
 
 
-def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
+def _read(
+    asked: Pass, wanted: _Asked, rng: np.random.Generator | None, cache_bytes: int | None
+) -> Any:
     """The second moment of a table, or of its groups, and what reads it again.
 
     What cannot be met or paid for is refused before the table is read, where its columns are known.
@@ -308,8 +315,10 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
         check_rereadable(asked.source, "Refined() reads", ", or take AnalyzeGauss()")
     in_memory = unit is not None and unit.values is not None
     several = auto is not None or _rereads(mechanism)
+    kept: Kept | None = None
     if several and scale_out(asked.source) is None and not in_memory:
-        asked = replace(asked, source=Kept(asked.source))
+        kept = Kept(asked.source, cache_bytes)
+        asked = replace(asked, source=kept)
     columns = asked.scaling
     if columns is not None:  # before the pass over the table
         if isinstance(mechanism, Refined):
@@ -322,6 +331,8 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
     if choice is not None:
         choice.asked = asked
         counts = choice.count()
+        if kept is not None:
+            kept.check_again()
         if columns is None:
             wanted.check(counts.n_columns, choice.grid[0], choice)
         found = choice.draw(counts, rng, ledger)
@@ -333,7 +344,10 @@ def _read(asked: Pass, wanted: _Asked, rng: np.random.Generator | None) -> Any:
     def again(new: Callable[[int], Any]) -> Any:
         return accumulate(asked, new)[0]
 
-    return total_of(asked), again if _rereads(mechanism) else None
+    total = total_of(asked)
+    if kept is not None and _rereads(mechanism):
+        kept.check_again()
+    return total, again if _rereads(mechanism) else None
 
 
 def release_moment(

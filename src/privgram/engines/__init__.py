@@ -14,6 +14,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from privgram._base.log import log
 from privgram._base.machine import cores
 from privgram._base.numbers import check_integer
 from privgram.columns import Columns
@@ -81,6 +82,7 @@ def reporter(progress: Progress, total: int | None) -> Iterator[Report]:
 
     It passes on one call in `INTERVAL`, and the last one when the pass has succeeded.
     """
+    log.info("reading the table")
     if progress is False:
         yield lambda rows: None
     elif progress is True:

@@ -27,7 +27,7 @@ from privgram.estimators._base import (
 from privgram.mechanisms import AdditiveWishart
 from privgram.regression.design import AllColumns, design
 from privgram.regression.inference import RefusedError
-from privgram.study import described
+from privgram.study.parts import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

@@ -5,18 +5,20 @@ Secret side: the budget of `Study.regress` is spent here.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.files import check_distinct, check_room
+from privgram._base.files import check_distinct, check_process, check_room
+from privgram._base.saved import save_paid
 from privgram.columns.unit import Auto
 from privgram.drawing import random
 from privgram.drawing.draws import CHANGED
 from privgram.drawing.norm_bound import Choice, check_size
-from privgram.drawing.release import warn_of_weak
+from privgram.drawing.release import BYTES, warn_of_weak
 from privgram.engines import Pass
 from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.glm.clipping import CLIPPING
@@ -27,15 +29,15 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitParts, Problem
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
+from privgram.mechanisms.looks import UnreadError
 from privgram.mechanisms.refined import Refined
 from privgram.moment.groups import bounds_of
 from privgram.regression.scored import FORM, ScoreFit
 from privgram.sources.table import Kept
 
 if TYPE_CHECKING:
-    import os
-
     from privgram.columns.unit import Guarantee, Unit
+    from privgram.engines import Progress
     from privgram.ledger import Ledger
     from privgram.mechanisms.refined import RefinedCalibration
 
@@ -54,6 +56,8 @@ def fit_problem(
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    progress: Progress = False,
+    cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> ScoreFit:
     """Fit a regression of a table by scores, or by what is predicted to be better.
@@ -62,13 +66,13 @@ def fit_problem(
     it nor rows is chosen here. All that can be refused is refused before anything is spent; what
     goes wrong in the arithmetic after that ends in a refused fit.
     """
-    path = _checked_path(out, ledger)
+    path, pid = _checked_path(out, ledger), os.getpid()
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(problem.columns.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
     unit = problem.unit
-    kept = source if unit is not None and unit.values is not None else Kept(source)
-    scan = Pass(kept, problem.columns, unit=unit, threads=threads)
+    kept = source if unit is not None and unit.values is not None else Kept(source, cache_bytes)
+    scan = Pass(kept, problem.columns, unit=unit, threads=threads, progress=progress)
     bound = problem.scanned.bound
     chosen = unit is not None and unit.rows is None and unit.bound is None
     if unit is not None and not chosen:
@@ -86,12 +90,16 @@ def fit_problem(
         choice = Choice(Auto(1.0), scan, guarantee.adjacency, bins_per_octave=bins)
         first = choice.count()
     else:
-        first = second_moment(kept, columns=problem.columns, unit=unit, threads=threads)
+        first = _second_moment(scan)
     known = first.n_rows + (first.n_dropped if unit is None else 0)
     public = known if guarantee.size_is_public else None
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
+    if isinstance(kept, Kept):
+        kept.check_again()
+    if path is not None:  # once more, after the pass, for what is spent now
+        check_room(path, 3 * problem.n_written * (problem.n_written + 1) * BYTES[path.suffix])
     if ledger is not None:
         what = f"regress({problem.target})"
         ledger.spend(**guarantee.price, privacy=noise.privacy, what=what)
@@ -99,25 +107,54 @@ def fit_problem(
         rounds = Rounds(first, noise, generator, lambda new: accumulate(scan, new)[0])
     else:
         rounds = UnitRounds(first, noise, generator, lambda new: accumulate_units(scan, new)[0])
-        if choice is not None:
-            _bound_units(rounds, unit, problem, scan, choice, guarantee)
-    if problem.factor is not None:
-        estimator: Any = LevelEstimator(rounds, problem, public, level_counts, scan)
-    elif problem.loss == "huber":
-        estimator = HuberEstimator(rounds, problem, public)
-    elif problem.family != "gaussian":
-        estimator = GLMEstimator(rounds, problem, public)
-    else:
-        estimator = OneStepEstimator(rounds, problem, public)
     try:
+        if choice is not None and isinstance(rounds, UnitRounds) and unit is not None:
+            _bound_units(rounds, unit, problem, scan, choice, guarantee)
         with np.errstate(all="ignore"):
-            parts = estimator.fit()
-    except (ArithmeticError, np.linalg.LinAlgError):
-        parts = _no_parts(estimator.n_written)
+            parts = _estimator(rounds, problem, public, level_counts, scan).fit()
+    except Exception as error:  # after the spend: a refused fit, whatever it is
+        check_process(pid)
+        parts = _no_parts(problem, _lost(error))
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
-        fitted.save(path)
+        save_paid(fitted, path)
     return fitted
+
+
+def _second_moment(scan: Pass, unit: Unit | None = None) -> Any:
+    """The exact second moment of a table, of its rows or of its units."""
+    return second_moment(
+        scan.source,
+        columns=scan.columns,
+        unit=unit or scan.unit,
+        threads=scan.threads,
+        progress=scan.progress,
+    )
+
+
+def _estimator(
+    rounds: Rounds, problem: Problem, public: int | None, level_counts: Any, scan: Pass
+) -> OneStepEstimator:
+    """What goes through the rounds of a problem."""
+    if problem.factor is not None:
+        return LevelEstimator(rounds, problem, public, level_counts, scan)
+    if problem.loss == "huber":
+        return HuberEstimator(rounds, problem, public)
+    if problem.family != "gaussian":
+        return GLMEstimator(rounds, problem, public)
+    return OneStepEstimator(rounds, problem, public)
+
+
+def _lost(error: Exception) -> str:
+    """Why there is no answer, where something failed after the spend."""
+    if isinstance(error, (ArithmeticError, np.linalg.LinAlgError)):
+        return NOT_FINITE
+    if isinstance(error, UnreadError):
+        return (
+            f"the table could not be read again ({error}): ask once more, of a table that nobody "
+            "writes to"
+        )
+    return f"an error ended the computation ({type(error).__name__})"
 
 
 def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:
@@ -144,17 +181,18 @@ def _bound_units(
     counted = rounds.moment
     unit = rounds.bounded(unit, choice.grid)
     columns = problem.columns
-    rounds.moment = second_moment(scan.source, columns=columns, unit=unit, threads=scan.threads)
+    rounds.moment = _second_moment(scan, unit)
     if rounds.moment.n_rows != counted.n_rows:
-        raise OSError(CHANGED)
+        raise UnreadError(CHANGED)
     bound = bounds_of(unit, columns.bound)[1]
     rounds.noise = Refined().noise_for(guarantee, len(columns), bound)
 
 
-def _no_parts(q: int) -> FitParts:
+def _no_parts(problem: Problem, refusal: str) -> FitParts:
     """A refused fit of no numbers."""
+    q = problem.n_written
     none = np.zeros((q, q))
-    return FitParts(np.zeros(q), none, none, none, 1.0, 1.0, "scores", refusal=NOT_FINITE)
+    return FitParts(np.zeros(q), none, none, none, 1.0, 1.0, "scores", refusal=refusal)
 
 
 def _recorded(
@@ -168,7 +206,7 @@ def _recorded(
 ) -> ScoreFit:
     """The public record of a fit."""
     if not parts.is_finite:
-        parts = _no_parts(len(parts.coef))
+        parts = _no_parts(problem, NOT_FINITE)
     elif problem.purpose == "prediction":  # a ridge by the noise's edge always answers
         parts = replace(parts, refusal=None)
     unit = problem.unit
@@ -187,7 +225,7 @@ def _recorded(
     if weighted and public is not None and unit is None:
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
-    written = problem if problem.factor is None else problem.factor.written(problem)
+    written = problem.written
     return ScoreFit(
         target=problem.target,
         terms=written.terms,

@@ -35,6 +35,7 @@ from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, rows_of, state_of
 from privgram.glm.state import isotropic
 from privgram.mechanisms import refined as frames
+from privgram.mechanisms.looks import UnreadError
 from privgram.moment import SecondMoment
 from privgram.regression.design import AllColumns, Design, design
 
@@ -203,11 +204,6 @@ class LevelEstimator(OneStepEstimator):
         #: A row replaced moves numbers that are not negative by sqrt(2).
         self.once = math.sqrt(self.rounds.moves)
 
-    @property
-    def n_written(self) -> int:
-        """How many coefficients the fit has."""
-        return len(self.factor.written(self.problem).design.frame) - 1
-
     def fit(self) -> FitParts:
         """Go through all rounds."""
         rounds = self.rounds
@@ -227,7 +223,7 @@ class LevelEstimator(OneStepEstimator):
         total = self.factor.read(self.scan, frame, shift, new)
         moment = self.rounds.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
-            raise OSError(CHANGED)
+            raise UnreadError(CHANGED)
         return total.inner
 
     def _within(self, first: Matrix, rows: float) -> tuple[ScoreState, LevelMeans]:

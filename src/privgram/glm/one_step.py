@@ -72,11 +72,6 @@ class OneStepEstimator:
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
 
     @property
-    def n_written(self) -> int:
-        """How many coefficients the fit has."""
-        return self.q
-
-    @property
     def left(self) -> float:
         """The share of mu^2 that was not spent."""
         return 1.0 - self.rounds.spent

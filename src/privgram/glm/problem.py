@@ -47,6 +47,16 @@ class Problem:
         return design(columns, self.target, self.terms, self.intercept, self.references)
 
     @property
+    def written(self) -> Problem:
+        """The regression that is written out."""
+        return self if self.factor is None else self.factor.written(self)
+
+    @property
+    def n_written(self) -> int:
+        """How many coefficients the fit has."""
+        return len(self.written.design.frame) - 1
+
+    @property
     def scanned(self) -> Columns:
         """The columns of the first second moment."""
         return self.columns if self.factor is None else self.factor.narrow

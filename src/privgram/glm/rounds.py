@@ -23,6 +23,7 @@ from privgram.glm.accumulators import (
 )
 from privgram.glm.budget import BUDGET
 from privgram.mechanisms import rank
+from privgram.mechanisms.looks import UnreadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +96,6 @@ class UnitRounds(Rounds):
 
     def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the scores of units; the table must be the one of before."""
-        assert self.reread is not None
         assert self.moment.columns is not None
         bound = float(self.moment.columns.bound)  # that of a unit is for the first round
         size = len(frame.matrix)
@@ -106,9 +106,9 @@ class UnitRounds(Rounds):
                 return UnitSecond(frame.matrix, bound, inner)
             return UnitScored(frame.matrix, bound, inner)
 
-        read = self.reread(of_units)
+        read = self._again(of_units)
         if read.n_rows != self.moment.n_rows:
-            raise OSError(CHANGED)
+            raise UnreadError(CHANGED)
         return read.inner
 
 

@@ -121,6 +121,8 @@ def taken(parameters: Mapping[str, Any], why: str) -> dict[str, str]:
     """What a release that was chosen by `best` says of itself: which way, and why."""
     if parameters.get("looks", 1) == 1:
         return {"way": "one look", "why": why}
+    if parameters.get("unread"):
+        return {"way": "one look", "why": "the table could not be read again"}
     if "clipped_rows" not in parameters:
         return {"way": "one look", "why": "the first one said that others gain nothing"}
     return {"way": "several looks", "why": why}

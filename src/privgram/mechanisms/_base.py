@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from privgram.privacy import Profile, Standing
 
 
+#: Standard deviation of noise beyond which squares of a release leave float64.
+MOST_NOISE = 1e140
+
+
 @dataclass(frozen=True)
 class Request(Guarantee):
     """A guarantee over tables of a public shape: rows where their number is public."""
@@ -258,13 +262,19 @@ def _calibrate(mechanism: Mechanism, request: Request) -> Calibration:
             f"delta must be above 0 for {type(mechanism).__name__}; MatrixLaplace() is private at 0"
         )
     try:
-        return mechanism._calibrated(request)
+        noise = mechanism._calibrated(request)
     except ArithmeticError:
         raise ValueError(
             f"epsilon={request.epsilon:g} with delta={request.delta:g} is beyond what floating "
             f"point can calibrate {type(mechanism).__name__} for; an epsilon of a few is the most "
             "that protects anyone"
         ) from None
+    if not noise.noise_std <= MOST_NOISE:
+        raise ValueError(
+            f"epsilon={request.epsilon:g} is so small that squares of the noise leave float64: "
+            "nothing would be left of the table. About 1 is common"
+        )
+    return noise
 
 
 def true_delta(noise: Calibration) -> float:

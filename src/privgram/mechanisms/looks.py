@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._base.text import warn
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms import refined as rules
@@ -132,6 +133,10 @@ def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
 ROUNDING = 2.0**-40
 
 
+class UnreadError(Exception):
+    """The rows could not be read again, or are others; it says why, and nothing of them."""
+
+
 class Looks(ABC):
     """Looks at one table, and the record of them.
 
@@ -176,6 +181,13 @@ class Looks(ABC):
         """The ratio of sensitivity to noise that a share of the budget is."""
         return self.noise.mu * math.sqrt(share) * (1 - ROUNDING)
 
+    @property
+    def left(self) -> float:
+        """The share of the budget that no look has taken yet, by the record of them."""
+        parameters = self.record["parameters"]
+        ratios = [*parameters["look_mu"], *parameters["counts_mu"], parameters.get("number_mu", 0)]
+        return float(1 - sum(mu**2 for mu in ratios) / self.mu(1.0) ** 2)
+
     def std_at(self, radius: float, share: float) -> float:
         """Noise off the diagonal for rows up to a radius."""
         return self.noise.std(radius, self.mu(share)) / math.sqrt(2.0)
@@ -204,12 +216,28 @@ def names_of(moment: Any) -> tuple[str, ...]:
 
 def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
     """Let each look's release decide the next: nothing else of the table is used here."""
-    moment, bound = looks.moment, float(looks.moment.bound)
+    moment = looks.moment
     if mechanism.most_looks == 1 or not looks.again:
         released = looks.take(moment, 1.0)
         return released, looks.noise.law, looks.record
-    left = 1 - rules.FIRST
     first = looks.take(moment, rules.FIRST)
+    try:
+        return _further_looks(mechanism, looks, first)
+    except UnreadError as error:
+        warn(
+            f"the table could not be read again ({error}), so the release is of what the first "
+            "reading of it gave, without further looks. Nothing of the budget is lost"
+        )
+        looks.record["parameters"]["unread"] = True
+        return looks.once(first, looks.left)
+
+
+def _further_looks(
+    mechanism: Refined, looks: Looks, first: Matrix
+) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """The looks after the first."""
+    moment, bound = looks.moment, float(looks.moment.bound)
+    left = 1 - rules.FIRST
     names = names_of(moment)
     if INTERCEPT in names:
         at = names.index(INTERCEPT)

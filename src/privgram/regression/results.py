@@ -33,11 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
     from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.regression.design import Design
+    from privgram.regression.named import Named
 
 
 #: What results call the constant.
@@ -101,7 +103,7 @@ class Results:
 
     Where pandas is installed `params`, `bse`, `tvalues` and `pvalues` are Series and
     `conf_int` and `cov_params` data frames, with `param_names` for index; where it is not they
-    are arrays.
+    are arrays, which type checkers do not know.
 
     A regression always comes back as its result, as what was released for it is paid for. Where the
     noise leaves no answer it is refused: `refusal` says why, in the first line of the summary too,
@@ -194,17 +196,17 @@ class Results:
         return Model(self.target, list(self.param_names))
 
     @property
-    def params(self) -> Any:
+    def params(self) -> Named:
         """Estimates, in the order of `param_names`; NaN where they are refused."""
         return self._named(self._estimate)
 
     @property
-    def bse(self) -> Any:
+    def bse(self) -> Named:
         """Standard errors of `params`, of sampling and privacy noise together."""
         return self._named(self.inference.stderr)
 
     @property
-    def tvalues(self) -> Any:
+    def tvalues(self) -> Named:
         """Statistics of the hypotheses that parameters are 0: Student's or normal (`use_t`).
 
         The standard error in them is that under the hypothesis, so they agree with
@@ -213,26 +215,26 @@ class Results:
         return self._named(self.inference.statistic())
 
     @property
-    def pvalues(self) -> Any:
+    def pvalues(self) -> Named:
         """Two-sided P values of `tvalues`."""
         return self._named(self.inference.pvalues())
 
-    def cov_params(self) -> Any:
+    def cov_params(self) -> DataFrame:
         """Covariance of `params`, shape (k, k)."""
         return self._framed(self.inference.covariance, self.param_names)
 
-    def _named(self, values: Vector) -> Any:
+    def _named(self, values: Vector) -> Named:
         """Numbers of the parameters with their names, where pandas is there to hold them."""
         try:
             from privgram.regression.named import Named
         except ImportError:
-            return values
+            return cast("Named", values)
         return Named(values, list(self.param_names), copy=True)
 
     def _framed(self, values: Matrix, columns: Sequence[Any]) -> Any:
         return framed(values, self.param_names, columns)
 
-    def conf_int(self, alpha: float = 0.05, *, of: Of = "population") -> Any:
+    def conf_int(self, alpha: float = 0.05, *, of: Of = "population") -> DataFrame:
         """Confidence intervals of the parameters.
 
         Parameters
@@ -448,7 +450,7 @@ class Results:
         """The summary as notebooks show it."""
         return self.summary().as_html()
 
-    def tidy(self, conf_int: bool = False, conf_level: float = 0.95) -> Any:
+    def tidy(self, conf_int: bool = False, conf_level: float = 0.95) -> DataFrame:
         """A data frame with a row a parameter, in the columns of R's broom.
 
         Parameters
@@ -469,7 +471,7 @@ class Results:
         found.insert(0, "term", list(self.param_names))
         return found
 
-    def glance(self) -> Any:
+    def glance(self) -> DataFrame:
         """A data frame of one row about the whole fit, in the columns of R's broom.
 
         With `epsilon`, `delta` and `adjacency`, the guarantee. What is unknown is NaN.

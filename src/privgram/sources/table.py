@@ -10,6 +10,7 @@ import difflib
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -235,8 +236,21 @@ def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
     return keys_of(np.array([*values, None], object))[codes]
 
 
-#: Part of the memory that rows may take by default.
-SHARE = 0.25
+#: Bytes that rows may take by default, and at most this part of the memory.
+CACHE_BYTES, SHARE = 1 << 30, 0.25
+
+
+READ_ONCE = (
+    "the table is read several times, and it had no rows when it was opened again: what is read "
+    "once is passed as an iterator, or as a path, a data frame or a list of blocks"
+)
+
+
+def _lasting(source: Any) -> bool:
+    """Whether a source has its rows as long as nobody takes them away."""
+    if isinstance(source, (list, tuple)):
+        return all(map(_lasting, source))
+    return isinstance(source, (str, os.PathLike, Mapping, np.ndarray))
 
 
 class Kept:
@@ -244,19 +258,37 @@ class Kept:
 
     The first pass that reads every row to its end leaves the blocks here, if they were made by
     decoding and fit; passes after it are given these. A table in memory is never copied. At most
-    `room` bytes are kept, by default a quarter of the memory.
+    `cache_bytes` are kept, by default a gigabyte, or a quarter of the memory if that is less.
     """
 
-    def __init__(self, source: Any, room: int | None = None) -> None:
+    def __init__(self, source: Any, cache_bytes: int | None = None) -> None:
         self.source = source
-        self._room = int(SHARE * memory()) if room is None else room
+        self._room = min(CACHE_BYTES, int(SHARE * memory())) if cache_bytes is None else cache_bytes
         self._select: Selection = None
         self._record: _Record | None = None
+        self._open_again: Callable[[], Table] | None = None
+
+    def check_again(self) -> None:
+        """Refuse a source that was read, and gives no rows when it is opened again.
+
+        That costs a block of it. What is certain to have its rows still is not opened.
+        """
+        certain = self._record is not None and self._record.whole
+        if certain or self._open_again is None or _lasting(self.source):
+            return
+        try:
+            table = self._open_again()
+        except ValueError:  # it yields no block
+            raise ValueError(READ_ONCE) from None
+        with closing(table.chunks):
+            if not any(n_rows_of(block) for chunk in table.chunks for block in chunk.read()):
+                raise ValueError(READ_ONCE)
 
     def open(
         self, opener: Callable[..., Table], select: Selection = None, by_position: bool = True
     ) -> Table:
         """Open the source, or what was kept of it."""
+        self._open_again = partial(self.open, opener, select, by_position)
         record = self._record
         if record is not None and self._select == select and record.whole:
             return record.replay()

@@ -5,20 +5,16 @@ It asks the library for releases, and draws no noise itself.
 
 from __future__ import annotations
 
-import atexit
-import hashlib
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
-from privgram._base.numbers import check_positive, edge
-from privgram._base.text import listed
+from privgram._base.log import log
+from privgram._base.numbers import check_integer, check_positive, edge
+from privgram._base.text import listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
@@ -39,73 +35,51 @@ from privgram.study.answer import (
     release_and_fit,
 )
 from privgram.study.check import Check, look, read_study, rows_of
+from privgram.study.parts import described, forget, identity, open_ledger, table_name
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import numpy as np
 
+    from privgram._release import Release
+    from privgram._release.groups import Releases
+    from privgram.engines import Progress
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
+    from privgram.regression import Fit, InstrumentalFit
     from privgram.regression.scored import CovType
 
 __all__ = ["Check", "Precision", "Study", "regress"]
 
-#: What a table in memory is called.
-UNNAMED = "table"
+#: Families that are fitted by scores alone.
+ByScores: TypeAlias = Literal["binomial", "poisson"]
 
 
-def table_name(table: Any) -> str:
-    """What a table is called by default: the name of its file or folder, or "table"."""
-    if isinstance(table, (list, tuple)) and table and isinstance(table[0], (str, os.PathLike)):
-        table = Path(table[0]).absolute().parent
-    if not isinstance(table, (str, os.PathLike)):
-        return UNNAMED
-    path = Path(table).absolute()
-    while any(sign in path.name for sign in "*?["):  # of a pattern, its folder
-        path = path.parent
-    return path.name.partition(".")[0] or UNNAMED
+class Shared(TypedDict, total=False):
+    """What `regress` and `Study.regress` take alike."""
+
+    label: str
+    cov_type: CovType | None
+    purpose: FitPurpose
+    weights: str | None
+    reference: Mapping[str, Any] | None
+    mechanism: Mechanism | str | None
+    out: str | os.PathLike[str] | None
+    rng: np.random.Generator | None
 
 
-def identity(name: str, columns: Iterable[str], unit: str | None) -> str:
-    """Tell one study from another by what is public: names, and never what is in the table.
+class Options(Shared, total=False):
+    """What `Study.regress` takes besides a formula, an epsilon, a family and a loss."""
 
-    Bounds and levels are left out: they may be mended, and the rows that are protected stay.
-    """
-    said = json.dumps([name, sorted(columns), unit])
-    return f"{name} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
+    delta: float | None
 
 
-def open_ledger(
-    given: Any,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    table: str,
-    composition: Composition | None = None,
-) -> tuple[Ledger, bool]:
-    """The ledger that a study spends from, and whether it outlives this process.
+class OneOptions(Shared, total=False):
+    """What `regress` takes besides what a study is made of, and a family."""
 
-    One that is there must have the same budget, and the table's name by `identity`.
-    """
-    if isinstance(given, Ledger):
-        _ = given.entries  # the file is there, and lost none: one that is gone is not made anew
-        given = given.path
-    elif given is not None and not isinstance(given, (str, os.PathLike)):
-        raise TypeError(f"ledger is a path or a pg.Ledger, not {type(given).__name__}")
-    if given is not None:
-        return Ledger(given, epsilon, delta, adjacency, composition, table=table), True
-    folder = tempfile.mkdtemp(prefix="privgram-")
-    atexit.register(_forget, folder, os.getpid())
-    # A file all the same: forked children and pickled copies then spend the same budget.
-    path = Path(folder) / "budget.ledger"
-    return Ledger(path, epsilon, delta, adjacency, composition, table=table), False
-
-
-def _forget(folder: str, owner: int) -> None:
-    """Remove a budget at the end of the process that made it, and not of its children."""
-    if os.getpid() == owner:
-        with suppress(OSError):
-            shutil.rmtree(folder)
+    loss: LossName
 
 
 class Study:
@@ -141,8 +115,12 @@ class Study:
     name : str, optional
         What the table is called; by default as its file or folder. With the names of the columns
         and the unit it tells one study from another: a ledger is of one study.
-    threads : int, optional
-        As in `second_moment`.
+    threads, progress
+        As in `second_moment`: of every pass over the table.
+    cache_bytes : int, optional
+        How many bytes of decoded rows may stay in memory between passes, where there are several; 0
+        decodes them again for each. By default a gigabyte, or a quarter of the memory if that is
+        less.
 
     Attributes
     ----------
@@ -198,6 +176,8 @@ class Study:
         missing: str | None = None,
         name: str | None = None,
         threads: int | None = None,
+        progress: Progress = False,
+        cache_bytes: int | None = None,
     ) -> None:
         if hasattr(table, "sensitivity_bound"):
             raise TypeError(
@@ -210,6 +190,10 @@ class Study:
         self.unit = None if whose is None else whose.settled(adjacency)
         self.name = table_name(table) if name is None else name
         self.threads = threads
+        self.progress = progress
+        self.cache_bytes = (
+            None if cache_bytes is None else check_integer(cache_bytes, "cache_bytes", 0)
+        )
         column = None if self.unit is None else self.unit.name
         if column in self.columns.selected:
             raise ValueError(
@@ -223,15 +207,17 @@ class Study:
         )
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Study:
+    def load(cls, path: str | os.PathLike[str], *, progress: Progress = False) -> Study:
         """Read a study from a TOML file, as `privgram init TABLE` writes it to be filled in.
 
         Parameters
         ----------
         path : path-like
             With the keys ``table``, ``ledger``, ``epsilon``, ``delta``, a table ``[columns]``, and,
-            where they are wanted, ``adjacency``, ``unit`` and ``rows_per_unit``. Paths in it are
-            relative to its folder.
+            where they are wanted, ``adjacency``, ``unit``, ``rows_per_unit`` and ``cache_bytes``.
+            Paths in it are relative to its folder.
+        progress
+            As of `Study`.
 
         Raises
         ------
@@ -241,7 +227,7 @@ class Study:
             If it cannot be read.
         """
         table, asked = read_study(Path(path))
-        return cls(table, **asked)
+        return cls(table, progress=progress, **asked)
 
     def __repr__(self) -> str:
         unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
@@ -295,6 +281,7 @@ class Study:
             return whole
         return edge(fits, least, ledger.epsilon, lambda a, b: abs(b - a) <= least)
 
+    @overload
     def release(
         self,
         epsilon: float | None = None,
@@ -305,9 +292,36 @@ class Study:
         terms: Iterable[str] | None = None,
         purpose: Purpose = "regression",
         mechanism: Mechanism | str | None = None,
-        by: Any = None,
+        by: None = None,
         rng: np.random.Generator | None = None,
-    ) -> Any:
+    ) -> Release: ...
+    @overload
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Groups | str,
+        rng: np.random.Generator | None = None,
+    ) -> Releases: ...
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Groups | str | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Release | Releases:
         """Release the second moment of the columns: any number of regressions, at one price.
 
         Parameters
@@ -351,8 +365,9 @@ class Study:
             columns = columns.replace(terms=asked)
         price = self._price(epsilon, delta)
         request = self._request(label, columns.selected) | protected(self.unit, price)
+        log.info("release at epsilon=%g", price.epsilon)
         with self._telling():
-            return release_for(
+            made = release_for(
                 purpose,
                 self.table,
                 columns,
@@ -362,7 +377,39 @@ class Study:
                 rng=rng,
                 **request,
             )
+        log.info("released")
+        return made
 
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: ByScores,
+        loss: LossName = "squared",
+        **options: Unpack[Options],
+    ) -> ScoreFit: ...
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: FamilyName = "gaussian",
+        loss: Literal["huber"],
+        **options: Unpack[Options],
+    ) -> ScoreFit: ...
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: FamilyName = "gaussian",
+        loss: LossName = "squared",
+        **options: Unpack[Options],
+    ) -> ScoreFit | Fit | InstrumentalFit: ...
     def regress(
         self,
         formula: str,
@@ -379,7 +426,7 @@ class Study:
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> Any:
+    ) -> ScoreFit | Fit | InstrumentalFit:
         """Fit one regression: the least noise that one answer can have.
 
         Parameters
@@ -442,6 +489,7 @@ class Study:
             "purpose": purpose,
             "reference": reference,
         }
+        log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._telling():
             fit = release_and_fit(
                 self.table,
@@ -455,12 +503,15 @@ class Study:
                 **asked,
                 **request,
             )
-        field = "refusal" if isinstance(fit, ScoreFit) else "without"
-        reason = getattr(fit, field)
-        if rng is None and reason is not None:
-            advice = self._advice(formula, columns, price, fit.n_rows, asked)
-            fit = replace(fit, **{field: f"{reason}. {advice}"})
-        return fit
+        reason = fit.refusal if isinstance(fit, ScoreFit) else fit.without
+        log.info("answered" if fit.refusal is None else "refused")
+        if rng is not None or reason is None:
+            return fit
+        log.info("looking for an epsilon that would do")
+        reason += f". {self._advice(formula, columns, price, fit.n_rows, asked)}"
+        if isinstance(fit, ScoreFit):
+            return replace(fit, refusal=reason)
+        return replace(fit, without=reason)
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -634,35 +685,42 @@ class Study:
                     "it: make a study of a new iterator, with ledger=study.ledger"
                 )
             self._begun = True
-        return {"threads": self.threads, "ledger": ledger}
+        return {
+            "threads": self.threads,
+            "progress": self.progress,
+            "cache_bytes": self.cache_bytes,
+            "ledger": ledger,
+        }
 
 
-#: What is said of a table without columns.
-DESCRIBE = (
-    "describe the columns: what is publicly known of each, such as {'wage': pg.Log(50, 10_000), "
-    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file of them. "
-    "`privgram init TABLE` writes such a file from the types, with the bounds left to fill in"
-)
-
-
-def described(columns: Any, weights: str | None = None, missing: str | None = None) -> Columns:
-    """The description of a table's columns, or what to make one of, with a column of ones."""
-    if columns is None:
-        raise ValueError(DESCRIBE)
-    if isinstance(columns, (str, os.PathLike)):
-        columns = Columns.load(Path(columns))
-    more: dict[str, Any] = {"intercept": True}
-    if weights is not None:
-        more["row_weights"] = weights
-    if missing is not None:
-        more["missing"] = missing
-    if isinstance(columns, Columns):
-        return columns.replace(**more)
-    if not isinstance(columns, Mapping):
-        raise TypeError(DESCRIBE)
-    return Columns(columns, **more)
-
-
+@overload
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: ByScores,
+    **options: Unpack[OneOptions],
+) -> ScoreFit: ...
+@overload
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: FamilyName = "gaussian",
+    **options: Unpack[OneOptions],
+) -> ScoreFit | Fit | InstrumentalFit: ...
 def regress(
     table: Any,
     formula: str,
@@ -676,7 +734,7 @@ def regress(
     family: FamilyName = "gaussian",
     label: str = "",
     **options: Any,
-) -> Any:
+) -> ScoreFit | Fit | InstrumentalFit:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 
     Parameters
@@ -722,7 +780,10 @@ def regress(
         ledger=ledger,
     )
     try:
-        return once.regress(formula, epsilon, delta=delta, label=label, family=family, **options)
+        fit: ScoreFit | Fit | InstrumentalFit = once.regress(
+            formula, epsilon, delta=delta, label=label, family=family, **options
+        )
+        return fit
     finally:
         if not once.durable:
-            _forget(str(once.ledger.path.parent), os.getpid())
+            forget(str(once.ledger.path.parent), os.getpid())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._base.text import aligned, listed, number, shown
 from privgram._plan.designs import draw_more, made_of
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
 
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Guarantee, Unit
+    from privgram.engines import Progress
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
+    from privgram.regression import Fit, InstrumentalFit
     from privgram.regression.design import Design
+    from privgram.regression.scored import ScoreFit
 
 __all__ = [
     "Precision",
@@ -136,8 +140,10 @@ def release_and_fit(
     ledger: Ledger | None = None,
     out: str | os.PathLike[str] | None = None,
     threads: int | None = None,
+    progress: Progress = False,
+    cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
-) -> Any:
+) -> ScoreFit | Fit | InstrumentalFit:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
     The columns are those of the whole table; what the formula does not use is not read. Without a
@@ -158,7 +164,14 @@ def release_and_fit(
         )
     parsed = parse(formula)
     used = needed(formula, columns)
-    spends: dict[str, Any] = {"ledger": ledger, "out": out, "threads": threads, "rng": rng}
+    spends: dict[str, Any] = {
+        "ledger": ledger,
+        "out": out,
+        "threads": threads,
+        "progress": progress,
+        "cache_bytes": cache_bytes,
+        "rng": rng,
+    }
     linear, factor = family == "gaussian", None
     if linear and unit is None and parsed.intercept and not parsed.endogenous:
         factor = HighCardinalityFactor.of(parsed, used)
@@ -214,12 +227,13 @@ def release_and_fit(
     spends |= protected(unit, guarantee)
     made: Any = release_for("regression", source, used, mechanism=mechanism, **spends)
     if parsed.endogenous:
-        return made.iv(formula, reference=reference)
-    fit = made.regress(formula, reference=reference)
+        instrumental: InstrumentalFit = made.iv(formula, reference=reference)
+        return instrumental
+    fit: Fit = made.regress(formula, reference=reference)
     if not np.isnan(fit.theta).any():
         return fit
-    # What was paid for is not lost.
-    shrunk = made.regress(formula, reference=reference, ridge="auto")
+    # What was paid for is not lost: shrunk, and without standard errors.
+    shrunk: Fit = made.regress(formula, reference=reference, ridge="auto")
     without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
     return replace(shrunk, without=without)
 
@@ -514,6 +528,7 @@ class _Rehearsal:
         self, fit: Any, epsilon: float, most: int = MOST_DRAWS, all_of_them: bool = False
     ) -> dict[str, float] | None:
         """Medians of the standard errors of fits; None if half of them are refused, or any is."""
+        log.info("fits of made rows at epsilon=%g", epsilon)
         drawn: list[Any] = []
         names: tuple[str, ...] = ()
         seed = 0

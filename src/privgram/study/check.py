@@ -30,7 +30,7 @@ __all__ = ["Check", "CheckRow", "look", "read_study", "rows_of", "template"]
 
 #: What a file may have besides its columns, and what `Study` calls it.
 KEYS = ("table", "epsilon", "delta", "adjacency", "unit", "rows_per_unit", "ledger")
-MORE = ("weights", "missing", "name", "threads", "composition")
+MORE = ("weights", "missing", "name", "threads", "cache_bytes", "composition")
 
 HEAD = """\
 # A study: one table, whom it protects, and one budget. Fill in what is publicly known of each

@@ -1,0 +1,111 @@
+"""A type checker sees what results are, and a name that is misspelt."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import privgram
+
+api = pytest.importorskip("mypy.api")
+
+pytestmark = pytest.mark.slow
+
+SNIPPET = """
+import privgram as pg
+from privgram._release.groups import Releases
+from privgram.regression import Fit, InstrumentalFit
+from privgram.regression.scored import ScoreFit
+
+study = pg.Study({}, {"x": (0, 1)}, epsilon=1.0, delta=1e-6)
+fit = study.regress("y ~ x", 0.5)
+reveal_type(fit)  # ScoreFit | Fit | InstrumentalFit
+fit.pramas  # error: attr
+fit.params["x"]
+fit.bse.iloc[0]
+fit.summary().as_txt()  # error: attr
+float(fit.rsquared)  # error: attr
+if isinstance(fit, Fit):
+    fit.rsquared + 1
+reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # ScoreFit
+reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # ScoreFit
+study.regress("y ~ x", 0.5, famly="binomial")  # error: call
+study.regress("y ~ x", 0.5, family="binomail")  # error: call
+reveal_type(study.release(0.5))  # Release
+reveal_type(study.release(0.5, by="g"))  # Releases
+reveal_type(study.release(0.5).regress("y"))  # Fit
+study.release(0.5).regres("y")  # error: attr
+reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # ScoreFit
+pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
+reveal_type(pg.load("it.json"))  # Release | Releases | ScoreFit
+pg.load("it.json").params  # error: attr
+reveal_type(pg.load("it.json", pg.Release))  # Release
+reveal_type(pg.load("it.json", ScoreFit).refusal)  # str | None
+pg.load("it.json", pg.Release).pramas  # error: attr
+reveal_type(fit.refusal)  # str | None
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What mypy says of each line."""
+    folder = tmp_path_factory.mktemp("typed")
+    (folder / "snippet.py").write_text(SNIPPET)
+    package = Path(privgram.__file__).parent
+    # An editable install is found by a hook that mypy does not run.
+    config = "[mypy]\n"
+    if package.parent.name == "src":
+        config += f"mypy_path = {package.parent}\n"
+    config += "follow_untyped_imports = False\n[mypy-pandas.*]\nignore_missing_imports = True\n"
+    (folder / "mypy.ini").write_text(config)
+    out, errors, _ = api.run(
+        [
+            "--strict",
+            "--follow-imports=silent",
+            "--no-error-summary",
+            f"--config-file={folder / 'mypy.ini'}",
+            f"--cache-dir={folder / 'cache'}",
+            f"--python-executable={sys.executable}",
+            str(folder / "snippet.py"),
+        ]
+    )
+    assert not errors
+    lines: dict[int, list[str]] = {}
+    for line in out.splitlines():
+        if match := re.match(r".*snippet\.py:(\d+): (.*)", line):
+            lines.setdefault(int(match[1]), []).append(match[2])
+    return lines
+
+
+def plain(kind):
+    """A revealed type without the rooms of its classes."""
+    return re.sub(r"[a-z_]+\.", "", kind).replace("builtins.", "")
+
+
+def test_a_type_checker_sees_every_result_and_what_is_misspelt(found):
+    for number, line in enumerate(SNIPPET.splitlines(), 1):
+        code, _, expected = line.partition("  # ")
+        said = found.pop(number, [])
+        if not expected:
+            assert not said, (code, said)
+        elif expected.startswith("error: "):
+            kind = expected.removeprefix("error: ")
+            assert said, code
+            assert all(kind in one.rpartition("[")[2] for one in said if "error" in one), said
+        else:
+            [revealed] = said
+            assert plain(revealed.partition('"')[2].rstrip('"')) == expected, (code, revealed)
+    assert not found
+
+
+def test_a_file_that_holds_another_kind_than_expected_is_refused(tmp_path):
+    columns = privgram.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
+    table = {"x": [0.1, 0.9] * 50, "y": [0.2, 0.7] * 50}
+    made = privgram.release(table, columns, epsilon=1.0, delta=1e-6)
+    made.save(tmp_path / "it.json")
+    assert type(privgram.load(tmp_path / "it.json", privgram.Release)) is privgram.Release
+    from privgram.regression.scored import ScoreFit
+
+    with pytest.raises(TypeError, match=r"it\.json holds a Release, and no ScoreFit"):
+        privgram.load(tmp_path / "it.json", ScoreFit)
