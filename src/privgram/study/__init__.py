@@ -30,15 +30,9 @@ from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName, LossName
-from privgram.study.answer import (
-    Precision,
-    needed,
-    offered_at,
-    precision,
-    protected,
-    release_and_fit,
-)
+from privgram.study.answer import needed, protected, release_and_fit
 from privgram.study.check import Check, look, read_study, rows_of
+from privgram.study.planning import Precision, offered_at, precision
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,8 +9,8 @@ import pytest
 import privgram as pg
 from privgram.privacy import Guarantee
 from privgram.regression import RefusedError
-from privgram.study import answer
-from privgram.study.answer import offered_at
+from privgram.study import planning
+from privgram.study.planning import offered_at
 
 pytest.importorskip("formulaic")
 
@@ -184,7 +184,7 @@ def test_of_more_rows_than_are_made(monkeypatch):
     With little noise: more may hide a cause, which makes two humps of the errors that are stated.
     """
     whole = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
-    monkeypatch.setattr(answer, "MOST_ROWS", 8_000)
+    monkeypatch.setattr(planning, "MOST_ROWS", 8_000)
     part = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
     assert part["x"].sampling == pytest.approx(whole["x"].sampling, rel=0.05)
     assert part["x"].stderr == pytest.approx(whole["x"].stderr, rel=0.15)
@@ -224,14 +224,14 @@ def test_of_factors_groups_and_log_odds(study):
 
 @pytest.mark.slow
 def test_where_most_fits_are_refused_a_plan_has_no_error(study, monkeypatch):
-    fit, tried = answer.release_and_fit, itertools.count()
+    fit, tried = planning.release_and_fit, itertools.count()
 
     def mostly_refused(source, formula, columns, guarantee, **given):
         if guarantee.epsilon == 1.0 and next(tried) % 3:
             raise RefusedError("noise")
         return fit(source, formula, columns, guarantee, **given)
 
-    monkeypatch.setattr(answer, "release_and_fit", mostly_refused)
+    monkeypatch.setattr(planning, "release_and_fit", mostly_refused)
     row = study.plan("y ~ x", epsilon=1.0)["x"]
     assert row.stderr is None
     assert row.at_all is not None
