@@ -1,23 +1,17 @@
-"""One regression of a table: what is released for it, the fit, and what it takes or gives."""
+"""One regression of a table: what is released for it, and the fit."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_one_of, check_positive
-from privgram._base.text import aligned, listed, number, shown
-from privgram._plan.designs import draw_more, made_of
+from privgram._base.numbers import check_one_of
 from privgram.columns import Columns
-from privgram.columns.groups import Groups
-from privgram.columns.terms import parse, parse_one
+from privgram.columns.terms import parse
 from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.drawing.levels import MOST_LEVELS, Wide
@@ -26,8 +20,6 @@ from privgram.drawing.release import release_for
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
 from privgram.mechanisms.refined import Clipping
-from privgram.privacy import GaussianProfile
-from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.inference import RefusedError
@@ -42,12 +34,8 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism
 
 __all__ = [
-    "Precision",
-    "PrecisionRow",
     "explained",
     "needed",
-    "offered_at",
-    "precision",
     "protected",
     "release_and_fit",
 ]
