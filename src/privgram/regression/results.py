@@ -30,7 +30,7 @@ from privgram.regression.testing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -112,6 +112,9 @@ class Results:
     #: How `summary` is headed.
     _title = "Private Linear Regression"
 
+    #: What `advice` calls.
+    _adviser: Callable[[], str] | None = None
+
     @property
     def _term_places(self) -> dict[str, slice]:
         """Where the parameters of each term are."""
@@ -154,7 +157,8 @@ class Results:
         if reason is None and of == "data":
             reason = self._about(of).refusal
         if reason is not None:
-            raise RefusedError(f"there is no inference: {reason}")
+            where = "" if self._adviser is None else ". The fit's advice() says what it takes"
+            raise RefusedError(f"there is no inference: {reason}{where}")
 
     # --- the numbers ------------------------------------------------------------------------------
 
@@ -167,6 +171,23 @@ class Results:
     def refusal(self) -> str | None:
         """Why there are no standard errors, or None."""
         return self.inference.refusal
+
+    def advise(self, adviser: Callable[[], str]) -> None:
+        """Take what `advice` will call."""
+        vars(self)["_adviser"] = adviser
+
+    def advice(self) -> str | None:
+        """Say what to ask instead of a fit that was refused.
+
+        It is found by simulation when it is asked for, in about a second; a fit that is printed
+        has it too.
+
+        Returns
+        -------
+        str or None
+            None where nothing was refused, and of a fit that was read from a file.
+        """
+        return None if self._adviser is None else self._adviser()
 
     @property
     def params(self) -> Any:
@@ -397,7 +418,7 @@ class Results:
             names,
             heads_of(self.inference, level),
             values,
-            self.refusal,
+            ". ".join(filter(None, (self.refusal, self.advice()))) or None,
             (*notes, *self._notes()),
             marks,
             self._title if title is None else title,
