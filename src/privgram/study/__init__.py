@@ -395,7 +395,8 @@ class Study:
             "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
             1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
             doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
-            of least squares, elsewhere others. Of single rows, with an intercept.
+            of least squares, elsewhere others; `privgram.reference.huber` has the equation, which
+            is not that of statsmodels' `RLM`. Of single rows, with an intercept.
         cov_type : {"robust", "nonrobust", "cluster"}, optional
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
