@@ -406,8 +406,10 @@ def test_of_units_of_which_nothing_is_said(few_draws):
     assert not any("independent" in note for note in public.notes)
     fit = study.regress("y ~ x", epsilon=4.0, rng=np.random.default_rng(0))
     assert public["x"].stderr == pytest.approx(fit.bse["x"], rel=0.3)
-    stated = pg.Study(table, SKEWED, epsilon=4.0, delta=1e-6, unit=pg.Unit("who", rows=5))
-    assert stated.plan("y ~ x", epsilon=4.0, n_rows=ROWS, design=table).guessed is False
+    whole_number = pg.Unit("who", bound=4)
+    study = pg.Study(table, SKEWED, epsilon=4.0, delta=1e-6, unit=whole_number)
+    bounded = study.plan("y ~ x", epsilon=4.0, n_rows=ROWS)
+    assert not any("rows of one who" in note for note in bounded.notes)
 
 
 def test_the_units_of_an_array_are_not_read(few_draws):
@@ -457,8 +459,9 @@ def test_what_no_epsilon_gives_says_how_many_rows_do(study, few_draws):
 def test_what_cannot_be_planned(study):
     with pytest.raises(ValueError, match="no coefficient 'z'"):
         study.plan("y ~ x", want={"z": 1.0})
-    with pytest.raises(ValueError, match="leave out the other options"):
-        study.plan("b ~ x", by="g", family="binomial")
+    for options in ({"family": "binomial"}, {"cov_type": "robust"}, {"loss": "huber"}):
+        with pytest.raises(ValueError, match="leave out the other options"):
+            study.plan("b ~ x", by="g", **options)
     with pytest.raises(ValueError, match=r"loss=\"huber\" is of"):
         study.plan("b ~ x", family="binomial", loss="huber")
     private = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, adjacency="add-remove")

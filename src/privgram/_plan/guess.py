@@ -250,7 +250,7 @@ class Guess:
         upper = min(self._upper(name), mean + 40 * max(std, math.sqrt(mean)) + 40)
         k = np.arange(math.floor(upper) + 1.0)
         excess = std**2 - mean
-        if excess > 1e-9 * mean:
+        if excess > 1e-9 * mean > 0:
             size = mean**2 / excess
             below = betainc(size, k + 1, size / (size + mean))
         else:

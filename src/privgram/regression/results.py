@@ -172,7 +172,7 @@ class Results:
         """Why there are no standard errors, or None."""
         return self.inference.refusal
 
-    def advise(self, adviser: Callable[[], str]) -> None:
+    def _advised_by(self, adviser: Callable[[], str]) -> None:
         """Take what `advice` will call."""
         vars(self)["_adviser"] = adviser
 

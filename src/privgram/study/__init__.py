@@ -446,7 +446,7 @@ class Study:
                 **request,
             )
         if fit.refusal is not None:
-            fit.advise(Advice(formula, columns, price, fit.n_rows, self.unit, options))
+            fit._advised_by(Advice(formula, columns, price, fit.n_rows, self.unit, options))
         return fit
 
     @contextmanager

@@ -10,7 +10,7 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from privgram._base.text import aligned, listed, number, shown
 from privgram._plan.designs import draw_more, simulated_rows
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse_one
+from privgram.columns.unit import Auto
 from privgram.drawing.release import release_for
 from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
@@ -82,11 +83,9 @@ class RegressOptions:
     mechanism: Mechanism | str | None = None
 
     @property
-    def of_release(self) -> bool:
-        """Whether a regression on a release answers the same question."""
-        return self == RegressOptions(
-            cov_type=self.cov_type, clipping=self.clipping, reference=self.reference
-        )
+    def by_release(self) -> bool:
+        """Whether a regression on a release of the columns answers the same question."""
+        return (self.family, self.loss, self.mechanism) == ("gaussian", "squared", None)
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ def precision(
     """
     options = RegressOptions() if options is None else options
     n_rows = check_integer(n_rows, "n_rows", 1)
-    if groups is not None and not options.of_release:
+    if groups is not None and options != RegressOptions(reference=options.reference):
         raise ValueError(
             "by= plans least squares on the releases of groups: leave out the other options"
         )
@@ -268,7 +267,7 @@ class Advice:
 
     formula: str
     columns: Columns
-    price: Guarantee  # of what was refused
+    guarantee: Guarantee  # of what was refused
     n_rows: float | None
     unit: Unit | None
     options: RegressOptions
@@ -295,12 +294,18 @@ class Advice:
         if self.n_rows is None:
             return None
         n_rows = max(round(self.n_rows), 1)
-        price = partial(replace, self.price)
         fits = _Simulation(
-            self.formula, self.columns, None, n_rows, self.unit, None,
-            lambda epsilon: price(epsilon=epsilon), self.options, False,
-        )  # fmt: skip
-        epsilon = MARGIN * self.price.epsilon
+            self.formula,
+            self.columns,
+            None,
+            n_rows,
+            self.unit,
+            None,
+            lambda epsilon: replace(self.guarantee, epsilon=epsilon),
+            self.options,
+            False,
+        )
+        epsilon = MARGIN * self.guarantee.epsilon
         while epsilon <= ADVISED:
             if fits.always(epsilon):
                 return float(f"{epsilon:.2g}")
@@ -369,13 +374,7 @@ class _Simulation:
 
     @property
     def _unit_guessed(self) -> bool:
-        unit = self.unit
-        return (
-            unit is not None
-            and self.rows_of_unit > 0
-            and unit.rows is None
-            and not isinstance(unit.bound, float)
-        )
+        return self.unit is not None and self.rows_of_unit > 0 and not _bounded(self.unit)
 
     @property
     def assumptions(self) -> list[str]:
@@ -426,7 +425,7 @@ class _Simulation:
 
     def beside(self, epsilon: float) -> _Stated | None:
         """What a regression on a release states; None where `at` has it, or there is none."""
-        if self.groups is not None or self.instrumented or not self.options.of_release:
+        if self.groups is not None or self.instrumented or not self.options.by_release:
             return None
         return self._drawn(self._released, epsilon, least=FEW_DRAWS, most=DRAWS)
 
@@ -543,11 +542,17 @@ def _instrumented(parsed: Parsed, columns: Columns) -> tuple[tuple[str, tuple[st
     return tuple((name, instruments) for name in variables(parsed.endogenous))
 
 
+def _bounded(unit: Unit) -> bool:
+    """Whether something public bounds the rows of a unit."""
+    return unit.rows is not None or not (unit.bound is None or isinstance(unit.bound, Auto))
+
+
 def _rows_of(unit: Unit, columns: Columns) -> int:
     """Rows of one unit: as many as it may have, or a guess."""
-    if isinstance(unit.bound, float):
-        return max(round((unit.bound / columns.bound) ** 2), 1)
-    return unit.rows or ROWS_OF_UNIT
+    if not _bounded(unit):
+        return ROWS_OF_UNIT
+    bound: Any = unit.bound
+    return unit.rows or max(round((float(bound) / columns.bound) ** 2), 1)
 
 
 def _way(fit: Any) -> str:
