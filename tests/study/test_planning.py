@@ -395,6 +395,25 @@ def test_guesses_are_near_where_they_are_right(formula, options, means, monkeypa
 
 
 @pytest.mark.slow
+def test_log_odds_of_what_was_described_as_a_number(few_draws):
+    """Simulated rows had values between 0 and 1, which are missing: an error spoke of row 1."""
+    table = skewed()
+    study = pg.Study(table, SKEWED, epsilon=9.0, delta=1e-6)
+    release = study.release(epsilon=4.0, terms=["half", "x"], rng=np.random.default_rng(0))
+    options = {"epsilon": 4.0, "family": "binomial"}
+    earlier = study.plan("half ~ x", design=release, **options)
+    public = study.plan("half ~ x", design=table, **options)
+    between = np.where(np.arange(ROWS) % 10 == 0, 0.3, table["half"])
+    some = study.plan("half ~ x", design=table | {"half": between}, **options)
+    for planned in (earlier, some):
+        assert planned["x"].sampling == pytest.approx(public["x"].sampling, rel=0.1)
+    with pytest.raises(ValueError, match="no row without missing values"):
+        study.plan("half ~ x", design=table | {"half": np.full(ROWS, 0.3)}, **options)
+    with pytest.raises(ValueError, match="is not binary"):
+        study.plan("y ~ x", **options)
+
+
+@pytest.mark.slow
 def test_of_units_of_which_nothing_is_said(few_draws):
     """Five rows of one is a guess, and called so; a public table with the units needs none."""
     table = skewed()

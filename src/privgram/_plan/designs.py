@@ -12,6 +12,7 @@ import numpy as np
 from privgram._base.text import listed
 from privgram._plan.guess import PARTS, Guess, is_guess
 from privgram._release.record import ReleaseRecord
+from privgram.columns.variables import Boolean
 from privgram.mechanisms import Refined
 from privgram.mechanisms.refined import Frame, bins, choose_radius, count_sensitivity
 from privgram.multivariate.synthetic import rows_of
@@ -99,7 +100,12 @@ def simulated_rows(
     names = list(columns.reads)
     if isinstance(design, ReleaseRecord):
         synthetic = rows_of(design, n, rng)
-        return SimulatedRows(EARLIER, {name: np.asarray(synthetic[name]) for name in names}, None)
+        values = {name: np.asarray(synthetic[name]) for name in names}
+        for name, described in columns.reads.items():
+            if isinstance(described, Boolean) and values[name].dtype.kind == "f":
+                # Released as numbers within (0, 1): their means and products stay.
+                values[name] = rng.random(n) < values[name]
+        return SimulatedRows(EARLIER, values, None)
     if is_guess(design, columns):
         guess = Guess.of(design, columns, **known)
         return SimulatedRows(GUESSED, guess.rows(n), guess)

@@ -27,7 +27,7 @@ from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.families import FamilyName, LossName
 from privgram.regression.inference import RefusedError
-from privgram.study.answer import needed, protected, release_and_fit
+from privgram.study.answer import explained, needed, protected, release_and_fit
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
@@ -342,6 +342,8 @@ class _Simulation:
         once: bool,
     ) -> None:
         used, parsed = needed(formula, columns), parse_one(formula)
+        if options.family != "gaussian":
+            used = explained(parsed, used, options.family)[1]
         size = min(n_rows, MOST_ROWS)
         self.formula, self.columns, self.price = formula, columns, price
         self.options, self.groups, self.used, self.once = options, groups, used, once
