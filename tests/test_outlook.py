@@ -298,7 +298,7 @@ def test_polynomials_and_products_are_planned_too():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"design": {("x", "a"): 0.5}, "n_rows": 10}, ValueError, "'a' is not a number"),
+        ({"design": {("x", "a"): 0.5}, "n_rows": 10}, ValueError, "'a' is none of these columns"),
         ({"design": {("x", "y"): 1.5}, "n_rows": 10}, ValueError, "contradict"),
         ({"design": {("x", "y"): 0.5}}, ValueError, "n_rows must be given"),
         ({"design": 3}, TypeError, "design is a release"),

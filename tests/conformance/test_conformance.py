@@ -217,6 +217,10 @@ def refusal(case):
     assert case.fit.refusal is None
 
 
+def advice(case):
+    assert case.fit.advice() is None
+
+
 def param_names(case):
     assert case.fit.param_names == tuple(case.ols.params.index)
 
@@ -249,7 +253,7 @@ METHODS = {
         compare.__name__: compare
         for compare in (
             conf_int, cov_params, t_test, f_test, wald_test, compare_f_test, predict,
-            get_prediction, summary, model, tidy, glance, use_t, cov_type, anova, refusal,
+            get_prediction, summary, model, tidy, glance, use_t, cov_type, anova, refusal, advice,
             param_names, feature_std,
         )
     },
@@ -382,7 +386,7 @@ IV_METHODS = {
 IV_OWN = {
     "endogenous", "instruments", "method", "overidentification", "anderson_rubin",
     "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
-    "df_model", "use_t", "cov_type", "refusal", "param_names", "n_rows", "target",
+    "df_model", "use_t", "cov_type", "refusal", "advice", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr", "without",
 }  # fmt: skip
 
@@ -503,8 +507,8 @@ LOGISTIC_METHODS = {
     "t_test", "f_test",
 }  # fmt: skip
 LOGISTIC_OWN = {
-    "adjacency", "columns", "cov_type", "delta", "design", "df_model", "df_resid", "epsilon",
-    "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
+    "adjacency", "advice", "columns", "cov_type", "delta", "design", "df_model", "df_resid",
+    "epsilon", "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "standing", "summary",
     "target", "terms", "tidy", "unit", "with_intercept",
@@ -550,7 +554,7 @@ SCORED_METHODS = {
 #: By scores the variance of errors is that at the mean weight; statsmodels' is at weight 1.
 OF_ONE_WEIGHT = {"scale", "mse_resid", "get_prediction"}
 SCORED_OWN = {
-    "adjacency", "columns", "delta", "design", "epsilon", "family", "glance",
+    "adjacency", "advice", "columns", "delta", "design", "epsilon", "family", "glance",
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "standing", "target", "terms", "unit", "with_intercept", "save", "plot",

@@ -330,8 +330,10 @@ def plan(
         What the table is like, for the standard errors of each coefficient: an earlier release;
         a public table with the variables of the Columns; or a guess of correlations, such as
         ``{("age", "cost"): 0.3}`` or ``{"correlation": {...}, "mean": {...}, "std": {...}}``, in
-        own units (of logarithms, for `Log`). Of a guess numbers are normal, by default about the
-        middle of their bounds with a standard deviation of a sixth of the range, and levels are
+        own units (of logarithms, for `Log`). The mean of a truth value or of a level, such as
+        "region[n]", is the part of the rows that have it. Of a guess numbers are normal, by default
+        about the middle of their bounds with a standard deviation of a sixth of the range; those
+        within (0, 1) of which no deviation is said are 0 or 1, and these and levels are
         equally frequent. The regressions are those of `targets` on all other columns, by default
         of the last number; `n_rows` is by default the design's.
     mechanisms : iterable of Mechanism, optional

@@ -10,29 +10,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.text import listed
+from privgram._plan.guess import PARTS, Guess, is_guess
 from privgram._release.record import ReleaseRecord
-from privgram.columns.variables import Boolean, Factor, Numeric
+from privgram.columns.variables import Boolean
 from privgram.mechanisms import Refined
 from privgram.mechanisms.refined import Frame, bins, choose_radius, count_sensitivity
-from privgram.multivariate.synthetic import as_told, levels_as_told, rows_of
+from privgram.multivariate.synthetic import rows_of
 from privgram.multivariate.variables import root_of
 from privgram.noise import EntryLaw, ImageLaw
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
 
 #: Rows that are made where there are none.
 ROWS = 20_000
 
-#: Standard deviation of a number of which nothing is said, as a part of its range.
-SPREAD = 1 / 6
-
-#: What a design is that is a release.
-EARLIER = "an earlier release"
-
-PARTS = ("correlation", "mean", "std")
+#: What a design is that is a release, and one that is neither that nor a table.
+EARLIER, GUESSED = "an earlier release", "a guess"
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +51,9 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
     if isinstance(design, ReleaseRecord):
         return _released(design, columns, bound)
     n_rows = None
-    if _is_guess(design, columns):
-        table = columns.encode(_guessed(design, columns))
-        what = "guessed correlations"
+    if is_guess(design, columns):
+        table = columns.encode(Guess.of(design, columns).rows(ROWS))
+        what = GUESSED
     elif hasattr(design, "__getitem__"):
         if isinstance(design, Mapping) and not set(design) & set(columns.variables):
             raise ValueError(
@@ -81,22 +79,65 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
     return Design(what, rows, _mean_product(rows), n_rows, complete)
 
 
-def made_of(design: Any, columns: Columns, n: int) -> tuple[str, dict[str, Any]]:
-    """Rows as a plan is given them, in own units: what they are, in words, and their columns."""
+@dataclass(frozen=True, eq=False)
+class SimulatedRows:
+    """Rows of a design in own units, as a plan fits them."""
+
+    what: str  # they are like, in words
+    columns: dict[str, Any]  # of values
+    guess: Guess | None  # that they are drawn by; None of a table or a release
+
+
+def simulated_rows(
+    design: Any, columns: Columns, n: int, unit: str | None = None, **known: Any
+) -> SimulatedRows:
+    """So many rows of what a plan is given, in own units; `known` of `Guess`.
+
+    Of a public table that has a column of the `unit` too, whole units are drawn, and the column is
+    among those of the result.
+    """
     rng = np.random.default_rng(0)
     names = list(columns.reads)
     if isinstance(design, ReleaseRecord):
-        made = rows_of(design, n, rng)
-        return EARLIER, {name: np.asarray(made[name]) for name in names}
+        synthetic = rows_of(design, n, rng)
+        values = {name: np.asarray(synthetic[name]) for name in names}
+        for name, described in columns.reads.items():
+            if isinstance(described, Boolean) and values[name].dtype.kind == "f":
+                # Released as numbers within (0, 1): their means and products stay.
+                values[name] = rng.random(n) < values[name]
+        return SimulatedRows(EARLIER, values, None)
+    if is_guess(design, columns):
+        guess = Guess.of(design, columns, **known)
+        return SimulatedRows(GUESSED, guess.rows(n), guess)
     what = design_of(design, columns, columns.bound).what
-    table = _guessed(design, columns) if _is_guess(design, columns) else design
-    found = {name: np.asarray(table[name]) for name in names}
+    if unit is not None and unit in design:
+        names.append(unit)
+    values = {name: np.asarray(design[name]) for name in names}
     if columns.missing != "drop":  # and none is expected
-        complete = ~np.isnan(columns.encode(table)).any(axis=1)
-        found = {name: column[complete] for name, column in found.items()}
-    size = len(found[names[0]])
+        complete = ~np.isnan(columns.encode(design)).any(axis=1)
+        values = {name: column[complete] for name, column in values.items()}
+    size = len(values[names[0]])
+    if unit in values:
+        at, values[unit] = _whole_units(values[unit], n, rng)
+        return SimulatedRows(
+            what, {name: x if name == unit else x[at] for name, x in values.items()}, None
+        )
     at = np.arange(size) if n == size else rng.choice(size, n, replace=n > size)
-    return what, {name: column[at] for name, column in found.items()}
+    return SimulatedRows(what, {name: column[at] for name, column in values.items()}, None)
+
+
+def _whole_units(
+    ids: NDArray[Any], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of about n rows that are those of whole units, and the units as they were drawn."""
+    code, counts = np.unique(ids, return_inverse=True, return_counts=True)[1:]
+    start, order = np.cumsum(counts) - counts, np.argsort(code, kind="stable")
+    drawn = rng.permutation(len(counts))
+    while counts[drawn].sum() < n:
+        drawn = np.append(drawn, rng.permutation(len(counts)))
+    drawn = drawn[: int(np.searchsorted(np.cumsum(counts[drawn]), n)) + 1]
+    at = np.concatenate([order[start[i] : start[i] + counts[i]] for i in drawn.tolist()])
+    return at, np.repeat(np.arange(len(drawn)), counts[drawn])
 
 
 def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
@@ -125,54 +166,6 @@ def clipped(rows: Matrix, bound: float) -> Matrix:
     lengths = np.linalg.norm(rows, axis=1)
     found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
     return found
-
-
-def _is_guess(design: Any, columns: Columns) -> bool:
-    if not isinstance(design, Mapping):
-        return False
-    pairs = all(isinstance(key, tuple) for key in design)
-    return pairs or (set(design) <= set(PARTS) and not set(design) & set(columns.variables))
-
-
-def _guessed(design: Mapping[Any, Any], columns: Columns) -> dict[str, Any]:
-    """Rows of guessed correlations, in own units: numbers normal between bounds, levels alike."""
-    parts = design if set(design) <= set(PARTS) else {"correlation": design}
-    numbers = {
-        name: given for name, given in columns.variables.items() if isinstance(given, Numeric)
-    }
-    label = {given.label(name): name for name, given in numbers.items()}
-    place = {name: i for i, name in enumerate(numbers)}
-
-    def at(name: Any) -> int:
-        found = label.get(name, name)
-        if found not in place:
-            raise ValueError(f"design: {name!r} is not a number of these columns")
-        return place[found]
-
-    correlation = np.eye(len(numbers))
-    for pair, value in parts.get("correlation", {}).items():
-        i, j = map(at, pair)
-        correlation[i, j] = correlation[j, i] = value
-    if not np.linalg.eigvalsh(correlation).min(initial=1.0) > -1e-9:
-        raise ValueError("design: no table has these correlations; they contradict each other")
-    rng = np.random.default_rng(0)
-    normal = rng.standard_normal((ROWS, len(numbers))) @ root_of(correlation).T
-    mean = np.array([given.center for given in numbers.values()])
-    std = np.array([2 * SPREAD * given.half_width for given in numbers.values()])
-    for part, into in (("mean", mean), ("std", std)):
-        for name, value in parts.get(part, {}).items():
-            into[at(name)] = value
-    made: dict[str, Any] = {}
-    for name, given in columns.variables.items():
-        if isinstance(given, Factor):
-            made[name] = levels_as_told(given, rng.integers(0, len(given), ROWS))
-            continue
-        own = mean[place[name]] + std[place[name]] * normal[:, place[name]]
-        if isinstance(given, Boolean):
-            made[name] = normal[:, place[name]] > 0
-        else:
-            made[name] = as_told(given, own)
-    return made
 
 
 def draw_more(drawn: Sequence[Vector], tried: int, least: int, known: float) -> bool:

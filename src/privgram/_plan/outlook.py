@@ -506,7 +506,7 @@ def outlook(
     taken = design_of(design, columns, bound)
     if n_rows is None:
         if taken.n_rows is None:
-            raise ValueError("n_rows must be given with guessed correlations")
+            raise ValueError("n_rows must be given with a guess")
         n_rows = round(taken.n_rows)
     if targets is None:
         numbers = [

@@ -36,13 +36,33 @@ def load(study: Path) -> pg.Study:
     return pg.Study.load(study, progress=sys.stderr.isatty())
 
 
+delta = click.option("--delta", type=float, help="Default: the budget's.")
+
 #: What every answer has.
 spending = options(
     click.option("--epsilon", type=float, required=True, help="What it may cost."),
-    click.option("--delta", type=float, help="Default: the budget's."),
     click.option("--label", default="", show_default=False, help="What the ledger calls it."),
     click.option("--out", type=PATH, help="File to save to."),
     click.option("--force", is_flag=True, help="Replace an existing --out."),
+)
+
+#: What changes the answer of a regression.
+answering = options(
+    delta,
+    click.option(
+        "--family",
+        type=click.Choice(["gaussian", "binomial", "poisson"]),
+        default="gaussian",
+        help="Least squares, logistic regression, or one of counts.",
+    ),
+    click.option(
+        "--loss",
+        type=click.Choice(["squared", "huber"]),
+        default="squared",
+        help="huber bounds what a row far out can do; of least squares.",
+    ),
+    click.option("--offset", metavar="TERM", help="Added to the linear predictor."),
+    reference_option,
 )
 
 
@@ -56,12 +76,7 @@ spending = options(
 @click.option("--rows", "n_rows", type=POSITIVE, help="About how many there are.")
 @click.option("--design", type=PATH, help="An earlier release.")
 @click.option("--by", help="A factor: the regression in each of its levels.")
-@click.option(
-    "--family",
-    type=click.Choice(["gaussian", "binomial"]),
-    default="gaussian",
-    help="Least squares or logistic regression.",
-)
+@answering
 @json_option
 def plan(
     study: Path,
@@ -90,6 +105,7 @@ def plan(
 @command("privgram release study.toml --epsilon 1 --out wages.json")
 @STUDY
 @spending
+@delta
 @click.option("--by", help="A factor: a release for each of its levels.")
 def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked: Any) -> None:
     """Release the columns of STUDY: any number of regressions."""
@@ -105,25 +121,13 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
 @STUDY
 @FORMULA
 @spending
-@click.option(
-    "--family",
-    type=click.Choice(["gaussian", "binomial", "poisson"]),
-    default="gaussian",
-    help="Least squares, logistic regression, or one of counts.",
-)
-@click.option(
-    "--loss",
-    type=click.Choice(["squared", "huber"]),
-    default="squared",
-    help="huber bounds what a row far out can do; of least squares.",
-)
+@answering
 @click.option(
     "--purpose",
     type=click.Choice(["inference", "prediction"]),
     default="inference",
     help="prediction always answers, without standard errors.",
 )
-@reference_option
 @level_option
 @json_option
 def regress(

@@ -67,11 +67,13 @@ def fit_problem(
     goes wrong in the arithmetic after that ends in a refused fit.
     """
     path, pid = _checked_path(out, ledger), os.getpid()
-    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
-        source = dict(zip(problem.columns.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
     unit = problem.unit
-    kept = source if unit is not None and unit.values is not None else Kept(source, cache_bytes)
+    in_memory = unit is not None and unit.values is not None
+    plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
+    if plain and not in_memory:
+        source = dict(zip(problem.columns.selected, source.T, strict=True))
+    kept = source if in_memory else Kept(source, cache_bytes)
     scan = Pass(kept, problem.columns, unit=unit, threads=threads, progress=progress)
     bound = problem.scanned.bound
     chosen = unit is not None and unit.rows is None and unit.bound is None

@@ -30,7 +30,7 @@ from privgram.regression.testing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
     from pandas import DataFrame
@@ -137,6 +137,9 @@ class Results:
     #: How `summary` is headed.
     _title = "Private Linear Regression"
 
+    #: What `advice` calls.
+    _adviser: Callable[[], str] | None = None
+
     @property
     def _term_places(self) -> dict[str, slice]:
         """Where the parameters of each term are."""
@@ -182,7 +185,8 @@ class Results:
     def _need_inference(self, of: Of = "population") -> None:
         reason = self.refusal or self._about(of).refusal
         if reason is not None:
-            raise RefusedError(f"there is no inference: {reason}")
+            where = "" if self._adviser is None else ". The fit's advice() says what it takes"
+            raise RefusedError(f"there is no inference: {reason}{where}")
 
     def _shown(self, text: str) -> str:
         """What `repr` shows: with the refusal, if there is one."""
@@ -194,6 +198,23 @@ class Results:
     def model(self) -> Model:
         """Names of the target and of the parameters, where statsmodels has them."""
         return Model(self.target, list(self.param_names))
+
+    def _advised_by(self, adviser: Callable[[], str]) -> None:
+        """Take what `advice` will call."""
+        vars(self)["_adviser"] = adviser
+
+    def advice(self) -> str | None:
+        """Say what to ask instead of a fit that was refused.
+
+        It is found by simulation when it is asked for, in about a second; a fit that is printed
+        has it too.
+
+        Returns
+        -------
+        str or None
+            None where nothing was refused, and of a fit that was read from a file.
+        """
+        return None if self._adviser is None else self._adviser()
 
     @property
     def params(self) -> Named:
@@ -424,7 +445,7 @@ class Results:
             names,
             heads_of(self.inference, level),
             values,
-            self.refusal,
+            ". ".join(filter(None, (self.refusal, self.advice()))) or None,
             (*notes, *self._notes()),
             marks,
             self._title if title is None else title,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
@@ -20,22 +20,16 @@ from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
 from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
+from privgram.engines import scale_out
 from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.families import FamilyName, LossName
-from privgram.regression.scored import ScoreFit
-from privgram.study.answer import (
-    Precision,
-    needed,
-    offered_at,
-    precision,
-    protected,
-    release_and_fit,
-)
+from privgram.study.answer import needed, protected, release_and_fit
 from privgram.study.check import Check, look, read_study, rows_of
 from privgram.study.parts import described, forget, identity, open_ledger, table_name
+from privgram.study.planning import Advice, Precision, RegressOptions, precision
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -49,7 +43,7 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
     from privgram.regression import Fit, InstrumentalFit
-    from privgram.regression.scored import CovType
+    from privgram.regression.scored import CovType, ScoreFit
 
 __all__ = ["Check", "Precision", "Study", "regress"]
 
@@ -64,6 +58,7 @@ class Shared(TypedDict, total=False):
     cov_type: CovType | None
     purpose: FitPurpose
     weights: str | None
+    offset: str | None
     reference: Mapping[str, Any] | None
     mechanism: Mechanism | str | None
     out: str | os.PathLike[str] | None
@@ -422,6 +417,7 @@ class Study:
         cov_type: CovType | None = None,
         purpose: FitPurpose = "inference",
         weights: str | None = None,
+        offset: str | None = None,
         reference: Mapping[str, Any] | None = None,
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
@@ -448,7 +444,8 @@ class Study:
             "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
             1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
             doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
-            of least squares, elsewhere others. Of single rows, with an intercept.
+            of least squares, elsewhere others; `privgram.reference.huber` has the equation, which
+            is not that of statsmodels' `RLM`. Of single rows, with an intercept.
         cov_type : {"robust", "nonrobust", "cluster"}, optional
             Whether standard errors allow for errors of unequal variance. By default they do where
             the regression is by scores: of single rows that can be read again, and no mechanism.
@@ -459,6 +456,10 @@ class Study:
         weights : str, optional
             Column that weights rows of this regression, a number with public bounds that are not
             negative. Only of a study without weights of its own.
+        offset : str, optional
+            Of families "binomial" and "poisson": a column that is added to the linear predictor,
+            as statsmodels' `offset`; "log(exposure)" is what `exposure` is there, of a column that
+            is described by `Log`.
         reference : mapping of str to level, optional
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
@@ -477,18 +478,12 @@ class Study:
             As `privgram.release`, or where the formula is not one of the columns.
         """
         columns = self._weighted(weights)
-        used = needed(formula, columns)
+        used = needed(formula, columns, offset)
         price = self._price(epsilon, delta)
         if family != "gaussian" and mechanism is not None:
             raise ValueError('mechanism is of family="gaussian": leave it out')
         request = self._request(label or formula, used.selected)
-        asked: dict[str, Any] = {
-            "family": family,
-            "loss": loss,
-            "cov_type": cov_type,
-            "purpose": purpose,
-            "reference": reference,
-        }
+        options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._telling():
             fit = release_and_fit(
@@ -496,22 +491,16 @@ class Study:
                 formula,
                 columns,
                 price,
-                mechanism=mechanism,
                 unit=self.unit,
                 out=out,
                 rng=rng,
-                **asked,
+                **vars(options),
                 **request,
             )
-        reason = fit.refusal if isinstance(fit, ScoreFit) else fit.without
         log.info("answered" if fit.refusal is None else "refused")
-        if rng is not None or reason is None:
-            return fit
-        log.info("looking for an epsilon that would do")
-        reason += f". {self._advice(formula, columns, price, fit.n_rows, asked)}"
-        if isinstance(fit, ScoreFit):
-            return replace(fit, refusal=reason)
-        return replace(fit, without=reason)
+        if fit.refusal is not None:
+            fit._advised_by(Advice(formula, columns, price, fit.n_rows, self.unit, options))
+        return fit
 
     @contextmanager
     def _telling(self) -> Iterator[None]:
@@ -534,59 +523,44 @@ class Study:
             )
         return described(self.columns, weights)
 
-    def _advice(
-        self,
-        formula: str,
-        columns: Columns,
-        price: Guarantee,
-        n_rows: float | None,
-        asked: dict[str, Any],
-    ) -> str:
-        """What to ask instead of a fit that was refused, by public numbers."""
-        least = None
-        with suppress(ValueError):
-            unit = self._planned_unit()
-            if n_rows is None:
-                n_rows = self._rows(formula, None)
-            rows = max(round(n_rows), 1)
-            least = offered_at(formula, columns, price, rows, unit, **asked)
-        figure = "a larger epsilon" if least is None else f"epsilon = {least:g}"
-        return (
-            f"By the plan's guess it takes {figure}, or fewer terms, or more rows; what was spent "
-            f"is spent, and {self.remaining():.4g} is left"
-        )
-
     def plan(
         self,
         formula: str,
         want: Mapping[str, float] | None = None,
         *,
         epsilon: float | None = None,
+        delta: float | None = None,
         n_rows: int | None = None,
         design: Any = None,
         by: Any = None,
         family: FamilyName = "gaussian",
+        loss: LossName = "squared",
+        cov_type: CovType | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
+        reference: Mapping[str, Any] | None = None,
+        mechanism: Mechanism | str | None = None,
     ) -> Precision:
         """Say what a regression takes or gives, before anything is spent or read.
 
         Parameters
         ----------
         formula : str
-            As of `regress`.
+            As of `regress`, with instruments too.
         want : mapping of str to float, optional
             Standard errors that are wanted, by coefficient, or by factor for all its levels. The
-            plan's `epsilon` is then what they take.
+            plan's `epsilon` is then what they take, with nine of ten fits offered.
         epsilon : float, optional
             Instead: the plan says what precision this gives. By default all that is left.
         n_rows : int, optional
             About how many rows there are. Where their number is public (adjacency "replace") it
             need not be said.
         design : Release, DataFrame or mapping, optional
-            What the table is like, as in `privgram.plan`: an earlier release, a public table, or a
-            guess of correlations, means and standard deviations.
+            What the table is like: an earlier release; a public table, with the unit's column too
+            if it has one; or a guess, as in `privgram.plan`.
         by : str or Groups, optional
-            As of `release`: the regression in each group.
-        family : {"gaussian", "binomial"}
+            As of `release`: the regression in each group, by least squares.
+        delta, family, loss, cov_type, weights, offset, reference, mechanism
             As of `regress`.
 
         Returns
@@ -597,41 +571,40 @@ class Study:
         Raises
         ------
         ValueError
-            If the formula is not one of the columns, or a number of rows must be given.
+            If the formula is not one of the columns, `regress` would not take the options, or a
+            number of rows must be given.
 
         Notes
         -----
-        Rows are made of the design, and fitted by what will fit the table, some times over: what is
-        planned is the median of the standard errors that `regress` will state, and beside it those
-        of a regression on a release of the same columns, of which there may be any number.
+        Rows are simulated by the design, and fitted by what will fit the table, some times over.
+        First is said which part of these fits is offered, and not refused for noise. Then come the
+        medians of the standard errors that `regress` will state, and beside them those of a
+        regression on a release of the same columns, of which there may be any number.
+
+        What no design says is guessed, and the notes say what: numbers are normal about the middle
+        of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
+        Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
+        stand in for, and a unit of which nothing is said has five rows.
         """
-        groups, _ = Groups.of(by, self.columns)
-        unit = self._planned_unit()
-        n_rows = self._rows(formula, n_rows)
+        columns = self._weighted(weights)
+        groups, _ = Groups.of(by, columns)
         left = self.remaining()
         return precision(
             formula,
-            self.columns,
-            self._price(epsilon or left or 1.0, None),
+            columns,
+            partial(self._price, delta=delta),
             left=left,
-            n_rows=n_rows,
+            n_rows=self._rows(formula, n_rows),
             want=want,
             epsilon=epsilon,
             design=design,
-            unit=unit,
+            unit=self.unit,
             groups=groups,
-            family=family,
-            once=isinstance(self.table, Iterator),
+            options=RegressOptions(
+                family, loss, cov_type, "inference", reference, mechanism, offset
+            ),
+            once=isinstance(self.table, Iterator) or scale_out(self.table) is not None,
         )
-
-    def _planned_unit(self) -> Unit | None:
-        """The unit, whose rows must be bounded by what is public."""
-        unit = self.unit
-        if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
-            raise ValueError(
-                f"plan by the rows that a unit may have: unit=pg.Unit({unit.name!r}, rows=...)"
-            )
-        return unit
 
     def _rows(self, formula: str, n_rows: int | None) -> int:
         """The number of rows, if it is public or said."""

@@ -243,7 +243,7 @@ def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
     selection: Mapping[str, Variable] = reads | whose
     units: list[NDArray[Any]] = []
     n_rows = 0
-    for block in _blocks(table, selection):
+    for block in blocks_of(table, selection):
         for (key, one), part in zip(seen.items(), block, strict=False):
             one.take(key, part)
         n_rows += len(block[0])
@@ -271,7 +271,7 @@ def rows_of(table: Any, columns: Columns) -> int:
     opened.chunks.close()
     if opened.n_rows is not None:
         return opened.n_rows
-    return sum(len(block[0]) for block in _blocks(table, columns.reads))
+    return sum(len(block[0]) for block in blocks_of(table, columns.reads))
 
 
 def _open(given: Variable) -> Variable:
@@ -281,7 +281,8 @@ def _open(given: Variable) -> Variable:
     return Factor(given.levels, other=True)
 
 
-def _blocks(table: Any, selection: Mapping[str, Variable]) -> Iterator[list[Any]]:
+def blocks_of(table: Any, selection: Mapping[str, Variable]) -> Iterator[list[Any]]:
+    """Blocks of a table, as the columns of its rows: SECRET."""
     opened = open_source(table, selection)
     try:
         for chunk in opened.chunks:
