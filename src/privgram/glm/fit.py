@@ -67,6 +67,7 @@ def fit_problem(
     goes wrong in the arithmetic after that ends in a refused fit.
     """
     path, pid = _checked_path(out, ledger), os.getpid()
+    problem.check()
     generator, reproducible = random.resolve(rng)
     unit = problem.unit
     in_memory = unit is not None and unit.values is not None

@@ -19,7 +19,7 @@ from privgram.glm.clipping import norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
 from privgram.glm.state import LIMITS, isotropic
 from privgram.moment import SecondMoment
-from privgram.regression.design import AllColumns, design, intercept_of
+from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import FAMILIES, Expected
 
 if TYPE_CHECKING:
@@ -55,10 +55,9 @@ class GLMEstimator(OneStepEstimator):
         self.ones = ones
         #: The image (d,) that is added to the linear predictor, in its own units.
         self.offset: Vector | None = None
-        if problem.offset is not None:
-            alone = design(AllColumns(columns), problem.offset, (), True, {})
-            low, high = alone.ends
-            self.offset = (high - low) / 2 * alone.frame[-1] + (low + high) / 2 * ones
+        if (explained := problem.offset_design) is not None:
+            low, high = explained.ends
+            self.offset = (high - low) / 2 * explained.frame[-1] + (low + high) / 2 * ones
         self.constant = False
         #: Of rounds at the Hessian, once norms were counted.
         self.radius: float | None = None

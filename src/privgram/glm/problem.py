@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -45,6 +45,15 @@ class Problem:
             return self.factor.narrow_design(self.target, self.references)
         columns = AllColumns(self.columns)
         return design(columns, self.target, self.terms, self.intercept, self.references)
+
+    @cached_property
+    def offset_design(self) -> Design | None:
+        """The design whose target is the offset."""
+        return None if self.offset is None else replace(self, target=self.offset).design
+
+    def check(self) -> None:
+        """Raise ValueError where the terms are none of the columns, before anything is spent."""
+        _ = self.design, self.offset_design, self.n_written
 
     @property
     def written(self) -> Problem:
