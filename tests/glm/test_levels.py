@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.drawing.scores import released
+from privgram.glm.accumulators import UNITS, LevelSums, scale
+from privgram.glm.rounds import Rounds
 from privgram.mechanisms import Refined
-from privgram.moment.scored import UNITS, LevelSums, scale
 
 pytest.importorskip("formulaic")
 
@@ -60,7 +60,7 @@ def fitted(formula="y ~ a + b + h + firm", table=TABLE, seed=1, **options):
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_without_noise_it_is_least_squares_with_a_column_for_each_level(adjacency):
     fit = fitted(adjacency=adjacency, **SURE)
-    assert (fit.parameters["way"], fit.parameters["hidden_levels"]) == ("scores", 0)
+    assert (fit.parameters["method"], fit.parameters["hidden_levels"]) == ("scores", 0)
     assert fit.param_names[2:5] == ("h[v]", "firm[f1]", "firm[f2]")
     np.testing.assert_allclose(np.asarray(fit.params), COEF, atol=2e-3 * ERRORS.max())
     # Of levels HC1 is with errors in independence of the slopes', whose part is small.
@@ -133,14 +133,14 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, cov_type):
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_every_sum_has_the_noise_that_a_row_needs(adjacency, monkeypatch):
     """A row replaced turns a vector round; of what is never negative it moves one to another."""
-    seen = []
+    seen, released = [], Rounds.sums
 
-    def noted(looks, total, clip, share, q, moves):
-        found, std = released(looks, total, clip, share, q, moves)
-        seen.append((total.min() < 0, std * looks.mu(share) * scale(q) / clip / UNITS))
+    def noted(rounds, total, clip, share, q, moves):
+        found, std = released(rounds, total, clip, share, q, moves)
+        seen.append((total.min() < 0, std * rounds.mu(share) * scale(q) / clip / UNITS))
         return found, std
 
-    monkeypatch.setattr("privgram.drawing.levels.released", noted)
+    monkeypatch.setattr(Rounds, "sums", noted)
     fitted(adjacency=adjacency)
     assert {signed for signed, _ in seen} == {False, True}
     for signed, noise in seen:

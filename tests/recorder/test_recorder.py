@@ -10,6 +10,7 @@ import functools
 import itertools
 import re
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
