@@ -63,6 +63,7 @@ def fit_problem(
     goes wrong in the arithmetic after that ends in a refused fit.
     """
     path = _checked_path(out, ledger)
+    _check_design(problem)
     if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(problem.columns.selected, source.T, strict=True))
     generator, reproducible = random.resolve(rng)
@@ -118,6 +119,12 @@ def fit_problem(
     if path is not None:
         fitted.save(path)
     return fitted
+
+
+def _check_design(problem: Problem) -> None:
+    """Refuse a formula that its columns have no design for, before anything is spent."""
+    for one in (problem, problem.written):
+        _ = one.design  # which is made once
 
 
 def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:
@@ -187,7 +194,7 @@ def _recorded(
     if weighted and public is not None and unit is None:
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
-    written = problem if problem.factor is None else problem.factor.written(problem)
+    written = problem.written
     return ScoreFit(
         target=problem.target,
         terms=written.terms,

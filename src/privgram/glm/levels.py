@@ -206,7 +206,7 @@ class LevelEstimator(OneStepEstimator):
     @property
     def n_written(self) -> int:
         """How many coefficients the fit has."""
-        return len(self.factor.written(self.problem).design.frame) - 1
+        return len(self.problem.written.design.frame) - 1
 
     def fit(self) -> FitParts:
         """Go through all rounds."""
@@ -371,7 +371,7 @@ class LevelEstimator(OneStepEstimator):
         """
         q, size = self.q, self.factor.size
         if self.factor.shown:
-            outer = self.factor.written(self.problem).design
+            outer = self.problem.written.design
             into = np.zeros((len(outer.frame) - 1, q + size))
             name = self.factor.factor
             places = np.array(

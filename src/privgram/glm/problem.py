@@ -46,6 +46,11 @@ class Problem:
         columns = AllColumns(self.columns)
         return design(columns, self.target, self.terms, self.intercept, self.references)
 
+    @cached_property
+    def written(self) -> Problem:
+        """The regression that is written out: with the effects of a factor of very many levels."""
+        return self if self.factor is None else self.factor.written(self)
+
     @property
     def scanned(self) -> Columns:
         """The columns of the first second moment."""
