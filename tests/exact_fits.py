@@ -34,11 +34,10 @@ NO_NOISE = {
     "privacy": _PROFILE,
 }
 PARAMETERS = {
-    "way": "scores",
-    "clipping": "cautious",
-    "why": "",
+    "method": "scores",
+    "reason": "",
     "clipped_rows": 0.0,
-    "clipping_error": 0.0,
+    "purpose": "inference",
     "rows_std": 0.0,
     "units": None,
 }
@@ -229,6 +228,7 @@ def logistic(case):
         solution=np.linalg.lstsq(rows, X.to_numpy() @ theirs.params.to_numpy())[0],
         sampling=np.linalg.inv((rows * (p * (1 - p))[:, None]).T @ rows),
         noise=1e-22 * np.eye(q),
+        unidentified=np.zeros((q, q)),
         robust=False,
         n_rows=float(N),
         refusal=None,
@@ -263,6 +263,7 @@ def scored(case):
         solution=solution,
         sampling=n / (n - q) * inverse @ (X.T @ (X * e[:, None] ** 2)) @ inverse,
         noise=1e-22 * np.eye(q),
+        unidentified=np.zeros((q, q)),
         robust=True,
         n_rows=float(n),
         refusal=None,

@@ -16,8 +16,9 @@ from unittest import mock
 
 import numpy as np
 
-from privgram.drawing import draws, norm_bound, scores
+from privgram.drawing import draws, norm_bound
 from privgram.exact import digits, limbs
+from privgram.glm import rounds
 
 
 class Watched(np.random.Generator):
@@ -115,9 +116,9 @@ class Recorder:
     def watching(self):
         """Put the recorder where data and noise meet."""
         add_integers, wisharts = draws.add_integers, digits.add_wisharts
-        noisy, number = draws.Looks.noisy, draws.Looks.number
+        add_to_counts, number = draws.Looks._add_to_counts, draws.Looks.number
         choose = norm_bound.exponential_mechanism
-        add_to_integers = scores.add_to_integers
+        add_to_integers = rounds.add_to_integers
 
         def watched_add(moment, noise, noise_std):
             both = (limbs.to_integers(moment.limbs()), limbs.to_integers(noise))
@@ -131,9 +132,9 @@ class Recorder:
             # The variates between hold as many digits as were needed: what was drawn tells them.
             return self.meet("wisharts", values, made, [parameters[0], parameters[-1]])
 
-        def watched_noisy(looks, counted, *more):
-            made = noisy(looks, counted, *more)
-            return self.meet("counts", np.array(counted.counts), made, more)
+        def watched_counts(looks, counts, std):
+            made = add_to_counts(looks, counts, std)
+            return self.meet("counts", np.array(counts), made, std)
 
         def watched_number(looks, *more):
             made, stated = number(looks, *more), looks.record["parameters"]
@@ -153,9 +154,9 @@ class Recorder:
             for where, name, new in (
                 (draws, "add_integers", watched_add),
                 (digits, "add_wisharts", watched_wisharts),
-                (draws.Looks, "noisy", watched_noisy),
+                (draws.Looks, "_add_to_counts", watched_counts),
                 (draws.Looks, "number", watched_number),
-                (scores, "add_to_integers", watched_integers),
+                (rounds, "add_to_integers", watched_integers),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))

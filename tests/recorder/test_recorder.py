@@ -10,6 +10,7 @@ import functools
 import itertools
 import re
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -19,6 +20,9 @@ from recorder.recorder import Recorder, Violation, moved, same
 import privgram as pg
 from privgram import stream as running
 from privgram.drawing import draws
+from privgram.glm.accumulators import NormHistogram
+from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.rounds import Rounds
 from privgram.noise import symmetric_gaussian
 
 N = 4000
@@ -147,16 +151,28 @@ def release(table, rng, adjacency, *, columns=COLUMNS, mechanism=None, **options
     return pg.release(table, columns, mechanism=mechanism, **given, **options)
 
 
-def modelled(table, rng, adjacency, family="binomial", epsilon=1.0, unit=None):
+def modelled(table, rng, adjacency, family="binomial", formula="y ~ x + g", epsilon=1.0, unit=None):
     columns = BINARY if family == "binomial" else COUNTS
     table = {**table, "y": table["y"] > 0.3 if family == "binomial" else np.abs(table["y"])}
+    if "rare" in formula:
+        columns, table = with_rare(columns, table)
     given = {"adjacency": adjacency, "rng": rng, "family": family, "unit": unit}
-    return pg.regress(table, "y ~ x + g", columns, epsilon, 1e-6, **given)
+    return pg.regress(table, formula, columns, epsilon, 1e-6, **given)
 
 
 def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, **options):
     given = {"adjacency": adjacency, "rng": rng, **options}
-    return pg.regress(table, formula, COLUMNS, epsilon, 1e-6, **given)
+    columns = COLUMNS
+    if "rare" in formula:
+        columns, table = with_rare(columns, table)
+    return pg.regress(table, formula, columns, epsilon, 1e-6, **given)
+
+
+def with_rare(columns, table):
+    """A dummy that is true in some 110 rows, which are long in a frame."""
+    variables = columns.variables | {"rare": bool}
+    table = {**table, "rare": np.abs(table["x"]) > 4}
+    return pg.Columns(variables, intercept=True, missing=columns.missing), table
 
 
 def studied(table, rng, adjacency, formula=None, **options):
@@ -188,7 +204,11 @@ RUNS = {
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
     "logistic": modelled,
     "counts": functools.partial(modelled, family="poisson"),
+    "logistic without a constant": functools.partial(modelled, formula="y ~ x + z - 1"),
+    "logistic, long rows": functools.partial(modelled, formula="y ~ x + rare", epsilon=4.0),
     "scores": regress,
+    "scores, long rows": functools.partial(regress, formula="y ~ x + z + rare", epsilon=4.0),
+    "scores for predictions": functools.partial(regress, purpose="prediction"),
     "bounded scores": functools.partial(regress, loss="huber"),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
@@ -462,27 +482,66 @@ def test_a_stream(name, adjacency, tmp_path):
 # --- faults that it finds -----------------------------------------------------------
 
 
-def planted(monkeypatch, fault):
-    if fault == "half the sensitivity":
-        std_at = draws.Looks.std_at
-        monkeypatch.setattr(
-            draws.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
-        )
-    elif fault == "a parameter that depends on data":
-        real = draws.Looks.noisy
+def half_the_sensitivity(monkeypatch):
+    std_at = draws.Looks.std_at
+    monkeypatch.setattr(
+        draws.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
+    )
 
-        def noisy(looks, counted, share):
-            return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
 
-        monkeypatch.setattr(draws.Looks, "noisy", noisy)
+def counts_by_data(monkeypatch):
+    real = draws.Looks.noisy
+
+    def noisy(looks, counted, share):
+        return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
+
+    monkeypatch.setattr(draws.Looks, "noisy", noisy)
+
+
+def half_the_noise_of_scores(monkeypatch):
+    real = Rounds.sums
+
+    def sums(rounds, total, clip, share, q, moves):
+        return real(rounds, total, clip, share, q, moves / 2)
+
+    monkeypatch.setattr(Rounds, "sums", sums)
+
+
+def a_clip_by_data(monkeypatch):
+    real = OneStepEstimator._choose_clip
+
+    def choose(estimator, state, share):
+        clip = real(estimator, state, share)
+        edges = np.array([clip.size, 2 * clip.size])
+        histogram = estimator._read(state, lambda _: NormHistogram(estimator.q, edges))
+        return replace(clip, size=clip.size * (1 + 1e-12 * float(histogram.counts[0])))
+
+    monkeypatch.setattr(OneStepEstimator, "_choose_clip", choose)
+
+
+def rows_by_data(monkeypatch):
+    monkeypatch.setattr(
+        OneStepEstimator, "_count_rows", lambda estimator, _: float(estimator.rounds.moment.n_rows)
+    )
+
+
+#: What is done, and which run finds it.
+FAULTS = {
+    "half the sensitivity": (half_the_sensitivity, "looks"),
+    "counts by data": (counts_by_data, "looks"),
+    "half the noise of scores": (half_the_noise_of_scores, "scores"),
+    "a clip by data": (a_clip_by_data, "scores"),
+    "rows by data": (rows_by_data, "scores"),
+}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fault", ["half the sensitivity", "a parameter that depends on data"])
+@pytest.mark.parametrize("fault", FAULTS)
 def test_planted_faults_are_found(fault, monkeypatch):
-    planted(monkeypatch, fault)
+    plant, name = FAULTS[fault]
+    plant(monkeypatch)
     try:
-        worst, _ = farthest("looks", None, "add-remove")
+        worst, _ = farthest(name, None, "add-remove")
     except Violation:
         return
     assert worst > 1 + 1e-6

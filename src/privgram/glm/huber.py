@@ -73,7 +73,7 @@ class HuberEstimator(OneStepEstimator):
         }
         return replace(parts, facts=parts.facts | {"huber": equation})
 
-    def _contradicts(self, mean_square: float) -> bool:
+    def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Never: scores that are bounded are short where errors have heavy tails."""
         return False
 

@@ -367,7 +367,7 @@ class LevelEstimator(OneStepEstimator):
         """
         q, size = self.q, self.factor.size
         if self.factor.shown:
-            outer = self.factor.written(self.problem).design
+            outer = self.problem.written.design
             into = np.zeros((len(outer.frame) - 1, q + size))
             name = self.factor.factor
             places = np.array(

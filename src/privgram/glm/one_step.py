@@ -334,7 +334,7 @@ class OneStepEstimator:
         far = coef - (state.coef + part * step)
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far)
-        contradicted = self._contradicts(float(np.trace(meat)) / (q * rows))
+        contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         if not self.problem.robust:
             meat = self._pooled(meat, rows)
         return self._parts(
@@ -349,9 +349,9 @@ class OneStepEstimator:
             facts={"clip": clip.size},
         )
 
-    def _contradicts(self, mean_square: float) -> bool:
+    def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale."""
-        return mean_square < LIMITS.least_square
+        return mean_square < LIMITS.least_square * state.sure_scale
 
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""

@@ -55,7 +55,7 @@ class Problem:
         """Raise ValueError where the terms are none of the columns, before anything is spent."""
         _ = self.design, self.offset_design, self.n_written
 
-    @property
+    @cached_property
     def written(self) -> Problem:
         """The regression that is written out."""
         return self if self.factor is None else self.factor.written(self)

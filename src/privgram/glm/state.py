@@ -51,7 +51,7 @@ class StateLimits:
     near: float = 1.1
     #: The Hessian's noise may leave so much of the variance of a step's own noise.
     left: float = 0.1
-    #: A mean square of scores below this part of what the scale says contradicts the estimate.
+    #: A mean square of scores below this part of what is sure of the scale contradicts it.
     least_square: float = 0.15
     #: The clip before norms were counted, in root mean squares; and that of scores before all
     #: others, over the usual one.
@@ -106,6 +106,8 @@ class ScoreState:
     hessian_bias: float = LIMITS.hessian_bias
     curvature: float = 0.0  # a step leaves out so much of its square over the rows, as a score
     typical: float = 1.0  # mean square of the length of z, by what is visible
+    #: The part of scale^2 that is there but for a deviation of its noise.
+    sure_scale: float = 1.0
 
     @property
     def hides(self) -> bool:
@@ -208,7 +210,8 @@ def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> Sc
     v = np.append(-coef, 1.0)
     # Not too small by the noise: a scale that is too large only makes scores short.
     doubt = math.sqrt(float(law.entry_variance(joint, v[None])[0, 0]))
-    square = max(float(v @ joint @ v), 0.0) + doubt
+    residual = max(float(v @ joint @ v), 0.0)
+    square = residual + doubt
     inner = np.zeros((q, q + 1))
     inner[:, :q] = white / math.sqrt(rows)
     noise = law.sandwich(joint, np.outer(v, v))[:q, :q] * (rows / square)
@@ -221,6 +224,7 @@ def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> Sc
         rows=rows,
         score_noise=white @ noise @ white.T,
         typical=max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0),
+        sure_scale=max(residual - doubt, 0.0) / square,
     )
 
 

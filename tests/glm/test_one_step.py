@@ -8,23 +8,8 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
-from privgram._core.units import UnitAccumulator
-from privgram.drawing.draws import Looks
-from privgram.drawing.scores import add_to_integers
 from privgram.mechanisms import Refined
-from privgram.moment.rows import Mapped
-from privgram.moment.scored import (
-    PARTS,
-    UNITS,
-    Leading,
-    ScoreShells,
-    ScoreSum,
-    UnitScored,
-    UnitSecond,
-    scale,
-)
 from privgram.privacy import GaussianProfile
-from privgram.regression import scoring
 
 pytest.importorskip("formulaic")
 
@@ -82,7 +67,7 @@ def fitted(source=TABLE, formula=FORMULA, columns=COLUMNS, seed=1, **options):
 def test_without_noise_it_is_least_squares_with_robust_errors(adjacency):
     fit = fitted(adjacency=adjacency, **SURE)
     coef, covariance = solved(TABLE)
-    assert fit.parameters["way"] == "scores"
+    assert fit.parameters["method"] == "scores"
     assert fit.param_names == ("a", "b", "g[v]", "g[w]", "Intercept")
     errors = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose(np.asarray(fit.params), coef, atol=1e-3 * errors.max())
@@ -141,7 +126,7 @@ def test_scores_of_units_have_clustered_errors(adjacency):
         np.testing.assert_array_equal(said.cov_params(), fit.cov_params())
         assert said.cov_type == "cluster"
     noisy = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0)
-    assert (noisy.parameters["way"], noisy.refusal) == ("scores", None)
+    assert (noisy.parameters["method"], noisy.refusal) == ("scores", None)
     one = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0, mechanism="analyze-gauss")
     off = [np.abs((np.asarray(x.params) - coef) / errors).max() for x in (noisy, one)]
     assert off[0] < 3 < off[1]
@@ -161,7 +146,7 @@ def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(
     np.testing.assert_allclose(np.asarray(sure.params), coef, atol=2e-3)
     fit = fitted(table, unit="who", adjacency=adjacency, epsilon=2.0)
     given = fit.parameters
-    assert (given["way"], fit.refusal, fit.unit) == ("scores", None, "who")
+    assert (given["method"], fit.refusal, fit.unit) == ("scores", None, "who")
     spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"]]
     spent.append(given.get("number_mu", 0.0))
     whole = Refined().calibrate(len(fit.columns), 1.0, 2.0, 1e-6, adjacency).mu
@@ -244,188 +229,18 @@ def test_saved_and_loaded(tmp_path):
         pg.load(tmp_path / "lies.json")
 
 
-def test_where_scores_would_tell_nothing_another_way_is_taken():
-    ways = {}
+def test_where_scores_would_tell_nothing_one_round_is_taken():
+    methods = {}
     for rows, epsilon in ((300, 0.01), (500, 1.0), (20_000, 1.0)):
         table = {name: column[:rows] for name, column in TABLE.items()}
         fit = fitted(table, epsilon=epsilon)
-        ways[rows] = fit.parameters["way"]
-        assert bool(fit.parameters["why"]) == (ways[rows] != "scores")
-        assert (ways[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
-    assert ways == {300: "one look", 500: "second moment", 20_000: "scores"}
-
-
-def test_who_assumes_that_the_tail_is_seen_has_smaller_errors_of_the_same_estimates(tmp_path):
-    heavy = made(tail=lambda rng, n: rng.standard_t(2.5, n))
-    cautious, seen = (fitted(heavy, clipping=x, epsilon=1.0) for x in ("cautious", "assume-seen"))
-    assert seen.parameters["way"] == "scores"
-    np.testing.assert_array_equal(seen.params, cautious.params)
-    np.testing.assert_array_equal(seen.sampling, cautious.sampling)
-    assert (seen.bse < 0.8 * cautious.bse).all()
-    assert "as many as noise may hide" in str(cautious.summary())
-    assert "go on as those that were" in str(seen.summary())
-    seen.parameters["clipping"] = "hopeful"
-    seen.save(tmp_path / "fit.json")
-    with pytest.raises(DamagedFile, match="clipping is"):
-        pg.load(tmp_path / "fit.json")
-
-
-# --- how the clip is chosen -------------------------------------------------------------------
-
-
-def shells(lengths, units, rng, grid, counts_std=5.0, turns_std=5.0):
-    """What is released of scores of these lengths along these units."""
-    found = ScoreShells(units.shape[1], grid)
-    found.add(units * lengths[:, None], lengths)
-    counts = found.counts / PARTS + rng.normal(0, counts_std, len(grid))
-    turns = found.total / scale(units.shape[1])
-    return counts, turns + rng.normal(0, turns_std, turns.shape), grid, counts_std, turns_std
-
-
-@pytest.mark.slow
-def test_the_clip_is_near_the_best_for_normal_rows_and_far_noise_is_not_taken_for_rows():
-    """Of 40 draws none is 3 times as long as the tail: a false alarm far out would be."""
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(50_000, 5))
-    scores = rows * rng.normal(size=(50_000, 1))
-    sizes = np.linalg.norm(scores, axis=1)
-    grid = scoring.lengths(math.sqrt(5), 1000.0)
-    for _ in range(40):
-        seen = shells(sizes, scores / sizes[:, None], rng, grid)
-        clip = scoring.choose_clip(*seen, 5.0, 50_000.0)
-        assert 2 * math.sqrt(5) < clip.size < 1.5 * sizes.max()
-
-
-def test_rows_that_pull_one_way_are_seen_and_taken_back():
-    rng = np.random.default_rng(1)
-    scores = rng.normal(size=(50_000, 5)) * rng.normal(size=(50_000, 1))
-    pulling = np.zeros((2000, 5))
-    pulling[:, 0] = rng.uniform(12, 20, 2000)
-    both = np.concatenate([scores, pulling])
-    sizes = np.linalg.norm(both, axis=1)
-    grid = scoring.lengths(math.sqrt(5), 1000.0)
-    clip = scoring.choose_clip(
-        *shells(sizes, both / sizes[:, None], rng, grid), 200.0, float(len(both))
-    )
-    lost = (both * np.maximum(0, 1 - clip.size / sizes)[:, None]).sum(axis=0)
-    assert lost[0] > 1000  # or there is nothing to see
-    assert abs(clip.taken[0] - lost[0]) < 0.2 * lost[0]
-    assert abs(clip.taken[0] - lost[0]) < 3 * clip.doubt
-
-
-def doubts(scores, counts_std, turns_std, noise):
-    """In 40 draws: deviations that intervals allow for, and those by which they would need to."""
-    rng = np.random.default_rng(5)
-    sizes = np.linalg.norm(scores, axis=1)
-    grid = scoring.lengths(math.sqrt(scores.shape[1]), 20 * sizes.max())
-    found = []
-    for _ in range(40):
-        seen = shells(sizes, scores / sizes[:, None], rng, grid, counts_std, turns_std)
-        clip = scoring.choose_clip(*seen, noise, float(len(sizes)))
-        lost = (scores * np.maximum(0, 1 - clip.size / sizes)[:, None]).sum(axis=0)
-        found.append((clip.doubt, np.abs(clip.taken - lost).max() / 1.96))
-    return np.array(found).T
-
-
-@pytest.mark.slow
-def test_doubt_about_rows_far_out_is_small_where_tails_are_light():
-    """Of normal rows under half a sampling error in the median, and under two in nine of ten."""
-    rng = np.random.default_rng(2)
-    scores = rng.normal(size=(100_000, 5)) * rng.normal(size=(100_000, 1))
-    doubt, needed = doubts(scores, 20.0, 25.0, 6.0)
-    assert np.median(doubt) < 0.5 * math.sqrt(len(scores))
-    assert np.quantile(doubt, 0.9) < 2 * math.sqrt(len(scores))
-    assert (needed < doubt).all()
-
-
-def test_doubt_covers_rows_far_out_that_pull_one_way():
-    """Of 40 draws 34: where one in twenty fails, fewer would be seen once in seventy times."""
-    rng = np.random.default_rng(3)
-    scores = rng.normal(size=(10_000, 5)) * rng.normal(size=(10_000, 1))
-    scores[:3000, 0] = 1.5 * rng.uniform(size=3000) ** (-1 / 2.5)
-    doubt, needed = doubts(scores, 25.0, 40.0, 8.0)
-    assert (needed < doubt).sum() >= 34
-    assert needed.max() > 1.5 * math.sqrt(len(scores))  # or there is nothing to cover
+        methods[rows] = fit.parameters["method"]
+        assert bool(fit.parameters["reason"]) == (methods[rows] != "scores")
+        assert (methods[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
+    assert methods == {300: "one round", 500: "one round", 20_000: "scores"}
 
 
 # --- privacy ----------------------------------------------------------------------------------
-
-
-def test_no_row_moves_a_score_by_more_than_it_is_calibrated_for(rng):
-    """An adversary's search over frames, clips and rows, in integers."""
-    q, d, bound = 3, 5, math.sqrt(5)
-    most = 0.0
-    for _ in range(80):
-        frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-4, 5, (d, 1))
-        clip = float(10.0 ** rng.uniform(-3, 3))
-        rows = rng.uniform(-1, 1, (6, d))
-        grid = np.geomspace(1e-3, 1e3, 9)
-        for row in rows:
-            look = Mapped(frame, bound, ScoreSum(q, clip))
-            assert look.update(row[None].copy()) == -1
-            square = sum(int(x) ** 2 for x in look.inner.total)
-            assert square <= UNITS**2
-            most = max(most, math.sqrt(square) / UNITS)
-            counted = Mapped(frame, bound, ScoreShells(q, grid))
-            counted.update(row[None].copy())
-            assert counted.inner.counts.sum() == PARTS
-            assert np.count_nonzero(counted.inner.total.any(axis=1)) <= 1
-            assert sum(int(x) ** 2 for x in counted.inner.total.ravel()) <= UNITS**2
-    assert most > 0.999  # attained, or the search would see nothing
-    for q in (1, 2, 7, 500):  # also if all entries are rounded up
-        worst = np.full((1, q), 1 / math.sqrt(q))
-        found = ScoreSum(q, 1.0)
-        found.add(worst * 1e9, np.array([1e9]))
-        assert 0.999 * UNITS < math.sqrt(sum(int(x) ** 2 for x in found.total)) <= UNITS
-
-
-def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng):
-    """Whatever number of rows it has, and however long they are."""
-    q, d, bound = 3, 5, math.sqrt(5)
-    most = 0.0
-    for trial in range(40):
-        frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-3, 4, (d, 1))
-        clip = float(10.0 ** rng.uniform(-3, 3))
-        rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
-        totals = []
-        for some in (rows, rows[::-1]):
-            look = UnitScored(frame, bound, ScoreSum(q, clip))
-            assert look.update(some.copy(), np.zeros(1, np.intp)) == -1
-            assert look.n_rows == 1
-            totals.append(look.inner.total)
-        np.testing.assert_array_equal(*totals)
-        square = sum(int(x) ** 2 for x in totals[0])
-        assert square <= UNITS**2
-        most = max(most, math.sqrt(square) / UNITS)
-    assert most > 0.999
-
-
-def test_no_unit_moves_a_second_moment_in_a_frame_by_more_than_the_radius(rng):
-    """In integers, by matrices of units of 1 to 41 rows, of all lengths."""
-    m, d, bound, most = 3, 5, math.sqrt(5), 0.0
-    for trial in range(40):
-        frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-3, 4, (d, 1))
-        radius = float(10.0 ** rng.uniform(-3, 3))
-        rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
-        look = UnitSecond(frame, bound, Leading(UnitAccumulator(m, radius, radius)))
-        assert look.update(rows, np.zeros(1, np.intp)) == -1
-        assert (look.n_rows, look.inner.inner.n_units) == (1, 1)
-        hi, lo = (limb.astype(object) for limb in look.inner.inner.limbs())
-        square = sum((hi[i, j] * 2**64 + lo[i, j]) ** 2 for i in range(m) for j in range(m))
-        assert square <= 2 ** (4 * look.inner.inner.bits)
-        most = max(most, math.sqrt(square) / 2.0 ** (2 * look.inner.inner.bits))
-    assert most > 0.999
-
-
-def test_sums_and_counts_get_the_noise_that_is_stated(rng):
-    """20,000 normals each: variances within five deviations, a false alarm in a million."""
-    noise = add_to_integers(np.zeros(20_000, np.int64), 3.0, 1e-6, rng)
-    looks = Looks.__new__(Looks)
-    looks.rng, looks.record = rng, {"parameters": {"counts_mu": []}}
-    looks.noise, looks.mu = SimpleNamespace(counts_std=lambda mu: 1e3 / mu), lambda share: share
-    counts, std = looks.noisy(SimpleNamespace(counts=np.zeros(20_000, np.int64)), 0.5)
-    for drawn, stated in ((noise, 3.0), (counts, std)):
-        assert abs(np.mean((drawn / stated) ** 2) - 1) < 5 * math.sqrt(2 / 20_000)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -439,9 +254,8 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
     assert math.hypot(*spent) < whole
     assert fit.privacy == GaussianProfile(whole, adjacency)
     if rows > 500:
-        # The last are of directions, which have length one, and of scores twice.
-        for at, length in ((-3, 1.0), (-2, given["clip"]), (-1, given["clip"])):
-            needed = (2 if adjacency == "replace" else 1) * length / given["score_mu"][at]
+        for at in (-2, -1):
+            needed = (2 if adjacency == "replace" else 1) * given["clip"] / given["score_mu"][at]
             assert needed < given["score_noise_std"][at] < (1 + 1e-5) * needed
 
 
@@ -469,9 +283,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
-        ("clipping is", {"clipping": "none"}),
-        ("of scores that are clipped: leave", {"clipping": "assume-seen"} | RELEASED),
-        ("loss clips nothing", {"clipping": "assume-seen", "loss": "huber"}),
+        ("purpose is", {"purpose": "means"}),
         ("rows are protected singly here", {"cov_type": "cluster"}),
         ("rows of one unit may go together", NONROBUST_UNITS),
         ("study weights its rows by 'b'", {"weights": "a", "columns": WEIGHTED}),

@@ -6,20 +6,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram._core.rows import Accumulator
 from privgram.mechanisms import Refined
-from privgram.moment.rows import Mapped
-from privgram.moment.scored import (
-    PARTS,
-    UNITS,
-    Curved,
-    Modelled,
-    ScoreBoth,
-    ScoreShells,
-    ScoreSum,
-    UnitScored,
-)
-from privgram.regression.families import FAMILIES, Expected, exponential
+from privgram.regression.families import FAMILIES, exponential
 
 pytest.importorskip("formulaic")
 sm = pytest.importorskip("statsmodels.api")
@@ -196,84 +184,18 @@ def test_what_cannot_be_told_is_said(kind):
     a = rng.uniform(-4, 4, n)
     y = {"separated": a > 0, "constant": a > 9, "few rows": rng.random(n) < 0.5}[kind]
     columns = {"a": (-4, 4), "b": (0, 10), "y": bool}
-    fit = fitted(source={"a": a, "b": a % 1, "y": y}, formula="y ~ a + b", columns=columns)
+    table = {"a": a, "b": a % 1, "y": y}
+    # Noise of epsilon 1 hides that steps go on.
+    epsilon = 4.0 if kind == "separated" else 1.0
+    fit = fitted(source=table, formula="y ~ a + b", columns=columns, epsilon=epsilon)
     assert fit.refusal is not None
     assert np.isnan(fit.bse).all()
     assert np.isnan(fit.params).all()
-    with pytest.raises(ValueError, match="no inference"):
+    with pytest.raises(ValueError, match="there is no fit"):
         fit.predict({"a": a, "b": a})
 
 
 # --- privacy ----------------------------------------------------------------------------------
-
-
-def drawn_model(rng, family, q, d):
-    """A frame, coefficients and a target's ends that no table would teach."""
-    frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-4, 5, (d, 1))
-    frame[q] = np.eye(d)[q]
-    coef = rng.standard_normal(q) * 10.0 ** rng.integers(-3, 3)
-    half = 0.5 if family == "binomial" else 10.0 ** rng.uniform(-1, 4)
-    ones = rng.standard_normal(q) if rng.random() < 0.3 else None
-    return frame, Expected(FAMILIES[family], coef, (half, half), ones)
-
-
-@pytest.mark.parametrize("family", TARGETS)
-def test_no_row_moves_a_look_by_more_than_it_is_calibrated_for(family, rng):
-    """An adversary's search over frames, coefficients, clips, targets and rows, in integers."""
-    q, d, bound = 3, 5, math.sqrt(5)
-    most = np.zeros(3)
-    for trial in range(60):
-        frame, expected = drawn_model(rng, family, q, d)
-        clip = float(10.0 ** rng.uniform(-3, 3))
-        grid = np.geomspace(1e-3, 1e3, 9)
-        rows = rng.uniform(-1, 1, (6, d))
-        rows[:, q] = rng.choice([-1.0, 1.0, 5.0, -1e6] if trial % 3 == 0 else [-1.0, 1.0], 6)
-        for row in rows:
-            look = Mapped(frame, bound, Modelled(ScoreSum(q, clip), expected))
-            assert look.update(row[None].copy()) == -1
-            square = sum(int(x) ** 2 for x in look.inner.inner.total)
-            assert square <= UNITS**2
-            most[0] = max(most[0], math.sqrt(square) / UNITS)
-            counted = Mapped(frame, bound, Modelled(ScoreShells(q, grid), expected))
-            counted.update(row[None].copy())
-            shells = counted.inner.inner
-            assert 0 <= shells.counts.sum() <= PARTS
-            assert np.count_nonzero(shells.counts) <= 1
-            square = sum(int(x) ** 2 for x in shells.total.ravel())
-            assert square <= UNITS**2
-            most[1] = max(most[1], math.sqrt(square) / UNITS)
-            for made_of in (
-                Modelled(ScoreBoth(q, clip), expected),
-                Curved(Accumulator(q, clip), expected),
-            ):
-                look = Mapped(frame, bound, made_of)
-                look.update(row[None].copy())
-                both = look.inner.inner
-                moment = both if isinstance(both, Accumulator) else both.second
-                trace = float(
-                    np.trace(pg.SecondMoment.from_accumulator(moment, None, None).matrix())
-                )
-                assert trace <= (clip * (1 + 2.0**-17)) ** 2
-                most[2] = max(most[2], trace / clip**2)
-    assert most.min() > 0.99  # attained, or the search would see nothing
-
-
-def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng):
-    q, d, bound = 3, 5, math.sqrt(5)
-    most = 0.0
-    for trial in range(40):
-        frame, expected = drawn_model(rng, "binomial", q, d)
-        clip = float(10.0 ** rng.uniform(-3, 3))
-        rows, totals = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d)), []
-        for some in (rows, rows[::-1]):
-            look = UnitScored(frame, bound, Modelled(ScoreSum(q, clip), expected))
-            assert look.update(some.copy(), np.zeros(1, np.intp)) == -1
-            totals.append(look.inner.inner.total)
-        np.testing.assert_array_equal(*totals)
-        square = sum(int(x) ** 2 for x in totals[0])
-        assert square <= UNITS**2
-        most = max(most, math.sqrt(square) / UNITS)
-    assert most > 0.99
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
