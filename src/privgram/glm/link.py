@@ -164,8 +164,7 @@ class GLMEstimator(OneStepEstimator):
         skew = abs(1 - 2 * mean) if binomial else 1.0
         bend = max(LIMITS.bend, skew / (2 * math.sqrt(weight)))
         white = state.whitening / math.sqrt(weight)
-        known = {"scale": 1.0, "sure_scale": 1.0}
-        return replace(state, coef=coef, whitening=white, curvature=bend, **known)
+        return replace(state, coef=coef, scale=1.0, sure_scale=1.0, whitening=white, curvature=bend)
 
     def _at_hessian(self, state: ScoreState, least: float = 0.0) -> ScoreState:
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
