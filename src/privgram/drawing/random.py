@@ -15,7 +15,6 @@ References
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
 from contextlib import contextmanager
 from fractions import Fraction
@@ -25,26 +24,21 @@ import numpy as np
 
 from privgram._base.files import Guard
 from privgram._base.installed import extra
+from privgram._core.chacha import ChaCha20
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
 
+def default_bit_generator() -> ChaCha20:
+    """Make a ChaCha20 bit generator with a fresh 256-bit key of the operating system.
 
-def default_bit_generator() -> Any:
-    """Make a ChaCha20 bit generator with a fresh 256-bit key.
-
-    RFC 8439 with the original 64-bit counter. The operating system's key is set as it is: seeding
-    by number would squeeze it through NumPy's 128-bit `SeedSequence`, which is no cryptographic key
-    derivation. Do not log, pickle or keep the result: its state holds the key, and who has the key
-    can take the noise off again.
+    Do not keep the result: its memory holds the key, and who has the key can take the noise off
+    again. When it is dropped, the key is overwritten.
     """
-    from randomgen import ChaCha  # not at import: every generator randomgen has comes along
-
-    return ChaCha(key=secrets.randbits(256), rounds=ROUNDS)
+    return ChaCha20()
 
 
 class _OfProcess(np.random.Generator):
