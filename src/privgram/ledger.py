@@ -555,7 +555,8 @@ class Ledger:
 
     def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
         """Bound delta of entries together as a function of epsilon, by composing their losses."""
-        from privgram.privacy.composition import FLOOR, ONE_GAUSSIAN, flatten, merge
+        from privgram.privacy import GaussianProfile
+        from privgram.privacy.composition import FLOOR, flatten, merge
 
         flat, chance = flatten(map(_profile, entries))
         merged = merge(flat)
@@ -567,8 +568,8 @@ class Ledger:
             return bound(merged[0].delta)
         if len(merged) > _ANEW:
             # Gaussian mechanisms are one, however many; the rest go on from what is composed.
-            gaussian = [p for p in flat if isinstance(p, ONE_GAUSSIAN)]
-            rest = tuple(p for p in flat if not isinstance(p, ONE_GAUSSIAN))
+            gaussian = [p for p in flat if isinstance(p, GaussianProfile)]
+            rest = tuple(p for p in flat if not isinstance(p, GaussianProfile))
             losses = self._losses.of(rest)
             merged = merge(gaussian)
         else:

@@ -457,7 +457,7 @@ def test_the_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("no noise")
 
-    monkeypatch.setattr("privgram.drawing.draws.symmetric_gaussian", fail)
+    monkeypatch.setattr("privgram.drawing.draws.noisy_matrix", fail)
     with pytest.raises(RuntimeError, match="no noise"):
         fitted(ledger=fresh)
     assert len(fresh.entries) == 1

@@ -114,7 +114,8 @@ class Recorder:
     @contextlib.contextmanager
     def watching(self):
         """Put the recorder where data and noise meet."""
-        add_integers, wisharts = draws.add_integers, digits.add_wisharts
+        add_integers, add_gaussian = draws.add_integers, draws.add_gaussian
+        wisharts = digits.add_wisharts
         noisy, number = draws.Looks.noisy, draws.Looks.number
         choose = norm_bound.exponential_mechanism
         add_to_integers = scores.add_to_integers
@@ -124,6 +125,10 @@ class Recorder:
             exact, drawn = ((one * float(moment.unit)).astype(float) for one in both)
             made = add_integers(moment, noise, noise_std)
             return self.meet("matrix", exact, made, drawn, drawn != 0)
+
+        def watched_gaussian(moment, law, rng):
+            exact = (limbs.to_integers(moment.limbs()) * float(moment.unit)).astype(float)
+            return self.meet("matrix", exact, add_gaussian(moment, law, rng), [law])
 
         def watched_wisharts(exact, *parameters):
             made = wisharts(exact, *parameters)
@@ -152,6 +157,7 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             for where, name, new in (
                 (draws, "add_integers", watched_add),
+                (draws, "add_gaussian", watched_gaussian),
                 (digits, "add_wisharts", watched_wisharts),
                 (draws.Looks, "noisy", watched_noisy),
                 (draws.Looks, "number", watched_number),

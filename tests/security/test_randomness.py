@@ -65,7 +65,6 @@ DRAWS = {
         for mechanism in (
             pg.AnalyzeGauss(),
             pg.AnalyzeGauss(noise="triangular"),
-            pg.AnalyzeGauss(noise="discrete"),
             pg.AnalyzeGauss(repair="shift"),
             pg.AnalyzeGauss(repair="project"),
             pg.AdditiveWishart(),

@@ -18,12 +18,12 @@ from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Auto
 from privgram.drawing import random
+from privgram.drawing.additive import noisy_sums
 from privgram.drawing.draws import CHANGED, Looks, impose
 from privgram.drawing.norm_bound import Choice, check_size
 from privgram.drawing.release import warn_of_weak
 from privgram.engines import Pass
 from privgram.engines.threads import accumulate, accumulate_units, second_moment
-from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Clipping, Frame, Refined
@@ -558,10 +558,7 @@ def add_to_integers(
     total: NDArray[np.int64], std: float, unit: float, rng: np.random.Generator
 ) -> Vector:
     """Sums of whole units with noise, on the public grid of the noise."""
-    noise = rng.normal(scale=std, size=total.shape)
-    exponent = limbs.grid_exponent(std / unit)
-    noisy = limbs.add(limbs.from_int64(total), limbs.to_limbs(noise / unit))
-    return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)
+    return unit * noisy_sums(total, std / unit, rng)
 
 
 def released(
