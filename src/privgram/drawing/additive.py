@@ -37,7 +37,7 @@ def noisy_sums(total: NDArray[np.int64], std: float, rng: np.random.Generator) -
     shift = lattice_shift(std, total.size)
     noise = discrete.gaussian(_variance(std, shift), total.size, rng)
     shape = total.shape
-    noisy = _released(limbs.from_int64(total.reshape(-1)), noise, std, shift)
+    noisy = rounded_sum(limbs.from_int64(total.reshape(-1)), noise, std, shift)
     return noisy.reshape(shape)
 
 
@@ -54,7 +54,7 @@ def noisy_matrix(
     drawn = discrete.gaussian(_variance(std, shift), len(above[0]), rng)
     diagonal = discrete.gaussian(_variance(std_diagonal, shift), d, rng)
     noise = tuple(_symmetric(d, above, *parts) for parts in zip(drawn, diagonal, strict=True))
-    return _released(total, noise, std, shift)
+    return rounded_sum(total, noise, std, shift)
 
 
 def lattice_shift(std: float, size: int) -> int:
@@ -75,7 +75,8 @@ def _symmetric(d: int, above: tuple[NDArray[np.intp], ...], part: Any, diagonal:
     return matrix
 
 
-def _released(total: limbs.Limbs, noise: limbs.Limbs, std: float, shift: int) -> Matrix:
+def rounded_sum(total: limbs.Limbs, noise: limbs.Limbs, std: float, shift: int) -> Matrix:
+    """Whole units plus noise in steps of the lattice, in units, on the public grid."""
     exponent = limbs.grid_exponent(math.ldexp(std, shift))
     steps = limbs.round_to_grid(limbs.add(limbs.shifted(total, shift), noise), exponent)
     return steps * 2.0 ** (exponent - shift)
