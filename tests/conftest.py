@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import sys
-import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from helpers import LAYOUTS
 from numpy.typing import NDArray
 
 from privgram._core import rows
+from privgram._core.chacha import ChaCha20
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -85,11 +85,11 @@ def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         return
     count = itertools.count()
 
-    def key(bits: int) -> int:
+    def keyed() -> ChaCha20:
         name = f"{SEED} {request.node.nodeid} {next(count)}"
-        return int.from_bytes(hashlib.sha512(name.encode()).digest()) >> (512 - bits)
+        return ChaCha20(hashlib.sha512(name.encode()).digest()[31::-1])
 
-    monkeypatch.setattr("privgram.drawing.random.secrets", types.SimpleNamespace(randbits=key))
+    monkeypatch.setattr("privgram.drawing.random.ChaCha20", keyed)
 
 
 @pytest.fixture(autouse=True)

@@ -327,7 +327,7 @@ DOORS = {
     "one look, threads": ("of('AnalyzeGauss', 2)", True),
     "looks": ("of('Refined', 1)", True),
     "looks, threads": ("of('Refined', 2)", True),
-    "discrete": ("of('MatrixLaplace', 1)", True),
+    "Laplace": ("of('MatrixLaplace', 1)", True),
     "Wishart": ("of('AdditiveWishart', 1)", True),
     "groups": ("by('by', pg.Groups('g', ['a', 'b']))", True),
     "units": ("by('unit', pg.Unit('who', rows=5))", True),

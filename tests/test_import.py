@@ -13,7 +13,6 @@ pytestmark = pytest.mark.slow
 
 LATER = (
     "scipy",
-    "randomgen",
     "pyarrow",
     "pandas",
     "matplotlib",

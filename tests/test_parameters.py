@@ -279,10 +279,6 @@ CASES = {
         privacy.MatrixLaplaceProfile,
         {"dof": (30, POSITIVE), "n_columns": (3, COUNT), "ratio": (0.5, POSITIVE)},
     ),
-    "DiscreteGaussianProfile": (
-        privacy.DiscreteGaussianProfile,
-        {"sensitivity_ratio": (0.5, POSITIVE), "std": (100.0, POSITIVE), "n_entries": (3, COUNT)},
-    ),
     "AdaptiveSketchProfile": (
         sheffet.AdaptiveSketchProfile,
         {
@@ -293,10 +289,6 @@ CASES = {
         },
     ),
     "gaussian_ratio": (calibration.gaussian_ratio, PURE_BUDGET),
-    "discrete_gaussian": (
-        calibration.discrete_gaussian,
-        {"sensitivity": (9.0, POSITIVE), "n_entries": (3, COUNT), **PURE_BUDGET},
-    ),
     "sketch_rows": (sheffet.sketch_rows, {"ratio": (0.001, POSITIVE), **PURE_BUDGET}),
     "sketch_ratio": (sheffet.sketch_ratio, {"rows": (30, POSITIVE), **PURE_BUDGET}),
     "wishart_dof": (

@@ -161,12 +161,6 @@ REFUSED = {
         ValueError,
         "the target 'z' is no column of the release, which are x, y, intercept; nothing was spent",
     ),
-    "exact gaussian of a seed": (
-        R(MOMENT, mechanism=pg.AnalyzeGauss(noise="discrete"), rng=SEEDED()),
-        ValueError,
-        "noise='discrete' is drawn by OpenDP, whose generator takes no seed: leave the "
-        "generator out, or take noise='symmetric', of the same law but for its rounding",
-    ),
     # the source
     "no table": (R(3, bound=2.0), ValueError, "a block has two dimensions and this array has 0"),
     "a Spark of nothing": (

@@ -161,7 +161,6 @@ def cases(epsilon: float, delta_: float, columns: int = 3) -> Iterator[Case]:
 
         for name, mechanism in (
             ("Analyze Gauss", pg.AnalyzeGauss()),
-            ("discrete Gaussian", pg.AnalyzeGauss(noise="discrete")),
             ("noise on the inverse", InverseGauss(4.0)),
         ):
             profile = noise(mechanism).privacy

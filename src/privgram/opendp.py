@@ -42,7 +42,7 @@ with extra("opendp", "privgram.opendp needs"):
 import privgram
 from privgram._base.numbers import check_adjacency
 from privgram.mechanisms._base import check_mechanism
-from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, MatrixLaplaceProfile
+from privgram.privacy import GaussianProfile, MatrixLaplaceProfile
 
 if TYPE_CHECKING:
     import numpy as np
@@ -121,7 +121,7 @@ def make_measurement(
             f"{type(mechanism).__name__} has delta={mechanism.reached(noise):.2g} where "
             f"{delta:g} is asked for: an OpenDP measurement would not say so. Use another mechanism"
         )
-    concentrated = GaussianProfile, DiscreteGaussianProfile, MatrixLaplaceProfile
+    concentrated = GaussianProfile, MatrixLaplaceProfile
     if measure == "zCDP" and not isinstance(profile, concentrated):
         raise ValueError(
             f"{type(mechanism).__name__} has no zCDP guarantee: its Renyi divergence is "

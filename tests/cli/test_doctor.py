@@ -19,7 +19,6 @@ import privgram.moment as moment  # noqa: E402
 from privgram._core import rows, wishart  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
-from privgram.drawing import random  # noqa: E402
 
 
 def run(*arguments):
@@ -117,7 +116,7 @@ def of_another_matrix(real):
         ("kernels give the bits of the reference", doctor, "DIGEST", lambda digest: digest[::-1]),
         ("order and splits do not matter", moment, "merge", without_first_part),
         ("factors equal their indicators", columns, "Encoder", one_level_off),
-        ("noise is ChaCha20's", random, "ROUNDS", lambda rounds: 8),
+        ("noise is ChaCha20's", doctor, "ChaCha20", lambda real: lambda key: real(key[1:] + b"1")),
         ("Wishart moments", wishart, "wishart", larger),
         ("release, save, load, regress", pg, "load", of_another_matrix),
     ],

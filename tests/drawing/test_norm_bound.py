@@ -476,7 +476,6 @@ def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
 
 SCALED = {
     **ALL_MECHANISMS,
-    "discrete gauss": pg.AnalyzeGauss(noise="discrete"),
     "wishart of a dof": pg.AdditiveWishart(dof=20),
     "adaptive inverse wishart": InverseWishart(dof=60, adaptive=True),
 }

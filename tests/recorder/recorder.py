@@ -10,15 +10,15 @@ manner of Re:cord-play (arXiv 2602.17454).
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from privgram.drawing import draws, norm_bound
-from privgram.exact import digits, limbs
-from privgram.glm import rounds
+from privgram.drawing import additive, draws, norm_bound
+from privgram.exact import digits, discrete, limbs
 
 
 class Watched(np.random.Generator):
@@ -52,9 +52,9 @@ class Primitive:
 
     Attributes
     ----------
-    kind : {"matrix", "counts", "integers", "choice"}
+    kind : {"matrix", "sums", "wisharts", "choice"}
     exact : ndarray
-        What is secret, in integers or in the units of what is released.
+        What is secret, in the noise's steps or in the units of what is released.
     released : ndarray of bool
         Which of it comes out.
     drawn : list
@@ -116,9 +116,8 @@ class Recorder:
     def watching(self):
         """Put the recorder where data and noise meet."""
         add_integers, wisharts = draws.add_integers, digits.add_wisharts
-        add_to_counts, number = draws.Looks._add_to_counts, draws.Looks.number
+        gaussian, rounded_sum = discrete.gaussian, additive.rounded_sum
         choose = norm_bound.exponential_mechanism
-        add_to_integers = rounds.add_to_integers
 
         def watched_add(moment, noise, noise_std):
             both = (limbs.to_integers(moment.limbs()), limbs.to_integers(noise))
@@ -126,26 +125,21 @@ class Recorder:
             made = add_integers(moment, noise, noise_std)
             return self.meet("matrix", exact, made, drawn, drawn != 0)
 
+        def watched_gaussian(variance, size, rng):
+            rng.log.append(("gaussian", (variance, size), {}))
+            return gaussian(variance, size, rng)
+
+        def watched_sum(total, noise, std, shift):
+            made = rounded_sum(total, noise, std, shift)
+            steps = limbs.to_integers(total) << shift
+            kind = "matrix" if steps.ndim == 2 else "sums"
+            return self.meet(kind, steps, made, limbs.to_integers(noise))
+
         def watched_wisharts(exact, *parameters):
             made = wisharts(exact, *parameters)
             values = limbs.to_integers(exact).astype(float)
             # The variates between hold as many digits as were needed: what was drawn tells them.
             return self.meet("wisharts", values, made, [parameters[0], parameters[-1]])
-
-        def watched_counts(looks, counts, std):
-            made = add_to_counts(looks, counts, std)
-            return self.meet("counts", np.array(counts), made, std)
-
-        def watched_number(looks, *more):
-            made, stated = number(looks, *more), looks.record["parameters"]
-            if stated["rows"] != made:
-                raise Violation("the number of rows that is stated is not the one with noise")
-            stated["rows"] = self.meet("counts", np.array([looks.moment.n_rows]), made, more)
-            return stated["rows"]
-
-        def watched_integers(total, std, unit, rng):
-            made = add_to_integers(total, std, unit, rng)
-            return self.meet("integers", total * unit, made, [std, unit])
 
         def watched_choice(losses, rate, rng):
             return self.meet("choice", np.array(losses, object), choose(losses, rate, rng), rate)
@@ -153,10 +147,9 @@ class Recorder:
         with contextlib.ExitStack() as stack:
             for where, name, new in (
                 (draws, "add_integers", watched_add),
+                (discrete, "gaussian", watched_gaussian),
+                (additive, "rounded_sum", watched_sum),
                 (digits, "add_wisharts", watched_wisharts),
-                (draws.Looks, "_add_to_counts", watched_counts),
-                (draws.Looks, "number", watched_number),
-                (rounds, "add_to_integers", watched_integers),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))
@@ -179,20 +172,12 @@ def moved(old, new):
 
     Of the deviations that were drawn with, not of those that are stated.
     """
-    scales = [
-        (kwargs.get("size"), kwargs["scale"])
-        for name, _, kwargs in old.drawn
-        if name == "normal" and "scale" in kwargs
-    ]
-    if old.kind in ("counts", "integers"):
-        [(_, scale)] = scales
+    scales = [math.sqrt(args[0]) for name, args, _ in old.drawn if name == "gaussian"]
+    if old.kind == "sums":
+        [scale] = scales
         return float((((new.exact - old.exact) / scale) ** 2).sum())
     difference = (new.exact - old.exact)[np.triu_indices(len(old.exact))]
     out = old.released[np.triu_indices(len(old.exact))]
     off = ~np.eye(len(old.exact), dtype=bool)[np.triu_indices(len(old.exact))]
-    if len(scales) == 2:  # symmetric: off the diagonal, and on it
-        deviation = np.where(off, scales[0][1], scales[1][1])
-    else:
-        [(_, scale)] = scales
-        deviation = np.full(len(off), scale)
+    deviation = np.where(off, *scales)
     return float(((difference[out] / deviation[out]) ** 2).sum())

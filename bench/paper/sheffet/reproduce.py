@@ -156,7 +156,7 @@ def _cpu_seconds() -> float:
 def _versions() -> dict[str, Any]:
     from privgram._core.rows import Accumulator
 
-    packages = ("privgram", "numpy", "scipy", "randomgen", "matplotlib")
+    packages = ("privgram", "numpy", "scipy", "matplotlib")
     return {
         "versions": {"python": platform.python_version()}
         | {name: metadata.version(name) for name in packages},

@@ -118,7 +118,7 @@ def _expected(
 
     square, parameters = release.bound**2, release.parameters
     if isinstance(law, GaussianLaw) and isinstance(release.mechanism, AnalyzeGauss):
-        if not isinstance(profile, (privacy.GaussianProfile, privacy.DiscreteGaussianProfile)):
+        if not isinstance(profile, privacy.GaussianProfile):
             return {}
         # One column may be all that is left of several.
         widths = (release.n_columns, 2)

@@ -14,13 +14,13 @@ from typing import Any
 
 import click
 import numpy as np
-from randomgen import ChaCha
 
 import privgram as pg
 from privgram import moment
 from privgram._base.installed import __version__
 from privgram._base.machine import cores
 from privgram._core import blas, rows, wishart
+from privgram._core.chacha import ChaCha20
 from privgram.cli._shared import command, console, facts, json_option, print_json, table
 from privgram.drawing import random
 
@@ -54,7 +54,7 @@ def _installation() -> dict[str, object]:
     return {
         "privgram": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
-        **{name: metadata.version(name) for name in ("numpy", "scipy", "randomgen")},
+        **{name: metadata.version(name) for name in ("numpy", "scipy")},
         "platform": platform.platform(),
         "cores": cores(),
         "GIL": "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off",
@@ -151,7 +151,7 @@ def _factors() -> None:
 
 
 def _stream() -> None:
-    words = ChaCha(key=0, rounds=random.ROUNDS).random_raw(len(CHACHA20) // 8)
+    words = ChaCha20(bytes(32)).random_raw(len(CHACHA20) // 8)
     _require(words.astype("<u8").tobytes() == CHACHA20, "not the stream of RFC 8439")
     first, second = (random.default_bit_generator().random_raw(4) for _ in range(2))
     _require((first != second).any(), "two generators have the same key")

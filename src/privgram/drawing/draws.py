@@ -14,10 +14,9 @@ import numpy as np
 from privgram._base.files import check_process
 from privgram._core.rows import Accumulator
 from privgram.columns.structure import ties, zeros
-from privgram.drawing import random
+from privgram.drawing.additive import noisy_matrix, noisy_sums
 from privgram.drawing.norm_bound import NormCounts
 from privgram.exact import digits, limbs, variates
-from privgram.exact.limbs import GRID_BITS
 from privgram.mechanisms import AdditiveWishart, MatrixLaplace, Mechanism, Refined, looks
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.mechanisms.looks import take_looks
@@ -36,8 +35,6 @@ from privgram.noise import (
 from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
@@ -59,13 +56,9 @@ def analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
 ) -> tuple[Matrix, Imposed, dict[str, Any]]:
     """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
-    law: Imposed = noise.law
+    law: Imposed
     d = moment.n_columns
-    if mechanism.noise == "discrete":
-        matrix = _add_discrete(moment, noise)
-    else:
-        draw = symmetric_gaussian(d, noise.law.std, noise.law.std_diagonal, rng)
-        matrix = add_noise(moment, draw, noise.noise_std)
+    matrix = add_gaussian(moment, noise.law, rng)
     matrix, law = impose(matrix, noise.law, moment.columns)
     if mechanism.repair == "none":
         return matrix, law, {}
@@ -111,17 +104,6 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     base = _shifted(law.base, added)
     assert not isinstance(base, TiedLaw)
     return replace(law, base=base)
-
-
-def _add_discrete(moment: SecondMoment, noise: GaussCalibration) -> Matrix:
-    # More than the calibrated noise by 2^-40, which pays for the rounding of these numbers.
-    steps = (1 + 2.0**-40) / moment.unit
-    if noise.noise_std * steps < noise.privacy.std:  # type: ignore[attr-defined]
-        raise ValueError("noise='discrete' needs a second moment of 20 bits or more")
-    draw = random.discrete_gaussian(
-        moment.n_columns, noise.noise_std * steps, noise.noise_std_diagonal * steps
-    )
-    return add_integers(moment, limbs.from_int64(draw), noise.noise_std)
 
 
 def additive_wishart(
@@ -212,6 +194,12 @@ def add_integers(moment: SecondMoment, noise: limbs.Limbs, noise_std: float) -> 
     return steps * (unit * 2.0**exponent)
 
 
+def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator) -> Matrix:
+    """Second moment plus discrete Gaussian noise of a law, on the noise's public grid."""
+    unit = moment.unit
+    return unit * noisy_matrix(moment.limbs(), law.std / unit, law.std_diagonal / unit, rng)
+
+
 def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:
     """E||N|| (spectral norm) of the noise, by simulation from its own law.
 
@@ -231,18 +219,6 @@ def norm_deviation(law: GaussianLaw, failure: float) -> float:
     """
     constant = max(law.std_diagonal, math.sqrt(2.0) * law.std)
     return constant * math.sqrt(2 * math.log(1 / failure))
-
-
-def check_generator(mechanism: Mechanism, rng: np.random.Generator | None) -> None:
-    """Raise if noise cannot be drawn with this generator, before any budget is spent."""
-    if not (isinstance(mechanism, AnalyzeGauss) and mechanism.noise == "discrete"):
-        return
-    if rng is not None:
-        raise ValueError(
-            "noise='discrete' is drawn by OpenDP, whose generator takes no seed: leave the "
-            "generator out, or take noise='symmetric', of the same law but for its rounding"
-        )
-    random.opendp()
 
 
 #: Feeds every row of the table to new accumulators, of rows of so many columns.
@@ -292,8 +268,7 @@ class Looks(looks.Looks):
     def take(self, moment: SecondMoment, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
         std = self.std_at(moment.sensitivity_bound, share)
-        draw = symmetric_gaussian(moment.n_columns, std, math.sqrt(2.0) * std, self.rng)
-        released = add_noise(moment, draw, std)
+        released = add_gaussian(moment, GaussianLaw.isotropic(std), self.rng)
         self.std.append(std)
         parameters = self.record["parameters"]
         parameters["looks"] += 1
@@ -317,19 +292,14 @@ class Looks(looks.Looks):
         """Whole counts with noise, and how much; a row counts at most so much."""
         std = most * self.noise.counts_std(self.mu(share))
         self.record["parameters"]["counts_mu"].append(self.mu(share))
-        return self._add_to_counts(counted.counts, std), std
-
-    def _add_to_counts(self, counts: NDArray[np.int64], std: float) -> Vector:
-        """Whole numbers with noise, on a grid that they are on: a rounding of the ideal release."""
-        step = 2.0 ** (math.floor(math.log2(std)) - GRID_BITS) if std < 2.0**GRID_BITS else 1.0
-        return counts + np.rint(self.rng.normal(scale=std, size=len(counts)) / step) * step
+        return noisy_sums(counted.counts, std, self.rng), std
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""
         self.record["parameters"]["number_mu"] = self.mu(share)
         std = self.noise.counts_std(self.mu(share))
         self.record["parameters"]["rows_std"] = std
-        rows = float(self.moment.n_rows + np.rint(self.rng.normal(scale=std)))
+        rows = float(noisy_sums(np.array([self.moment.n_rows]), std, self.rng)[0])
         self.record["parameters"]["rows"] = rows
         return rows
 

@@ -1,9 +1,9 @@
-"""Where noise comes from: the generator, discrete Gaussian noise, the exponential mechanism.
+"""Where noise comes from: the generator, and the exponential mechanism.
 
 Every call makes a new generator with a key of its own from the operating system, so there is no
-state that a fork could copy, two threads could share, or a long-lived process could leak. Discrete
-noise and the exponential mechanism are made of integers alone: what is proved over the reals holds
-of the program as it is.
+state that a fork could copy, two threads could share, or a long-lived process could leak. The
+exponential mechanism is made of integers alone: what is proved over the reals holds of the program
+as it is.
 
 References
 ----------
@@ -15,36 +15,22 @@ References
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Sequence
-from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from privgram._base.files import Guard
-from privgram._base.installed import extra
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-ROUNDS = 20  # ChaCha20 proper; fewer rounds are faster and a weaker promise
+from privgram._core.chacha import ChaCha20
 
 
-def default_bit_generator() -> Any:
-    """Make a ChaCha20 bit generator with a fresh 256-bit key.
+def default_bit_generator() -> ChaCha20:
+    """Make a ChaCha20 bit generator with a fresh 256-bit key of the operating system.
 
-    RFC 8439 with the original 64-bit counter. The operating system's key is set as it is: seeding
-    by number would squeeze it through NumPy's 128-bit `SeedSequence`, which is no cryptographic key
-    derivation. Do not log, pickle or keep the result: its state holds the key, and who has the key
-    can take the noise off again.
+    Do not keep the result: its memory holds the key, and who has the key can take the noise off
+    again. When it is dropped, the key is overwritten.
     """
-    from randomgen import ChaCha  # not at import: every generator randomgen has comes along
-
-    return ChaCha(key=secrets.randbits(256), rounds=ROUNDS)
+    return ChaCha20()
 
 
 class _OfProcess(np.random.Generator):
@@ -81,54 +67,6 @@ def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]
         f"rng must be None or a numpy.random.Generator, not {type(rng).__name__}; for an"
         " experiment that can be repeated pass numpy.random.default_rng(seed)"
     )
-
-
-#: OpenDP keeps consent in one set: threads take turns, or one would withdraw another's.
-_turn = Guard()
-
-
-def opendp() -> Any:
-    """OpenDP's prelude, or ImportError."""
-    with extra("opendp", "noise='discrete' needs"):
-        import opendp.prelude as dp
-    return dp
-
-
-def discrete_gaussian(n_columns: int, std: float, std_diagonal: float) -> NDArray[np.int64]:
-    """Symmetric (d, d) matrix of independent discrete Gaussians; deviations in integer steps.
-
-    Algorithm 3 of [1], by OpenDP: rational arithmetic on bits of the operating system's generator.
-    """
-    above = np.triu_indices(n_columns, 1)
-    noise = np.zeros((n_columns, n_columns), np.int64)
-    noise[above] = _draw(len(above[0]), std)
-    noise += noise.T
-    np.fill_diagonal(noise, _draw(n_columns, std_diagonal))
-    return noise
-
-
-def _draw(size: int, std: float) -> NDArray[np.int64]:
-    if not size:
-        return np.zeros(0, np.int64)
-    dp = opendp()
-    with _consent(dp):
-        noise = dp.m.make_gaussian(
-            dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=std
-        )
-    return np.asarray(noise([0] * size), np.int64)
-
-
-@contextmanager
-def _consent(dp: Any) -> Iterator[None]:
-    """Consent to OpenDP's contributed parts here, and not on behalf of the whole process."""
-    with _turn.lock:
-        given = "contrib" in dp.GLOBAL_FEATURES
-        dp.enable_features("contrib")
-        try:
-            yield
-        finally:
-            if not given:
-                dp.disable_features("contrib")
 
 
 def exponential_mechanism(losses: Sequence[int], rate: Fraction, rng: np.random.Generator) -> int:

@@ -424,7 +424,7 @@ def _released(
 
     `n_rows` are those of the table, where they are public.
     """
-    from privgram.drawing.draws import check_generator, draw
+    from privgram.drawing.draws import draw
 
     moment, unit = moments[0], guarantee.unit
     check_ledger(ledger)
@@ -434,7 +434,6 @@ def _released(
     if chosen is not None:
         chosen.check(guarantee)
         check_positive(guarantee.epsilon + chosen.epsilon, "epsilon, in all,")
-    check_generator(mechanism, rng)
     generator, reproducible = random.resolve(rng)
     mechanism.check_unit(guarantee)
     what = str(mechanism)

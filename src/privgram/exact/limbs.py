@@ -57,6 +57,15 @@ def add(a: Limbs, b: Limbs) -> Limbs:
     return a[0] + b[0] + (low < a[1]), low
 
 
+def shifted(value: Limbs, bits: int) -> Limbs:
+    """Multiples by 2**bits, 0 <= bits < 64, which must fit."""
+    high, low = value
+    if not bits:
+        return value
+    carried = (low >> np.uint64(64 - bits)).view(np.int64)
+    return high << np.int64(bits) | carried, low << np.uint64(bits)
+
+
 def round_to_grid(value: Limbs, exponent: int) -> NDArray[np.float64]:
     """Multiples of 2**exponent nearest to 128-bit integers, counted in grid steps.
 

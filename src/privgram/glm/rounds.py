@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram.drawing.additive import noisy_sums
 from privgram.drawing.draws import CHANGED, Looks
-from privgram.exact import limbs
 from privgram.glm.accumulators import (
     PARTS,
     UNITS,
@@ -66,8 +66,8 @@ class Rounds(Looks):
         parameters = self.record["parameters"]
         parameters.setdefault("score_mu", []).append(mu)
         parameters.setdefault("score_noise_std", []).append(std)
-        noisy = add_to_integers(total.ravel(), std, clip / scale(q), self.rng)
-        return noisy.reshape(total.shape), std
+        unit = clip / scale(q)
+        return unit * noisy_sums(total, std / unit, self.rng), std
 
     def beyond(self, counts: NDArray[np.int64], share: float) -> Vector:
         """Release about how many rows are longer than each edge of a norm histogram, shape (m,).
@@ -78,7 +78,7 @@ class Rounds(Looks):
         mu = self.mu(share)
         std = PARTS * rank.sensitivity(len(counts) - 1, self.noise.adjacency) / mu
         self.record["parameters"]["counts_mu"].append(mu)
-        noisy = self._add_to_counts(rank.weighted_counts(counts[1:]), std)
+        noisy = noisy_sums(rank.weighted_counts(counts[1:]), std, self.rng)
         return np.append(rank.cumulative_counts(noisy) / PARTS, 0.0)
 
 
@@ -110,13 +110,3 @@ class UnitRounds(Rounds):
         if read.n_rows != self.moment.n_rows:
             raise UnreadError(CHANGED)
         return read.inner
-
-
-def add_to_integers(
-    total: NDArray[np.int64], std: float, unit: float, rng: np.random.Generator
-) -> Vector:
-    """Sums of whole units with noise, on the public grid of the noise."""
-    noise = rng.normal(scale=std, size=total.shape)
-    exponent = limbs.grid_exponent(std / unit)
-    noisy = limbs.add(limbs.from_int64(total), limbs.to_limbs(noise / unit))
-    return limbs.round_to_grid(noisy, exponent) * (unit * 2.0**exponent)

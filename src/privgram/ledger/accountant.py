@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from privgram._base.numbers import edge
-from privgram.privacy import ComposedProfile, StatedProfile
-from privgram.privacy.composition import FLOOR, ONE_GAUSSIAN, RunningLosses, flatten, merge
+from privgram.privacy import ComposedProfile, GaussianProfile, StatedProfile
+from privgram.privacy.composition import FLOOR, RunningLosses, flatten, merge
 
 if TYPE_CHECKING:
     from privgram.ledger.entries import Composition, Entry
@@ -132,8 +132,8 @@ class LossAccountant(BasicAccountant):
             return bound(merged[0].delta)
         if len(merged) > _ANEW:
             # Gaussian mechanisms are one, however many; the rest go on from what is composed.
-            gaussian = [p for p in flat if isinstance(p, ONE_GAUSSIAN)]
-            rest = tuple(p for p in flat if not isinstance(p, ONE_GAUSSIAN))
+            gaussian = [p for p in flat if isinstance(p, GaussianProfile)]
+            rest = tuple(p for p in flat if not isinstance(p, GaussianProfile))
             losses = self._losses.of(rest)
             merged = merge(gaussian)
         else:

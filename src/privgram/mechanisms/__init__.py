@@ -134,8 +134,7 @@ def check_groups(mechanism: Mechanism, guarantee: Guarantee) -> None:
         raise ValueError(
             "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()"
         )
-    gaussian = isinstance(mechanism, AnalyzeGauss) and mechanism.noise != "discrete"
-    if guarantee.unit is not None and not gaussian:
+    if guarantee.unit is not None and not isinstance(mechanism, AnalyzeGauss):
         raise ValueError(
             "groups of units, which may have rows in several, have a proof for Gaussian noise "
             "alone: take AnalyzeGauss(), and a positive delta"

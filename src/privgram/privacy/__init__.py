@@ -15,7 +15,6 @@ from . import calibration
 from ._profile import (
     BoundedRangeProfile,
     CoupledProfile,
-    DiscreteGaussianProfile,
     GaussianProfile,
     LaplaceProfile,
     Profile,
@@ -30,7 +29,6 @@ __all__ = [
     "BoundedRangeProfile",
     "ComposedProfile",
     "CoupledProfile",
-    "DiscreteGaussianProfile",
     "GaussianProfile",
     "Guarantee",
     "LaplaceProfile",

@@ -32,16 +32,13 @@ from privgram._base.numbers import (
     minimise,
 )
 from privgram.privacy._profile import (
-    DiscreteGaussianProfile,
     GaussianProfile,
     Profile,
-    check_parameter,
 )
 from privgram.privacy.wishart import MatrixLaplaceProfile, WishartProfile
 
 __all__ = [
     "WishartNoise",
-    "discrete_gaussian",
     "gaussian_ratio",
     "matrix_laplace_noise",
     "matrix_laplace_ratio",
@@ -82,34 +79,6 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     z = math.sqrt(2.0 * math.log(1.0 / delta))
     guess = math.sqrt(z * z + 2.0 * epsilon) - z + 2.0 * delta
     return _found(largest_safe(lambda mu: GaussianProfile(mu).delta(epsilon), delta, guess))
-
-
-def discrete_gaussian(
-    sensitivity: float, n_entries: int, epsilon: float, delta: float
-) -> DiscreteGaussianProfile:
-    """Least discrete Gaussian noise for a budget.
-
-    Parameters
-    ----------
-    sensitivity : float
-        Largest change in integer steps, entries counted so that all have the same noise; > 0.
-    n_entries : int
-        Number of entries with noise, at least 1.
-
-    Returns
-    -------
-    DiscreteGaussianProfile
-        Of noise with ``std = sensitivity / sensitivity_ratio`` in every entry.
-    """
-    check_parameter(sensitivity, "sensitivity")
-
-    def profile(mu: float) -> DiscreteGaussianProfile:
-        return DiscreteGaussianProfile(mu, sensitivity / mu, n_entries)
-
-    def reached(mu: float) -> float:
-        return profile(mu).delta(epsilon) if mu <= sensitivity else 1.0
-
-    return profile(_found(largest_safe(reached, delta, gaussian_ratio(epsilon, delta))))
 
 
 def wishart_ratio(

@@ -15,7 +15,6 @@ from scipy import fft
 from privgram.privacy._numerics import Array, Curve, connect_the_dots
 from privgram.privacy._profile import (
     CoupledProfile,
-    DiscreteGaussianProfile,
     GaussianProfile,
     Profile,
     Standing,
@@ -175,9 +174,6 @@ def _order(forward: Curve, backward: Curve, step: float, top: float, dots: int) 
 #: Composition by fast Fourier transforms says nothing below.
 FLOOR = 1e-12
 
-#: Kinds of profiles of which any number is one, and takes no time.
-ONE_GAUSSIAN = (GaussianProfile, DiscreteGaussianProfile)
-
 #: Losses above it count as infinite, which adds a part of e^(epsilon - 80) to their delta.
 _TOP = 80.0
 
@@ -249,7 +245,7 @@ def composed_losses(profiles: Iterable[Profile], step: float, top: float, dots: 
 def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     r"""Profile of several releases of the same data, each with noise of its own.
 
-    Exact where a closed form exists: Gaussian mechanisms, discrete ones too, add up their squared
+    Exact where a closed form exists: Gaussian mechanisms add up their squared
     ratios, and `privgram.papers` has such forms for the papers' mechanisms. The rest is composed
     numerically, on the safe side, for each order of the two tables by itself.
 
@@ -322,19 +318,13 @@ def merge(profiles: Sequence[Profile]) -> list[Profile]:
     kinds = {type(p).__name__: p for p in profiles}
     for name in sorted(kinds):
         rest = kinds[name]._joined(rest)
-    gaussian = [p for p in rest if isinstance(p, ONE_GAUSSIAN)]
-    merged = [p for p in rest if not isinstance(p, ONE_GAUSSIAN)]
+    gaussian = [p for p in rest if isinstance(p, GaussianProfile)]
+    merged = [p for p in rest if not isinstance(p, GaussianProfile)]
     if not gaussian:
         return merged
     adjacency = next((p.adjacency for p in gaussian if p.adjacency is not None), None)
     ratio = math.hypot(*(p.sensitivity_ratio for p in gaussian))
-    discrete = [p for p in gaussian if isinstance(p, DiscreteGaussianProfile)]
-    if not discrete:
-        return [*merged, GaussianProfile(ratio, adjacency)]
-    # Rounded, a Gaussian mechanism is one more entry of the kind the bound compares with.
-    least = min(p.std for p in discrete)
-    entries = sum(p.n_entries for p in discrete)
-    return [*merged, DiscreteGaussianProfile(ratio, least, entries, adjacency)]
+    return [*merged, GaussianProfile(ratio, adjacency)]
 
 
 def _profile_of(item: Any) -> Profile:

@@ -10,6 +10,7 @@ import numpy as np
 
 from privgram._base.numbers import check_budget, check_integer
 from privgram._core import orthonormal
+from privgram._core.chacha import ChaCha20
 from privgram.drawing import random
 from privgram.papers._blocks import Blocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
@@ -133,12 +134,10 @@ class Perturbed(Blocks):
     def __init__(self, matrix: Any, std: float, rng: np.random.Generator) -> None:
         super().__init__(matrix)
         self._std = std
-        self._key = int.from_bytes(rng.bytes(32), "little")
+        self._key = rng.bytes(32)
 
     def __iter__(self) -> Any:
-        from randomgen import ChaCha
-
-        rng = np.random.Generator(ChaCha(key=self._key, rounds=random.ROUNDS))
+        rng = np.random.Generator(ChaCha20(self._key))
         for block in super().__iter__():
             sparse = not isinstance(block.values, np.ndarray)
             values = block.values.toarray() if sparse else block.values

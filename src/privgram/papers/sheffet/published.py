@@ -5,12 +5,11 @@ Each is the mechanism of the same name with other noise, and goes wherever that 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, Calibration, Mechanism, true_delta
-from privgram.mechanisms.additive import STEPS, GaussCalibration, WishartCalibration, n_entries
+from privgram.mechanisms.additive import GaussCalibration, WishartCalibration
 from privgram.papers._shared import PublishedErratumError
 from privgram.papers.sheffet.mechanisms import (
     GaussianSketch,
@@ -31,7 +30,7 @@ from privgram.papers.sheffet.theorems import (
     theorem_5_1,
     theorem_b_5,
 )
-from privgram.privacy import DiscreteGaussianProfile, GaussianProfile, Profile, StatedProfile
+from privgram.privacy import GaussianProfile, StatedProfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,11 +82,7 @@ class PublishedAnalyzeGauss(Published, AnalyzeGauss):
             allow_published_erratum=self.allow_published_erratum,
         )
         ratio = self._sensitivity(request) / sigma
-        profile: Profile = GaussianProfile(ratio, request.adjacency)
-        if self.noise == "discrete":
-            std = sigma / request.bound**2 * STEPS / math.sqrt(2.0)
-            profile = DiscreteGaussianProfile(ratio, std, n_entries(request), request.adjacency)
-        return self._record(request, sigma, profile)
+        return self._record(request, sigma, GaussianProfile(ratio, request.adjacency))
 
 
 @dataclass(frozen=True)

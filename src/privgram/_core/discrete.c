@@ -1,0 +1,149 @@
+#include "discrete.h"
+
+typedef unsigned __int128 u128;
+
+static uint64_t high_of(uint64_t a, uint64_t b)
+{
+    return (u128)a * b >> 64;
+}
+
+/* floor(a b / 2^127) for a, b <= 2^127 */
+static u128 times(u128 a, u128 b)
+{
+    const uint64_t a0 = a, a1 = a >> 64, b0 = b, b1 = b >> 64;
+    const u128 low = (u128)a0 * b0, left = (u128)a1 * b0, right = (u128)a0 * b1;
+    const u128 middle = (low >> 64) + (uint64_t)left + (uint64_t)right;
+    const u128 high = (u128)a1 * b1 + (left >> 64) + (right >> 64) + (middle >> 64);
+    return high << 1 | (uint64_t)middle >> 63;
+}
+
+/* floor(a b / 2^63) for a <= 2^63, b <= 2^127 */
+static u128 scaled(uint64_t a, u128 b)
+{
+    const u128 low = (u128)a * (uint64_t)b, high = (u128)a * (uint64_t)(b >> 64);
+    return (high << 1) + (low >> 63);
+}
+
+/* 2^64 e^-x of 2^64 x, x < 1, by its series; less than 10 off. */
+static uint64_t exp_of(uint64_t x)
+{
+    uint64_t sum = UINT64_MAX;
+    for (uint64_t n = 22; n; n--)
+        sum = UINT64_MAX - high_of(x, sum) / n;
+    return sum;
+}
+
+void discrete_prepare(discrete_law *law, int power, int shift, uint64_t rate67,
+                      const uint64_t decay[2], uint64_t margin)
+{
+    enum { N = DISCRETE_BLOCKS };
+    law->power = power;
+    law->shift = shift;
+    law->rate67 = rate67;
+    law->margin = margin;
+
+    /* e^(-A b^power) from below, by less than 2^17 of 2^-127; h from above, of 2^-63. */
+    u128 decays[N + 1], sum = 0;
+    uint64_t h[N + 1];
+    u128 ratio = (u128)decay[0] << 64 | decay[1];
+    const u128 growth = power == 2 ? times(ratio, ratio) : (u128)1 << 127;
+    decays[0] = (u128)1 << 127;
+    for (int b = 0; b < N; b++) {
+        decays[b + 1] = times(decays[b], ratio);
+        ratio = times(ratio, growth);
+    }
+    for (int b = 0; b <= N; b++) {
+        h[b] = (uint64_t)((decays[b] + (1 << 17)) >> 64) + 1;
+        sum += b < N ? h[b] : (u128)h[b] * 64;
+    }
+    law->scale = (uint64_t)((((u128)1 << 63) - 512) * ((u128)1 << 63) / sum);
+
+    uint64_t total = 0;
+    for (int b = 0; b <= N; b++) {
+        uint64_t c = (uint64_t)((u128)law->scale * h[b] >> 63) + 1;
+        law->start[b] = (uint64_t)(scaled(law->scale, decays[b]) / c);
+        /* 1 - x <= e^-x, x at the end of the block; none is sure where `start` is no good. */
+        const uint64_t steps = power == 2 ? 2 * b + 1 : 1;
+        const uint64_t x = (uint64_t)((u128)(rate67 + 1) * steps >> 3) + 1;
+        const uint64_t least = high_of(law->start[b], UINT64_MAX - x);
+        law->sure[b] = c < 1 << 17 || least < margin ? 0 : least - margin;
+        if (b == N)
+            c *= 64;
+        law->weight[b] = c;
+        law->cumulative[b] = total += c;
+    }
+    law->cumulative[N + 1] = UINT64_MAX;
+    for (int i = 0, b = 0; i < N; i++) {
+        while (law->cumulative[b] <= (uint64_t)i << 55)
+            b++;
+        law->guide[i] = b < N ? b : N - 1;
+    }
+}
+
+enum verdict { REJECTED, ACCEPTED, UNDECIDED };
+
+/* Compare the uniform number whose first word is v with e^(-rate |y|^power) K / c. */
+static enum verdict decide(const discrete_law *law, int b, u128 offset, uint64_t v)
+{
+    if (law->weight[b] < 1 << 17)
+        return UNDECIDED;
+    uint64_t threshold = law->start[b];
+    if (law->shift) {
+        const int shift = law->shift;
+        const uint64_t f = (uint64_t)(shift <= 64 ? offset << (64 - shift) : offset >> (shift - 64));
+        u128 steps = f;
+        if (law->power == 2)
+            steps = (u128)f * (2 * b) + high_of(f, f);
+        const uint64_t x = (uint64_t)((u128)(uint64_t)(steps >> 9) * law->rate67 >> 58);
+        threshold = high_of(threshold, exp_of(x));
+    }
+    if (v < threshold)
+        return threshold - v > law->margin ? ACCEPTED : UNDECIDED;
+    return v - threshold > law->margin ? REJECTED : UNDECIDED;
+}
+
+ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, uint64_t *low,
+                        ptrdiff_t at, ptrdiff_t n, discrete_proposal *undecided)
+{
+    uint64_t (*const word)(void *) = bits->next_uint64;
+    void *const state = bits->state;
+    while (at < n) {
+        const uint64_t chosen = word(state);
+        const int negative = chosen & 1;
+        const uint64_t u = chosen >> 1;
+        int b = law->guide[u >> 55];
+        while (u >= law->cumulative[b])
+            b++;
+        if (b > DISCRETE_BLOCKS)
+            continue;
+        if (b == DISCRETE_BLOCKS) {
+            *undecided = (discrete_proposal){negative, b, {0, 0}, 0};
+            return at;
+        }
+        u128 offset = 0;
+        if (law->shift) {
+            offset = word(state);
+            if (law->shift > 64)
+                offset = offset << 64 | word(state);
+            offset >>= (law->shift > 64 ? 128 : 64) - law->shift;
+        }
+        const u128 size = ((u128)b << law->shift) + offset;
+        if (negative && !size)
+            continue; /* zero once, not twice */
+        const uint64_t v = word(state);
+        if (v >= law->sure[b]) {
+            const enum verdict verdict = decide(law, b, offset, v);
+            if (verdict == REJECTED)
+                continue;
+            if (verdict == UNDECIDED) {
+                *undecided = (discrete_proposal){negative, b, {offset >> 64, offset}, v};
+                return at;
+            }
+        }
+        const u128 y = negative ? -size : size;
+        high[at] = (int64_t)(y >> 64);
+        low[at] = (uint64_t)y;
+        at++;
+    }
+    return at;
+}

@@ -1,0 +1,21 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCKS: int
+MARGIN: int
+
+class Law:
+    def __init__(
+        self, power: int, shift: int, rate67: int, decay: int, margin: int = ...
+    ) -> None: ...
+    @property
+    def scale(self) -> int: ...
+    @property
+    def weights(self) -> NDArray[np.uint64]: ...
+    def fill(
+        self, bit_generator: Any, high: NDArray[np.int64], low: NDArray[np.uint64], start: int
+    ) -> tuple[int, bool, int, int, int] | None: ...
+
+def word(bit_generator: Any) -> int: ...

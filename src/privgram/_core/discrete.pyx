@@ -1,0 +1,97 @@
+"""Integers with exactly the law of discrete Gaussian or Laplace noise, but for what it leaves.
+
+See `privgram.exact.discrete`, which decides what is left, and docs/theory/finite-precision.md.
+"""
+import numpy as np
+
+from libc.stdint cimport int64_t, uint64_t
+from numpy.random cimport bitgen_t
+
+from privgram._core._bitgen cimport bitgen_of
+
+
+cdef extern from "discrete.h":
+    const int DISCRETE_BLOCKS
+    const uint64_t DISCRETE_MARGIN
+    ctypedef struct discrete_law:
+        uint64_t scale
+        uint64_t weight[257]
+    ctypedef struct discrete_proposal:
+        int negative
+        int block
+        uint64_t offset[2]
+        uint64_t first
+    void discrete_prepare(
+        discrete_law* law, int power, int shift, uint64_t rate67, const uint64_t* decay,
+        uint64_t margin,
+    ) nogil
+    Py_ssize_t discrete_fill(
+        const discrete_law* law, bitgen_t* bits, int64_t* high, uint64_t* low,
+        Py_ssize_t at, Py_ssize_t n, discrete_proposal* undecided,
+    ) nogil
+
+BLOCKS = DISCRETE_BLOCKS
+MARGIN = DISCRETE_MARGIN
+
+
+cdef class Law:
+    """Integers y with probability in proportion to exp(-A (|y| / 2^shift)^power).
+
+    Parameters
+    ----------
+    power : 1 or 2
+    shift : int
+    rate67 : int
+        floor(2^67 A), or 0 where `shift` is.
+    decay : int
+        floor(2^127 e^-A).
+    margin : int
+        Bound of the errors of a threshold, in 2^-64. A larger one leaves more to the caller and
+        draws the same.
+    """
+
+    cdef discrete_law _law
+
+    def __init__(self, int power, int shift, uint64_t rate67, decay, uint64_t margin=MARGIN):
+        cdef uint64_t[2] words = [decay >> 64, decay & (2**64 - 1)]
+        discrete_prepare(&self._law, power, shift, rate67, words, margin)
+
+    @property
+    def scale(self):
+        """K of docs/theory/finite-precision.md."""
+        return self._law.scale
+
+    @property
+    def weights(self):
+        """Of 2^63, how often each block is proposed, and at last all beyond; shape (257,)."""
+        return np.array(<uint64_t[:257]>self._law.weight)
+
+    def fill(
+        self,
+        bit_generator,
+        int64_t[::1] high,  # OUT
+        uint64_t[::1] low,  # OUT
+        Py_ssize_t start,
+    ):
+        """Draw high * 2**64 + low from index `start` on.
+
+        Returns None, or what the caller has to decide: index, whether y is negative, block, offset
+        in it, and the first word of the uniform number; of what is beyond all blocks the index and
+        the sign.
+        """
+        cdef bitgen_t* bits = bitgen_of(bit_generator)
+        cdef discrete_proposal left
+        cdef Py_ssize_t size = high.shape[0], at
+        with bit_generator.lock, nogil:
+            at = discrete_fill(&self._law, bits, &high[0], &low[0], start, size, &left)
+        if at == size:
+            return None
+        offset = int(left.offset[0]) << 64 | left.offset[1]
+        return at, bool(left.negative), left.block, offset, left.first
+
+
+def word(bit_generator):
+    """The next 64 bits of a bit generator."""
+    cdef bitgen_t* bits = bitgen_of(bit_generator)
+    with bit_generator.lock:
+        return bits.next_uint64(bits.state)

@@ -1,0 +1,143 @@
+"""Integers with exactly the law of discrete Gaussian or Laplace noise, of any rational scale.
+
+`privgram._core.discrete` draws them in integer arithmetic alone. It leaves out what its 64 bits do
+not decide, once in some 2^50 draws, and proposals beyond its table, and decimal arithmetic, whose
+exponentials are rounded correctly to as many digits as are asked for, settles that here. The laws
+are those of Canonne, Kamath and Steinke [1]_, the sampler and its proof those of
+docs/theory/finite-precision.md. Time depends on what is drawn and not on any data.
+
+References
+----------
+.. [1] C. Canonne, G. Kamath and T. Steinke, "The discrete Gaussian for differential privacy",
+   NeurIPS 2020.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privgram._core import discrete
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privgram.exact.limbs import Limbs
+
+#: A standard deviation, or scale, has 2^4 to 2^5 blocks.
+BLOCK_BITS = 4
+
+#: Largest standard deviation, or scale: limbs have room for 2^37 of it.
+LARGEST = 2**90
+
+#: What is closer to a threshold, in 2^-64, is settled here.
+MARGIN = discrete.MARGIN
+
+_WORD = 64
+
+
+def gaussian(variance: Fraction, size: int, rng: np.random.Generator) -> Limbs:
+    """Draw integers with P(y) in proportion to exp(-y^2 / (2 variance)), 0 < variance <= 2^180.
+
+    Their variance is at most `variance`, and as good as it from 1 on.
+    """
+    variance = _checked(variance, "variance", LARGEST**2)
+    return _draw(2, 1 / (2 * variance), _log2(variance) // 2, size, rng)
+
+
+def laplace(scale: Fraction, size: int, rng: np.random.Generator) -> Limbs:
+    """Draw integers with P(y) in proportion to exp(-|y| / scale), 0 < scale <= 2^90."""
+    scale = _checked(scale, "scale", LARGEST)
+    return _draw(1, 1 / scale, _log2(scale), size, rng)
+
+
+def _checked(value: Fraction, name: str, most: int) -> Fraction:
+    value = Fraction(value)
+    if not 0 < value <= most:
+        raise ValueError(f"the {name} of discrete noise must be positive and at most {most:.4g}")
+    return value
+
+
+def _log2(value: Fraction) -> int:
+    """The whole part of a positive number's binary logarithm."""
+    places = value.numerator.bit_length() - value.denominator.bit_length()
+    return places if value >= Fraction(2) ** places else places - 1
+
+
+def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Generator) -> Limbs:
+    shift = max(0, log2 - BLOCK_BITS)
+    of_blocks = rate * 2 ** (power * shift)
+    rate67 = math.floor(of_blocks * 2**67) if shift else 0
+    law = discrete.Law(power, shift, rate67, floor_of_exp(of_blocks, Fraction(1), 127), MARGIN)
+    bits = rng.bit_generator
+    high, low = np.empty(size, np.int64), np.empty(size, np.uint64)
+    at = 0
+    while (left := law.fill(bits, high, low, at)) is not None:
+        at, negative, block, offset, first = left
+        share = Fraction(law.scale, int(law.weights[block]))
+        if block == discrete.BLOCKS:
+            beyond, scarcity = _tail(lambda: discrete.word(bits))
+            block, share = block + beyond, share * scarcity
+            offset = _uniform(shift, lambda: discrete.word(bits))
+            first = discrete.word(bits)
+        y = (block << shift) + offset
+        if accepts(share, rate * y**power, first, lambda: discrete.word(bits)):
+            y = -y if negative else y
+            high[at], low[at] = y >> _WORD, y & (2**_WORD - 1)
+            at += 1
+    return high, low
+
+
+def _tail(word: Callable[[], int]) -> tuple[int, int]:
+    """A block beyond the table, counted from there, and one over its probability."""
+    drawn = word()
+    within, drawn, bits = drawn & 31, drawn >> 5, _WORD - 5
+    groups = 0
+    while not drawn:
+        groups += bits
+        drawn, bits = word(), _WORD
+    groups += (drawn & -drawn).bit_length() - 1
+    return 32 * groups + within, 2 ** (groups + 6)
+
+
+def _uniform(shift: int, word: Callable[[], int]) -> int:
+    """The upper bits of one word, or of two."""
+    if not shift:
+        return 0
+    if shift <= _WORD:
+        return word() >> (_WORD - shift)
+    upper = word()
+    return (upper << _WORD | word()) >> (2 * _WORD - shift)
+
+
+def accepts(share: Fraction, exponent: Fraction, first: int, word: Callable[[], int]) -> bool:
+    """Tell whether a uniform number, of which `first` is drawn, is below share e^-exponent.
+
+    Further words are drawn as long as the answer depends on them.
+    """
+    drawn, bits = first, _WORD
+    while drawn == (threshold := floor_of_exp(exponent, share, bits)):
+        if share * 2**bits == threshold and not exponent:  # exponentials are never equal to it
+            return False
+        drawn, bits = drawn << _WORD | word(), bits + _WORD
+    return drawn < threshold
+
+
+def floor_of_exp(exponent: Fraction, factor: Fraction, bits: int) -> int:
+    """floor(2^bits factor e^-exponent), exactly, of exponent >= 0 and 0 < factor."""
+    if not exponent:
+        return (factor.numerator << bits) // factor.denominator
+    digits = 40 + bits // 3 + len(str(math.ceil(exponent)))
+    while True:
+        with localcontext(Context(prec=digits, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])):
+            x = Decimal(exponent.numerator) / exponent.denominator
+            value = (-x).exp() * 2**bits * factor.numerator / factor.denominator
+            doubt = value * (x + 10) * Decimal(10) ** (1 - digits)
+            least, most = (math.floor(end) for end in (value - doubt, value + doubt))
+        if least == most:
+            return int(least)
+        digits *= 2

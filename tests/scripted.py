@@ -1,0 +1,128 @@
+"""A bit generator whose words a test chooses, and the C of discrete noise with a fault planted."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privgram._core.discrete import BLOCKS
+
+ROOT = Path(__file__).parents[1]
+
+
+class BitGen(ctypes.Structure):
+    """NumPy's bitgen_t."""
+
+    _fields_ = (
+        ("state", ctypes.c_void_p),
+        ("next_uint64", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)),
+        ("next_uint32", ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p)),
+        ("next_double", ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_void_p)),
+        ("next_raw", ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)),
+    )
+
+
+class Script:
+    """Gives the words of an iterable, and where they end 2^40, and counts them.
+
+    Of these a zero is made, and nothing waits for ever for a bit that is set.
+    """
+
+    def __init__(self, words: Iterable[int]) -> None:
+        self.words = iter(words)
+        self.taken = 0
+        self.lock = threading.Lock()
+        fields = dict(BitGen._fields_)
+        nothing = {name: fields[name]() for name in ("next_uint32", "next_double")}
+        word = fields["next_uint64"](lambda _: self.word())
+        self.bitgen = BitGen(None, word, **nothing, next_raw=word)
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = (
+            ctypes.py_object,
+            (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p),
+        )
+        self._name = b"BitGenerator"
+        self.capsule = new(ctypes.addressof(self.bitgen), self._name, None)
+
+    def word(self) -> int:
+        self.taken += 1
+        return next(self.words, 2**40)
+
+    @property
+    def bit_generator(self) -> Script:
+        """As a generator has it."""
+        return self
+
+
+class _Proposal(ctypes.Structure):
+    _fields_ = (
+        ("negative", ctypes.c_int),
+        ("block", ctypes.c_int),
+        ("offset", ctypes.c_uint64 * 2),
+        ("first", ctypes.c_uint64),
+    )
+
+
+class _Table(ctypes.Structure):
+    _fields_ = (
+        ("power", ctypes.c_int),
+        ("shift", ctypes.c_int),
+        ("rate67", ctypes.c_uint64),
+        ("margin", ctypes.c_uint64),
+        ("scale", ctypes.c_uint64),
+        ("weight", ctypes.c_uint64 * (BLOCKS + 1)),
+        ("cumulative", ctypes.c_uint64 * (BLOCKS + 2)),
+        ("start", ctypes.c_uint64 * (BLOCKS + 1)),
+        ("sure", ctypes.c_uint64 * (BLOCKS + 1)),
+        ("guide", ctypes.c_uint8 * BLOCKS),
+    )
+
+
+def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
+    """`privgram._core.discrete.Law` with one passage of its C replaced by another."""
+    core = ROOT / "src" / "privgram" / "_core"
+    text = (core / "discrete.c").read_text()
+    assert text.count(fault[0]) == 1
+    source, library = folder / "discrete.c", folder / "discrete.so"
+    source.write_text(text.replace(*fault))
+    include = [f"-I{core}", f"-I{np.get_include()}"]
+    command = ["cc", "-O2", "-shared", "-fPIC", *include, str(source), "-o", str(library)]
+    subprocess.run(command, check=True, capture_output=True)
+    code = ctypes.CDLL(str(library))
+    code.discrete_fill.restype = ctypes.c_ssize_t
+    code.discrete_fill.argtypes = (
+        *(ctypes.c_void_p,) * 4, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_void_p
+    )  # fmt: skip
+    code.discrete_prepare.argtypes = (
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p,
+        ctypes.c_uint64,
+    )  # fmt: skip
+
+    class Law:
+        def __init__(self, power: int, shift: int, rate67: int, decay: int, margin: int) -> None:
+            self.table = _Table()
+            words = (ctypes.c_uint64 * 2)(decay >> 64, decay & (2**64 - 1))
+            code.discrete_prepare(ctypes.byref(self.table), power, shift, rate67, words, margin)
+            self.scale = self.table.scale
+            self.weights = np.array(self.table.weight, np.uint64)
+
+        def fill(self, bits: Any, high: Any, low: Any, start: int) -> Any:
+            left = _Proposal()
+            of = bits.bitgen if isinstance(bits, Script) else bits.ctypes.bit_generator
+            of = ctypes.addressof(of) if isinstance(of, BitGen) else of
+            at = code.discrete_fill(
+                ctypes.byref(self.table), of, high.ctypes.data, low.ctypes.data, start, len(high),
+                ctypes.byref(left),
+            )  # fmt: skip
+            if at == len(high):
+                return None
+            offset = left.offset[0] << 64 | left.offset[1]
+            return at, bool(left.negative), left.block, offset, left.first
+
+    return Law
