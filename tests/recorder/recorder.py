@@ -115,7 +115,7 @@ class Recorder:
     def watching(self):
         """Put the recorder where data and noise meet."""
         add_integers, wisharts = draws.add_integers, digits.add_wisharts
-        noisy, number = draws.Looks.noisy, draws.Looks.number
+        noisy, number = draws.Looks._noisy, draws.Looks.number
         choose = norm_bound.exponential_mechanism
         add_to_integers = scores.add_to_integers
 
@@ -131,9 +131,9 @@ class Recorder:
             # The variates between hold as many digits as were needed: what was drawn tells them.
             return self.meet("wisharts", values, made, [parameters[0], parameters[-1]])
 
-        def watched_noisy(looks, counted, *more):
-            made = noisy(looks, counted, *more)
-            return self.meet("counts", np.array(counted.counts), made, more)
+        def watched_noisy(looks, exact, *more):
+            made = noisy(looks, exact, *more)
+            return self.meet("counts", np.array(exact), made, more)
 
         def watched_number(looks, *more):
             made, stated = number(looks, *more), looks.record["parameters"]
@@ -153,7 +153,7 @@ class Recorder:
             for where, name, new in (
                 (draws, "add_integers", watched_add),
                 (digits, "add_wisharts", watched_wisharts),
-                (draws.Looks, "noisy", watched_noisy),
+                (draws.Looks, "_noisy", watched_noisy),
                 (draws.Looks, "number", watched_number),
                 (scores, "add_to_integers", watched_integers),
                 (norm_bound, "exponential_mechanism", watched_choice),

@@ -379,12 +379,12 @@ def planted(monkeypatch, fault):
             draws.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
         )
     elif fault == "a parameter that depends on data":
-        real = draws.Looks.noisy
+        real = draws.Looks._noisy
 
-        def noisy(looks, counted, share):
-            return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
+        def noisy(looks, exact, std, share):
+            return real(looks, exact, std * (1 - 1e-9 * float(exact.sum())), share)
 
-        monkeypatch.setattr(draws.Looks, "noisy", noisy)
+        monkeypatch.setattr(draws.Looks, "_noisy", noisy)
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from privgram.engines.threads import accumulate, accumulate_units, second_moment
 from privgram.exact import limbs
 from privgram.ledger import check_ledger
 from privgram.mechanisms import refined as frames
-from privgram.mechanisms.refined import Clipping, Frame, Refined
+from privgram.mechanisms.refined import Frame, Refined
 from privgram.moment import SecondMoment
 from privgram.moment.groups import bounds_of
 from privgram.moment.scored import (
@@ -44,7 +44,7 @@ from privgram.moment.scored import (
 from privgram.noise import GaussianLaw, combine
 from privgram.regression import scoring as rules
 from privgram.regression.design import AllColumns, design, left_out
-from privgram.regression.scored import FORM, HIDDEN, ScoreFit
+from privgram.regression.scored import FORM, HIDDEN, Clipping, ScoreFit
 from privgram.sources.table import Kept
 
 if TYPE_CHECKING:
@@ -379,12 +379,11 @@ class Steps:
         looks = self.looks
         whole = replace(self._whole(frame.matrix @ self.basis), typical=frame.typical)
         share = frames.COUNTS_IF_NOISY
-        choice = looks.choose(whole, share, left - share, rows)
-        radius = math.sqrt(choice.square)
-        _, into, matrix, law = self._look(first, frame, radius, left - share)
-        error = (choice.most if self.cautious else choice.expected) / math.sqrt(rows)
+        choice = looks.choose(whole, share, left - share)
+        _, into, matrix, law = self._look(first, frame, choice.size, left - share)
+        error = frames.ALLOWED * looks.std[-1] / math.sqrt(rows)
         start = self._begin(into, matrix, law, looks.std[-1], rows)
-        return {"start": start, "clipped_rows": choice.clipped, "clipping_error": error}
+        return {"start": start, "clipped_rows": choice.beyond, "clipping_error": error}
 
     def _begin(self, into: Matrix, matrix: Matrix, law: NoiseLaw, std: float, rows: float) -> Start:
         """Where a second moment leads, released in a frame of the basis."""

@@ -24,7 +24,6 @@ from privgram._base.numbers import (
 from privgram._base.saved import Form
 from privgram._base.text import shown
 from privgram.columns import Columns
-from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.families import FAMILIES, FamilyName
@@ -52,6 +51,9 @@ FORM = Form(
     key="fit",
     arrays=("solution", "sampling", "noise"),
 )
+
+#: What is assumed of scores that noise hides and clipping shortened.
+Clipping = Literal["cautious", "assume-seen"]
 
 #: Which ways a fit may have come about, as the summary says it.
 WAYS = {"scores": "Scores", "second moment": "Second moment", "one look": "One look"}

@@ -25,7 +25,6 @@ from privgram.columns.terms import parse
 from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
-from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
-    from privgram.regression.scored import CovType
+    from privgram.regression.scored import Clipping, CovType
 
 __all__ = ["Check", "Precision", "Study", "regress"]
 
@@ -410,7 +409,7 @@ class Study:
             What standard errors assume of scores so long that noise hides them, and that were
             shortened: as many of them as a posterior over tails allows, or as are expected if the
             tail goes on from what is seen. With the latter intervals do not hold where a few rows
-            carry a coefficient. Where there are scores; `Refined` has the same.
+            carry a coefficient. Where there are scores.
         weights : str, optional
             Column that weights rows of this regression, a number with public bounds that are not
             negative. Only of a study without weights of its own.

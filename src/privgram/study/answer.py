@@ -25,13 +25,12 @@ from privgram.drawing.links import Huber, Links
 from privgram.drawing.release import release_for
 from privgram.drawing.scores import scored
 from privgram.engines import scale_out
-from privgram.mechanisms.refined import Clipping
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.inference import RefusedError
-from privgram.regression.scored import CovType
+from privgram.regression.scored import Clipping, CovType
 
 if TYPE_CHECKING:
     import os
@@ -199,7 +198,7 @@ def release_and_fit(
         more: dict[str, Any] = {"robust": robust, "steps": steps, "family": family, "unit": unit}
         return scored(source, parsed, used, reference=reference, **more, **given)
     if given.pop("clipping") != "cautious":
-        raise ValueError(f"{CLIPPED}: leave it out, or take mechanism=pg.Refined(clipping=...)")
+        raise ValueError(f"{CLIPPED}: leave it out")
     if cov_type in ("robust", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
