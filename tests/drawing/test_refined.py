@@ -398,7 +398,7 @@ def test_as_many_rows_are_clipped_as_the_noise_stands_for(kind, adjacency):
         five = 5 * found["clipped_rows_std"]
         assert found["clipped_rows"] <= wanted
         assert abs((lengths > radius).sum() - found["clipped_rows"]) < five
-        assert (lengths > radius / math.sqrt(2)).sum() > wanted - five
+        assert (lengths > radius * 2 ** (-0.5 / rules.PER_OCTAVE)).sum() > wanted - five
 
 
 @pytest.mark.parametrize("what", ["the last look would drown", "its noise would be larger"])

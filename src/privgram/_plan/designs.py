@@ -13,7 +13,7 @@ from privgram._base.text import listed
 from privgram._release.record import ReleaseRecord
 from privgram.columns.variables import Boolean, Factor, Numeric
 from privgram.mechanisms import Refined
-from privgram.mechanisms.refined import BEYOND, SEEN
+from privgram.mechanisms.refined import BEYOND, PER_OCTAVE, SEEN
 from privgram.multivariate.synthetic import as_told, levels_as_told, rows_of
 from privgram.multivariate.variables import root_of
 from privgram.noise import EntryLaw, ImageLaw
@@ -222,7 +222,7 @@ def shape_of(release: ReleaseRecord) -> float | None:
     radius = recorded["look_radius"][-1]
     most = BEYOND * recorded["look_noise_std"][-1] / radius**2
     most = min(max(most, SEEN * recorded["clipped_rows_std"]), rows / 2)
-    middle = np.array([radius * 2**-0.25])
+    middle = np.array([radius * 2 ** (-0.25 / PER_OCTAVE)])
     low, high = map(math.log, SHAPES)
     for _ in range(HALVINGS):
         shape = math.exp((low + high) / 2)

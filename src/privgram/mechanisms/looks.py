@@ -12,7 +12,7 @@ import numpy as np
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms import refined as rules
-from privgram.mechanisms.rank import choose_by_rank, cumulative_std, half_octaves, sensitivity
+from privgram.mechanisms.rank import bin_edges, choose_by_rank, cumulative_std, sensitivity
 from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
@@ -197,7 +197,9 @@ class Looks(ABC):
     def choose(self, frame: Frame, share: float, left: float) -> RankChoice:
         """The radius of a look in a frame, by released counts; `left` is the look's share."""
         first, largest = frame.typical, frame.largest(float(self.moment.bound))
-        edges = np.sqrt(half_octaves(first - frame.constant, largest - frame.constant))
+        edges = np.sqrt(
+            bin_edges(first - frame.constant, largest - frame.constant, rules.PER_OCTAVE)
+        )
         most = rules.BEYOND * self.std_at(1.0, left)
         self.beyond_std = float(cumulative_std(len(edges), self.ranked_std(len(edges), share))[0])
         most = max(most, rules.SEEN * self.beyond_std)

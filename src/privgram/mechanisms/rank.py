@@ -38,10 +38,11 @@ class RankChoice:
     beyond: float
 
 
-def half_octaves(first: float, largest: float) -> Vector:
-    """Edges of bins of lengths, each sqrt(2) times the one before, from `first` to `largest`."""
-    steps = max(math.ceil(2 * math.log2(max(largest / first, 1.0))), 0)
-    edges: Vector = np.minimum(first * 2.0 ** (np.arange(steps + 1) / 2), max(largest, first))
+def bin_edges(first: float, largest: float, per_octave: int) -> Vector:
+    """Edges of bins of lengths, so many for a factor of 2, from `first` to `largest`."""
+    steps = math.ceil(per_octave * math.log2(max(largest / first, 1.0)))
+    edges: Vector = first * 2.0 ** (np.arange(steps + 1) / per_octave)
+    edges[-1] = max(largest, first)
     return edges
 
 

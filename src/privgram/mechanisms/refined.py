@@ -64,6 +64,9 @@ REACH = 4.0
 #: would have at a radius of 1, or so many deviations of their number's noise, if these are more.
 BEYOND, SEEN = 24.0, 3.0
 
+#: Bins of squared lengths for a factor of 2, in which the noise of a look is in proportion.
+PER_OCTAVE = 8
+
 #: What clipping may move an entry by is taken for so many times its noise. Both are chosen on half
 #: of the tables that docs/theory/refined.md tells of.
 ALLOWED = 1.5
