@@ -10,6 +10,7 @@ from privgram._core.rows import Accumulator
 from privgram.drawing.draws import Both, Looks
 from privgram.mechanisms import Refined
 from privgram.mechanisms.looks import take_looks
+from privgram.mechanisms.rank import weighted_counts
 from privgram.moment import SecondMoment
 from privgram.moment.rows import Mapped
 
@@ -50,7 +51,6 @@ class Watched(Looks):
             return look
 
         moment = SecondMoment(rows.shape[1], BOUND).update(rows)
-        self.ours: Any = None
         self.theirs: Any = None
         self.their_image: Any = None
         super().__init__(moment, reread=read, **options)
@@ -66,10 +66,10 @@ class Watched(Looks):
         self._score(released, moment.matrix(), other.matrix(), variance)
         return released
 
-    def count(self, frame: Frame, grid: Array, share: float) -> tuple[Array, float]:
-        counts, std = super().count(frame, grid, share)
-        self._score(counts, self.ours.counts, self.theirs.counts, 2 * std**2)
-        return counts, std
+    def _noisy(self, exact: Any, std: float, share: float) -> Array:
+        released = super()._noisy(exact, std, share)
+        self._score(released, exact, weighted_counts(self.theirs.counts[1:]), 2 * std**2)
+        return released
 
     def number(self, share: float) -> float:
         number = super().number(share)
@@ -82,7 +82,7 @@ class Watched(Looks):
         look.update(self.other_rows)
         ours, theirs = super().read(frame, new), look.inner
         both = isinstance(theirs, Both)
-        self.ours, self.theirs = (ours.counts, theirs.counts) if both else (ours, theirs)
+        self.theirs = theirs.counts if both else theirs
         if both or isinstance(theirs, Accumulator):
             sums = theirs.inner if both else theirs
             self.their_image = SecondMoment.from_accumulator(sums, None, None)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.mechanisms import looks
 from privgram.mechanisms import refined as rules
 from privgram.noise import EntryLaw, ImageLaw
 
@@ -89,13 +90,14 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
 
     And what is known of factors holds in the release, without noise.
     """
-    choose = rules.choose_radius
+    choose = looks.choose_by_rank
 
     def chosen(*asked):
         found = choose(*asked)
-        return replace(found, square=3 * found.square, expected=0.0, most=0.0)
+        return replace(found, size=1.5 * found.size)
 
-    monkeypatch.setattr(rules, "choose_radius", chosen)
+    monkeypatch.setattr(looks, "choose_by_rank", chosen)
+    monkeypatch.setattr(rules, "ALLOWED", 0.0)
     table = made_table(12_000)
     exact = pg.second_moment(table, columns=COLUMNS).matrix()
     forms = np.random.default_rng(1).standard_normal((20, 2, 19))

@@ -8,9 +8,10 @@ from scipy.special import binom
 
 from privgram.mechanisms.rank import (
     RankChoice,
+    bin_edges,
     choose_by_rank,
     cumulative_counts,
-    half_octaves,
+    cumulative_std,
     sensitivity,
     weighted_counts,
 )
@@ -94,13 +95,14 @@ def test_noisy_sums_are_near_and_fall():
     assert (found >= 0).all()
     # Where counts are many nothing is forced.
     many = slice(0, 8)
-    limit = 5 * 3 * std / 1024 / np.sqrt(draws)
-    assert np.abs(found.mean(axis=0) - exact)[many].max() < limit
-    assert found.std(axis=0).max() < 3 * std / 1024
+    stated = cumulative_std(size, std)
+    assert (np.abs(found.mean(axis=0) - exact) / stated)[many].max() < 5 / np.sqrt(draws)
+    assert (found.std(axis=0) < 1.2 * stated).all()
+    np.testing.assert_allclose(found.std(axis=0)[:4], stated[:4], rtol=5 / np.sqrt(2 * draws))
 
 
 def test_the_choice_is_the_least_edge_with_few_rows_beyond():
-    edges = half_octaves(1.0, 10.0)
+    edges = bin_edges(1.0, 10.0, 2)
     np.testing.assert_allclose(edges**2, [1, 2, 4, 8, 16, 32, 64, 100])
     beyond = np.array([900.0, 300, 80, 41, 39, 10, 2, 0])
     assert choose_by_rank(edges, beyond, 40.0) == RankChoice(edges[4], 39.0)
@@ -110,6 +112,6 @@ def test_the_choice_is_the_least_edge_with_few_rows_beyond():
 
 @pytest.mark.parametrize("largest", [0.5, 1.0])
 def test_there_is_always_an_edge(largest):
-    np.testing.assert_array_equal(half_octaves(1.0, largest), [1.0])
+    np.testing.assert_array_equal(bin_edges(1.0, largest, 2), [1.0])
     assert sensitivity(1, "add-remove") == 1024
     assert cumulative_counts(np.array([-4096.0])).tolist() == [0.0]

@@ -13,7 +13,7 @@ from privgram.multivariate import correlation, describe, description
 from privgram.noise import GaussianLaw, WishartLaw
 from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
-from privgram.regression.summary import unseen_share
+from privgram.regression.summary import clipped_share
 
 DIGITS = 1e-4
 
@@ -301,9 +301,9 @@ def test_second_looks_that_may_have_clipped(n_rows, clipped):
     """As of lognormal rows at epsilon = 1: of 4000, deviations held 75 % and means 91 %."""
     rows = tables()
     one = make_release(rows.T @ rows, NAMES, n_rows=n_rows)
-    assert unseen_share(one) == 0
-    one.parameters.update(counts_mu=[0.1, 0.0529], clipping_bias=0.2)
-    assert unseen_share(one) == pytest.approx(5 * 2**0.5 / 0.0529 * 6**0.5 / n_rows)
+    assert clipped_share(one) == 0
+    one.parameters.update(clipped_rows=150.0, clipped_rows_std=35.0, clipping_bias=0.2)
+    assert clipped_share(one) == pytest.approx(220 / n_rows)
     found = one.describe()
     assert found.clipped == np.isnan(found.std_stderr).all() == clipped
     for ends in (found.std_interval, found.mean_interval, found.mean_stderr):

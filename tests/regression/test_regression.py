@@ -531,6 +531,23 @@ def test_a_target_that_lies_at_its_bound_is_refused(wages, end):
     assert release.regress("x", []).refusal is None  # a column that is not pinned
 
 
+def test_values_near_a_bound_are_told_from_it_by_several_looks():
+    """The mean has more noise than its distance from the bound, which is a narrow column."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, 5000)
+    cost = 150 * x + 100 * rng.uniform(0, 1, 5000)
+    bounds = {"x": (0, 1), "cost": (0, 40_000)}
+    columns = pg.Columns(bounds, intercept=True)
+    table = {"x": x, "cost": cost}
+    for seed in range(3):
+        release = pg.release(
+            table, columns, epsilon=4.0, delta=1e-6, rng=np.random.default_rng(seed)
+        )
+        assert release.parameters["looks"] > 2
+        ends = release.regress("cost").conf_int().loc["x"]
+        assert ends.iloc[0] < 150 < ends.iloc[1]
+
+
 def test_a_rare_event_is_no_target_at_its_bound():
     rng = np.random.default_rng(4)
     x = rng.uniform(0, 1, 50_000)

@@ -14,7 +14,7 @@ from privgram._plan.guess import PARTS, Guess, is_guess
 from privgram._release.record import ReleaseRecord
 from privgram.columns.variables import Boolean
 from privgram.mechanisms import Refined
-from privgram.mechanisms.refined import Frame, bins, choose_radius, count_sensitivity
+from privgram.mechanisms.refined import BEYOND, PER_OCTAVE, SEEN
 from privgram.multivariate.synthetic import rows_of
 from privgram.multivariate.variables import root_of
 from privgram.noise import EntryLaw, ImageLaw
@@ -188,15 +188,13 @@ def draw_more(drawn: Sequence[Vector], tried: int, least: int, known: float) -> 
 SHAPES, HALVINGS = (0.2, 5.0), 20
 
 
-def counts(shape: float, grid: Vector, rows: float) -> Vector:
-    """Rows up to each squared length of a grid and beyond the one before.
+def rows_beyond(shape: float, lengths: Vector, typical: float, rows: float) -> Vector:
+    """Rows longer than each of some lengths, whose mean square is `typical`.
 
-    |z|^2 has a Weibull distribution, whose mean is the first of the grid: the shape is 1 for
-    exponential tails, and less for longer ones. No row is longer than the last.
+    |z|^2 has a Weibull distribution: the shape is 1 for exponential tails, less for longer ones.
     """
-    scale = grid[0] / math.gamma(1 + 1 / shape)
-    beyond = rows * np.exp(-((grid[:-1] / scale) ** shape))
-    found: Vector = -np.diff(beyond, prepend=rows, append=0.0)
+    scale = typical / math.gamma(1 + 1 / shape)
+    found: Vector = rows * np.exp(-((lengths**2 / scale) ** shape))
     return found
 
 
@@ -204,25 +202,25 @@ def shape_of(release: ReleaseRecord) -> float | None:
     """The shape with which a release by second looks would have chosen the radius that it did.
 
     None if it is of one look or says too little. The rule that chose is gone through backwards:
-    tails that are too long would have given a larger radius.
+    about as many rows were longer as it lets be, at the middle of the bin before the radius.
     """
-    law, said, rows = release.noise, release.parameters, rows_behind(release)
+    law, recorded, rows = release.noise, release.parameters, rows_behind(release)
     ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
     if not (ours and isinstance(law, ImageLaw) and isinstance(law.base, EntryLaw)):
         return None  # or factors are apart, and lengths are of numbers alone
-    if "clipping_bias" not in said or not rows:
+    if "clipping_bias" not in recorded or not rows:
         return None
     matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
-    typical = float(np.trace(matrix @ release.matrix @ matrix.T)) / rows
-    frame = Frame(matrix, max(typical, 1.0), 1.0)
-    grid = bins(frame.typical, frame.largest(release.bound))
-    square = said["look_radius"][-1] ** 2
-    counts_std = count_sensitivity(release.adjacency) / said["counts_mu"][-1]
-    noise = said["look_noise_std"][-1] / square
+    typical = max(float(np.trace(matrix @ release.matrix @ matrix.T)) / rows, 1.0)
+    radius = recorded["look_radius"][-1]
+    most = BEYOND * recorded["look_noise_std"][-1] / radius**2
+    most = min(max(most, SEEN * recorded["clipped_rows_std"]), rows / 2)
+    middle = np.array([radius * 2 ** (-0.25 / PER_OCTAVE)])
     low, high = map(math.log, SHAPES)
     for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        expected = counts(math.exp(middle), grid, rows)
-        choice = choose_radius(expected, grid, counts_std, noise, rows)
-        low, high = (middle, high) if choice.square > square else (low, middle)
+        shape = math.exp((low + high) / 2)
+        if float(rows_beyond(shape, middle, typical, rows)[0]) > most:  # too long a tail
+            low = math.log(shape)
+        else:
+            high = math.log(shape)
     return math.exp((low + high) / 2)

@@ -20,6 +20,7 @@ from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, Refined
 from privgram.mechanisms.looks import Looks, take_looks
+from privgram.mechanisms.rank import cumulative_counts, weighted_counts
 from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
 from privgram.privacy import StatedProfile
 from privgram.regression import RefusedError, regress
@@ -474,15 +475,20 @@ class _Rehearsed(Looks):
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
 
-    def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
+    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+        beyond: Vector
         if self.shape is None:
-            squares = ((self.rows @ frame.matrix[frame.numbers].T) ** 2).sum(axis=1)
-            place = np.searchsorted(grid[:-1], squares)
-            counts = np.bincount(place, minlength=len(grid)) * self.weight
+            image: Matrix = self.rows @ frame.matrix[frame.numbers].T
+            lengths = np.sqrt((image**2).sum(axis=1))
+            shorter = np.searchsorted(np.sort(lengths), edges, side="right")
+            beyond = self.weight * (len(lengths) - shorter).astype(np.float64)
         else:
-            counts = designs.counts(self.shape, grid, self.weight * len(self.rows))
-        std = self.noise.counts_std(self.mu(share))
-        return counts + self.rng.normal(scale=std, size=len(grid)), std
+            rows, typical = self.weight * len(self.rows), frame.typical - frame.constant
+            beyond = designs.rows_beyond(self.shape, edges, typical, rows)
+        counts = np.rint(-np.diff(beyond, append=0.0)).astype(np.int64)
+        std = self.ranked_std(len(edges), share)
+        noise = self.rng.normal(scale=std, size=len(edges))
+        return cumulative_counts(weighted_counts(counts) + noise)
 
     def number(self, share: float) -> float:
         return self.weight * len(self.rows)

@@ -20,6 +20,7 @@ from privgram.exact import digits, limbs, variates
 from privgram.mechanisms import AdditiveWishart, MatrixLaplace, Mechanism, Refined, looks
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.mechanisms.looks import take_looks
+from privgram.mechanisms.rank import cumulative_counts, weighted_counts
 from privgram.moment import SecondMoment
 from privgram.moment.rows import Levelled, Mapped, Onward
 from privgram.noise import (
@@ -35,6 +36,8 @@ from privgram.noise import (
 from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
@@ -277,22 +280,27 @@ class Looks(looks.Looks):
         parameters["look_noise_std"].append(std)
         return released
 
-    def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        """Release how many rows have numbers between squared radii; with the noise of that."""
-        lengths = np.sqrt(grid)
+    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+        """Release about how many rows have numbers longer than each edge."""
+        grid = np.append(edges, np.inf)
         if self._radius is None:
-            counted = self.read(frame, partial(NormCounts, grid=lengths))
+            counted = self.read(frame, partial(NormCounts, grid=grid))
         else:
-            new = partial(Both, grid=lengths, new=_sums(frame, self._radius))
+            new = partial(Both, grid=grid, new=_sums(frame, self._radius))
             both = self.read(frame, new)
             counted, self._sums, self._radius = both.counts, both.inner, None
-        return self.noisy(counted, share)
+        weighted = weighted_counts(counted.counts[1:])
+        return cumulative_counts(self._noisy(weighted, self.ranked_std(len(edges), share), share))
 
     def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
         """Whole counts with noise, and how much; a row counts at most so much."""
         std = most * self.noise.counts_std(self.mu(share))
+        return self._noisy(counted.counts, std, share), std
+
+    def _noisy(self, exact: NDArray[np.int64], std: float, share: float) -> Vector:
+        """Whole numbers with noise, for which a share of the budget is spent."""
         self.record["parameters"]["counts_mu"].append(self.mu(share))
-        return noisy_sums(counted.counts, std, self.rng), std
+        return noisy_sums(exact, std, self.rng)
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""

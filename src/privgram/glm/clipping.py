@@ -9,9 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from privgram.mechanisms.rank import choose_by_rank
+from privgram.mechanisms.rank import bin_edges, choose_by_rank
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
@@ -37,10 +35,7 @@ CLIPPING = ClippingRule()
 
 def norm_edges(typical: float, largest: float) -> Vector:
     """Norms to choose a clip from and to count rows by, ascending, up to the largest of all."""
-    low = CLIPPING.nearest * typical
-    steps = max(1, math.ceil(CLIPPING.per_octave * math.log2(max(largest / low, 1.0))))
-    edges = low * 2.0 ** (np.arange(steps + 1) / CLIPPING.per_octave)
-    return np.asarray(np.minimum(edges, max(largest, low)))
+    return bin_edges(CLIPPING.nearest * typical, largest, CLIPPING.per_octave)
 
 
 @dataclass(frozen=True)

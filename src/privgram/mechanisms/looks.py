@@ -13,8 +13,8 @@ from privgram._base.text import warn
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms import refined as rules
+from privgram.mechanisms.rank import bin_edges, choose_by_rank, cumulative_std, sensitivity
 from privgram.noise import (
-    EntryLaw,
     GaussianLaw,
     MaskedLaw,
     NoiseLaw,
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.mechanisms.refined import Choice, Frame, Refined, RefinedCalibration
+    from privgram.mechanisms.rank import RankChoice
+    from privgram.mechanisms.refined import Frame, Refined, RefinedCalibration
 
 
 # What a look in a frame is worth beside one look: predicted errors of coefficients.
@@ -149,6 +150,7 @@ class Looks(ABC):
         self.noise = noise
         self.again = again
         self.std: list[float] = []  # noise off the diagonal of each look
+        self.beyond_std = 0.0  # that of the last number of rows beyond a radius
         names = ("look_mu", "look_radius", "look_noise_std", "counts_mu")
         self.record: dict[str, Any] = {"parameters": {"looks": 0} | {name: [] for name in names}}
 
@@ -157,8 +159,8 @@ class Looks(ABC):
         """Release a sum over rows with isotropic noise."""
 
     @abstractmethod
-    def count(self, frame: Frame, grid: Vector, share: float) -> tuple[Vector, float]:
-        """Release how many rows have numbers between squared radii; with the noise of that."""
+    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+        """Release about how many rows have numbers longer than each edge."""
 
     @abstractmethod
     def number(self, share: float) -> float:
@@ -200,13 +202,21 @@ class Looks(ABC):
         law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
         return average, law, self.record
 
-    def choose(self, frame: Frame, share: float, left: float, rows: float) -> Choice:
-        """The radius of a look in a frame, by a released histogram; `left` is the look's share."""
-        constant, largest = frame.constant, frame.largest(float(self.moment.bound))
-        grid = rules.bins(frame.typical - constant, largest - constant)
-        counts, std = self.count(frame, grid, share)
-        noise = self.std_at(1.0, left)
-        return rules.choose_radius(counts, grid, std, noise, rows, frame.loudest(rows), constant)
+    def ranked_std(self, n_bins: int, share: float) -> float:
+        """Noise of weighted counts of lengths."""
+        return sensitivity(n_bins, self.noise.adjacency) / self.mu(share)
+
+    def choose(self, frame: Frame, share: float, left: float) -> RankChoice:
+        """The radius of a look in a frame, by released counts; `left` is the look's share."""
+        first, largest = frame.typical, frame.largest(float(self.moment.bound))
+        edges = np.sqrt(
+            bin_edges(first - frame.constant, largest - frame.constant, rules.PER_OCTAVE)
+        )
+        most = rules.BEYOND * self.std_at(1.0, left)
+        self.beyond_std = float(cumulative_std(len(edges), self.ranked_std(len(edges), share))[0])
+        most = max(most, rules.SEEN * self.beyond_std)
+        choice = choose_by_rank(edges, self.count(frame, edges, share), most)
+        return replace(choice, size=math.sqrt(choice.size**2 + frame.constant))
 
 
 def names_of(moment: Any) -> tuple[str, ...]:
@@ -259,7 +269,6 @@ def _further_looks(
     gains = Gains(frame, moment.columns, bound)
     if not gains.are(frame.reach(rules.LONG), rules.WORTH):
         return looks.once(first, left)
-    before: tuple[Frame, Gains, Choice] | None = None
     for rough in rules.ROUGH[: number - 2]:
         radius = math.sqrt(min(frame.reach(rules.REACH), frame.largest(bound)))
         noise = looks.std_at(radius, rules.MIDDLE)
@@ -268,11 +277,8 @@ def _further_looks(
         left -= rules.TRIAL
         needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
         looks.prepare(radius)
-        choice = looks.choose(frame, rules.TRIAL, left, rows)
-        if not gains.are(choice.square, needed):
+        if not gains.are(looks.choose(frame, rules.TRIAL, left).size ** 2, needed):
             return looks.once(first, left)
-        if choice.expected <= rules.MOST_MOVED * rows:
-            before = frame, gains, choice
         left -= rules.MIDDLE
         middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
         frame = rules.whiten(_told(frame, middle, looks), looks.std[-1], rows, frame)
@@ -282,22 +288,16 @@ def _further_looks(
     expected = looks.std_at(math.sqrt(frame.reach(rules.REACH)), left)
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
-    choice = looks.choose(frame, share, left, rows)
-    if choice.expected > rules.MOST_MOVED * rows:
-        if before is None:
-            return looks.once(first, left)
-        frame, gains, choice = before
-    error = math.hypot(choice.square, choice.typical / looks.std_at(1.0, left))
-    if not gains.are(error, rules.WORTH_LAST):
+    choice = looks.choose(frame, share, left)
+    drowned = looks.std_at(choice.size, left) > frame.loudest(rows)
+    if drowned or not gains.are(choice.size**2, rules.WORTH_LAST):
         return looks.once(first, left)
-    last = looks.take(looks.mapped(frame, math.sqrt(choice.square)), left)
-    moved = choice.expected if mechanism.clipping == "assume-seen" else choice.most
-    released, law, likely = _together(frame, first, last, choice, moved, looks)
+    last = looks.take(looks.mapped(frame, choice.size), left)
+    released, law = _together(frame, first, last, looks)
     looks.record["parameters"] |= {
-        "clipped_rows": choice.clipped,
-        "clipped_rows_std": choice.clipped_std,
-        "clipping_bias": moved / math.sqrt(rows),
-        "likely_part": likely,
+        "clipped_rows": choice.beyond,
+        "clipped_rows_std": looks.beyond_std,
+        "clipping_bias": rules.ALLOWED * looks.std[-1] / math.sqrt(rows),
     }
     return (released + released.T) / 2, law, looks.record
 
@@ -308,26 +308,17 @@ def _told(frame: Frame, released: Matrix, looks: Looks) -> Matrix:
     return released if isinstance(law, GaussianLaw) else law.project(released)
 
 
-def _together(
-    frame: Frame, first: Matrix, last: Matrix, choice: Choice, moved: float, looks: Looks
-) -> tuple[Matrix, NoiseLaw, float]:
-    """What all looks release, in the columns, its law, and what part of its variance is likely.
+def _together(frame: Frame, first: Matrix, last: Matrix, looks: Looks) -> tuple[Matrix, NoiseLaw]:
+    """What all looks release, in the columns, and its law, with what clipping may have moved.
 
-    The rest is of rows that may lie farther out, unseen, and belongs in intervals alone. Where
-    factors are apart, the first look's noise is not independent in the frame: the last look's
+    Where factors are apart, the first look's noise is not independent in the frame: the last look's
     release is all.
     """
-    back, d = frame.inverse, len(first)
+    back, std = frame.inverse, math.hypot(1.0, rules.ALLOWED) * looks.std[-1]
     if frame.levels:
-        sizes = [math.hypot(looks.std[-1], most) for most in (choice.typical, moved)]
-        law = frame.known(sizes[1], looks.moment.columns)
-        likely = (sizes[0] / sizes[1]) ** 2
-        return back @ _told(frame, last, looks) @ back.T, law.image(back), likely
+        law = frame.known(std, looks.moment.columns)
+        return back @ _told(frame, last, looks) @ back.T, law.image(back)
     before = GaussianLaw.isotropic(looks.std[0]).image(frame.matrix)
-    after = GaussianLaw.isotropic(math.hypot(looks.std[-1], choice.typical))
-    weights, combined = combine([before, after], d)
-    unseen = (moved**2 - choice.typical**2) * (1 + np.eye(d))
-    stated = EntryLaw(combined.variances + unseen * weights[1] ** 2)
+    weights, combined = combine([before, GaussianLaw.isotropic(std)], len(first))
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
-    likely = float(np.mean(combined.variances / stated.variances))
-    return back @ whole @ back.T, stated.image(back), likely
+    return back @ whole @ back.T, combined.image(back)

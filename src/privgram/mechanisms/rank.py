@@ -1,10 +1,10 @@
 """The rank rule: a length beyond which about so many rows lie, by private counts of lengths.
 
 Rows are counted in bins of lengths. What is wanted are sums from the far end: rows longer than each
-edge. Noise per count would add up in them, and noise per sum would have to hide a row in each. So
-weighted sums W c are released, W being the square root of the matrix of sums: `weighted_counts`,
-plus independent Gaussian noise of deviation `sensitivity` / mu. From these `cumulative_counts`
-finds the sums, at no cost in privacy. Proofs in docs/theory/refined.md.
+edge. Noise per count would add up in them, and noise per sum would have to hide a row in all sums.
+So weighted sums W c are released, W being the square root of the matrix of sums: `weighted_counts`,
+plus independent Gaussian noise of deviation `sensitivity` / mu. `cumulative_counts` finds the sums
+from these, at no cost in privacy. Proofs in docs/theory/refined.md.
 
 References
 ----------
@@ -38,10 +38,11 @@ class RankChoice:
     beyond: float
 
 
-def half_octaves(first: float, largest: float) -> Vector:
-    """Edges of bins of lengths, each sqrt(2) times the one before, from `first` to `largest`."""
-    steps = max(math.ceil(2 * math.log2(max(largest / first, 1.0))), 0)
-    edges: Vector = np.minimum(first * 2.0 ** (np.arange(steps + 1) / 2), max(largest, first))
+def bin_edges(first: float, largest: float, per_octave: int) -> Vector:
+    """Edges of bins of lengths, so many for a factor of 2, from `first` to `largest`."""
+    steps = math.ceil(per_octave * math.log2(max(largest / first, 1.0)))
+    edges: Vector = first * 2.0 ** (np.arange(steps + 1) / per_octave)
+    edges[-1] = max(largest, first)
     return edges
 
 
@@ -73,6 +74,13 @@ def cumulative_counts(released: Vector) -> Vector:
     sums = np.cumsum(np.linalg.solve(_weights(len(released)).astype(np.float64), released))
     beyond: Vector = np.maximum(isotonic_regression(sums).x[::-1], 0.0)
     return beyond
+
+
+def cumulative_std(n_bins: int, std: float) -> Vector:
+    """Deviation of each of the sums, if the weighted sums have noise of deviation `std`."""
+    inverse = np.linalg.inv(_weights(n_bins).astype(np.float64))
+    deviations: Vector = std * np.linalg.norm(np.cumsum(inverse, axis=0), axis=1)[::-1]
+    return deviations
 
 
 def choose_by_rank(edges: Vector, beyond: Vector, most_beyond: float) -> RankChoice:

@@ -18,7 +18,7 @@ from privgram._base.text import as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
 from privgram.regression.inference import TRUSTED_COUNT, Of, hull, quantile_of, rows_behind
-from privgram.regression.summary import MOST_UNSEEN, unseen_share
+from privgram.regression.summary import MOST_CLIPPED, clipped_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -387,7 +387,7 @@ class _Basis:
                 'of="data", for intervals about the rows at hand'
             )
         self.release, self.ones, self.of = release, ones, of
-        self.clipped = unseen_share(release) > MOST_UNSEEN
+        self.clipped = clipped_share(release) > MOST_CLIPPED
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
         self.matrix = release.unbiased

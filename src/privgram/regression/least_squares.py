@@ -435,10 +435,9 @@ def regress(
         sketched = law.sketch_rows(len(matrix))
         least = np.trace(release.unbiased)
         counted = release.parameters.get("rows") if n_rows is None else n_rows
-        likely = release.parameters.get("likely_part", 1.0)  # an estimate goes by no worst case
         matrix[:-1, :-1] += auto_ridge(
             matrix,
-            lambda frame: likely * law.entry_variance(shifted, frame),
+            lambda frame: law.entry_variance(shifted, frame),
             intercept=design.intercept,
             sketch=None if sketched is None else Sketch(sketched, law.shift),
             rows=possible_rows(least / release.bound**2) if counted is None else max(counted, 1.0),

@@ -52,6 +52,9 @@ FORM = Form(
     arrays=("solution", "sampling", "noise", "unidentified"),
 )
 
+#: What is assumed of scores that noise hides and clipping shortened.
+Clipping = Literal["cautious", "assume-seen"]
+
 #: Which ways a fit may have come about, as the summary says it.
 METHODS = {"scores": "Scores", "one round": "One round"}
 

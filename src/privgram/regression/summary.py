@@ -13,7 +13,7 @@ import numpy as np
 
 from privgram._base.text import as_frame, shown
 from privgram.columns.terms import INTERCEPT
-from privgram.mechanisms.refined import RESOLVED, WINDOW, count_sensitivity
+from privgram.mechanisms.refined import ALLOWED
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind, students, uncounted
 
@@ -331,12 +331,10 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
         notes.append("The number of observations is read, with noise, off the intercept.")
     if release.parameters.get("clipping_bias"):
         said = release.parameters
-        seen = getattr(release.mechanism, "clipping", None) == "assume-seen"
         notes.append(
             f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
-            f"{said['clipped_rows_std']:.0f}). Standard errors hold {said['clipping_bias']:.2f} "
-            "sampling errors for what that may move an estimate by, if the rows that noise hides "
-            + ("go on as those seen." if seen else "thin out as a power, up to the bounds.")
+            f"{said['clipped_rows_std']:.0f}). For what that moves an estimate by, standard errors "
+            f"hold {ALLOWED:g} times the noise: {said['clipping_bias']:.2f} sampling errors."
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
@@ -392,10 +390,11 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
     columns, ones, goal = release.columns, intercept_of(release), design.frame[-1]
     if columns is None or ones is None:
         return None
-    frame = np.array([ones, goal])
     count, total = float(ones @ release.unbiased @ ones), float(goal @ release.matrix @ ones)
-    noise = math.sqrt(release.noise.entry_variance(release.matrix, frame)[0].sum())
-    if count - abs(total) > 3 * noise or count < 20 * noise:
+    # The distance from the bound is a short column, and may have far less noise than the mean.
+    frame = np.array([ones, ones - math.copysign(1.0, total) * goal])
+    noise, short = np.sqrt(release.noise.entry_variance(release.matrix, frame)[0])
+    if count - abs(total) > 3 * short or count < 20 * noise:
         return None
     end = "upper" if total > 0 else "lower"
     value = design.ends[total > 0]
@@ -413,8 +412,8 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
 # miss those of the rows themselves by E[w x x^T]^{-1} E[w x e], e = y - x^T theta, and for normal
 # rows E[w x e] is an average over the clipped rows alone, which simulation finds to a few percent.
 
-#: With more of the rows unseen, second looks can take more off variances than their errors say.
-MOST_UNSEEN = 0.03
+#: With more of the rows clipped, several looks can take more off variances than their errors say.
+MOST_CLIPPED = 0.03
 
 #: Simulated numbers; rows are these over the columns, but no fewer than so many.
 _NUMBERS, _FEWEST_ROWS = 2**21, 2**15
@@ -429,17 +428,17 @@ def clips(release: ReleaseRecord) -> bool:
     return release.columns is None or release.bound < release.columns.bound
 
 
-def unseen_share(release: ReleaseRecord) -> float:
-    """Share of the rows that second looks may have clipped without seeing them; 0 for one look.
+def clipped_share(release: ReleaseRecord) -> float:
+    """Share of the rows that the last of several looks may have clipped; 0 for one look.
 
-    The private histogram by which `Refined` chose its radius shows long rows where a window of it
-    stands out of the noise. Clipping hardly moves coefficients, but variances become smaller.
+    Clipping hardly moves coefficients, but variances become smaller.
     """
-    if "clipping_bias" not in release.parameters:
+    recorded = release.parameters
+    if "clipping_bias" not in recorded:
         return 0.0
-    std = count_sensitivity(release.adjacency) / release.parameters["counts_mu"][-1]
     rows = rows_behind(release)
-    return math.inf if rows is None else RESOLVED * std * math.sqrt(WINDOW) / max(rows, 1.0)
+    clipped = float(recorded["clipped_rows"] + 2 * recorded["clipped_rows_std"])
+    return math.inf if rows is None else clipped / max(rows, 1.0)
 
 
 def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
