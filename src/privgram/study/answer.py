@@ -22,8 +22,8 @@ from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.drawing.release import release_for
 from privgram.engines import scale_out
+from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
-from privgram.glm.levels import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.problem import FitPurpose, Problem
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
@@ -553,7 +553,7 @@ class _Rehearsal:
 
     def _note(self, epsilon: float, fit: Any) -> None:
         said = getattr(fit, "parameters", None) or getattr(fit.release, "parameters", {})
-        self.ways[epsilon] = str(said.get("way", "one look"))
+        self.ways[epsilon] = str(said.get("method", said.get("way", "one look")))
         self.errors_are = {"nonrobust": "for errors of equal variance"}.get(fit.cov_type, "robust")
 
     def _scaled(self, epsilon: float) -> float:
