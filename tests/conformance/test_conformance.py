@@ -511,7 +511,7 @@ LOGISTIC_OWN = {
     "epsilon", "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "standing", "summary",
-    "target", "terms", "tidy", "unit", "with_intercept",
+    "target", "terms", "tidy", "unidentified", "unit", "with_intercept",
 }  # fmt: skip
 
 
@@ -557,7 +557,8 @@ SCORED_OWN = {
     "adjacency", "advice", "columns", "delta", "design", "epsilon", "family", "glance",
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
-    "solution", "standing", "target", "terms", "unit", "with_intercept", "save", "plot",
+    "solution", "standing", "target", "terms", "unidentified", "unit", "with_intercept", "save",
+    "plot",
 }  # fmt: skip
 
 

@@ -372,7 +372,7 @@ def _killed(tmp_path, point):
     code += {
         "before the entry": "ledger.files.append_durably = die",
         "before the noise": "import privgram.drawing.draws as d; d.noisy_matrix = die",
-        "before the answer": "import privgram.drawing.scores as d; d.ScoreFit = die",
+        "before the answer": "import privgram.glm.fit as d; d.ScoreFit = die",
     }[point]
     code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -59,5 +59,5 @@ def choose_clip(edges: Vector, beyond: Vector, noise: float, most: float = math.
     point one way and are longer by L each, what clipping takes is k / `noise` times that noise:
     so k = c times `noise` bounds their ratio by c times their alignment and their mean excess.
     """
-    choice = choose_by_rank(edges, beyond, min(max(CLIPPING.rank * noise, 1.0), most))
+    choice = choose_by_rank(edges, beyond, min(CLIPPING.rank * noise, most))
     return Clip(choice.size, choice.beyond)

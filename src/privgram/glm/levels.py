@@ -15,16 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.columns import Columns
-from privgram.columns.terms import parse_terms
-from privgram.columns.variables import Factor
 from privgram.drawing.draws import CHANGED, impose
-from privgram.engines.threads import accumulate
 from privgram.glm import state as states
 from privgram.glm.accumulators import (
-    STEP,
-    ByLevel,
-    LevelFirst,
     LevelNorms,
     LevelScores,
     LevelSums,
@@ -37,22 +30,14 @@ from privgram.glm.state import isotropic
 from privgram.mechanisms import refined as frames
 from privgram.mechanisms.looks import UnreadError
 from privgram.moment import SecondMoment
-from privgram.regression.design import AllColumns, Design, design
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram.columns.terms import Parsed
     from privgram.engines import Pass
     from privgram.glm.clipping import Clip
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
-
-#: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
-MOST_LEVELS = 100
-
-#: Effects of no more levels are written out, each with its covariances.
-MOST_SHOWN = 1000
 
 
 @dataclass(frozen=True)
@@ -79,88 +64,6 @@ class LevelShares:
 
 
 SHARES = LevelShares()
-
-
-@dataclass(frozen=True, eq=False)
-class HighCardinalityFactor:
-    """A factor of many levels, and the columns without it."""
-
-    factor: str
-    used: Columns  # what the formula needs
-    narrow: Columns  # and that without the factor
-    terms: tuple[str, ...]  # all of them
-    texts: tuple[str, ...]  # those without the factor
-    shown: bool  # whether the effects of its levels are written out
-
-    @classmethod
-    def of(cls, parsed: Parsed, used: Columns) -> HighCardinalityFactor | None:
-        """The wide factor of a formula, if it has one by itself and else narrow columns."""
-        texts = [*parsed.features, *parsed.absorbed]
-        terms = dict(zip(texts, parse_terms(texts, used.variables), strict=False))
-        alone = [
-            text for text in texts if len(terms[text].factors) == 1 and not terms[text].degrees
-        ]
-        by_size = sorted(alone, key=lambda text: _size(used, terms[text].factors[0]))
-        absorbed = parsed.absorbed[0] if parsed.absorbed else None
-        at = absorbed or (by_size[-1] if by_size else None)
-        if at is None or at not in alone or len(parsed.absorbed) > 1 or len(terms) < len(texts):
-            return None
-        factor = terms[at].factors[0]
-        if absorbed is None and not MOST_LEVELS < _size(used, factor) <= MOST_SHOWN:
-            return None
-        narrow = used.without(factor)
-        others = tuple(text for text in texts if text != at)
-        lost = any(factor in term.factors for text, term in terms.items() if text != at)
-        target = parsed.targets[0].partition("[")[0] == factor
-        if lost or target or not others or sum(map(len, _factors(narrow))) > MOST_LEVELS:
-            return None
-        return cls(factor, used, narrow, tuple(texts), others, absorbed is None)
-
-    @property
-    def size(self) -> int:
-        """How many levels there are."""
-        return _size(self.used, self.factor)
-
-    def written(self, problem: Problem) -> Problem:
-        """The regression that is written out: with the effects of levels, or without the factor."""
-        columns, terms = (self.used, self.terms) if self.shown else (self.narrow, self.texts)
-        references = {k: v for k, v in problem.references.items() if k in columns.variables}
-        return replace(problem, columns=columns, terms=terms, references=references, factor=None)
-
-    def narrow_design(self, target: str, references: dict[str, str]) -> Design:
-        """The design without the factor."""
-        left_out = {name: level for name, level in references.items() if name != self.factor}
-        return design(AllColumns(self.narrow), target, self.texts, True, left_out)
-
-    def first(self, scan: Pass) -> tuple[SecondMoment, LevelSums]:
-        """The first pass: the second moment of the narrow columns, and the numbers by level."""
-        d, bound = len(self.narrow), float(self.narrow.bound)
-        total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
-        inner: Any = total.inner
-        second = inner.within.second
-        for start in range(0, total.n_dropped, STEP):  # which it counts
-            second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
-        moment = SecondMoment.from_accumulator(second, None, self.narrow, self.narrow.bound)
-        return moment, inner.counts
-
-    def read(
-        self, scan: Pass, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]
-    ) -> ByLevel:
-        """Feed the rows of the table, mapped and less what their level has."""
-
-        def of_rows(_: int) -> ByLevel:
-            return ByLevel(self.used, self.narrow, self.factor, frame, shift, new())
-
-        read: ByLevel = accumulate(scan, of_rows)[0]
-        return read
-
-
-def _size(columns: Columns, factor: str) -> int:
-    return len(columns.variables[factor])  # type: ignore[arg-type]
-
-
-def _factors(columns: Columns) -> list[Factor]:
-    return [given for given in columns.variables.values() if isinstance(given, Factor)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.columns.unit import Unit
-    from privgram.glm.levels import HighCardinalityFactor
+    from privgram.glm.factor import HighCardinalityFactor
     from privgram.regression.families import FamilyName, LossName
 
 #: What a fit is for: standard errors, or predictions alone.
@@ -57,8 +57,15 @@ class Problem:
 
     @cached_property
     def written(self) -> Problem:
-        """The regression that is written out."""
-        return self if self.factor is None else self.factor.written(self)
+        """The regression that is written out: with the effects of levels, or without the factor."""
+        factor = self.factor
+        if factor is None:
+            return self
+        columns, terms = factor.used, factor.terms
+        if not factor.shown:
+            columns, terms = factor.narrow, factor.texts
+        references = {k: v for k, v in self.references.items() if k in columns.variables}
+        return replace(self, columns=columns, terms=terms, references=references, factor=None)
 
     @property
     def n_written(self) -> int:

@@ -71,6 +71,23 @@ class Design:
         """Whether own units have a constant: of the ones, or where bounds are not about 0."""
         return bool(self.transform[-1].any() or self.offset[-1])
 
+    @property
+    def left_out_levels(self) -> list[tuple[list[str], list[str]]]:
+        """Terms, none for all, and the levels that their coefficients are differences from."""
+        terms: dict[tuple[str, ...], list[str]] = {}
+        for label, factors in self.compared.items():
+            terms.setdefault(factors, []).append(label)
+        of_levels = {
+            label for label, at in self.terms.items() if any(cell for _, cell in self.functions[at])
+        }
+        if set(self.compared) == of_levels:
+            together = tuple(dict.fromkeys(name for some in terms for name in some))
+            terms = {together: []} if together else {}
+        return [
+            (list(map(shown, labels)), [f"{shown(x)} {shown(self.references[x])}" for x in factors])
+            for factors, labels in terms.items()
+        ]
+
     def block(self, release: ReleaseRecord) -> tuple[NoiseLaw, Matrix]:
         """The second moment of the design's columns, as released, and the law of its noise."""
         if self.positions is not None:

@@ -13,7 +13,6 @@ import numpy as np
 
 from privgram._base.text import as_frame, shown
 from privgram.columns.terms import INTERCEPT
-from privgram.mechanisms.refined import ALLOWED
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind, students, uncounted
 
@@ -281,33 +280,13 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
     }
 
 
-def left_out_levels(design: Design) -> list[tuple[list[str], list[str]]]:
-    """Terms, none for all, and the levels that their coefficients are differences from."""
-    with_factors = [label for label, at in design.terms.items() if _has_factors(design, at)]
-    terms: dict[tuple[str, ...], list[str]] = {}
-    for label, factors in design.compared.items():
-        terms.setdefault(factors, []).append(label)
-    everywhere = set(design.compared) == set(with_factors)
-    if everywhere:
-        factors = tuple(dict.fromkeys(name for some in terms for name in some))
-        terms = {factors: []} if factors else {}
-    return [
-        (list(map(shown, labels)), [f"{shown(x)} {shown(design.references[x])}" for x in factors])
-        for factors, labels in terms.items()
-    ]
-
-
 def differences(design: Design) -> list[str]:
     """Notes on what effects of levels are, where levels were left out."""
     notes = []
-    for terms, levels in left_out_levels(design):
+    for terms, levels in design.left_out_levels:
         of = f"in {', '.join(terms)}" if terms else "of levels"
         notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
     return notes
-
-
-def _has_factors(design: Design, at: slice) -> bool:
-    return any(cell for _, cell in design.functions[at])
 
 
 def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> list[str]:
@@ -334,7 +313,7 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
         notes.append(
             f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
             f"{said['clipped_rows_std']:.0f}). For what that moves an estimate by, standard errors "
-            f"hold {ALLOWED:g} times the noise: {said['clipping_bias']:.2f} sampling errors."
+            f"hold a multiple of the noise: {said['clipping_bias']:.2f} sampling errors."
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")

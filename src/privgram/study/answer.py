@@ -15,8 +15,8 @@ from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.drawing.release import release_for
 from privgram.engines import scale_out
+from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
-from privgram.glm.levels import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.problem import FitPurpose, Problem
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
