@@ -52,14 +52,15 @@ KERNELS = "src/privgram/_core"
 LOW_RANK = ("src/privgram/papers/hardt_roth", "bench/paper/low_rank.py")
 SWEEP = "bench.paper {} --out docs/benchmarks; python -m docs.low_rank"
 TABLES = {
-    "accuracy": Table("README.md", "bench.accuracy", ("one look", "several looks")),
+    "accuracy": Table("README.md", "bench.zoo", ("one look", "several looks", "scores")),
+    "zoo": Table(
+        "docs/benchmarks/accuracy.md", "bench.zoo", ("one look", "several looks", "scores")
+    ),
+    "zoo, worst": Table("docs/benchmarks/accuracy.md", "bench.zoo", ("scores",)),
+    "named": Table("docs/benchmarks/accuracy.md", "bench.zoo", ("scores", "logistic")),
     "binagg": Table(
         "docs/benchmarks/accuracy.md", "bench.binagg", ("one look", "several looks", "scores")
     ),
-    "looks": Table(
-        "docs/benchmarks/accuracy.md", "bench.looks", ("one look", "several looks", "scores")
-    ),
-    "made": Table("docs/benchmarks/accuracy.md", "bench.looks", ("several looks",)),
     "uci": Table(
         "docs/benchmarks/accuracy.md",
         "bench.utility.run FOLDER",
@@ -72,9 +73,6 @@ TABLES = {
     "inference": Table(
         "docs/benchmarks/coverage.md", "bench.inference", ("one look", "several looks")
     ),
-    "logistic, made": Table("docs/benchmarks/coverage.md", "bench.logistic", ("logistic",)),
-    "tasks": Table("docs/benchmarks/tasks.md", "bench.tasks", ("scores", "logistic")),
-    "logistic": Table("docs/benchmarks/tasks.md", "bench.logistic", ("logistic",)),
     "peers, regression": Table(
         "docs/benchmarks/peers.md", "bench.peers", ("one look", "several looks")
     ),
