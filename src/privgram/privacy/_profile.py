@@ -413,14 +413,23 @@ class DiscreteGaussianProfile(Profile):
         check_integer(self.n_entries, "n_entries", 1)
         check_known_adjacency(self.adjacency)
 
-    def _delta(self, epsilon: Array) -> Array:
-        step = self.n_entries / (8.0 * self.std * self.std)  # a
-        if step > 700.0:
-            return np.ones_like(epsilon)
+    @property
+    def _step(self) -> float:
+        """The a of the bound."""
+        return self.n_entries / (8.0 * self.std * self.std)
+
+    def shift(self, epsilon: Any) -> Any:
+        """The a + b of the bound, by which rounding shifts an epsilon; a float or an array."""
         t = 0.5 + np.sqrt(2.0 * (epsilon + _LEFT_OUT))
         # C - 1 <= 2 q / (1 - q), q = e^(-2 pi^2 s^2): consecutive terms fall at least by q.
         q = math.exp(-2.0 * (math.pi * self.std) ** 2)
-        shift = step + step * t * t + self.n_entries * math.log1p(2.0 * q / (1.0 - q))
+        return self._step * (1.0 + t * t) + self.n_entries * math.log1p(2.0 * q / (1.0 - q))
+
+    def _delta(self, epsilon: Array) -> Array:
+        step = self._step
+        if step > 700.0:
+            return np.ones_like(epsilon)
+        shift = self.shift(epsilon)
         gaussian = GaussianProfile(self.sensitivity_ratio)._curve(
             np.nextafter(epsilon - shift, -np.inf)
         )

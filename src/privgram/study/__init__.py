@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.numbers import check_positive, edge
+from privgram._base.numbers import check_positive
 from privgram._base.text import listed
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
@@ -26,8 +26,6 @@ from privgram.columns.unit import Guarantee, Unit
 from privgram.drawing.release import release_for
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.mechanisms.refined import Clipping
-from privgram.privacy import GaussianProfile
-from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression import RefusedError
 from privgram.regression.families import FamilyName, LossName
 from privgram.study.answer import (
@@ -132,8 +130,8 @@ class Study:
     ledger : path-like or Ledger, optional
         File that keeps the budget. Without one the budget ends with this process: run again, the
         same lines spend it again.
-    composition : {"pld", "basic"}, optional
-        As of `Ledger`; "pld" for a new one.
+    composition : {"gaussian", "pld", "basic"}, optional
+        As of `Ledger`: by default answers may be chosen by what earlier ones showed.
     weights : str, optional
         Column that weights rows, a number with public bounds.
     missing : {"error", "drop"}, optional
@@ -272,28 +270,7 @@ class Study:
             For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
             the safe side; 0.0 where nothing is left.
         """
-        ledger = self.ledger
-
-        def fits(epsilon: float) -> bool:
-            price = self._price(epsilon, None)
-            mu = gaussian_ratio(epsilon, price.delta) if price.delta else None
-            privacy = None if mu is None else GaussianProfile(mu)
-            try:
-                ledger.check(**price.price, privacy=privacy)
-            except BudgetExceeded:
-                return False
-            return True
-
-        least = 1e-4 * ledger.epsilon
-        if not fits(least):
-            return 0.0
-        # Of sums the rest is known, but for the rounding of a difference.
-        whole = ledger.epsilon
-        if ledger.composition == "basic":
-            whole -= ledger.spent[0]
-        if whole >= least and fits(whole):
-            return whole
-        return edge(fits, least, ledger.epsilon, lambda a, b: abs(b - a) <= least)
+        return self.ledger.remaining()
 
     def release(
         self,
@@ -625,9 +602,7 @@ class Study:
             )
         epsilon = check_positive(epsilon, "epsilon")
         if delta is None:
-            delta = self.ledger.delta
-            if self.ledger.composition == "basic":
-                delta *= min(1.0, epsilon / self.ledger.epsilon)
+            delta = self.ledger.usual_delta(epsilon)
         unit = None if self.unit is None else self.unit.protected
         return Guarantee(epsilon, delta, self.adjacency, unit)
 
