@@ -61,7 +61,7 @@ def test_terminals_get_no_control_characters(release, tmp_path, monkeypatch, com
 
 def test_ledgers_are_shown_without_control_characters(tmp_path):
     path = tmp_path / "study.ledger"
-    pg.Ledger(path, 1.0, 1e-6).spend(0.1, 1e-9, adjacency="replace", unit="", what=BAD)
+    pg.Ledger(path, 1.0, 1e-6).spend(0.1, 0.0, adjacency="replace", unit="", what=BAD)
     done = CliRunner().invoke(program, ["ledger", "show", str(path)])
     assert done.exit_code == 0
     assert "]0;owned" in done.output

@@ -320,7 +320,7 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
             listed = table["site"] != "c"
             rows = {name: column[listed] for name, column in rows.items()}
     ask |= {"columns": columns, "adjacency": adjacency}
-    ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5, adjacency=adjacency)
+    ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, adjacency, "basic")
     made = pg.release(
         source,
         epsilon=1.0,
@@ -339,7 +339,7 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
 
 
 def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
-    ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
+    ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     ask = ASK | {"by": pg.Groups("site", SITES[:2], "error")}
     with pytest.raises(ValueError, match="of a group that is not listed"):
         pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(2.0), ledger=ledger, **ask)
@@ -351,7 +351,7 @@ def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
 
 def test_a_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
     monkeypatch.setattr("privgram.engines.threads.scale_out", lambda source: object())
-    ledger = pg.Ledger(tmp_path / "l", epsilon=4, delta=1e-5)
+    ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     with pytest.raises(ValueError, match="pass its files, or as bound what"):
         pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(0.5), ledger=ledger, **ASK)
     assert not ledger.entries

@@ -169,7 +169,8 @@ def _ledger(data: bytes) -> None:
         if loaded.composition == "basic":
             _taken(lambda: loaded.remaining(1e-9))
             _taken(lambda: loaded.spent)
-        _taken(lambda: loaded.spend(1e-6, 1e-9, adjacency=loaded.adjacency, unit=""))
+        delta = 0.0 if loaded.composition == "gaussian" else 1e-9
+        _taken(lambda: loaded.spend(1e-6, delta, adjacency=loaded.adjacency, unit=""))
         assert len(Ledger(path).entries) - len(entries) in (0, 1)
         assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
 
@@ -269,19 +270,26 @@ def ledger_seeds() -> list[bytes]:
     # Imports what composes, whose memory is no input's.
     compose([SketchProfile(20, 1e-3), SketchProfile(20, 2e-3)]).delta(1.0)
     seeds = []
-    for composition in ("basic", "pld"):
+    for composition in ("basic", "pld", "gaussian"):
         path = folder() / "seed.ledger"
         path.unlink(missing_ok=True)
         budget = Ledger(path, 10.0, 1e-5, composition=composition)
         seeds.append(path.read_bytes())
-        budget.spend(0.5, 1e-7, adjacency="replace", unit="", what="a")
+        stated = 0.0 if composition == "gaussian" else 1e-7
+        budget.spend(0.5, stated, adjacency="replace", unit="", what="a")
         for profile in (
             GaussianProfile(0.1),
             WishartProfile(40, 3, 0.01, "replace"),
             SketchProfile(20, 1e-3, "replace"),
         ):
             delta = max(profile.delta(1.0), 1e-12) * 1.1
-            budget.spend(1.0, delta, adjacency="replace", unit="", privacy=profile, what="b")
+            reserved = budget.reserve(
+                1.0, delta, adjacency="replace", unit="", privacy=profile, what="b"
+            )
+            if isinstance(profile, GaussianProfile):
+                reserved.settle(GaussianProfile(0.05))
+        budget.spend(0.1, 0.0, adjacency="replace", unit="", id="c")
+        budget.enter_period("c", 1, "0" * 64)
         seeds.append(path.read_bytes())
     return seeds
 

@@ -145,10 +145,11 @@ def ledger() -> None:
 )
 @click.option(
     "--composition",
-    type=click.Choice(["pld", "basic"]),
-    default="pld",
-    help="How spends add up. pld composes exact privacy losses, for releases planned without a look"
-    " at earlier ones. basic adds epsilons and deltas, for any releases.",
+    type=click.Choice(["gaussian", "pld", "basic"]),
+    show_default="gaussian; basic at delta 0",
+    help="How spends add up. gaussian: as Gaussian noise, whatever is decided by earlier releases."
+    " pld composes exact privacy losses of any mechanisms, for releases planned without a look at"
+    " earlier ones. basic adds epsilons and deltas, for any releases.",
 )
 def create(path: Path, **asked: Any) -> None:
     """Make a ledger at PATH with a total budget. The budget cannot be changed."""
@@ -162,8 +163,8 @@ def create(path: Path, **asked: Any) -> None:
 @click.option(
     "--delta",
     type=click.FloatRange(0, 1, max_open=True),
-    help="Also show what is left: the largest epsilon at this delta that one more release of any"
-    " mechanism may have. Most mechanisms may have more.",
+    help="Also show what is left: the largest epsilon at this delta that one more release by"
+    " Gaussian noise may have.",
 )
 @json_option
 def show(path: Path, delta: float | None, as_json: bool) -> None:
@@ -184,7 +185,8 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
     }
     if delta is not None:
         budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
-    columns = ("number", "when", "label", "what", "epsilon", "delta", "standing", "condition")
+    cost = ("epsilon", "delta", "spent")
+    columns = ("number", "when", "label", "what", *cost, "standing", "condition")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]
     if as_json:
         print_json(budget | {"entries": [dict(zip(columns, row, strict=True)) for row in rows]})

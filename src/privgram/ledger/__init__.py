@@ -16,16 +16,18 @@ cut. Any other damage is refused.
 from __future__ import annotations
 
 import copy
+import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base import files, saved
-from privgram._base.numbers import check_number
+from privgram._base.numbers import check_number, edge
 from privgram._base.saved import DamagedFile
 from privgram._base.text import warn
 from privgram.ledger.entries import (
@@ -37,13 +39,14 @@ from privgram.ledger.entries import (
     check_header,
     check_text,
     parse,
+    settled,
 )
 
 if TYPE_CHECKING:
     from privgram.ledger.accountant import Accountant
     from privgram.privacy import Profile
 
-__all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "check_ledger"]
+__all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "Reservation", "check_ledger"]
 
 
 def check_ledger(ledger: Any) -> None:
@@ -71,16 +74,20 @@ class Ledger:
         Total budget, in (0, 1), or 0 for releases that are private at delta = 0.
     adjacency : {"replace", "add-remove"}, optional
         Which tables are neighbours, for all releases; "replace" for a new ledger.
-    composition : {"pld", "basic"}, optional
-        How spends add up; "pld" for a new ledger.
+    composition : {"gaussian", "pld", "basic"}, optional
+        How spends add up; "gaussian" for a new ledger, or "basic" where delta is 0.
 
-        "pld": by their privacy loss distributions, pessimistically. The tightest. It holds for
-        spends whose parameters (mechanism, epsilon, delta) do not depend on what earlier
-        releases showed, and for any sizes where all are Gaussian noise
-        (docs/theory/composition.md). What is done with a release is free.
+        "gaussian": as Gaussian noise. The budget is one sensitivity ratio mu, and a spend takes
+        the mu^2 of the least Gaussian noise that shows as much: of its own where it is Gaussian.
+        Sound also where an analyst looks at one release to decide what to spend on the next, and
+        on which mechanism [1]_. What no Gaussian noise dominates, such as a spend of which only
+        epsilon and a positive delta are known, is refused.
 
-        "basic": epsilons add up, and deltas. Sound also where an analyst looks at one release
-        to decide how much to spend on the next, and on which mechanism.
+        "pld": by their privacy loss distributions, pessimistically [3]_. It takes any mechanism,
+        and is the tightest for others than Gaussian noise. It holds for a plan: spends whose
+        parameters (mechanism, epsilon, delta) do not depend on what earlier releases showed.
+
+        "basic": epsilons add up, and deltas. It takes any mechanism, whatever was seen before [2]_.
     table : str, optional
         Of which table, by what is public of it; `Study` gives it. A new ledger is of this table
         alone, and one that says none is of any.
@@ -107,9 +114,11 @@ class Ledger:
 
     References
     ----------
-    .. [1] R. Rogers, A. Roth, J. Ullman, S. Vadhan, "Privacy odometers and filters:
-       pay-as-you-go composition", NeurIPS 2016: why "basic" is sound for adaptive spends.
-    .. [2] Y. Zhu, J. Dong, Y.-X. Wang, "Optimal accounting of differential privacy via
+    .. [1] A. Smith, A. Thakurta, "Fully adaptive composition for Gaussian differential privacy",
+       2022, arXiv 2210.17520.
+    .. [2] R. Rogers, A. Roth, J. Ullman, S. Vadhan, "Privacy odometers and filters:
+       pay-as-you-go composition", NeurIPS 2016.
+    .. [3] Y. Zhu, J. Dong, Y.-X. Wang, "Optimal accounting of differential privacy via
        characteristic function", AISTATS 2022, Theorem 10: composition of dominating pairs.
 
     Examples
@@ -153,7 +162,7 @@ class Ledger:
                 "epsilon": epsilon,
                 "delta": delta,
                 "adjacency": adjacency or "replace",
-                "composition": composition or "pld",
+                "composition": composition or ("gaussian" if delta else "basic"),
                 "created": _now(),
             }
             if table is not None:
@@ -161,6 +170,7 @@ class Ledger:
             if unit is not None:
                 header["unit"] = unit
             check_header(header)
+            _accountant(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
                 files.create(self.path, saved.chain_line(header, "")[0])
         #: Lines after the header this object has seen, and the digest of the last: they may not
@@ -190,10 +200,7 @@ class Ledger:
 
     @cached_property
     def _accountant(self) -> Accountant:
-        # Not before it is needed: what it imports takes longer than all the rest.
-        from privgram.ledger.accountant import ACCOUNTANTS
-
-        return ACCOUNTANTS[self.composition](self.epsilon, self.delta)
+        return _accountant(vars(self))
 
     def entered_as(self, label: str, columns: Iterable[str] = (), table: str = "") -> Ledger:
         """The same ledger, whose spends are entered with a label and what they release.
@@ -253,35 +260,51 @@ class Ledger:
     def spent(self) -> tuple[float, float]:
         """Privacy of all releases together, as (epsilon, delta).
 
-        Delta is the ledger's, and epsilon the least at which it holds, 0.0 before the
-        first spend; with composition "basic" both are sums.
+        Delta is the ledger's, and epsilon the least at which it holds, 0.0 before the first spend;
+        with composition "basic" both are sums. Beyond the budget too, if a file has such entries.
         """
         return self._accountant.spent(self.entries)
 
-    def remaining(self, delta: float) -> float:
-        """Largest epsilon of one more spend at this delta that the budget has room for.
+    def usual_delta(self, epsilon: float) -> float:
+        """The delta of an answer that says none: the ledger's, or with "basic" its part of it."""
+        if self.composition == "basic":
+            return self.delta * min(1.0, epsilon / self.epsilon)
+        return self.delta
+
+    def remaining(self, delta: float | None = None) -> float:
+        """Largest epsilon that one more release by Gaussian noise may have.
 
         Parameters
         ----------
-        delta : float
-            In [0, 1).
+        delta : float, optional
+            In [0, 1); at 0 of a pure mechanism. By default `usual_delta`.
 
         Returns
         -------
         float
-            To a ten-thousandth of the budget, on the safe side; 0.0 if there is no room. It
-            holds for every mechanism and, with composition "pld", is an understatement for
-            most: a release is charged by its own profile.
+            To a ten-thousandth of the budget, on the safe side; 0.0 if there is no room.
         """
-        from privgram.ledger.accountant import edge_of
+        from privgram.privacy import GaussianProfile
+        from privgram.privacy.calibration import gaussian_ratio
 
         entries = self.entries
 
         def fits(epsilon: float) -> bool:
-            entry = Entry(0, "", "", epsilon, delta, 0.0, None)
+            at = self.usual_delta(epsilon) if delta is None else delta
+            privacy = GaussianProfile(gaussian_ratio(epsilon, at)) if at else None
+            entry = Entry(0, "", "", epsilon, at, 0.0, privacy)
             return self._excess((*entries, entry)) is None
 
-        return edge_of(fits, 0.0, self.epsilon)
+        least = max(1e-4 * self.epsilon, math.ulp(0.0))
+        if not fits(least):
+            return 0.0
+        # Of sums the rest is known, but for the rounding of a difference.
+        whole = self.epsilon
+        if self.composition == "basic":
+            whole -= self._accountant.spent(entries)[0]
+        if whole >= least and fits(whole):
+            return whole
+        return edge(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
 
     def check(
         self,
@@ -312,10 +335,44 @@ class Ledger:
         condition: str | None = None,
         id: str = "",
     ) -> Entry:
-        """Enter a spend, durably, before anything private is made with it.
+        """Enter a spend, durably, before anything private is made with it: see `reserve`.
 
         `privgram.release` and the mechanisms call this for their `ledger` argument. Call it
         for whatever else is released from the same table.
+
+        Returns
+        -------
+        Entry
+            The new one, or the one that is there.
+        """
+        return self.reserve(
+            epsilon,
+            delta,
+            adjacency=adjacency,
+            unit=unit,
+            privacy=privacy,
+            delta_fp=delta_fp,
+            what=what,
+            condition=condition,
+            id=id,
+        ).entry
+
+    def reserve(
+        self,
+        epsilon: float,
+        delta: float,
+        *,
+        adjacency: str,
+        unit: str,
+        privacy: Profile | None = None,
+        delta_fp: float = 0.0,
+        what: str = "",
+        condition: str | None = None,
+        id: str = "",
+    ) -> Reservation:
+        """Enter the most that an answer may spend, durably, before any noise of it is drawn.
+
+        It is spent, also if the process dies, until `Reservation.settle` says that it was less.
 
         Parameters
         ----------
@@ -345,16 +402,16 @@ class Ledger:
 
         Returns
         -------
-        Entry
-            The new one, or the one that is there.
+        Reservation
+            Of the new entry, or the one that is there.
 
         Raises
         ------
         BudgetExceeded
             If the budget has no room for it.
         ValueError
-            If the adjacency, or the profile's, or the unit is not the ledger's, or the ledger is
-            damaged.
+            If the adjacency, or the profile's, or the unit is not the ledger's, the ledger is
+            damaged, or it does not add up mechanisms of this kind.
         TypeError
             If a parameter is not of its type.
         OSError
@@ -370,7 +427,7 @@ class Ledger:
                 if known.id == id:
                     if (known.epsilon, known.delta) != (epsilon, delta):
                         raise ValueError(f"{self.path.name} has another spend with the id {id!r}")
-                    return known
+                    return Reservation(known, self)
             entry = Entry(
                 len(file.entries) + 1,
                 _now(),
@@ -390,12 +447,25 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
-            for name in ("id", "label", "columns", "table", "unit"):
+            for name in ("id", "label", "columns", "table", "unit", "settled"):
                 if not record[name]:
                     del record[name]
             # If this fails, nothing was spent: nothing is released after it.
             self._append(handle, file, record)
-            return entry
+            return Reservation(entry, self)
+
+    def _settle(self, entry: Entry, privacy: Profile) -> Entry:
+        """Enter what was spent of an entry: see `Reservation.settle`."""
+        with self._open(exclusive=True) as handle:
+            file = self._read(handle)
+            kept = file.entries[entry.number - 1]
+            if replace(kept, settled=None) != replace(entry, settled=None):
+                raise ValueError(f"entry {entry.number} of {self.path.name} is not this one")
+            if not self._accountant.settles:
+                return kept
+            new = settled(kept, privacy.to_dict(), file.header)
+            self._append(handle, file, {"settles": entry.number, "privacy": privacy.to_dict()})
+            return new
 
     def periods(self, id: str) -> tuple[str, ...]:
         """Digests of the periods of a stream that were entered, in order; see `enter_period`."""
@@ -468,11 +538,12 @@ class Ledger:
     def _check(self, entries: tuple[Entry, ...], entry: Entry) -> None:
         if entry.table:
             self._check_table(entry.table, entries)
+        if (refusal := self._accountant.refusal(entry)) is not None:
+            raise ValueError(f"{self.path.name} {refusal}. Nothing was released")
         if (excess := self._excess((*entries, entry))) is not None:
             raise BudgetExceeded(
                 f"over the budget of {self.path.name}: with epsilon={entry.epsilon:g}, "
-                f"delta={entry.delta:.3g} {excess}, and the ledger allows delta={self.delta:g}; "
-                "nothing was released"
+                f"delta={entry.delta:.3g} {excess}; nothing was released"
             )
 
     def _excess(self, entries: Sequence[Entry]) -> str | None:
@@ -511,3 +582,49 @@ class Ledger:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _accountant(budget: Mapping[str, Any]) -> Accountant:
+    # Not before it is needed: what it imports takes longer than all the rest.
+    from privgram.ledger.accountant import ACCOUNTANTS
+
+    return ACCOUNTANTS[budget["composition"]](budget["epsilon"], budget["delta"])
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What a ledger has entered for an answer before its noise is drawn.
+
+    Attributes
+    ----------
+    entry : Entry
+    """
+
+    entry: Entry
+    _ledger: Ledger = field(repr=False)
+
+    def settle(self, privacy: Profile) -> Entry:
+        """Enter, durably and once, what the answer spent in the end; no noise is drawn after it.
+
+        In a ledger of composition "gaussian" the rest is free again: stages of Gaussian noise add
+        up in mu^2 whatever decides that one is the last (docs/theory/composition.md). In others
+        nothing is entered, and the whole stays spent.
+
+        Parameters
+        ----------
+        privacy : GaussianProfile
+            Of all noise that was drawn.
+
+        Returns
+        -------
+        Entry
+            As it counts now.
+
+        Raises
+        ------
+        ValueError
+            If it was settled before, is not of Gaussian noise, or more was spent than reserved.
+        OSError
+            If the ledger cannot be written: the whole stays spent.
+        """
+        return self._ledger._settle(self.entry, privacy)

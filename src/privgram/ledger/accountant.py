@@ -1,4 +1,4 @@
-"""How the entries of a ledger add up: exact sums, or the composition of their privacy losses."""
+"""How the entries of a ledger add up: as Gaussian noise, by exact sums, or by their losses."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from privgram._base.numbers import edge
-from privgram.privacy import ComposedProfile, GaussianProfile, StatedProfile
+from privgram.privacy import ComposedProfile, GaussianProfile
+from privgram.privacy.calibration import gaussian_ratio
 from privgram.privacy.composition import FLOOR, RunningLosses, flatten, merge
+from privgram.privacy.domination import dominating_ratio
 
 if TYPE_CHECKING:
     from privgram.ledger.entries import Composition, Entry
@@ -37,9 +39,16 @@ class Accountant(ABC):
         self.epsilon = epsilon
         self.delta = delta
 
+    #: Whether what was reserved and not spent may be spent on something else.
+    settles = False
+
     @abstractmethod
     def spent(self, entries: Sequence[Entry]) -> tuple[float, float]:
         """Epsilon and delta of all entries together, also beyond the budget."""
+
+    def refusal(self, entry: Entry) -> str | None:
+        """Why an entry can't be added up with any other, or None."""
+        return None
 
     @abstractmethod
     def excess(self, entries: Sequence[Entry]) -> str | None:
@@ -50,6 +59,98 @@ class Accountant(ABC):
         ArithmeticError, TypeError
             If the privacy of an entry has no value: of a file that was put together.
         """
+
+    def _over(self, total: float) -> str:
+        return (
+            f"the total would be delta={total:.3g} at epsilon={self.epsilon:g}, and the ledger "
+            f"allows delta={self.delta:g}"
+        )
+
+
+#: Part of delta that is left to chances: to that delta is evaluated.
+_ROOM = 1e-9
+
+#: So many entries of other kinds than Gaussian noise share these chances, at the least.
+_OTHERS = 1 << 20
+
+
+class GaussianAccountant(Accountant):
+    """Squared sensitivity ratios of Gaussian noise: a filter for whatever it dominates.
+
+    Each entry is charged that of the least Gaussian noise that shows at least as much, and a chance
+    with which it does not (docs/theory/composition.md, "As one goes: gaussian").
+    """
+
+    settles = True
+
+    def __init__(self, epsilon: float, delta: float) -> None:
+        super().__init__(epsilon, delta)
+        gaussian_ratio(epsilon, delta)  # or there is no such noise: a ValueError
+        self._most, self._chances = delta * (1.0 + _ROOM), delta * _ROOM
+        self._slack = max(self._chances / _OTHERS, sys.float_info.min)
+
+    def spent(self, entries: Sequence[Entry]) -> tuple[float, float]:  # noqa: D102
+        square, chance = self._charged(entries)
+        if square == 0.0:
+            return 0.0, self.delta
+        epsilon = math.inf
+        if square < math.inf and chance < self.delta:
+            epsilon = self._profile(square).epsilon(self.delta - max(chance - self._chances, 0.0))
+        if self.excess(entries) is None:
+            epsilon = min(epsilon, self.epsilon)
+        return epsilon, self.delta
+
+    def refusal(self, entry: Entry) -> str | None:  # noqa: D102
+        if self._charge(entry)[0] < math.inf or _alone(entry.charged, self.epsilon) > self._most:
+            return None
+        return (
+            "adds up spends as Gaussian noise, and none shows as much as this one: enter its exact "
+            'profile, if it has one, or make a ledger of composition="pld", for a plan that is '
+            'made beforehand, or "basic"'
+        )
+
+    def excess(self, entries: Sequence[Entry]) -> str | None:  # noqa: D102
+        square, chance = self._charged(entries)
+        total = self._profile(square).delta(self.epsilon) if 0.0 < square < math.inf else square
+        if total <= self._most and chance <= self._chances:
+            return None
+        if len(entries) == 1 and square < math.inf and self._takes_all(entries[0]):
+            return None
+        if total <= self._most:
+            return "the chances that outputs are off add up to more than a billionth of delta"
+        return self._over(min(total, 1.0))
+
+    def _takes_all(self, entry: Entry) -> bool:
+        """Whether an entry fits by its epsilon and delta: chosen before all others, it may be all.
+
+        What is composed is not: its parts may be entered one by one.
+        """
+        alone = not isinstance(entry.charged, ComposedProfile)
+        return alone and _added([entry], self.epsilon) <= self.delta
+
+    @staticmethod
+    def _profile(square: float) -> GaussianProfile:
+        return GaussianProfile(math.sqrt(square))
+
+    def _charged(self, entries: Sequence[Entry]) -> tuple[float, float]:
+        """Sums over entries of squared ratios, and of chances in units of delta."""
+        charges = [self._charge(entry) for entry in entries]
+        return math.fsum(c[0] for c in charges), math.fsum(c[1] for c in charges)
+
+    def _charge(self, entry: Entry) -> tuple[float, float]:
+        parts, chance = flatten([entry.charged])
+        chance = _grown(chance, _log1pexp(self.epsilon)) + _slack([entry], self.epsilon)
+        square = 0.0
+        for part in parts:
+            if isinstance(part, GaussianProfile):
+                ratio = part.sensitivity_ratio
+            elif _alone(part, self.epsilon) > self._most:
+                return math.inf, 0.0  # which may take for ever elsewhere
+            else:
+                ratio = dominating_ratio(part, self._slack)
+                chance += self._slack
+            square += ratio**2
+        return square, chance
 
 
 class BasicAccountant(Accountant):
@@ -67,7 +168,7 @@ class BasicAccountant(Accountant):
             return None
         if total == math.inf:
             return f"the epsilons add up to more than {self.epsilon:g}"
-        return f"the total would be delta={total:.3g} at epsilon={self.epsilon:g}"
+        return self._over(total)
 
 
 class LossAccountant(BasicAccountant):
@@ -111,7 +212,7 @@ class LossAccountant(BasicAccountant):
             if added <= self.delta and len(entries) <= _SUMMED:
                 return added
             # What alone is beyond the budget is in no honest ledger, and may take for ever.
-            for profile in map(_profile, entries):
+            for profile in (entry.charged for entry in entries):
                 if (alone := _alone(profile, at)) > self.delta:
                     return min(added, alone)
             if composed is None:
@@ -122,7 +223,7 @@ class LossAccountant(BasicAccountant):
 
     def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
         """Bound delta of entries together as a function of epsilon, by composing their losses."""
-        flat, chance = flatten(map(_profile, entries))
+        flat, chance = flatten(entry.charged for entry in entries)
         merged = merge(flat)
 
         def bound(delta: Callable[[float], float]) -> Callable[[float], float]:
@@ -144,7 +245,11 @@ class LossAccountant(BasicAccountant):
 
 
 #: How a ledger may compose.
-ACCOUNTANTS: dict[Composition, type[Accountant]] = {"pld": LossAccountant, "basic": BasicAccountant}
+ACCOUNTANTS: dict[Composition, type[Accountant]] = {
+    "gaussian": GaussianAccountant,
+    "pld": LossAccountant,
+    "basic": BasicAccountant,
+}
 
 
 def _added(entries: Sequence[Entry], at: float) -> float:
@@ -194,13 +299,6 @@ def _alone(profile: Profile, at: float) -> float:
 
 def _log1pexp(x: float) -> float:
     return x + math.log1p(math.exp(-x))
-
-
-def _profile(entry: Entry) -> Profile:
-    # Also where a delta takes long: the search asks for many.
-    if entry.privacy is None or entry.privacy._quick() is not entry.privacy:
-        return StatedProfile(entry.epsilon, entry.delta)
-    return entry.privacy
 
 
 def edge_of(good: Callable[[float], bool], inside: float, outside: float) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram._base import saved
-from privgram._base.numbers import check_adjacency, check_budget, check_number
+from privgram._base.numbers import check_adjacency, check_budget, check_integer, check_number
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FORMAT = "privgram-ledger"
 VERSION = 1
 
-Composition = Literal["pld", "basic"]
+Composition = Literal["gaussian", "pld", "basic"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,8 @@ class Entry:
         Of which table, as `Ledger` says it; may be empty.
     unit : str
         Whose rows are protected together: the column that tells; empty for single rows.
+    settled : Profile or None
+        What was spent of it in the end, where that was less than was reserved.
     """
 
     number: int
@@ -65,6 +67,23 @@ class Entry:
     columns: tuple[str, ...] = ()
     table: str = ""
     unit: str = ""
+    settled: Profile | None = None
+
+    @property
+    def charged(self) -> Profile:
+        """By what it is charged: the worst mechanism where no profile is known, or takes long."""
+        from privgram.privacy import StatedProfile
+
+        if self.settled is not None:
+            return self.settled
+        if self.privacy is None or self.privacy._quick() is not self.privacy:
+            return StatedProfile(self.epsilon, self.delta)
+        return self.privacy
+
+    @property
+    def spent(self) -> float:
+        """Epsilon, at its delta, that was spent of it in the end."""
+        return self.epsilon if self.settled is None else self.settled.epsilon(self.delta)
 
     @property
     def standing(self) -> Standing:
@@ -123,6 +142,12 @@ def parse(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
     try:
         check_header(header)
         for digest, record in zip(chain.digests[1:], records, strict=True):
+            if "settles" in record:
+                at = check_integer(record["settles"], "settles", 1) - 1
+                if digest not in known:
+                    known[digest] = settled(entries[at], record["privacy"], header)
+                entries[at] = known[digest]
+                continue
             if "stream" in record:
                 check_text(record["digest"], "digest")
                 before = periods.get(record["stream"], ())
@@ -136,6 +161,26 @@ def parse(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
     except DAMAGE as error:
         raise DamagedFile(f"{name} has lines that are not entries of a ledger") from error
     return Contents(header, tuple(entries), periods, chain)
+
+
+def settled(entry: Entry, privacy: dict[str, Any], header: dict[str, Any]) -> Entry:
+    """An entry of which less was spent than reserved; ValueError unless that can be."""
+    from privgram.privacy import GaussianProfile, Profile
+
+    profile, reserved = Profile.from_dict(privacy), entry.privacy
+    if header["composition"] != "gaussian":
+        raise ValueError('only a ledger of composition="gaussian" takes back what was not spent')
+    if entry.id:
+        raise ValueError(f"entry {entry.number} is paid once for all that rests on it")
+    if entry.settled is not None:
+        raise ValueError(f"entry {entry.number} was settled before")
+    if not (isinstance(profile, GaussianProfile) and isinstance(reserved, GaussianProfile)):
+        raise ValueError("only Gaussian noise is settled by what was drawn of it")
+    if profile.adjacency != reserved.adjacency:
+        raise ValueError("what was spent is for other neighbours than what was reserved")
+    if profile.sensitivity_ratio > reserved.sensitivity_ratio:
+        raise ValueError("more was spent than was reserved")
+    return replace(entry, settled=profile)
 
 
 def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
@@ -182,4 +227,11 @@ def check_header(header: dict[str, Any]) -> None:
     check_adjacency(header["adjacency"])
     check_text(header.get("unit", ""), "unit")
     if header["composition"] not in get_args(Composition):
-        raise ValueError(f'composition must be "pld" or "basic", not {header["composition"]!r}')
+        raise ValueError(
+            'composition must be "gaussian", "pld" or "basic", not ' + repr(header["composition"])
+        )
+    if header["composition"] == "gaussian" and not header["delta"]:
+        raise ValueError(
+            'at delta = 0 there is no Gaussian noise: take composition="basic", which adds up '
+            "epsilons"
+        )

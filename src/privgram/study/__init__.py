@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
 from privgram._base.log import log
-from privgram._base.numbers import check_integer, check_positive, edge
+from privgram._base.numbers import check_integer, check_positive
 from privgram._base.text import listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
@@ -23,8 +23,6 @@ from privgram.drawing.release import release_for
 from privgram.engines import scale_out
 from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
-from privgram.privacy import GaussianProfile
-from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.families import FamilyName, LossName
 from privgram.study.answer import needed, protected, release_and_fit
 from privgram.study.check import Check, look, read_study, rows_of
@@ -101,8 +99,8 @@ class Study:
     ledger : path-like or Ledger, optional
         File that keeps the budget. Without one the budget ends with this process: run again, the
         same lines spend it again.
-    composition : {"pld", "basic"}, optional
-        As of `Ledger`; "pld" for a new one.
+    composition : {"gaussian", "pld", "basic"}, optional
+        As of `Ledger`: by default answers may be chosen by what earlier ones showed.
     weights : str, optional
         Column that weights rows, a number with public bounds.
     missing : {"error", "drop"}, optional
@@ -253,28 +251,7 @@ class Study:
             For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
             the safe side; 0.0 where nothing is left.
         """
-        ledger = self.ledger
-
-        def fits(epsilon: float) -> bool:
-            price = self._price(epsilon, None)
-            mu = gaussian_ratio(epsilon, price.delta) if price.delta else None
-            privacy = None if mu is None else GaussianProfile(mu)
-            try:
-                ledger.check(**price.price, privacy=privacy)
-            except BudgetExceeded:
-                return False
-            return True
-
-        least = 1e-4 * ledger.epsilon
-        if not fits(least):
-            return 0.0
-        # Of sums the rest is known, but for the rounding of a difference.
-        whole = ledger.epsilon
-        if ledger.composition == "basic":
-            whole -= ledger.spent[0]
-        if whole >= least and fits(whole):
-            return whole
-        return edge(fits, least, ledger.epsilon, lambda a, b: abs(b - a) <= least)
+        return self.ledger.remaining()
 
     @overload
     def release(
@@ -642,9 +619,7 @@ class Study:
             )
         epsilon = check_positive(epsilon, "epsilon")
         if delta is None:
-            delta = self.ledger.delta
-            if self.ledger.composition == "basic":
-                delta *= min(1.0, epsilon / self.ledger.epsilon)
+            delta = self.ledger.usual_delta(epsilon)
         unit = None if self.unit is None else self.unit.protected
         return Guarantee(epsilon, delta, self.adjacency, unit)
 
