@@ -5,6 +5,7 @@ Secret side: the budget of `Study.regress` is spent here.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from privgram.glm.huber import HuberEstimator
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.problem import FitParts, Problem
+from privgram.glm.problem import FitParts, Problem, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
 from privgram.mechanisms.looks import UnreadError
@@ -38,7 +39,7 @@ from privgram.sources.table import Kept
 if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.engines import Progress
-    from privgram.ledger import Ledger
+    from privgram.ledger import Ledger, Reservation
     from privgram.mechanisms.refined import RefinedCalibration
 
 #: Said where arithmetic ends in what is no number: what was paid for is a refused fit.
@@ -103,9 +104,10 @@ def fit_problem(
         kept.check_again()
     if path is not None:  # once more, after the pass, for what is spent now
         check_room(path, 3 * problem.n_written * (problem.n_written + 1) * BYTES[path.suffix])
+    reservation = None
     if ledger is not None:
         what = f"regress({problem.target})"
-        ledger.spend(**guarantee.price, privacy=noise.privacy, what=what)
+        reservation = ledger.reserve(**guarantee.price, privacy=noise.privacy, what=what)
     if unit is None:
         rounds = Rounds(first, noise, generator, lambda new: accumulate(scan, new)[0])
     else:
@@ -117,7 +119,9 @@ def fit_problem(
             parts = _estimator(rounds, problem, public, level_counts, scan).fit()
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
-        parts = _no_parts(problem, _lost(error))
+        parts = refused_parts(problem.n_written, _lost(error))
+    if parts.stopped and reservation is not None:
+        parts = _settled(parts, reservation, rounds, noise)
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
         save_paid(fitted, path)
@@ -146,6 +150,20 @@ def _estimator(
     if problem.family != "gaussian":
         return GLMEstimator(rounds, problem, public)
     return OneStepEstimator(rounds, problem, public)
+
+
+def _settled(
+    parts: FitParts, reservation: Reservation, rounds: Rounds, noise: RefinedCalibration
+) -> FitParts:
+    """Give back what a fit that was stopped did not spend, and say so."""
+    share = math.sqrt(min(rounds.spent * (1 + 1e-9), 1.0))
+    spent = replace(noise.privacy, sensitivity_ratio=noise.mu * share)  # type: ignore[type-var]
+    entry = reservation.settle(spent)
+    if entry.settled is None:  # in a ledger that keeps the whole
+        return parts
+    epsilon = spent.epsilon(noise.delta)
+    back = f"epsilon={epsilon:.2g} of {noise.epsilon:g} was spent, and the rest is back"
+    return replace(parts, refusal=f"{parts.refusal}; {back}")
 
 
 def _lost(error: Exception) -> str:
@@ -191,13 +209,6 @@ def _bound_units(
     rounds.noise = Refined().noise_for(guarantee, len(columns), bound)
 
 
-def _no_parts(problem: Problem, refusal: str) -> FitParts:
-    """A refused fit of no numbers."""
-    q = problem.n_written
-    none = np.zeros((q, q))
-    return FitParts(np.zeros(q), none, none, none, 1.0, 1.0, "scores", refusal=refusal)
-
-
 def _recorded(
     problem: Problem,
     parts: FitParts,
@@ -209,7 +220,7 @@ def _recorded(
 ) -> ScoreFit:
     """The public record of a fit."""
     if not parts.is_finite:
-        parts = _no_parts(problem, NOT_FINITE)
+        parts = refused_parts(problem.n_written, NOT_FINITE)
     elif problem.purpose == "prediction":  # a ridge by the noise's edge always answers
         parts = replace(parts, refusal=None)
     unit = problem.unit

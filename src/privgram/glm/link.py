@@ -87,6 +87,10 @@ class GLMEstimator(OneStepEstimator):
                 wider = self.radius > LIMITS.wider * used  # rows of rare levels were clipped
             if not (far or running) or self.left <= BUDGET.kept:
                 break
+        if self._is_lost(state):
+            return self._stopped(state)
+        if (running or self.constant) and self.problem.purpose == "inference":
+            return self._stopped(state, UNSETTLED)
         if state.hides or wider or state.hessian_bias > LIMITS.stale:  # or the step led elsewhere
             least = self.left - BUDGET.kept_at_last if state.hides else 0.0
             near = self._at_hessian(state, least)

@@ -18,7 +18,7 @@ from privgram.glm import state as states
 from privgram.glm.accumulators import Leading, NormHistogram, ScoreBoth, ScoreSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
-from privgram.glm.problem import FitParts, LastSteps
+from privgram.glm.problem import FitParts, LastSteps, refused_parts
 from privgram.glm.state import LIMITS, isotropic
 from privgram.mechanisms import refined as frames
 from privgram.mechanisms.refined import Frame
@@ -85,6 +85,8 @@ class OneStepEstimator:
         if rate < frames.CLEAR:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
         state = self._initial(first, rows)
+        if self._is_lost(state):
+            return self._stopped(state)
         if self._worse(state, first, state.predicted(self._noise_at(state, self.usual_clip, 0.8))):
             return self._once(first, rows, "one round is predicted to have less noise than scores")
         state = self._nearer(self._with_long_rows(state))
@@ -256,6 +258,9 @@ class OneStepEstimator:
     def _once(self, first: Matrix, rows: float, reason: str) -> FitParts:
         """Spend what is left on another round in the columns, and average it with the first."""
         rounds, share = self.rounds, self.left
+        state = self._plain(first, rounds.std[-1], rows)
+        if self._is_lost(state, self.first_share / (self.first_share + share)):
+            return self._stopped(state)
         rest = rounds.take(rounds.moment, share)
         whole = self.first_share + share
         average = (self.first_share * first + share * rest) / whole
@@ -271,6 +276,15 @@ class OneStepEstimator:
             method="one round",
             reason=reason,
         )
+
+    def _is_lost(self, state: ScoreState, part: float = 1.0) -> bool:
+        """Whether a fit by the Hessian of a state, with a part of its noise, would be refused."""
+        lost = state.hides_all or part * state.hessian_rse > LIMITS.trusted
+        return lost and self.problem.purpose == "inference"
+
+    def _stopped(self, state: ScoreState, refusal: str = HIDDEN) -> FitParts:
+        """A refused fit, before the rest of the budget is spent on it."""
+        return refused_parts(self.problem.n_written, refusal, rows=state.rows, stopped=True)
 
     def _parts(
         self, state: ScoreState, coef: Vector, sampling: Matrix, noise: Matrix, **more: Any

@@ -106,6 +106,7 @@ class FitParts:
     refusal: str | None = None
     clipped_rows: float = 0.0
     path: LastSteps | None = None
+    stopped: bool = False  # before the whole budget was spent
     facts: dict[str, Any] = field(default_factory=dict)  # further parameters, for the record
 
     @property
@@ -113,3 +114,19 @@ class FitParts:
         """Whether all numbers are finite."""
         arrays = self.coef, self.sampling, self.noise, self.unidentified
         return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def refused_parts(size: int, refusal: str, rows: float = 1.0, stopped: bool = False) -> FitParts:
+    """A refused fit of so many coefficients, which are no numbers."""
+    none = np.zeros((size, size))
+    return FitParts(
+        np.zeros(size),
+        none,
+        none,
+        none,
+        scale=1.0,
+        rows=rows,
+        method="scores",
+        refusal=refusal,
+        stopped=stopped,
+    )
