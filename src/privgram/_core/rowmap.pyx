@@ -11,6 +11,8 @@ import numpy as np
 cnp.import_array()
 
 cdef extern from "_rowmap.h" nogil:
+    void read_codes(const coded_codes *c, ptrdiff_t start, ptrdiff_t count, int32_t levels,
+                    int32_t *code, unsigned char *missing)
     void map_rows(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
                   ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
                   const double *at, ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place,
@@ -58,6 +60,23 @@ cdef object describe_codes(indices, lut, Py_ssize_t n, coded_codes *described):
     table = np.ascontiguousarray(lut, np.int32)
     described.lut, described.n_lut = <const int32_t *>cnp.PyArray_BYTES(table), table.shape[0]
     return codes, table
+
+
+def looked_up(indices, lut):
+    """lut[indices], int32, and -1 where an index is not in the table."""
+    cdef coded_codes described
+    cdef Py_ssize_t i, n = len(indices)
+    cdef int32_t none = 2147483647
+    held = describe_codes(indices, lut, n, &described)
+    codes = np.empty(n, np.int32)
+    cdef int32_t[::1] out = codes
+    if n:
+        with nogil:
+            read_codes(&described, 0, n, none, &out[0], NULL)
+            for i in range(n):
+                out[i] = -1 if out[i] == none else out[i]
+    del held
+    return codes
 
 
 def transposed(const double[:, :] frame):
