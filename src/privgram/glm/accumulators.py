@@ -296,7 +296,7 @@ class ByLevel(Sums):
         for some, v in self._map.arrays(rows):
             bad = self._take(v, ones[some], levels[some], drop)
             if bad >= 0:
-                return some.start + bad
+                return int(some.start) + bad
         return -1
 
     def _take(self, v: Matrix, one: Vector, levels: NDArray[np.int32], drop: bool) -> int:
