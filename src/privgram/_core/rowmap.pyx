@@ -95,7 +95,7 @@ cdef class Images:
     (indices, lut, levels, value or None, weight): at the level that lut[indices[i]] is, or
     indices[i], the value, scaled, or the weight. With blocks there is scaling, of the d columns and
     the values. With it, the last of the d columns may be left out: it is ones times its limit.
-    `frame` is A as `transposed` makes it, of `n_columns` rows. One thread uses the images at a time.
+    `frame` is A as `transposed` makes it, of `n_columns` rows. One thread at a time uses images.
     """
 
     def __cinit__(self, block, double bound, const double[:, ::1] frame, Py_ssize_t n_columns,
