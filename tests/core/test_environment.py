@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from privgram import Columns, SecondMoment, second_moment
+from privgram import Columns, SecondMoment, Unit, second_moment
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or platform.system() != "Linux", reason="sets MXCSR"
@@ -52,3 +52,17 @@ def test_scaling(rng, bits, dtype, order):
         assert (np.float64(1e-300) * 1e-10 == 0.0) == (bits == FLUSH), "left as it was"
     # Written down here: Python itself misspells subnormal numbers while they are flushed.
     assert len({moment.to_bytes() for moment in moments}) == 1
+
+
+@pytest.mark.parametrize("bits", [FLUSH, DOWN, UP])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_units(rng, bits, threads):
+    """Their rows are scaled after they were brought together, by whichever thread."""
+    table = {f"c{j}": rng.uniform(-3, 3, 2000) for j in range(3)}
+    table["person"] = rng.integers(0, 300, 2000)
+    columns = Columns({f"c{j}": (-1.0 / 3, 2.0 / (j + 7)) for j in range(3)})
+    unit = Unit("person", bound=2.0)
+    whole = second_moment(table, columns=columns, unit=unit, threads=threads)
+    with environment(bits):
+        other = second_moment(table, columns=columns, unit=unit, threads=threads)
+    assert whole.to_bytes() == other.to_bytes()

@@ -62,6 +62,12 @@ typedef double map_vector
 typedef int64_t map_marks
     __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
 
+#ifdef __clang__
+#define MAP_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define MAP_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (map_marks){__VA_ARGS__})
+#endif
+
 MAP_PART map_vector map_select(map_marks which, map_vector a, map_vector b)
 {
     return (map_vector)(((map_marks)a & which) | ((map_marks)b & ~which));
@@ -174,6 +180,25 @@ MAP_PART void map_numbers(const double *restrict v, const double *restrict at, p
     }
 }
 
+/* to[k][r] = from[r][k], by blocks of 1, 2 and 4. */
+MAP_PART void map_transpose(const map_vector from[MAP_ROWS], map_vector to[MAP_ROWS])
+{
+    map_vector a[MAP_ROWS], b[MAP_ROWS];
+    for (int r = 0; r < MAP_ROWS; r += 2) {
+        a[r] = MAP_SHUFFLE(from[r], from[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        a[r + 1] = MAP_SHUFFLE(from[r], from[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+    }
+    for (int r = 0; r < MAP_ROWS; r += 4)
+        for (int k = 0; k < 2; k++) {
+            b[r + k] = MAP_SHUFFLE(a[r + k], a[r + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[r + k + 2] = MAP_SHUFFLE(a[r + k], a[r + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        }
+    for (int k = 0; k < 4; k++) {
+        to[k] = MAP_SHUFFLE(b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        to[k + 4] = MAP_SHUFFLE(b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
 MAP_PART void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
                          const ptrdiff_t n_blocks, const ptrdiff_t *restrict place,
                          ptrdiff_t width, map_vector *restrict sum)
@@ -191,10 +216,7 @@ MAP_PART void map_levels(const double *restrict v, const double *restrict at, pt
         for (int r = 0; r < MAP_ROWS; r++)
             image[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width);
     }
-    _Pragma("GCC unroll 8")
-    for (int k = 0; k < MAP_COLUMNS; k++)
-        sum[k] = (map_vector){image[0][k], image[1][k], image[2][k], image[3][k],
-                              image[4][k], image[5][k], image[6][k], image[7][k]};
+    map_transpose(image, sum);
 }
 
 MAP_PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,

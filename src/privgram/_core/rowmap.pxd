@@ -45,4 +45,6 @@ cdef class Images:
     cdef const double[:, ::1] frame
     cdef list held
 
-    cdef void write(self, Py_ssize_t first, Py_ssize_t n, double *out, Py_ssize_t step) noexcept nogil
+    cdef void write(
+        self, Py_ssize_t first, Py_ssize_t n, double *out, Py_ssize_t step
+    ) noexcept nogil

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from privgram._core.rows import Scaling
 
+def looked_up(indices: NDArray[Any], lut: NDArray[np.int32]) -> NDArray[np.int32]: ...
 def transposed(frame: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
 class Images:

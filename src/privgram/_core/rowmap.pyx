@@ -11,6 +11,8 @@ import numpy as np
 cnp.import_array()
 
 cdef extern from "_rowmap.h" nogil:
+    void read_codes(const coded_codes *c, ptrdiff_t start, ptrdiff_t count, int32_t levels,
+                    int32_t *code, unsigned char *missing)
     void map_rows(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
                   ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
                   const double *at, ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place,
@@ -60,6 +62,23 @@ cdef object describe_codes(indices, lut, Py_ssize_t n, coded_codes *described):
     return codes, table
 
 
+def looked_up(indices, lut):
+    """lut[indices], int32, and -1 where an index is not in the table."""
+    cdef coded_codes described
+    cdef Py_ssize_t i, n = len(indices)
+    cdef int32_t none = 2147483647
+    held = describe_codes(indices, lut, n, &described)
+    codes = np.empty(n, np.int32)
+    cdef int32_t[::1] out = codes
+    if n:
+        with nogil:
+            read_codes(&described, 0, n, none, &out[0], NULL)
+            for i in range(n):
+                out[i] = -1 if out[i] == none else out[i]
+    del held
+    return codes
+
+
 def transposed(const double[:, :] frame):
     """A^T, (d, width) for A of shape (k, d), padded with zeros: the form `Images` takes it in."""
     cdef Py_ssize_t k = frame.shape[0], width = (k + MAP_COLUMNS - 1) // MAP_COLUMNS * MAP_COLUMNS
@@ -76,7 +95,7 @@ cdef class Images:
     (indices, lut, levels, value or None, weight): at the level that lut[indices[i]] is, or
     indices[i], the value, scaled, or the weight. With blocks there is scaling, of the d columns and
     the values. With it, the last of the d columns may be left out: it is ones times its limit.
-    `frame` is A as `transposed` makes it, of `n_columns` rows. One thread uses the images at a time.
+    `frame` is A as `transposed` makes it, of `n_columns` rows. One thread at a time uses images.
     """
 
     def __cinit__(self, block, double bound, const double[:, ::1] frame, Py_ssize_t n_columns,

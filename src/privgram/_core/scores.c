@@ -371,11 +371,17 @@ ptrdiff_t scores_take(const score_images *images, const score_model *model, cons
     return bad;
 }
 
-CLONES
-void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
+CLONES /* of a function that is not exported: its resolver would be, too */
+static void center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
                    const double *means, const double *one)
 {
     for (ptrdiff_t j = 0; j < m; j++)
         for (ptrdiff_t i = 0; i < n; i++)
             x[j * stride + i] -= means[group[i] * m + j] * one[i];
+}
+
+void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
+                   const double *means, const double *one)
+{
+    center(x, stride, n, m, group, means, one);
 }

@@ -142,7 +142,7 @@ cdef class Score:
         return Score, self.parameters
 
 
-# Images that are made where they are taken are this many numbers at a time, which stay in the cache.
+# Images that are made where they are taken: so many numbers at a time, which stay in the cache.
 cdef enum:
     STRIP = 1 << 12
 

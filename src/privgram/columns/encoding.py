@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._core import scale
+from privgram._core import rowmap, scale
 from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import ONES, Piece, as_factor, as_numeric
 from privgram.columns.unit import Identifier
@@ -106,10 +106,7 @@ class Codes:
         """Codes without a table to look them up in."""
         if self.lut is None:
             return self.indices.astype(np.int32, copy=False)
-        found = np.full(len(self.indices), -1, np.int32)
-        known = (self.indices >= 0) & (self.indices < len(self.lut))
-        found[known] = self.lut[self.indices[known]]
-        return found
+        return rowmap.looked_up(self.indices, self.lut)
 
 
 #: A column as a source gives it: numbers, or the levels of a factor.
@@ -132,6 +129,7 @@ class Encoder:
         self.layout = layout
         self.row_weights = row_weights
         self.place = {name: i for i, name in enumerate(selected)}
+        self._by_value: dict[str, NDArray[np.int32] | None] = {}
         plain = [stored for stored in layout.stored if not stored.piece.factors]
         self.dense = [stored for stored in plain if stored.piece != ONES]
         self.ones = len(plain) > len(self.dense)
@@ -225,9 +223,7 @@ class Encoder:
         """Codes of the combinations of levels of some factors."""
         given = [parts[self.place[name]] for name in names]
         found = [
-            part
-            if isinstance(part, Codes)
-            else Codes(named(codes_of, name)(part, self._factor(name)))
+            part if isinstance(part, Codes) else self._codes(name, part)
             for name, part in zip(names, given, strict=True)
         ]
         if len(found) == 1:
@@ -240,6 +236,16 @@ class Encoder:
             combined = combined * np.int32(len(self._factor(name))) + plain
         combined[missing] = -1
         return Codes(combined)
+
+    def _codes(self, name: str, part: NDArray[Any]) -> Codes:
+        """Codes of the levels of one factor; of small whole numbers by their values."""
+        factor = self._factor(name)
+        if part.dtype.kind in "iu" and not factor.other:
+            if name not in self._by_value:
+                self._by_value[name] = codes_by_value(factor)
+            if (lut := self._by_value[name]) is not None:
+                return Codes(part, lut)
+        return Codes(named(codes_of, name)(part, factor))
 
     def table(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
         """The stored columns written out, shape (n, layout.size); missing values are NaN."""
@@ -309,6 +315,18 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
         found[np.isnan(values)] = -1
         return found
     raise TypeError(_OTHERS.format(factor.holds))
+
+
+def codes_by_value(factor: Factor) -> NDArray[np.int32] | None:
+    """Codes of whole numbers by their values, where the levels are small ones."""
+    if factor.text:
+        return None
+    levels = np.array(factor.levels, np.int64)
+    if not 0 <= levels.min() <= levels.max() < DIRECT:
+        return None
+    lut = np.full(int(levels.max()) + 1, -1, np.int32)
+    lut[levels] = np.arange(len(levels))
+    return lut
 
 
 def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -322,7 +323,7 @@ class Factor(Variable):
     def holds(self) -> str:
         return f"{'text' if self.text else 'whole numbers'}, as its levels are"
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Levels as text, "other" last if there is one."""
         return (*map(str, self.levels), *(("other",) if self.other else ()))

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_process
+from privgram._core.scale import DefaultRounding
 from privgram.columns.groups import Groups
 from privgram.engines import Pass, Progress, Report, reporter, scale_out
 from privgram.engines.units import Gatherer, Store, UnitFeeder
@@ -248,7 +249,12 @@ def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple
                 run.run(n_threads).finish()
         finally:
             table.chunks.close()
-        run = _Pass(store.table(), lambda: UnitFeeder(new(d), layout), lambda _: None)
+
+        def feeder() -> UnitFeeder:
+            with DefaultRounding():
+                return UnitFeeder(new(d), layout)
+
+        run = _Pass(store.table(), feeder, lambda _: None)
         total = run.run(n_threads)
     return total, named if scaling is None else scaling.names
 

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
@@ -317,7 +318,8 @@ class UnitFeeder:
         ends = np.append(starts, len(records))
         for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
             row = ends[first]
-            bad = self._add(records[row : ends[last]], ends[first:last] - row)
+            with DefaultRounding():
+                bad = self._add(records[row : ends[last]], ends[first:last] - row)
             if bad >= 0:  # looked for already
                 raise ValueError("a row holds a value that cannot be used")
         return len(records)

@@ -286,24 +286,20 @@ class ByLevel(Sums):
 
     def take_parts(self, parts: list[Raw], drop: bool) -> int:
         """Accumulate the rows of raw columns; as an accumulator's `update`."""
-        for start in range(0, len(parts[0]), STEP):
-            part = slice(start, start + STEP)
-            some = [x[part] for x in parts]
-            bad = self._take(some, drop)
-            if bad >= 0:
-                return start + bad
-        return -1
-
-    def _take(self, parts: list[Raw], drop: bool) -> int:
         encoder, factor = self._factor
         with DefaultRounding():
             levels = encoder.codes((factor,), parts).plain()
             rows = self._feeder.prepared([parts[i] for i in self._places])
+        ones = np.full(len(levels), self._one)
         if rows.scaling is None:
-            one = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
-        else:
-            one = np.full(len(levels), self._one)
-        v = self._map.array(rows)
+            ones = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
+        for some, v in self._map.arrays(rows):
+            bad = self._take(v, ones[some], levels[some], drop)
+            if bad >= 0:
+                return int(some.start) + bad
+        return -1
+
+    def _take(self, v: Matrix, one: Vector, levels: NDArray[np.int32], drop: bool) -> int:
         missing = np.isnan(v[:, 0]) | (levels < 0)
         n_missing = int(np.count_nonzero(missing))
         if n_missing:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from privgram._base.saved import Frame
 from privgram._core import rows
 from privgram._core.units import UnitAccumulator
-from privgram.columns.encoding import DIRECT, Codes, codes_of, named
+from privgram.columns.encoding import Codes, codes_by_value, codes_of, named
 from privgram.columns.groups import Groups
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Auto, PrivacyUnit, Unit, bits_for, bound_of_rows
@@ -215,7 +215,7 @@ class GroupFeeder(Feeder):
         self._groups = groups
         self._place = place
         self._leave_out = groups.unlisted == "drop"
-        self._lut = _lut(groups)
+        self._lut = codes_by_value(groups.factor)
 
     def feed(self, block: Block) -> int:
         """Accumulate every row of a block and return how many there were."""
@@ -269,18 +269,6 @@ class GroupFeeder(Feeder):
         # How many others there are it must not tell either: they have no values.
         total.update(np.full((len(place) - len(kept), total.n_columns), np.nan), True)
         return bad if bad < 0 else int(kept[bad])
-
-
-def _lut(groups: Groups) -> NDArray[np.int32] | None:
-    """Codes of whole numbers by their value, where the numbers are small."""
-    if groups.factor.text:
-        return None
-    levels = np.array(groups.factor.levels, np.int64)
-    if not 0 <= levels.min() <= levels.max() < DIRECT:
-        return None
-    lut = np.full(int(levels.max()) + 1, -1, np.int32)
-    lut[levels] = np.arange(len(levels))
-    return lut
 
 
 def check_rows(row_bound: object) -> None:
