@@ -51,7 +51,7 @@ def test_without_noise_the_state_is_least_squares_in_a_white_frame(rng):
 
 
 @pytest.mark.parametrize(
-    ("over", "visible"), [(0.5, 0.0), (1.0, 0.0), (1.15, 0.5), (1.3, 1.0), (9.0, 1.0)]
+    ("over", "visible"), [(0.5, 0.0), (1.0, 0.0), (1.15, 0.5), (1.31, 1.0), (9.0, 1.0)]
 )
 def test_a_direction_is_seen_by_its_second_moment_over_the_edge_of_noise(over, visible):
     """Fifteen, of which one is not far above: its edge is 2 and two deviations more."""
