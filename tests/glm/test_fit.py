@@ -1,0 +1,195 @@
+"""The door of a regression by scores: what is spent, and that there always is an answer."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.glm import fit as door
+from privgram.regression.inference import RefusedError
+
+pytest.importorskip("formulaic")
+
+N = 6000
+TARGETS = {"gaussian": (-15, 15), "huber": (-15, 15), "binomial": bool, "poisson": (0, 40)}
+FIRMS = [f"f{i}" for i in range(120)]
+BOUNDS = {"a": (-4, 4), "b": (-4, 4), "rare": bool, "g": list("uvw"), "firm": FIRMS}
+
+
+def made(family="gaussian", n=N, seed=0, n_rare=30):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=(2, n)).clip(-4, 4)
+    rare = np.zeros(n, bool)
+    rare[rng.choice(n, min(n_rare, n), replace=False)] = True
+    eta = 0.5 * a - 0.3 * b + 0.5 * rare
+    y = eta + rng.standard_t(3, n)
+    if family == "binomial":
+        y = rng.random(n) < 1 / (1 + np.exp(-eta))
+    elif family == "poisson":
+        y = rng.poisson(np.exp(eta)).clip(0, 40)
+    table = {"a": a, "b": b, "rare": rare, "g": np.array(list("uvw"))[rng.integers(0, 3, n)]}
+    return table | {
+        "firm": np.array(FIRMS)[rng.integers(0, 120, n)],
+        "y": y,
+        "who": np.arange(n) // 3,
+    }
+
+
+def fitted(table, family="gaussian", formula="y ~ a + b", seed=1, epsilon=1.0, **options):
+    kind = {"loss": "huber"} if family == "huber" else {"family": family}
+    columns = BOUNDS | {"y": TARGETS[family]}
+    rng = np.random.default_rng(seed)
+    return pg.regress(table, formula, columns, epsilon, 1e-6, rng=rng, **kind, **options)
+
+
+# --- what is spent ----------------------------------------------------------------------------
+
+FORMULAS = {
+    "numbers": "y ~ a + b",
+    "hidden": "y ~ a + rare",
+    "a factor": "y ~ a + rare + g",
+    "many levels": "y ~ a + b | firm",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("family", TARGETS)
+@pytest.mark.parametrize("name", FORMULAS)
+def test_no_way_through_the_rounds_spends_more_than_the_budget(
+    name, family, adjacency, monkeypatch
+):
+    """What rounds count is what the record says, and no more than there is, nor less by much.
+
+    Few rows and many, noise that hides all and none, rows and units.
+    """
+    seen, recorded = [], door._recorded
+
+    def watched(problem, parts, rounds, *more):
+        seen.append(rounds)
+        return recorded(problem, parts, rounds, *more)
+
+    monkeypatch.setattr(door, "_recorded", watched)
+    wide, rows = name == "many levels", [None]
+    if wide and family != "gaussian":
+        return
+    if not wide and family != "huber":
+        rows += [{"unit": pg.Unit("who", rows=3)}, {"unit": "who"}]
+    options = itertools.product((60, N), (0.1, 1.0, 20.0), rows, ("inference", "prediction"))
+    for number, (n, epsilon, unit, purpose) in enumerate(options):
+        if number % 2 and purpose == "inference":  # each pair of the others occurs
+            continue
+        table = made(family, n, number)
+        more = {"adjacency": adjacency, "purpose": purpose, **(unit or {})}
+        fit = fitted(table, family, FORMULAS[name], number, epsilon, **more)
+        given, [rounds] = fit.parameters, seen
+        seen.clear()
+        assert rounds.spent <= 1 + 1e-12
+        assert rounds.spent > 0.4
+        spent = [*given["look_mu"], *given["counts_mu"], *given.get("score_mu", [])]
+        spent.append(given.get("number_mu", 0.0))
+        square = math.fsum(mu**2 for mu in spent)
+        assert square <= fit.privacy.sensitivity_ratio**2
+        assert square == pytest.approx(rounds.spent * rounds.noise.mu**2, rel=1e-9)
+
+
+def test_a_design_that_cannot_be_is_refused_before_anything_is_spent(tmp_path):
+    ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
+    table = made()
+    for formula, options in (("y ~ y", {}), ("y ~ a + y | firm", {}), ("y ~ C(g, 'z') + a", {})):
+        with pytest.raises(ValueError, match=r"among the features|target|level"):
+            fitted(table, formula=formula, ledger=ledger, **options)
+    assert ledger.entries == ()
+
+
+# --- there always is an answer ----------------------------------------------------------------
+
+
+def spoilt(kind, family, n=N):
+    """A table one of whose columns says nothing, or what another one says."""
+    table = made(family, n)
+    b, y = table["b"], table["y"]
+    says_nothing = {
+        "constant": np.full(n, 1.5),
+        "copied": table["a"],
+        "clamped": np.full(n, 1e9),
+        "at the middle": np.zeros(n),
+    }
+    if kind == "target constant":
+        y = np.full(n, y.dtype.type(0))
+    elif kind == "target clamped":
+        y = np.ones(n, bool) if family == "binomial" else np.full(n, 1e9)
+    else:
+        b = says_nothing[kind]
+    return table | {"b": b, "y": y}
+
+
+FEATURES = ["constant", "copied", "clamped", "at the middle"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
+@pytest.mark.parametrize("family", TARGETS)
+@pytest.mark.parametrize("kind", FEATURES)
+def test_a_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family, epsilon):
+    """No exception, no number from rounding; the other coefficient holds in the family's units.
+
+    Open are those that share what is not known: of a copy both, of a constant the constant too.
+    """
+    for adjacency in ("replace", "add-remove"):
+        fit = fitted(spoilt(kind, family), family, epsilon=epsilon, adjacency=adjacency)
+        estimate, errors = np.asarray(fit.params), np.asarray(fit.bse)
+        if fit.refusal is not None:
+            assert np.isnan(estimate).all()
+            continue
+        assert np.abs(estimate).max() < 100
+        assert np.isinf(errors[1])
+        if kind != "copied":
+            assert np.isfinite(errors[0])
+            assert abs(estimate[0] - 0.5) < 5 * errors[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", TARGETS)
+@pytest.mark.parametrize("kind", ["target constant", "target clamped"])
+def test_a_target_that_does_not_vary_ends_in_a_fit(kind, family):
+    for epsilon in (0.3, 8.0, 1e6):
+        fit = fitted(spoilt(kind, family), family, epsilon=epsilon)
+        if family in ("binomial", "poisson"):  # at the end of the range there is no maximum
+            assert fit.refusal is not None
+        if fit.refusal is None:
+            assert np.abs(np.asarray(fit.params)[:2]).max() < 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", TARGETS)
+@pytest.mark.parametrize("kind", [*FEATURES, "target constant", "few rows"])
+def test_for_predictions_there_are_numbers_and_no_intervals(kind, family):
+    table = made(family, 40) if kind == "few rows" else spoilt(kind, family)
+    fit = fitted(table, family, purpose="prediction", epsilon=0.5)
+    assert fit.refusal is None
+    predicted = np.asarray(fit.predict(table))
+    assert np.isfinite(predicted).all()
+    assert np.isnan(np.asarray(fit.bse)).all()
+    with pytest.raises(RefusedError, match="prediction"):
+        fit.conf_int()
+
+
+def test_arithmetic_that_ends_in_no_number_is_a_refused_fit(tmp_path, monkeypatch):
+    """What was paid for is said, and the ledger has it."""
+    for fault in (np.linalg.LinAlgError("singular"), ZeroDivisionError("zero")):
+        ledger = pg.Ledger(tmp_path / type(fault).__name__, epsilon=5.0, delta=1e-5)
+
+        def fail(*_, fault=fault):
+            raise fault
+
+        with monkeypatch.context() as patch:
+            patch.setattr("privgram.glm.one_step.OneStepEstimator._last_scores", fail)
+            fit = fitted(made(), ledger=ledger)
+        assert "did not end in finite numbers" in fit.refusal
+        assert np.isnan(np.asarray(fit.params)).all()
+        assert len(ledger.entries) == 1
+        with pytest.raises(RefusedError, match="finite numbers"):
+            fit.predict(made())

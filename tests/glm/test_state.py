@@ -1,0 +1,178 @@
+"""What is known between two rounds: frames, hidden directions, and what a step leaves out."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from privgram.glm.state import (
+    LIMITS,
+    hessian_radius,
+    in_frame_of,
+    initial_state,
+    isotropic,
+    lost_squares,
+    noise_edge,
+    radius_at_middle,
+    raised,
+    with_excess,
+)
+
+N, Q = 5000, 3
+
+
+def rows(rng, n=N):
+    """Features and a target: [z, y]."""
+    z = rng.normal(size=(n, Q)) @ np.array([[1.0, 0, 0], [0.8, 0.5, 0], [0, 0, 3.0]])
+    return np.column_stack([z, z @ [1.0, -2.0, 0.5] + rng.normal(size=n)])
+
+
+def state_at(joint, std, n=N):
+    return initial_state(joint, isotropic(std), std * np.eye(len(joint)), float(n))
+
+
+def test_without_noise_the_state_is_least_squares_in_a_white_frame(rng):
+    x = rows(rng)
+    state = state_at(x.T @ x, 1e-9)
+    np.testing.assert_allclose(state.coef, np.linalg.lstsq(x[:, :Q], x[:, Q])[0], rtol=1e-9)
+    z = x[:, :Q] @ state.whitening.T
+    np.testing.assert_allclose(z.T @ z, N * np.eye(Q), atol=1e-6 * N)
+    residual = x[:, Q] - x[:, :Q] @ state.coef
+    assert state.scale == pytest.approx(math.sqrt(np.mean(residual**2)), rel=1e-5)
+    assert state.sure_scale == pytest.approx(1.0)
+    assert not state.hides
+    score = z.T @ residual / state.scale
+    np.testing.assert_allclose(score, 0, atol=1e-6)
+    truth = x[:, :Q].T @ x[:, Q] - x[:, :Q].T @ x[:, :Q] @ (state.coef + 0.1)
+    step = state.step(state.whitening @ truth / state.scale)
+    np.testing.assert_allclose(step, -0.1, rtol=1e-6)  # one step of Newton's
+    np.testing.assert_allclose(state.along(step), state.whitening @ truth / state.scale, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("over", "visible"), [(0.5, 0.0), (1.0, 0.0), (1.15, 0.5), (1.31, 1.0), (9.0, 1.0)]
+)
+def test_a_direction_is_seen_by_its_second_moment_over_the_edge_of_noise(over, visible):
+    """Fifteen, of which one is not far above: its edge is 2 and two deviations more."""
+    std, q = 10.0, 15
+    edge = 2 * math.sqrt(1) + LIMITS.edge
+    values = np.append(np.full(q - 1, 1e5), over * edge * std)
+    joint = np.diag(np.append(values, 1e4))
+    joint[:q, q] = joint[q, :q] = 0.03 * values
+    state = state_at(joint, std)
+    assert np.sort(state.visible)[:2] == pytest.approx([visible, 1.0], abs=1e-9)
+    unidentified = np.diag(state.unidentified)
+    if visible == 0:
+        assert state.step(np.ones(q))[-1] == pytest.approx(0, abs=1e-12)
+        # A fifth of the scale at the edge: as large as the noise could hide.
+        expected = (LIMITS.unidentified * state.scale) ** 2 * N / (edge * std)
+        assert unidentified[-1] == pytest.approx(expected)
+        assert unidentified[:-1].max() < 1e-9 * unidentified[-1]
+    elif visible == 1:
+        assert not unidentified.any()
+
+
+def test_the_edge_is_what_noise_makes_of_directions_without_signal(rng):
+    """400 draws of noise alone: the largest eigenvalue lies beyond it in a tenth or fewer."""
+    beyond = 0
+    for _ in range(400):
+        noise = rng.normal(size=(6, 6))
+        values = np.linalg.eigvalsh((noise + noise.T) / math.sqrt(2))
+        beyond += values[-1] > noise_edge(values)
+    assert beyond <= 40
+
+
+def test_a_second_moment_of_scores_is_raised_by_its_noise():
+    second = np.diag([100.0, -3.0])
+    deviation = 2.0 * math.sqrt(2)
+    np.testing.assert_allclose(raised(second, 2.0), np.diag([100 + deviation, 2 * deviation]))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_longer_rows_add_what_they_have_and_hide_nothing(rng, seen):
+    """A tenth of a direction was seen: with its long rows all of it is, or nothing changes."""
+    x = rows(rng)
+    state = state_at(x.T @ x, 1e-6)
+    z = x[:, :Q] @ state.whitening.T
+    more = z * np.where(np.arange(Q) == 1, math.sqrt(10.0), 1.0)
+    std = 1.0 if seen else 0.5 * N
+    noise = rng.normal(size=(Q, Q)) * std
+    longer = with_excess(state, more.T @ more + (noise + noise.T) / math.sqrt(2), std)
+    np.testing.assert_array_equal(longer.visible, 1.0)
+    white = more @ np.linalg.inv(state.whitening.T) @ longer.whitening.T
+    if seen:
+        np.testing.assert_allclose(white.T @ white, N * np.eye(Q), atol=0.01 * N)
+    assert not longer.hides_all
+    assert longer.hessian_bias >= state.hessian_bias
+
+
+def test_a_frame_by_the_hessian_there_is_white(rng):
+    x = rows(rng)
+    state = state_at(x.T @ x, 1e-6)
+    z = x[:, :Q] @ state.whitening.T * [1.0, 0.5, 2.0]
+    near = in_frame_of(state, z.T @ z, 1e-6)
+    into = near.whitening @ np.linalg.inv(state.whitening)
+    white = z @ into.T
+    np.testing.assert_allclose(white.T @ white, N * np.eye(Q), atol=1e-6 * N)
+
+
+def test_what_a_step_leaves_is_by_noise_bias_and_bend(rng):
+    """Of a step that asks for the score d: noise^2 |d|^2, a tenth of d, and the bend of |d|^2."""
+    x = rows(rng)
+    state = replace(state_at(x.T @ x, 1e-9), hessian_noise=isotropic(0.0))
+    score = np.array([300.0, 0.0, 0.0])
+    left = state.left_over(state.step(score))
+    expected = np.zeros((Q, Q))
+    expected[0, 0] = (0.1 * 300) ** 2
+    np.testing.assert_allclose(left, expected, atol=1e-6)
+    bent = replace(state, hessian_bias=0.0, curvature=0.5)
+    np.testing.assert_allclose(
+        bent.left_over(bent.step(score)), (0.5 * 300**2 / N) ** 2 * np.eye(Q), rtol=1e-6, atol=1e-6
+    )
+    noisy = replace(state, hessian_bias=0.0, hessian_noise=isotropic(0.03))
+    drawn = rng.normal(size=(20_000, Q, Q)) * 0.03
+    drawn = (drawn + np.swapaxes(drawn, 1, 2)) / math.sqrt(2)
+    off = drawn @ score  # what that much noise of the Hessian over n makes of the step
+    np.testing.assert_allclose(
+        noisy.left_over(noisy.step(score)), off.T @ off / len(off), atol=0.05 * (0.03 * 300) ** 2
+    )
+
+
+def cut(z, radius):
+    return z * np.minimum(1.0, radius / np.linalg.norm(z, axis=1))[:, None]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, shape: rng.normal(size=shape),
+        lambda rng, shape: rng.uniform(-1.7, 1.7, shape),
+        lambda rng, shape: rng.standard_t(8, shape),
+        lambda rng, shape: rng.exponential(1, shape) - 1,
+    ],
+    ids=["normal", "uniform", "t8", "exponential"],
+)
+@pytest.mark.parametrize("q", [2, 6, 20])
+def test_a_round_at_the_middle_sees_the_hessian_but_for_its_bias(draw, q, rng):
+    """The part that clipping takes off the worst direction: twice what is allowed for, at most."""
+    z = draw(rng, (40_000, q))
+    z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / len(z))).T
+    short = cut(z, radius_at_middle(float(q), q + 1))
+    lost = 1 - np.linalg.eigvalsh(short.T @ short / len(z)).min()
+    assert 0 <= lost < 2 * LIMITS.hessian_bias
+
+
+def test_what_clipping_takes_off_a_second_moment_is_bounded_by_counts(rng):
+    z = rng.standard_t(3, (20_000, Q))
+    norms = np.linalg.norm(z, axis=1)
+    edges = np.append(np.geomspace(1.0, norms.max(), 12), norms.max() + 1)
+    beyond = (norms[:, None] > edges).sum(axis=0)
+    lost = lost_squares(edges, beyond)
+    for edge, most in zip(edges[:-2], lost, strict=False):
+        taken = (norms**2 - np.minimum(norms, edge) ** 2).sum()
+        assert taken <= most * (1 + 1e-9)
+    radius, error = hessian_radius(edges, lost, 1e-9, Q)
+    assert radius == edges[np.flatnonzero(beyond == 0)[0]]
+    assert error < 1e-3
+    assert hessian_radius(edges, lost, 10.0, Q)[0] < radius
