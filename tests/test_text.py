@@ -3,6 +3,7 @@
 import base64
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,3 +92,41 @@ def test_pictures_and_pages_are_well_formed(release):
     assert len(pictures) >= 8
     for picture in pictures:
         ET.fromstring(base64.b64decode(picture))
+
+
+def test_no_text_of_a_study_or_file_holds_control_characters(tmp_path, monkeypatch):
+    """Terminals obey them: names of tables, units, columns and files are shown with escapes."""
+    pytest.importorskip("formulaic")
+    monkeypatch.chdir(tmp_path)
+    evil = "a\x1b[31m"
+    rng = np.random.default_rng(0)
+    table = {evil: rng.uniform(size=2000), "y": rng.uniform(size=2000), "w\x1b": np.arange(2000)}
+    study = pg.Study(
+        table,
+        {evil: (0, 1), "y": (0, 1)},
+        epsilon=1,
+        delta=1e-6,
+        unit=pg.Unit("w\x1b", rows=1),
+        name=evil,
+        ledger=f"{evil}.ledger",
+    )
+    texts = [repr(study), str(study.plan(f"y ~ `{evil}`", epsilon=1, n_rows=2000))]
+    (tmp_path / f"{evil}.toml").write_text("x")
+    (tmp_path / f"{evil}.json").write_text("x")
+    (tmp_path / f"{evil}.csv").write_text("")
+    missing, here = Path(f"no{evil}.csv"), Path(f"{evil}.csv")
+    for spoilt in (
+        lambda: study.release(epsilon=100),
+        lambda: pg.Study.load(f"{evil}.toml"),
+        lambda: pg.load(f"{evil}.json"),
+        lambda: pg.Columns.load(f"{evil}.toml"),
+        lambda: pg.second_moment(missing, 1.0),
+        lambda: pg.second_moment(here, 1.0),
+        lambda: pg.second_moment(f"{evil}*.npy", 1.0),
+    ):
+        with pytest.raises((ValueError, OSError)) as caught:
+            spoilt()
+        texts.append(str(caught.value))
+    for text in texts:
+        assert "\x1b" not in text
+        assert "\\x1b[31m" in text

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from privgram._base import files, saved
 from privgram._base.numbers import check_adjacency, check_budget, check_number, edge
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
-from privgram._base.text import warn
+from privgram._base.text import shown, warn
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile, Standing
@@ -501,7 +501,7 @@ class Ledger:
         total = self._total((*entries, entry), self.epsilon)
         if total > self.delta:
             raise BudgetExceeded(
-                f"over the budget of {self.path.name}: with epsilon={entry.epsilon:g}, "
+                f"over the budget of {shown(self.path.name)}: with epsilon={entry.epsilon:g}, "
                 f"delta={entry.delta:.3g} {_excess(total, self.epsilon)}, and the ledger "
                 f"allows delta={self.delta:g}; nothing was released"
             )

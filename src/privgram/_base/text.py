@@ -21,13 +21,14 @@ _OWN = __name__.partition(".")[0]
 _JOINERS = "\u200c\u200d"
 
 
-def shown(text: str) -> str:
+def shown(text: object) -> str:
     r"""Write characters that would act rather than be seen as escapes, ``\x1b`` for one.
 
     Terminals obey control characters, some of them of what a file says; line breaks end a cell of
     a table; overrides of direction show a name as another one; SVG forbids most of them. A name
     keeps such characters, and is found by them: they are escaped where it is shown.
     """
+    text = str(text)
     if text.isprintable():
         return text
     return "".join(

@@ -17,6 +17,7 @@ import numpy as np
 from privgram import mechanisms
 from privgram._base.installed import Room
 from privgram._base.saved import DamagedFile, format_of
+from privgram._base.text import shown
 from privgram._release.checks import check_derived, check_parts, check_stated, derived
 from privgram._release.record import FORM, ReleaseRecord
 from privgram.columns import Columns
@@ -271,8 +272,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     name = format_of(path)
     if name not in READERS:
         raise DamagedFile(
-            f"{path.name} is not a release of privgram, of groups or of one table, nor a fit, or "
-            "is damaged"
+            f"{shown(path.name)} is not a release of privgram, of groups or of one table, nor a "
+            "fit, or is damaged"
         )
     module, _, reader = READERS[name].partition(":")
     return getattr(import_module(module), reader)(path)

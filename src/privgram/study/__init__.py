@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.numbers import check_positive, edge
-from privgram._base.text import listed
+from privgram._base.text import listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
@@ -244,15 +244,15 @@ class Study:
         return cls(table, **asked)
 
     def __repr__(self) -> str:
-        unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
+        unit = "rows" if self.unit is None else f"all rows of one {shown(self.unit.name)}"
         spent, _ = self.ledger.spent
         kept = (
-            f"kept in {self.ledger.path.name}"
+            f"kept in {shown(self.ledger.path.name)}"
             if self.durable
             else "of this process alone: it ends with the process. ledger='NAME.ledger' keeps it"
         )
         return (
-            f"Study of {self.name}: {listed(list(self.columns.variables))}\n"
+            f"Study of {shown(self.name)}: {listed(list(self.columns.variables))}\n"
             f"protected: {unit}, neighbours by {self.adjacency}\n"
             f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
             f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"

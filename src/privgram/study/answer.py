@@ -357,7 +357,7 @@ class Precision:
         more = len(cells) - SCREEN
         lines = aligned(["std err", *told], cells[:SCREEN] if more > 1 else cells)
         lines += [f"and {more} more, which rows has"] * (more > 1)
-        heading = [textwrap.fill(line, WIDTH) for line in self.heading.splitlines()]
+        heading = [textwrap.fill(shown(line), WIDTH) for line in self.heading.split("\n")]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*heading, "", *lines, "", *notes])
 
@@ -413,8 +413,8 @@ def precision(
         for name in made.names
     )
     heading = (
-        f"{formula}\n{each:,} rows{' in each group' * (groups is not None)} like {made.what}; "
-        f"delta={guarantee.delta:g}, {guarantee.adjacency}"
+        f"{shown(formula)}\n{each:,} rows{' in each group' * (groups is not None)} like "
+        f"{made.what}; delta={guarantee.delta:g}, {guarantee.adjacency}"
     )
     way = made.ways.get(epsilon or left, "")
     notes = _notes(rows, epsilon, left, bool(goals), each)
