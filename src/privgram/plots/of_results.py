@@ -27,7 +27,6 @@ from privgram.plots._axes import (
     write_beside,
     write_names,
 )
-from privgram.regression.summary import left_out_levels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +129,7 @@ def plot_coefficients(
     if known and not few:
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
         text += f" ({clear_ones} without zero)"
-    for terms, levels in left_out_levels(fit.design):
+    for terms, levels in fit.design.left_out_levels():
         text += "\n" + lines_of(f"{', '.join(terms) or 'levels'}: differences from", levels)
     heading(ax, text)
     ax.spines["left"].set_visible(False)

@@ -100,6 +100,21 @@ class Design:
         each = np.arange(len(self.names))
         return sorted({i for name in wanted for i in each[place[name]].tolist()})
 
+    def left_out_levels(self) -> list[tuple[list[str], list[str]]]:
+        """Terms, none for all, and the levels that their coefficients are differences from."""
+        with_factors = {
+            label for label, at in self.terms.items() if any(cell for _, cell in self.functions[at])
+        }
+        terms: dict[tuple[str, ...], list[str]] = {}
+        for label, factors in self.compared.items():
+            terms.setdefault(factors, []).append(label)
+        if terms and set(self.compared) == with_factors:
+            terms = {tuple(dict.fromkeys(name for some in terms for name in some)): []}
+        return [
+            (list(map(shown, labels)), [f"{shown(x)} {shown(self.references[x])}" for x in factors])
+            for factors, labels in terms.items()
+        ]
+
     def varying(self, release: Described) -> tuple[Matrix, Vector]:
         """The features less constants, as images (p, d) of released columns; and their units (p,).
 

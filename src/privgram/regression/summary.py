@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.text import as_frame, shown
+from privgram._base.text import as_frame, facts_html, shown
 from privgram.columns.terms import INTERCEPT
 from privgram.mechanisms.refined import RESOLVED, WINDOW, count_sensitivity
 from privgram.regression.design import intercept_of
@@ -58,7 +58,8 @@ class Table:
     def as_csv(self) -> str:
         """The table as values between commas."""
         lines = StringIO()
-        csv.writer(lines, lineterminator="\n").writerows(self.data)
+        rows = ([_as_text(cell) for cell in row] for row in self.data)
+        csv.writer(lines, lineterminator="\n").writerows(rows)
         return lines.getvalue()
 
     def as_latex_tabular(self) -> str:
@@ -118,14 +119,10 @@ class Summary:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
 
-    __str__ = as_text
+    __str__ = __repr__ = as_text
 
     def as_html(self) -> str:
         """The table as notebooks show it."""
-        facts = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(shown(value))}</td></tr>"
-            for name, value in self.facts.items()
-        )
         head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.columns))
         body = "".join(
             f"<tr><th>{escape(shown(name))}</th>"
@@ -138,7 +135,7 @@ class Summary:
         refused = "" if self.refusal is None else f"<p>{escape(self._refused())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
-            f"<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
+            f"{facts_html(self.title.capitalize(), self.facts)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"{refused}<ol>{notes}</ol>"
         )
@@ -236,6 +233,20 @@ def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
         marks[i].append(notes + 1)
 
 
+def _as_text(cell: str) -> str:
+    """A cell of a CSV file that spreadsheets do not take for a formula: names come from outside."""
+    formula = cell.startswith(("=", "+", "-", "@")) and not _is_number(cell)
+    return f"'{cell}" if formula else cell
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
 def _latex(text: str) -> str:
     """A text with LaTeX's own characters escaped."""
     return "".join(_ESCAPED.get(character, character) for character in text)
@@ -282,33 +293,13 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
     }
 
 
-def left_out_levels(design: Design) -> list[tuple[list[str], list[str]]]:
-    """Terms, none for all, and the levels that their coefficients are differences from."""
-    with_factors = [label for label, at in design.terms.items() if _has_factors(design, at)]
-    terms: dict[tuple[str, ...], list[str]] = {}
-    for label, factors in design.compared.items():
-        terms.setdefault(factors, []).append(label)
-    everywhere = set(design.compared) == set(with_factors)
-    if everywhere:
-        factors = tuple(dict.fromkeys(name for some in terms for name in some))
-        terms = {factors: []} if factors else {}
-    return [
-        (list(map(shown, labels)), [f"{shown(x)} {shown(design.references[x])}" for x in factors])
-        for factors, labels in terms.items()
-    ]
-
-
 def differences(design: Design) -> list[str]:
     """Notes on what effects of levels are, where levels were left out."""
     notes = []
-    for terms, levels in left_out_levels(design):
+    for terms, levels in design.left_out_levels():
         of = f"in {', '.join(terms)}" if terms else "of levels"
         notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
     return notes
-
-
-def _has_factors(design: Design, at: slice) -> bool:
-    return any(cell for _, cell in design.functions[at])
 
 
 def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> list[str]:
