@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import extra
@@ -34,6 +35,25 @@ def shown(text: object) -> str:
     return "".join(
         c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text
     )
+
+
+class Printed:
+    """What prints as lines of one width: so consoles and notebooks show it."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str | None:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """A table of facts for notebooks."""
+    rows = (
+        f"<tr><th>{escape(shown(name))}</th><td>{escape(shown(fact))}</td></tr>"
+        for name, fact in facts.items()
+    )
+    return f"<table><caption>{escape(shown(title))}</caption>{''.join(rows)}</table>"
 
 
 #: More names than this are counted instead of listed.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.numbers import check_positive, edge
-from privgram._base.text import listed, shown
+from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
@@ -257,6 +257,12 @@ class Study:
             f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
             f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"
         )
+
+    def _repr_html_(self) -> str:
+        """The same as notebooks show it."""
+        lines = (line.partition(": ")[::2] for line in repr(self).split("\n")[1:])
+        facts = {"columns": listed(list(self.columns.variables))} | dict(lines)
+        return facts_html(f"Study of {self.name}", facts)
 
     @property
     def entries(self) -> tuple[Entry, ...]:

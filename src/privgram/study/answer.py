@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_one_of, check_positive
-from privgram._base.text import aligned, listed, number, shown
+from privgram._base.text import Printed, aligned, listed, number, shown
 from privgram._plan.designs import draw_more, made_of
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
@@ -296,8 +296,8 @@ class PrecisionRow:
     wanted: float | None
 
 
-@dataclass(frozen=True)
-class Precision:
+@dataclass(frozen=True, repr=False)
+class Precision(Printed):
     """What one regression takes or gives; printed it is one screen.
 
     Attributes
@@ -360,8 +360,6 @@ class Precision:
         heading = [textwrap.fill(shown(line), WIDTH) for line in self.heading.split("\n")]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*heading, "", *lines, "", *notes])
-
-    __repr__ = __str__
 
 
 def precision(

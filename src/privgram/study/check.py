@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.text import aligned, listed, shown
+from privgram._base.text import Printed, aligned, listed, shown
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, from_plain
@@ -167,7 +167,7 @@ class CheckRow:
         return self.below + self.above
 
 
-class Check:
+class Check(Printed):
     """What `Study.check` saw: NOT PRIVATE.
 
     Attributes
@@ -228,8 +228,6 @@ class Check:
             lines += ["", f"{self.n_units:,} units; rows of one: {told}"]
         lines += ["", *(self.problems or ("Nothing to mend was seen.",))]
         return "\n".join(lines)
-
-    __repr__ = __str__
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
