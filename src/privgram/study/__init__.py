@@ -408,10 +408,11 @@ class Study:
             1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
             doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
             of least squares, elsewhere others. Of single rows, with an intercept.
-        cov_type : {"robust", "nonrobust", "cluster"}, optional
-            Whether standard errors allow for errors of unequal variance. By default they do where
-            the regression is by scores: of single rows that can be read again, and no mechanism.
-            Of a study with a unit they let errors go together in it: "cluster", and "robust" too.
+        cov_type : {"nonrobust", "HC1", "cluster"}, optional
+            What standard errors allow for, by statsmodels' names: errors of equal variance; of
+            unequal variance, which is the default of single rows; or errors that go together in
+            the study's unit, which is that of units. The last two are by scores: of rows that can
+            be read again, and no mechanism.
         clipping : {"cautious", "assume-seen"}
             What standard errors assume of scores so long that noise hides them, and that were
             shortened: as many of them as a posterior over tails allows, or as are expected if the

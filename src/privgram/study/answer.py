@@ -133,7 +133,7 @@ def release_and_fit(
     mechanism: Mechanism | str | None,  # of a release, for family "gaussian"
     family: FamilyName = "gaussian",
     loss: LossName = "squared",  # of family "gaussian"
-    cov_type: CovType | None = None,  # by default "robust" where there are scores
+    cov_type: CovType | None = None,  # by default robust where there are scores
     clipping: Clipping = "cautious",  # of scores
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
@@ -176,10 +176,10 @@ def release_and_fit(
     written = used if linear and wide is None else None
     possible = mechanism is None and guarantee.delta > 0
     scores = possible and _have_scores(source, parsed, unit, written)
-    if scores and unit is not None and not robust:
+    if scores and unit is not None and cov_type not in (None, "cluster"):
         raise ValueError(
-            "rows of one unit may go together, and standard errors by scores allow for it: leave "
-            "out cov_type"
+            "errors of rows of one unit may go together, and standard errors by scores allow for "
+            'it: take cov_type="cluster", or leave it out'
         )
     if loss == "huber":
         single = unit is None and wide is None and used.row_weights is None
@@ -202,7 +202,7 @@ def release_and_fit(
         return scored(source, parsed, used, reference=reference, **more, **given)
     if given.pop("clipping") != "cautious":
         raise ValueError(f"{CLIPPED}: leave it out, or take mechanism=pg.Refined(clipping=...)")
-    if cov_type in ("robust", "cluster"):
+    if cov_type in ("HC1", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
             "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "
