@@ -252,8 +252,8 @@ class Origin:
             elif left or factors:
                 raise ValueError(
                     "powers and products go through the origin where what they are made of was "
-                    "released: keep the intercept, or name 'a' and 'b' with 'a:b' among the terms of "
-                    "a new release, which costs a budget of its own"
+                    "released: keep the intercept, or name 'a' and 'b' with 'a:b' among the terms "
+                    "of a new release, which costs a budget of its own"
                 )
             else:
                 total += size * self._ones()

@@ -143,7 +143,8 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, 
     if n_columns != len(select):
         raise ValueError(
             f"Columns has bounds for {len(select)} columns and the table has {n_columns}; "
-            "columns without names are taken in the order of the bounds"
+            "columns without names are taken in the order of the bounds: give them names, as a "
+            "data frame or a mapping has them"
         )
     return tuple(select)
 

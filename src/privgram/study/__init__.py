@@ -360,7 +360,7 @@ class Study:
         with self._telling():
             return release_for(
                 purpose,
-                self.table,
+                self._source(columns),
                 columns,
                 mechanism=mechanism,
                 by=by,
@@ -454,7 +454,7 @@ class Study:
         try:
             with self._telling():
                 fit = release_and_fit(
-                    self.table,
+                    self._source(used),
                     formula,
                     columns,
                     price,
@@ -484,6 +484,22 @@ class Study:
         except BudgetExceeded as error:
             left = self.remaining()
             raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
+
+    def _source(self, used: Columns) -> Any:
+        """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
+        import numpy as np
+
+        table, names = self.table, self.columns.selected
+        if not isinstance(table, np.ndarray) or table.dtype.names or table.ndim != 2:
+            return table
+        if table.shape[1] != len(names):
+            raise ValueError(
+                f"the study describes {len(names)} columns and the array has {table.shape[1]}: "
+                "those of an array have no names, and are taken in the order of the description"
+            )
+        if used.selected == names:
+            return table
+        return table[:, [names.index(name) for name in used.selected]]
 
     def _weighted(self, weights: str | None) -> Columns:
         """The columns, with rows weighted for one answer."""
@@ -605,7 +621,8 @@ class Study:
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
-        return rows_of(self.table, needed(formula, self.columns))
+        used = needed(formula, self.columns)
+        return rows_of(self._source(used), used)
 
     def check(self) -> Check:
         """Look at the table beside its description: NOT PRIVATE, for its holder's eyes alone.
