@@ -122,7 +122,7 @@ def test_groups_in_one_table(tmp_path):
     frame = again.frame()
     assert (frame.shape, frame.index.names[0]) == ((6, 3), "g")
     np.testing.assert_array_equal(frame.loc[1], many[1].matrix)
-    described = again.describe()
+    described = again.describe().frame()
     assert described.index.names[0] == "g"
     assert described.loc[0].equals(many[0].describe().frame())
 
@@ -134,7 +134,7 @@ def test_a_group_without_rows_hides_no_other():
     seeded = np.random.default_rng(0)
     given = {"adjacency": "add-remove", "by": "g", "rng": seeded}
     many = pg.release(rows, named, 1.0, 1e-6, **given)
-    described = many.describe()
+    described = many.describe().frame()
     assert described.loc[1].isna().all(axis=None)
     assert described.loc[0].equals(many[0].describe().frame())
     none = pg.release({"x": [], "g": []}, named, 1.0, 1e-6, **given)

@@ -171,9 +171,9 @@ REFUSED = {
     "a row that is nan": (
         R(np.full((10, 2), np.nan), bound=2.0),
         ValueError,
-        "row 0 holds a missing value, NaN or infinity; clean the data, or leave out rows with "
-        "missing values by Columns(..., missing='drop'), in a file of bounds by missing = "
-        '"drop". This error tells what one row holds, at no cost: it must not reach the public',
+        "row 0 holds a missing value, NaN or infinity; clean the data, or leave out such rows: "
+        "missing='drop', of the Study or the Columns, or missing = \"drop\" in their file. "
+        "This error tells what one row holds, at no cost: it must not reach the public",
     ),
     "columns with a moment": (
         R(MOMENT, **C),

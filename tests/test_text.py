@@ -3,6 +3,7 @@
 import base64
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,3 +92,110 @@ def test_pictures_and_pages_are_well_formed(release):
     assert len(pictures) >= 8
     for picture in pictures:
         ET.fromstring(base64.b64decode(picture))
+
+
+def test_no_text_of_a_study_or_file_holds_control_characters(tmp_path, monkeypatch):
+    """Terminals obey them: names of tables, units, columns and files are shown with escapes."""
+    pytest.importorskip("formulaic")
+    monkeypatch.chdir(tmp_path)
+    evil = "a\x1b[31m"
+    rng = np.random.default_rng(0)
+    table = {evil: rng.uniform(size=2000), "y": rng.uniform(size=2000), "w\x1b": np.arange(2000)}
+    study = pg.Study(
+        table,
+        {evil: (0, 1), "y": (0, 1)},
+        epsilon=1,
+        delta=1e-6,
+        unit=pg.Unit("w\x1b", rows=1),
+        name=evil,
+        ledger=f"{evil}.ledger",
+    )
+    texts = [repr(study), str(study.plan(f"y ~ `{evil}`", epsilon=1, n_rows=2000))]
+    (tmp_path / f"{evil}.toml").write_text("x")
+    (tmp_path / f"{evil}.json").write_text("x")
+    (tmp_path / f"{evil}.csv").write_text("")
+    missing, here = Path(f"no{evil}.csv"), Path(f"{evil}.csv")
+    for spoilt in (
+        lambda: study.release(epsilon=100),
+        lambda: pg.Study.load(f"{evil}.toml"),
+        lambda: pg.load(f"{evil}.json"),
+        lambda: pg.Columns.load(f"{evil}.toml"),
+        lambda: pg.second_moment(missing, 1.0),
+        lambda: pg.second_moment(here, 1.0),
+        lambda: pg.second_moment(f"{evil}*.npy", 1.0),
+    ):
+        with pytest.raises((ValueError, OSError)) as caught:
+            spoilt()
+        texts.append(str(caught.value))
+    for text in texts:
+        assert "\x1b" not in text
+        assert "\\x1b[31m" in text
+
+
+@pytest.fixture(scope="module")
+def shown_results():
+    """What a notebook shows, by name: of a study, a release and what follows from them."""
+    pytest.importorskip("formulaic")
+    rng = np.random.default_rng(0)
+    n, evil = 4000, "=1<b>\x1b"
+    table = {evil: rng.uniform(size=n), "y": rng.uniform(size=n), "g": rng.choice(["u", "v"], n)}
+    study = pg.Study(table, {evil: (0, 1), "y": (0, 1), "g": ["u", "v"]}, epsilon=99, delta=1e-6)
+    release = study.release(epsilon=20, mechanism=pg.AnalyzeGauss())
+    fit = release.regress("y")
+    groups = study.release(epsilon=20, by="g", mechanism=pg.AnalyzeGauss())
+    return {
+        "study": study,
+        "release": release,
+        "fit": fit,
+        "summary": fit.summary(),
+        "description": release.describe(),
+        "groups": groups.describe(),
+        "correlation": release.correlation([evil, "y"]),
+        "pca": release.pca(columns=[evil, "y"]),
+        "plan": study.plan(f"y ~ `{evil}`", epsilon=1),
+        "mechanisms": pg.plan(study.columns, n_rows=n, epsilon=1, delta=1e-6),
+        "check": study.check(),
+        "anova": fit.anova(),
+        "t_test": fit.t_test(np.eye(len(fit.param_names))),
+        "prediction": fit.get_prediction({"y": [0.5], evil: [0.123456], "g": ["u"]}),
+    }
+
+
+@pytest.mark.slow
+def test_notebooks_show_tables_whose_text_is_escaped(shown_results):
+    """No dump of a dataclass, nothing that acts, and no value of a row that was predicted."""
+    for name, one in shown_results.items():
+        text = repr(one)
+        assert not CONTROLS.search(text), name
+        assert "array(" not in text, name
+        assert "0.123456" not in text, name
+        if name == "prediction":
+            continue
+        page = one._repr_html_()
+        ET.fromstring(f"<div>{page}</div>")
+        assert not CONTROLS.search(page), name
+        assert "<b>" not in page, name
+    for name in ("study", "description", "groups", "pca", "plan", "check", "correlation"):
+        assert "y" in shown_results[name]._repr_html_()
+    assert repr(shown_results["summary"]) == str(shown_results["summary"])
+
+
+@pytest.mark.slow
+def test_groups_are_described_with_their_intervals(shown_results):
+    """They were a data frame, of whose columns pandas prints four."""
+    text = str(shown_results["groups"])
+    for head in ("mean", "lower_ci", "upper_ci", "std_lower_ci", "std_upper_ci"):
+        assert head in text
+    assert "u y" in text
+    assert "..." not in text
+
+
+@pytest.mark.slow
+def test_no_cell_of_a_csv_is_a_formula(shown_results):
+    lines = shown_results["summary"].as_csv().splitlines()
+    cells = [cell for line in lines for cell in line.split(",")]
+    assert any(cell.startswith("'=1") for cell in cells)
+    for cell in cells:
+        assert not cell.startswith(("=", "@", "+")), cell
+        if cell.startswith("-"):
+            float(cell)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from privgram._base.text import as_text
+from privgram._base.text import Printed, as_text
 from privgram.columns.terms import parse_one
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import Bounded
@@ -37,8 +37,8 @@ SETTLED = 1e-9
 SECRET = "a reference is NOT PRIVATE and cannot be saved, copied or sent: print it"
 
 
-@dataclass(frozen=True, eq=False)
-class HuberReference:
+@dataclass(frozen=True, eq=False, repr=False)
+class HuberReference(Printed):
     """The root of the equation of Huber's loss on the rows of a table: NOT PRIVATE.
 
     Attributes
@@ -79,8 +79,6 @@ class HuberReference:
         low, high = self.conf_int().T
         columns = {"coef": self.params, "std err": self.bse, "[0.025": low, "0.975]": high}
         return as_text(self.param_names, columns, "", f"{self.n_rows:,} rows. {MARK}")
-
-    __repr__ = __str__
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError(SECRET)

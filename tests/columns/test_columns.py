@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import time
 
 import hypothesis.strategies as st
 import numpy as np
@@ -259,3 +260,16 @@ def test_a_pair_in_a_file_is_bounds(tmp_path):
     assert columns == Columns({"a": (1, 3), "b": Factor([1, 3])})
     assert pickle.loads(pickle.dumps(columns)) == columns
     assert columns.replace(missing="drop").bounds == columns.bounds
+
+
+@pytest.mark.slow
+def test_many_factors_and_levels_take_no_time(tmp_path):
+    """Thousands of factors took a minute, and a level that is listed twice seconds to name."""
+    lines = [f'x{i} = ["a", "b"]' for i in range(3000)]
+    path = tmp_path / "many.toml"
+    path.write_text("[bounds]\n" + "\n".join(lines) + "\n")
+    start = time.process_time()
+    assert len(Columns.load(path).variables) == 3000
+    with pytest.raises(ValueError, match="level 'level 19999' is listed twice"):
+        Factor([*(f"level {i}" for i in range(20_000)), "level 19999"])
+    assert time.process_time() - start < 3

@@ -51,7 +51,8 @@ TABLE = made()
 WEIGHTED = pg.Columns(COLUMNS.variables, row_weights="b", intercept=True)
 
 RELEASED = {"mechanism": "analyze-gauss"}
-ROBUST_REFUSED = {"cov_type": "robust"} | RELEASED
+ROBUST_REFUSED = {"cov_type": "HC1"} | RELEASED
+HC1_UNITS = {"cov_type": "HC1", "unit": pg.Unit("who", rows=4)}
 NONROBUST_UNITS = {"cov_type": "nonrobust", "unit": pg.Unit("who", rows=4)}
 
 
@@ -121,10 +122,9 @@ def test_scores_of_units_have_clustered_errors(adjacency):
     # Wider by what units that were clipped in the first look may have left of the steps.
     ratio = np.asarray(fit.bse) / errors
     assert ((ratio > 0.98) & (ratio < 1.35)).all()
-    for word in ("cluster", "robust"):
-        said = fitted(table, unit=unit, adjacency=adjacency, cov_type=word, **SURE)
-        np.testing.assert_array_equal(said.cov_params(), fit.cov_params())
-        assert said.cov_type == "cluster"
+    named = fitted(table, unit=unit, adjacency=adjacency, cov_type="cluster", **SURE)
+    np.testing.assert_array_equal(named.cov_params(), fit.cov_params())
+    assert named.cov_type == "cluster"
     noisy = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0)
     assert (noisy.parameters["method"], noisy.refusal) == ("scores", None)
     one = fitted(table, unit=unit, adjacency=adjacency, epsilon=3.0, mechanism="analyze-gauss")
@@ -286,6 +286,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
         ("purpose is", {"purpose": "means"}),
         ("rows are protected singly here", {"cov_type": "cluster"}),
         ("rows of one unit may go together", NONROBUST_UNITS),
+        ("rows of one unit may go together", HC1_UNITS),
         ("study weights its rows by 'b'", {"weights": "a", "columns": WEIGHTED}),
         ("not negative; 'a' is none", {"weights": "a"}),
         ("nothing", {"formula": "y ~ nothing"}),
@@ -335,3 +336,11 @@ def test_intervals_hold(adjacency, tail):
             held[of].append((low <= aim) & (aim <= high))
     for of in held:
         assert np.mean(held[of]) >= 0.95 - 3.6 * math.sqrt(0.95 * 0.05 / 160)
+
+
+@pytest.mark.parametrize("cov_type", ["HC1", "nonrobust"])
+def test_what_a_summary_prints_can_be_asked_for(cov_type):
+    """By statsmodels' names, which "robust" was none of."""
+    fit = fitted(cov_type=cov_type, **SURE)
+    assert fit.cov_type == cov_type
+    assert cov_type in str(fit.summary())

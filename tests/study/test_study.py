@@ -453,3 +453,30 @@ def test_a_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
         shrunk = fit.release.regress("y ~ x + g", ridge="auto")
         assert np.isfinite(shrunk.predict({"x": [1.0], "g": ["a"]})).all()
         assert len(few.entries) == 1
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"mechanism": pg.AnalyzeGauss()}])
+def test_an_array_has_the_columns_of_the_study_and_a_formula_some(options):
+    """It said: zip() argument 2 is longer than argument 1."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, (4000, 3))
+    bounds = {"x": (0, 1), "z": (0, 1), "y": (0, 1)}
+    array = pg.Study(x, bounds, epsilon=4, delta=1e-6)
+    named = pg.Study(dict(zip(bounds, x.T, strict=True)), bounds, epsilon=4, delta=1e-6)
+    fits = [
+        study.regress("y ~ x", epsilon=1, rng=np.random.default_rng(1), **options)
+        for study in (array, named)
+    ]
+    np.testing.assert_array_equal(*(fit.params for fit in fits))
+    assert array.release(epsilon=1, terms=["z"]).names == ("z", "intercept")
+    assert array.plan("y ~ z", epsilon=1)["z"].sampling > 0
+
+
+def test_an_array_of_other_columns_is_refused_before_anything_is_spent():
+    bounds = {"x": (0, 1), "z": (0, 1), "y": (0, 1)}
+    for width in (2, 4):
+        study = pg.Study(np.zeros((100, width)), bounds, epsilon=4, delta=1e-6)
+        for ask in (study.regress, study.plan):
+            with pytest.raises(ValueError, match=f"describes 3 columns and the array has {width}"):
+                ask("y ~ x", epsilon=1)
+        assert study.entries == ()

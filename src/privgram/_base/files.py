@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
+from privgram._base.text import shown
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -157,8 +159,8 @@ def check_distinct(reads: Mapping[str, Iterable[Path]], writes: Mapping[str, Pat
     for name, path in writes.items():
         if path is not None and (other := seen.setdefault(_identity(path), name)) != name:
             raise ValueError(
-                f"{other} and {name} are one file, {path}: one would take the other's place. "
-                "Give each a file of its own"
+                f"{other} and {name} are one file, {shown(path)}: one would take the other's "
+                "place. Give each a file of its own"
             )
 
 
@@ -190,12 +192,12 @@ def check_room(path: Path, size: int = 0) -> None:
 
 def _check_replaceable(path: Path) -> None:
     if path.exists() and not (path.is_file() or path.is_dir()):  # replaced, it would be gone
-        raise ValueError(f"{path} is a device or a pipe, and no file: give the path of a file")
+        raise ValueError(f"{shown(path)} is a device or a pipe: give the path of a file")
     with suppress(OSError), open(path, "rb") as file:
         if file.read(len(LEDGER)) == LEDGER:
             raise ValueError(
-                f"{path.name} is a ledger, the record of a budget: nothing is written over it. "
-                "Give another path"
+                f"{shown(path.name)} is a ledger, the record of a budget: nothing is written over "
+                "it. Give another path"
             )
 
 

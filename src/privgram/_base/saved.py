@@ -264,12 +264,14 @@ class Form:
             version, checksum, header = payload["version"], payload["sha256"], payload[self.key]
         except DAMAGE as error:
             raise DamagedFile(
-                f"{path.name} is not {self.what} of privgram, or is damaged"
+                f"{shown(path.name)} is not {self.what} of privgram, or is damaged"
             ) from error
         check_version(version, self.version, path.name, self.what)
         # What is not under the checksum says nothing.
         if checksum != digest(header, arrays) or len(payload) != 4:
-            raise DamagedFile(f"{path.name} is damaged: its checksum does not match its contents")
+            raise DamagedFile(
+                f"{shown(path.name)} is damaged: its checksum does not match its contents"
+            )
         return header, arrays
 
     def _parse(self, data: bytes) -> tuple[dict[str, Any], Arrays]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Sequence
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import extra
@@ -21,18 +22,38 @@ _OWN = __name__.partition(".")[0]
 _JOINERS = "\u200c\u200d"
 
 
-def shown(text: str) -> str:
+def shown(text: object) -> str:
     r"""Write characters that would act rather than be seen as escapes, ``\x1b`` for one.
 
     Terminals obey control characters, some of them of what a file says; line breaks end a cell of
     a table; overrides of direction show a name as another one; SVG forbids most of them. A name
     keeps such characters, and is found by them: they are escaped where it is shown.
     """
+    text = str(text)
     if text.isprintable():
         return text
     return "".join(
         c if c.isprintable() or c in _JOINERS else c.encode("unicode_escape").decode() for c in text
     )
+
+
+class Printed:
+    """What prints as lines of one width: so consoles and notebooks show it."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str | None:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """A table of facts for notebooks."""
+    rows = (
+        f"<tr><th>{escape(shown(name))}</th><td>{escape(shown(fact))}</td></tr>"
+        for name, fact in facts.items()
+    )
+    return f"<table><caption>{escape(shown(title))}</caption>{''.join(rows)}</table>"
 
 
 #: More names than this are counted instead of listed.

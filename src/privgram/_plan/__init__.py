@@ -16,7 +16,7 @@ import numpy as np
 from privgram._base.files import write_picture
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer, check_positive, edge
-from privgram._base.text import aligned, number, shown
+from privgram._base.text import Printed, aligned, number, shown
 from privgram._plan.outlook import Curve, CurveRow, Outlook, OutlookRow
 from privgram._plan.outlook import outlook as make_outlook
 from privgram.columns import Columns
@@ -105,8 +105,8 @@ class TermRow:
     proposed_noise: float | None = None
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Printed):
     """What `plan` returns: printed it is a table, with a recommendation below.
 
     Attributes
@@ -234,8 +234,6 @@ class Plan:
         if self.terms:
             parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
         return "\n".join(parts)
-
-    __repr__ = __str__
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
         """Draw standard errors against epsilon, or without a design the noise of one entry.

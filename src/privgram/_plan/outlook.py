@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_positive
-from privgram._base.text import aligned, number, shown
+from privgram._base.text import Printed, aligned, number, shown
 from privgram._plan import designs
 from privgram._plan.designs import EARLIER, Design, design_of, draw_more
 from privgram._release.record import ReleaseRecord
@@ -94,8 +94,8 @@ class CurveRow:
     stderr: float | None
 
 
-@dataclass(frozen=True)
-class Curve:
+@dataclass(frozen=True, repr=False)
+class Curve(Printed):
     """Standard errors of one regression over epsilon and the number of rows.
 
     Attributes
@@ -127,8 +127,6 @@ class Curve:
 
     def __str__(self) -> str:
         return "\n".join([f"Standard errors for {shown(self.target)}", "", *aligned(*self.table())])
-
-    __repr__ = __str__
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw standard errors over those without privacy: against epsilon, or rows.
@@ -181,8 +179,8 @@ class Curve:
         return ax
 
 
-@dataclass(frozen=True, eq=False)
-class Outlook:
+@dataclass(frozen=True, eq=False, repr=False)
+class Outlook(Printed):
     """What regressions on a release will be worth.
 
     Attributes
@@ -268,8 +266,6 @@ class Outlook:
         for target in self.targets:
             parts += [*aligned(*self.table(target)), ""]
         return "\n".join([*parts, *self.notes])
-
-    __repr__ = __str__
 
     def curve(
         self,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer
 from privgram._base.saved import Form
-from privgram._base.text import as_frame
+from privgram._base.text import Printed, as_frame, as_text, listed
 from privgram._release import Release, added, build
 from privgram.columns.groups import Groups
 
@@ -30,6 +30,73 @@ FORM = Form(
 
 #: What differs between the releases of groups besides the matrices.
 OWN = ("noise", "parameters")
+
+
+def _stacked(by: str, frames: Mapping[Level, Any]) -> Any:
+    with extra("pandas", "a table of groups as a data frame needs"):
+        import pandas as pd
+    return pd.concat(frames, names=[by])
+
+
+class GroupDescription(Protocol):
+    """What `Release.describe` gives of one group: `privgram.multivariate.Description`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Numbers by heading."""
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+
+    def frame(self) -> Any:
+        """A data frame of them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupDescriptions(Printed):
+    """Counts, means and standard deviations in the groups of a table.
+
+    Attributes
+    ----------
+    by : str
+        The column that says the group.
+    groups : dict of level to Description or None
+        None of a group whose noise hides how many rows it has.
+    """
+
+    by: str
+    groups: dict[Level, GroupDescription | None]
+
+    def __getitem__(self, group: Level) -> GroupDescription | None:
+        return self.groups[group]
+
+    def frame(self) -> Any:
+        """The frames of the groups, one below the other, as a pandas DataFrame (extra `pandas`).
+
+        NaN of a group whose noise hides how many rows it has.
+        """
+        frames = {group: one.frame() for group, one in self.groups.items() if one is not None}
+        nothing = next(iter(frames.values())) * np.nan
+        return _stacked(self.by, {group: frames.get(group, nothing) for group in self.groups})
+
+    def __str__(self) -> str:
+        known = {group: one for group, one in self.groups.items() if one is not None}
+        first = next(iter(known.values()))
+        columns = {
+            head: np.concatenate([one.columns[head] for one in known.values()])
+            for head in first.columns
+        }
+        names = [f"{group} {name}" for group, one in known.items() for name in one.names]
+        hidden = [str(group) for group, one in self.groups.items() if one is None]
+        below = [f"{self.by} and column, with {first.level:.0%} intervals."]
+        if hidden:
+            below.append(f"The noise hides how many rows have: {listed(hidden)}.")
+        return as_text(names, columns, *below, digits=5)
 
 
 class Releases(Mapping[Any, Release]):
@@ -142,8 +209,10 @@ class Releases(Mapping[Any, Release]):
             reference=reference,
         )
 
-    def describe(self, columns: Sequence[str] | None = None, *, level: float = 0.95) -> Any:
-        """Counts, means and standard deviations in every group, as a pandas DataFrame.
+    def describe(
+        self, columns: Sequence[str] | None = None, *, level: float = 0.95
+    ) -> GroupDescriptions:
+        """Counts, means and standard deviations in every group.
 
         Parameters
         ----------
@@ -154,9 +223,8 @@ class Releases(Mapping[Any, Release]):
 
         Returns
         -------
-        pandas.DataFrame
-            The frame of `Release.describe` for each group, one below the other (extra `pandas`). A
-            group whose noise hides how many rows it has has NaN.
+        GroupDescriptions
+            Of a group whose noise hides how many rows it has there is none.
 
         Raises
         ------
@@ -165,16 +233,15 @@ class Releases(Mapping[Any, Release]):
         """
         from privgram.regression.inference import RefusedError
 
-        described = {}
+        described: dict[Level, GroupDescription | None] = dict.fromkeys(self)
         for group, one in self.items():
             try:
-                described[group] = one.describe(columns, level=level).frame()
+                described[group] = one.describe(columns, level=level)
             except RefusedError as error:
                 refused = error
-        if not described:
+        if not any(described.values()):
             raise refused
-        nothing = next(iter(described.values())) * np.nan
-        return self._stacked({group: described.get(group, nothing) for group in self})
+        return GroupDescriptions(self.by, described)
 
     def frame(self) -> Any:
         """The matrices of all groups below one another, as a pandas DataFrame (extra `pandas`).
@@ -184,14 +251,10 @@ class Releases(Mapping[Any, Release]):
         pandas.DataFrame
             A row for each group and column, a column for each column.
         """
-        return self._stacked(
-            {group: as_frame(one.matrix, self.names, self.names) for group, one in self.items()}
+        return _stacked(
+            self.by,
+            {group: as_frame(one.matrix, self.names, self.names) for group, one in self.items()},
         )
-
-    def _stacked(self, frames: Mapping[Level, Any]) -> Any:
-        with extra("pandas", "a table of groups as a data frame needs"):
-            import pandas as pd
-        return pd.concat(frames, names=[self.by])
 
     def total(self) -> Release:
         """The sum of the matrices: a release of the table as a whole, with the noise of all.

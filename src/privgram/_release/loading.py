@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from privgram._base.saved import DamagedFile, format_of
+from privgram._base.text import shown
 
 if TYPE_CHECKING:
     from privgram._release import Release
@@ -58,11 +59,13 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
     name = format_of(path)
     if name not in READERS:
         raise DamagedFile(
-            f"{path.name} is not a release of privgram, of groups or of one table, nor a fit, or "
+            f"{shown(path.name)} is not a release of privgram, of groups or of one table, nor a fit, or "
             "is damaged"
         )
     module, _, reader = READERS[name].partition(":")
     found = getattr(import_module(module), reader)(path)
     if kind is not None and not isinstance(found, kind):
-        raise TypeError(f"{path.name} holds a {type(found).__name__}, and no {kind.__name__}")
+        raise TypeError(
+            f"{shown(path.name)} holds a {type(found).__name__}, and no {kind.__name__}"
+        )
     return found

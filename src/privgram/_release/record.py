@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from privgram._base.saved import Form
-from privgram._base.text import shown
+from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.unit import Guarantee, PrivacyUnit
 from privgram.mechanisms.norm_bound import NormBound
@@ -125,6 +125,26 @@ class ReleaseRecord:
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against anyone who knows the seed"
         return text + ">"
+
+    def _repr_html_(self) -> str:
+        """What it is of and what it guarantees, as notebooks show it."""
+        unit = self.privacy_unit
+        facts = {
+            "Columns": listed(self.names),
+            "Mechanism": str(self.mechanism),
+            "Way": self.way,
+            "Epsilon": f"{self.epsilon:g}",
+            "Delta": f"{self.delta:g}",
+            "Adjacency": self.adjacency,
+            "Protected": "rows" if unit is None else f"all rows of one {unit.name}",
+            "Rows": "private" if self.n_rows is None else f"{self.n_rows:,}",
+            "Guarantee": self.standing,
+        }
+        if self.condition is not None:
+            facts["Only if"] = self.condition
+        if self.reproducible:
+            facts["Reproducible"] = "not private against anyone who knows the seed"
+        return facts_html("Private release", facts)
 
     @property
     def standing(self) -> Standing:

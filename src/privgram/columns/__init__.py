@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_positive
 from privgram._base.saved import parse_json
+from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
 from privgram.columns.terms import (
@@ -540,9 +541,9 @@ class Columns:
         try:
             return cls.from_dict(parse(path.read_text(encoding="utf-8-sig")))
         except (ValueError, TypeError) as error:  # both parsers raise subclasses of ValueError
-            raise ValueError(f"{path}: {error}") from error
+            raise ValueError(f"{shown(path)}: {error}") from error
         except RecursionError:
-            raise ValueError(f"{path}: nested too deeply to describe columns") from None
+            raise ValueError(f"{shown(path)}: nested too deeply to describe columns") from None
 
 
 def _check_mapping(bounds: object) -> None:
@@ -600,7 +601,7 @@ def _form(path: Path) -> tuple[Callable[[dict[str, Any]], str], Callable[[str], 
         return _to_toml, tomllib.loads
     if path.suffix == ".json":
         return (lambda data: json.dumps(data, indent=2) + "\n"), parse_json
-    raise ValueError(f"{path}: columns are kept in .toml or .json files")
+    raise ValueError(f"{shown(path)}: columns are kept in .toml or .json files")
 
 
 def _to_toml(data: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: What to do about a column of dates, and about one of words.
 DATES = "describe it by pg.Dates(first, last), or cast it to a number in the unit you mean"
-LEVELS = "describe it by a list of its levels in Columns, or cast it if it holds numerals"
+LEVELS = "describe it by a list of its levels, or cast it if it holds numerals"
 
 
 #: Kinds of values that each description takes, by NumPy's letters; "d" stands for decimals.

@@ -352,14 +352,17 @@ def _check_size(columns: int) -> None:
 
 def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
     """The pieces that follow from no other; the column of ones last."""
-    alike: dict[tuple[tuple[str, int], ...], list[Piece]] = {}
+    # By each of its factors, and by none.
+    having: dict[tuple[Any, str | None], list[Piece]] = {}
     for piece in wanted:
-        alike.setdefault(piece.powers, []).append(piece)
-    kept = [
-        piece
-        for piece in wanted
-        if not any(other != piece and other.implies(piece) for other in alike[piece.powers])
-    ]
+        for factor in (None, *piece.factors):
+            having.setdefault((piece.powers, factor), []).append(piece)
+
+    def follows(piece: Piece) -> bool:
+        others = min((having[piece.powers, x] for x in (None, *piece.factors)), key=len)
+        return any(other != piece and other.implies(piece) for other in others)
+
+    kept = [piece for piece in wanted if not follows(piece)]
     return sorted(kept, key=lambda piece: piece == ONES)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -303,7 +304,7 @@ class Factor(Variable):
         if len({type(level) for level in known}) > 1:
             raise TypeError("the levels of a factor are all text or all whole numbers")
         if len(set(known)) < len(known):
-            twice = next(level for i, level in enumerate(known) if level in known[:i])
+            twice = Counter(known).most_common(1)[0][0]
             raise ValueError(f"the level {twice!r} is listed twice")
         if not isinstance(other, bool):
             raise TypeError("other is True or False")

@@ -14,7 +14,7 @@ from numpy.polynomial import Polynomial
 
 from privgram._base.installed import Room
 from privgram._base.numbers import check_one_of
-from privgram._base.text import as_frame, as_text, shown
+from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
 from privgram.regression.inference import TRUSTED_COUNT, Of, hull, quantile_of, rows_behind
@@ -57,8 +57,8 @@ LOST = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Description:
+@dataclass(frozen=True, eq=False, repr=False)
+class Description(Printed):
     """Counts, means and standard deviations of p columns, in their own units.
 
     Attributes
@@ -129,8 +129,8 @@ class Description:
     plot = of_results.plot_description
 
 
-@dataclass(frozen=True, eq=False)
-class Correlation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Correlation(Printed):
     """Correlations of p columns, or partial ones.
 
     Attributes

@@ -10,7 +10,7 @@ import numpy as np
 
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer, check_positive, check_within
-from privgram._base.text import as_frame, as_text, shown
+from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.variables import (
     DRAWS,
@@ -281,7 +281,9 @@ class LDA(Simulated):
         )
 
     def __repr__(self) -> str:
-        return f"<LDA: {len(self.levels)} levels of {self.factor} by {len(self.names)} columns>"
+        return (
+            f"<LDA: {len(self.levels)} levels of {shown(self.factor)} by {len(self.names)} columns>"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -463,7 +465,7 @@ def _directions(groups: _Groups) -> tuple[Matrix, Vector]:
 
 
 @dataclass(frozen=True, eq=False)
-class GraphicalLasso:
+class GraphicalLasso(Printed):
     """A sparse inverse of the correlations.
 
     Attributes

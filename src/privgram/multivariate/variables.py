@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from privgram._base.text import shown
+from privgram._base.text import Printed, shown
 from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Boolean, Dates, Factor, Log, Number
@@ -407,13 +407,19 @@ Drawn = TypeVar("Drawn")
 Result = TypeVar("Result")
 
 
-class Simulated:
+class Simulated(Printed):
     """What has standard errors by simulation: by what other draws would have made of it.
 
     Other draws of the noise, by its law, and other rows, normal ones of the released covariance.
     """
 
     _variables: Variables
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return super()._repr_html_()
+        except RefusedError:  # then a notebook takes the text
+            return None
 
     @cached_property
     def stderr(self) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.text import as_frame, shown
+from privgram._base.text import Printed, as_frame, shown
 from privgram.regression.inference import Equations, hull
 from privgram.regression.testing import independent, verdict, wald
 
@@ -124,8 +124,8 @@ class Goodness:
         return hull(inside, 0.0, 1.0, min(max(estimate, 0.0), 1.0))
 
 
-@dataclass(frozen=True, eq=False)
-class Anova:
+@dataclass(frozen=True, eq=False, repr=False)
+class Anova(Printed):
     """What each of k terms explains.
 
     Attributes

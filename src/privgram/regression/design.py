@@ -255,7 +255,7 @@ class Origin:
                 raise ValueError(
                     "powers and products go through the origin where what they are made of was "
                     "released: keep the intercept, or name 'a' and 'b' with 'a:b' among the terms "
-                    "of Columns and release again, which costs a budget of its own"
+                    "of a new release, which costs a budget of its own"
                 )
             else:
                 total += size * self._ones()
@@ -420,7 +420,7 @@ class _Builder:
                 if image is None:
                     raise ValueError(
                         f"{label!r} does not follow from what was released: name it among the "
-                        "terms of Columns and release again, which costs a budget of its own"
+                        "terms of a new release, which costs a budget of its own"
                     )
                 for number, cell in self._cells(piece, before[piece]):
                     frame.append(image[number])

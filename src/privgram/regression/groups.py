@@ -147,7 +147,7 @@ def regress_groups(
     return GroupFits(by, releases, fits)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimates(Numbers):
     """Estimates of some coefficients: `params`, `bse` and all else of `Results`.
 
@@ -172,7 +172,7 @@ class Estimates(Numbers):
         return f"{self.what}\n{as_text(self.param_names, self._columns())}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Pooled(Estimates):
     """Coefficients pooled over the groups, each by itself.
 

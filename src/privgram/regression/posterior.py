@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_integer
-from privgram._base.text import as_frame, shown
+from privgram._base.text import Printed, as_frame, shown
 from privgram.noise import ImageLaw
 from privgram.regression.inference import (
     RefusedError,
@@ -51,8 +51,8 @@ _LOST = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Posterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class Posterior(Printed):
     """Draws of a regression's coefficients, given a release.
 
     Attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -36,10 +36,10 @@ class Prediction:
         Its degrees of freedom.
     """
 
-    rows: Matrix
+    rows: Matrix = field(repr=False)
     var_resid: float
     df_resid: float
-    _infer: Callable[[Matrix, Of], Inference]
+    _infer: Callable[[Matrix, Of], Inference] = field(repr=False)
 
     def _parts(self, of: Of) -> list[Inference]:
         """Inference on the means, of some rows each."""

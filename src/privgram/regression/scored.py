@@ -41,8 +41,8 @@ else:
 
 __all__ = ["CovType", "ScoreFit"]
 
-#: What standard errors allow for.
-CovType = Literal["robust", "nonrobust", "cluster"]
+#: What standard errors allow for, by statsmodels' names.
+CovType = Literal["nonrobust", "HC1", "cluster"]
 
 FORM = Form(
     "privgram-regression",

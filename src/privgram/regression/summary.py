@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.text import as_frame, shown
+from privgram._base.text import as_frame, facts_html, shown
 from privgram.columns.terms import INTERCEPT
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind, students, uncounted
@@ -57,7 +57,8 @@ class Table:
     def as_csv(self) -> str:
         """The table as values between commas."""
         lines = StringIO()
-        csv.writer(lines, lineterminator="\n").writerows(self.data)
+        rows = ([_as_text(cell) for cell in row] for row in self.data)
+        csv.writer(lines, lineterminator="\n").writerows(rows)
         return lines.getvalue()
 
     def as_latex_tabular(self) -> str:
@@ -116,14 +117,10 @@ class Summary:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
         return "\n".join(lines)
 
-    __str__ = as_text
+    __str__ = __repr__ = as_text
 
     def as_html(self) -> str:
         """The table as notebooks show it."""
-        facts = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(shown(value))}</td></tr>"
-            for name, value in self.facts.items()
-        )
         head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.columns))
         body = "".join(
             f"<tr><th>{escape(shown(name))}</th>"
@@ -136,7 +133,7 @@ class Summary:
         refused = "" if self.refusal is None else f"<p>{escape(self._refused())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
-            f"{refused}<table><caption>{escape(self.title.capitalize())}</caption>{facts}</table>"
+            f"{refused}{facts_html(self.title.capitalize(), self.facts)}"
             f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
             f"<ol>{notes}</ol>"
         )
@@ -232,6 +229,20 @@ def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
     """Refer from some rows to the note that comes next."""
     for i in np.flatnonzero(rows):
         marks[i].append(notes + 1)
+
+
+def _as_text(cell: str) -> str:
+    """A cell of a CSV file that spreadsheets do not take for a formula: names come from outside."""
+    formula = cell.startswith(("=", "+", "-", "@")) and not _is_number(cell)
+    return f"'{cell}" if formula else cell
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
 
 
 def _latex(text: str) -> str:

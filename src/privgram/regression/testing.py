@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from privgram._base.text import as_frame, shown
+from privgram._base.text import Printed, as_frame, shown
 from privgram.regression.inference import level_of
 
 if TYPE_CHECKING:
@@ -164,8 +164,8 @@ def _sides(words: list[str], names: list[str]) -> list[Vector]:
 _SAME = 1e-9
 
 
-@dataclass(frozen=True)
-class WaldTest:
+@dataclass(frozen=True, repr=False)
+class WaldTest(Printed):
     """A test of a linear hypothesis, such as that some coefficients are all 0.
 
     Attributes
@@ -208,8 +208,8 @@ class WaldTest:
         return f"{said}{more}{zero}: {law} = {self.statistic:.4g}, p = {self.pvalue:.3g}"
 
 
-@dataclass(frozen=True, eq=False)
-class Contrasts:
+@dataclass(frozen=True, eq=False, repr=False)
+class Contrasts(Printed):
     """Tests of linear hypotheses, each by itself, under the names that statsmodels has."""
 
     hypothesis: tuple[str, ...]  # what is tested

@@ -20,6 +20,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from privgram._base.numbers import is_number
+from privgram._base.text import shown
 from privgram._core.records import scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
@@ -80,7 +81,7 @@ def unchanged(path: Path, file: IO[bytes], found: Stamp) -> Iterator[None]:
 
 def _check(path: Path, file: IO[bytes], found: Stamp) -> None:
     if stamp(file) != found:
-        raise OSError(f"{path} changed while it was read")
+        raise OSError(f"{shown(path)} changed while it was read")
 
 
 @contextmanager
@@ -142,22 +143,29 @@ class _Array:
         with path.open("rb", buffering=0) as file:
             found = stamp(file)
             if found[0] == 0:
-                raise OSError(f"{path} is empty")
+                raise OSError(f"{shown(path)} is empty")
             try:
                 read_header = _HEADERS[npy_format.read_magic(file)]
                 shape, fortran, dtype = read_header(file)
             except (ValueError, KeyError):
-                raise OSError(f"{path} is not a .npy file of numbers, or is damaged") from None
+                raise OSError(
+                    f"{shown(path)} is not a .npy file of numbers, or is damaged"
+                ) from None
             offset = file.tell()
         if dtype.names is not None or dtype.kind not in "buif":
-            raise TypeError(f"{path} holds values of type {dtype}; only real numbers can be used")
+            raise TypeError(
+                f"{shown(path)} holds values of type {dtype}; only real numbers can be used"
+            )
         if len(shape) != 2 or min(shape) < 0:
-            raise ValueError(f"{path} holds an array of shape {shape}; it must have two dimensions")
+            raise ValueError(
+                f"{shown(path)} holds an array of shape {shape}; it must have two dimensions"
+            )
         n_rows, n_columns = shape
         promised, present = n_rows * n_columns * dtype.itemsize, found[0] - offset
         if promised > present:
             raise OSError(
-                f"{path} is truncated: its header promises {promised} bytes, it has {present}"
+                f"{shown(path)} is truncated: its header promises {promised} bytes, and it has "
+                f"{present}"
             )
         return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, found)
 
@@ -198,7 +206,7 @@ class _Array:
         while view:
             read = file.readinto(view)
             if not read:
-                raise OSError(f"{self.path} became shorter while it was read")
+                raise OSError(f"{shown(self.path)} became shorter while it was read")
             view = view[read:]
 
 
@@ -231,7 +239,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
     unknown = select is None or not set(select) <= set(names)
     if unknown and any(map(is_number, names)):
         raise ValueError(
-            f"{path} has no header: its first line must name the columns"
+            f"{shown(path)} has no header: its first line must name the columns"
             + ("" if select else "; if names are numbers, name the columns to take")
         )
     taken = [names[i] for i in positions(names, select)]
@@ -248,7 +256,7 @@ def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
         text += more
         body = text.removeprefix(_BOM).lstrip(b"\r\n")
         if not more and not body:
-            raise OSError(f"{path} is empty")
+            raise OSError(f"{shown(path)} is empty")
         end, _, quoted = scan(body, 0, False, not more, first=True)
         if end < 0 and not more:
             if quoted:
@@ -269,7 +277,7 @@ def _parse_header(path: Path, header: bytes) -> list[str]:
         # By the parser of the rows: Python's takes no cell beyond 128 KiB.
         names: list[str] = _parsed(header + b"\n", None, {}).column_names
     except (UnicodeDecodeError, pa.ArrowInvalid):
-        raise OSError(f"{path} is not a CSV file in UTF-8") from None
+        raise OSError(f"{shown(path)} is not a CSV file in UTF-8") from None
     return names
 
 
@@ -303,13 +311,13 @@ def _parsed(
 
 def _too_long(path: Path) -> ValueError:
     return ValueError(
-        f"{path} has a line longer than {_LONGEST_RECORD >> 20} MiB, or a cell whose quotes are "
-        "not closed"
+        f"{shown(path)} has a line longer than {_LONGEST_RECORD >> 20} MiB, or a cell whose quotes "
+        "are not closed"
     )
 
 
 def _unended(path: Path) -> ValueError:
-    return ValueError(f"{path} ends inside a quoted cell: its quotes are not closed")
+    return ValueError(f"{shown(path)} ends inside a quoted cell: its quotes are not closed")
 
 
 @dataclass(frozen=True)
@@ -329,14 +337,14 @@ class _Csv:
                 text += more
                 end, scanned, quoted = scan(text, scanned, quoted, final=False)
                 if end > 0:
-                    yield Chunk(partial(self.read, text[:end]), f"{self.path}")
+                    yield Chunk(partial(self.read, text[:end]), f"{shown(self.path)}")
                     text, scanned = text[end:], scanned - end
                 elif len(text) > _LONGEST_RECORD:
                     raise _too_long(self.path)
             if scan(text, scanned, quoted, final=True)[2]:
                 raise _unended(self.path)
             if text:
-                yield Chunk(partial(self.read, text), f"{self.path}")
+                yield Chunk(partial(self.read, text), f"{shown(self.path)}")
 
     def read(self, text: bytes) -> Iterator[Block]:
         """Parse whole records."""
@@ -465,7 +473,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     with path.open("rb", buffering=0) as raw:
         found = stamp(raw)
     if found[0] == 0:
-        raise OSError(f"{path} is empty")
+        raise OSError(f"{shown(path)} is empty")
     try:
         with parquet.ParquetFile(path) as file:
             metadata, schema = file.metadata, file.schema_arrow
@@ -476,7 +484,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     wanted = [described(select, name) for name in names]
     read = partial(_read, path, found, metadata, names, wanted)
     chunks = (
-        Chunk(partial(read, group), f"{path}, row group {group}")
+        Chunk(partial(read, group), f"{shown(path)}, row group {group}")
         for group in range(metadata.num_row_groups)
     )
     return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
@@ -512,7 +520,7 @@ def _read(
                     if mapped is not None and count % RESIDENT == 0:
                         mapped.madvise(mmap.MADV_DONTNEED)
         except _arrow_errors():
-            raise _damaged(f"{path}, row group {group}") from None
+            raise _damaged(f"{shown(path)}, row group {group}") from None
 
 
 def _arrow_errors() -> tuple[type[BaseException], ...]:
@@ -523,7 +531,7 @@ def _arrow_errors() -> tuple[type[BaseException], ...]:
 
 def _damaged(place: object) -> OSError:
     # The reader's own text may quote the file.
-    return OSError(f"{place} cannot be decoded: the file is not Parquet, truncated or damaged")
+    return OSError(f"{shown(place)} cannot be decoded: it is not Parquet, truncated or damaged")
 
 
 _SUFFIXES = (".npy", ".csv", ".parquet")
@@ -547,9 +555,10 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
             table = first if file is files[0] else _open_file(file, select, by_position)
             if (table.n_columns, table.names) != (first.n_columns, first.names):
                 hint = "; name the columns to take" if first.names else ""
-                raise ValueError(f"the columns of {file} differ from those of {files[0]}{hint}")
+                names = f"{shown(file)} differ from those of {shown(files[0])}"
+                raise ValueError(f"the columns of {names}{hint}")
             for chunk in table.chunks:
-                yield Chunk(chunk.read, chunk.place or f"{file}")
+                yield Chunk(chunk.read, chunk.place or f"{shown(file)}")
 
     return Table(first.names, first.n_columns, None, chunks(), first.decoded)
 
@@ -575,13 +584,14 @@ def check_once(files: Iterable[Path]) -> None:
         other = known.get(place)
         known[place] = file
         if other is not None:
-            same = f"{file} is given twice" if file == other else f"{other} and {file} are one file"
+            same = f"{shown(other)} and {shown(file)} are one file"
+            same = f"{shown(file)} is given twice" if file == other else same
             raise ValueError(f"{same}: its rows would be counted twice; name each file once")
 
 
 def find(path: Path) -> list[Path]:
     """List the files of a path, a folder or a glob."""
-    missing = f"{path} matches no {', '.join(_SUFFIXES)} file"
+    missing = f"{shown(path)} matches no {', '.join(_SUFFIXES)} file"
     if path.is_dir():
         files = [file for file in path.rglob("*") if not file.name.startswith((".", "_"))]
         files = sorted(file for file in files if _kind(file) in _SUFFIXES and file.is_file())
@@ -590,7 +600,7 @@ def find(path: Path) -> list[Path]:
     elif glob.has_magic(str(path)):
         files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     else:
-        files, missing = [], f"there is no file {path}"
+        files, missing = [], f"there is no file {shown(path)}"
     if not files:
         if re.match(r"\s*(?:select|with|from)(?!\S)", str(path), re.IGNORECASE):
             raise ValueError(
@@ -601,7 +611,7 @@ def find(path: Path) -> list[Path]:
         raise FileNotFoundError(missing)
     kinds = sorted({_kind(file) for file in files})
     if len(kinds) > 1:
-        raise ValueError(f"{path} holds files of several kinds: {', '.join(kinds)}")
+        raise ValueError(f"{shown(path)} holds files of several kinds: {', '.join(kinds)}")
     if kinds[0] not in _SUFFIXES:
-        raise ValueError(f"{files[0]} is of no known kind: {', '.join(_SUFFIXES)}")
+        raise ValueError(f"{shown(files[0])} is of no known kind: {', '.join(_SUFFIXES)}")
     return files

@@ -33,18 +33,19 @@ Block: TypeAlias = NDArray[Any] | list[Raw]
 #: between threads costs, short enough to share a table evenly.
 CHUNK_BYTES = 1 << 22
 
+_LEAVE_OUT = (
+    "leave out such rows: missing='drop', of the Study or the Columns, or missing = \"drop\" in "
+    "their file"
+)
+
 #: What else a row of a table with factors may hold.
 UNLISTED = (
     "holds a missing value, NaN or a level that is not listed; list the level, take the others "
-    "together by pg.Factor(levels, other=True), or leave out such rows by "
-    "Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
+    f"together by pg.Factor(levels, other=True), or {_LEAVE_OUT}"
 )
 
 #: What a row of numbers may hold that cannot be used.
-NOT_FINITE = (
-    "holds a missing value, NaN or infinity; clean the data, or leave out rows with missing "
-    "values by Columns(..., missing='drop'), in a file of bounds by missing = \"drop\""
-)
+NOT_FINITE = f"holds a missing value, NaN or infinity; clean the data, or {_LEAVE_OUT}"
 
 _TELLS = ". This error tells what one row holds, at no cost: it must not reach the public"
 
@@ -143,7 +144,8 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, 
     if n_columns != len(select):
         raise ValueError(
             f"Columns has bounds for {len(select)} columns and the table has {n_columns}; "
-            "columns without names are taken in the order of the bounds"
+            "columns without names are taken in the order of the bounds: give them names, as a "
+            "data frame or a mapping has them"
         )
     return tuple(select)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
 
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
-from privgram._base.text import listed, shown
+from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse
@@ -223,19 +223,25 @@ class Study:
         return cls(table, progress=progress, **asked)
 
     def __repr__(self) -> str:
-        unit = "rows" if self.unit is None else f"all rows of one {self.unit.name}"
+        unit = "rows" if self.unit is None else f"all rows of one {shown(self.unit.name)}"
         spent, _ = self.ledger.spent
         kept = (
-            f"kept in {self.ledger.path.name}"
+            f"kept in {shown(self.ledger.path.name)}"
             if self.durable
             else "of this process alone: it ends with the process. ledger='NAME.ledger' keeps it"
         )
         return (
-            f"Study of {self.name}: {listed(list(self.columns.variables))}\n"
+            f"Study of {shown(self.name)}: {listed(list(self.columns.variables))}\n"
             f"protected: {unit}, neighbours by {self.adjacency}\n"
             f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
             f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"
         )
+
+    def _repr_html_(self) -> str:
+        """The same as notebooks show it."""
+        lines = (line.partition(": ")[::2] for line in repr(self).split("\n")[1:])
+        facts = {"columns": listed(list(self.columns.variables))} | dict(lines)
+        return facts_html(f"Study of {self.name}", facts)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -341,7 +347,7 @@ class Study:
         with self._telling():
             made = release_for(
                 purpose,
-                self.table,
+                self._source(columns),
                 columns,
                 mechanism=mechanism,
                 by=by,
@@ -423,10 +429,11 @@ class Study:
             doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
             of least squares, elsewhere others; `privgram.reference.huber` has the equation, which
             is not that of statsmodels' `RLM`. Of single rows, with an intercept.
-        cov_type : {"robust", "nonrobust", "cluster"}, optional
-            Whether standard errors allow for errors of unequal variance. By default they do where
-            the regression is by scores: of single rows that can be read again, and no mechanism.
-            Of a study with a unit they let errors go together in it: "cluster", and "robust" too.
+        cov_type : {"nonrobust", "HC1", "cluster"}, optional
+            What standard errors allow for, by statsmodels' names: errors of equal variance; of
+            unequal variance, which is the default of single rows; or errors that go together in
+            the study's unit, which is that of units. The last two are by scores: of rows that can
+            be read again, and no mechanism.
         purpose : {"inference", "prediction"}
             What the fit is for. For predictions it always answers: directions that the noise
             hides are shrunk, and coefficients have no intervals.
@@ -464,7 +471,7 @@ class Study:
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._telling():
             fit = release_and_fit(
-                self.table,
+                self._source(used),
                 formula,
                 columns,
                 price,
@@ -487,6 +494,22 @@ class Study:
         except BudgetExceeded as error:
             left = self.remaining()
             raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
+
+    def _source(self, used: Columns) -> Any:
+        """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
+        import numpy as np
+
+        table, names = self.table, self.columns.selected
+        if not isinstance(table, np.ndarray) or table.dtype.names or table.ndim != 2:
+            return table
+        if table.shape[1] != len(names):
+            raise ValueError(
+                f"the study describes {len(names)} columns and the array has {table.shape[1]}: "
+                "those of an array have no names, and are taken in the order of the description"
+            )
+        if used.selected == names:
+            return table
+        return table[:, [names.index(name) for name in used.selected]]
 
     def _weighted(self, weights: str | None) -> Columns:
         """The columns, with rows weighted for one answer."""
@@ -592,7 +615,8 @@ class Study:
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
-        return rows_of(self.table, needed(formula, self.columns))
+        used = needed(formula, self.columns)
+        return rows_of(self._source(used), used)
 
     def check(self) -> Check:
         """Look at the table beside its description: NOT PRIVATE, for its holder's eyes alone.

@@ -126,7 +126,7 @@ def release_and_fit(
     mechanism: Mechanism | str | None,  # of a release, for family "gaussian"
     family: FamilyName = "gaussian",
     loss: LossName = "squared",  # of family "gaussian"
-    cov_type: CovType | None = None,  # by default "robust" where there are scores
+    cov_type: CovType | None = None,  # by default robust where there are scores
     purpose: FitPurpose = "inference",
     offset: str | None = None,  # of other families
     unit: Unit | None = None,
@@ -175,10 +175,10 @@ def release_and_fit(
     written = used if linear and factor is None else None
     possible = mechanism is None and guarantee.delta > 0
     scores = possible and _have_scores(source, parsed, unit, written)
-    if scores and unit is not None and not robust:
+    if scores and unit is not None and cov_type not in (None, "cluster"):
         raise ValueError(
-            "rows of one unit may go together, and standard errors by scores allow for it: leave "
-            "out cov_type"
+            "errors of rows of one unit may go together, and standard errors by scores allow for "
+            'it: take cov_type="cluster", or leave it out'
         )
     if loss == "huber":
         single = unit is None and factor is None and used.row_weights is None
@@ -204,7 +204,7 @@ def release_and_fit(
             factor=factor,
         )
         return fit_problem(source, problem, guarantee, **spends)
-    if cov_type in ("robust", "cluster"):
+    if cov_type in ("HC1", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
             "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "

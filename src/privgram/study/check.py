@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.text import aligned, listed, shown
+from privgram._base.text import Printed, aligned, listed, shown
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, from_plain
@@ -63,24 +63,26 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path.name} is not TOML: {error}") from None
+        raise ValueError(f"{shown(path.name)} is not TOML: {error}") from None
     columns = data.pop("columns", None)
     if not isinstance(columns, dict) or not columns:
         raise ValueError(
-            f"{path.name} describes no [columns]; `privgram init TABLE` writes a file to fill in"
+            f"{shown(path.name)} describes no [columns]; `privgram init TABLE` writes a file "
+            "to fill in"
         )
     unknown = sorted(set(data) - {*KEYS, *MORE})
     if unknown:
         raise ValueError(
-            f"{path.name}: unknown key {unknown[0]!r}; known: {listed([*KEYS, *MORE])}"
+            f"{shown(path.name)}: unknown key {unknown[0]!r}; known: {listed([*KEYS, *MORE])}"
         )
     missing = [key for key in ("table", "epsilon", "delta", "ledger") if key not in data]
     if missing:
-        raise ValueError(f"{path.name}: {missing[0]} is missing")
+        raise ValueError(f"{shown(path.name)}: {missing[0]} is missing")
     empty = [name for name, given in columns.items() if given in ([], "")]
     if empty:
         raise ValueError(
-            f"{path.name}: fill in what is publicly known of {listed(empty)}, or delete the line"
+            f"{shown(path.name)}: fill in what is publicly known of {listed(empty)}, or delete the "
+            "line"
         )
     columns = {name: from_plain(given) for name, given in columns.items()}
     table = data.pop("table")
@@ -90,7 +92,7 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
     if "unit" in data:
         data["unit"] = Unit(data["unit"], rows=rows)
     elif rows is not None:
-        raise ValueError(f"{path.name}: rows_per_unit is of a unit: name its column by unit")
+        raise ValueError(f"{shown(path.name)}: rows_per_unit is of a unit: name its column by unit")
     return paths[0] if isinstance(table, str) else paths, {"columns": columns} | data
 
 
@@ -121,7 +123,7 @@ def _kinds(path: Path) -> dict[str, str]:
         with pyarrow.csv.open_csv(first) as reader:
             schema = reader.schema
     else:
-        raise ValueError(f"{path.name} has no names of columns: write the file by hand")
+        raise ValueError(f"{shown(path.name)} has no names of columns: write the file by hand")
 
     def kind(of: Any) -> str:
         of = of.value_type if types.is_dictionary(of) else of
@@ -165,7 +167,7 @@ class CheckRow:
         return self.below + self.above
 
 
-class Check:
+class Check(Printed):
     """What `Study.check` saw: NOT PRIVATE.
 
     Attributes
@@ -226,8 +228,6 @@ class Check:
             lines += ["", f"{self.n_units:,} units; rows of one: {told}"]
         lines += ["", *(self.problems or ("Nothing to mend was seen.",))]
         return "\n".join(lines)
-
-    __repr__ = __str__
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")

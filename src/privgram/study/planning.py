@@ -17,7 +17,7 @@ import numpy as np
 
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
-from privgram._base.text import aligned, listed, number, shown
+from privgram._base.text import Printed, aligned, listed, number, shown
 from privgram._plan.designs import draw_more, simulated_rows
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse_one
@@ -103,8 +103,8 @@ class PrecisionRow:
     wanted: float | None
 
 
-@dataclass(frozen=True)
-class Precision:
+@dataclass(frozen=True, repr=False)
+class Precision(Printed):
     """What one regression takes or gives; printed it is one screen.
 
     Attributes
@@ -183,8 +183,6 @@ class Precision:
         head = [*first, self.formula, *self.heading.splitlines()]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*(textwrap.fill(x, WIDTH) for x in head), "", *lines, "", *notes])
-
-    __repr__ = __str__
 
 
 def precision(
