@@ -182,7 +182,7 @@ class Ledger:
         for name, value in asked.items():
             if value is not None and value != header[name]:
                 raise ValueError(
-                    f"{shown(self.path.name)} is a ledger with {name}={header[name]!r}, not {value!r}; "
+                    f"{self._name} is a ledger with {name}={header[name]!r}, not {value!r}; "
                     "a ledger's budget cannot be changed"
                 )
         self.epsilon: float = header["epsilon"]
@@ -222,7 +222,7 @@ class Ledger:
     def _check_table(self, table: str, entries: Iterable[Entry]) -> None:
         if {self.table, *(entry.table for entry in entries)} - {None, "", table}:
             raise ValueError(
-                f"{shown(self.path.name)} is the ledger of another study: of a table of another name, "
+                f"{self._name} is the ledger of another study: of a table of another name, "
                 "other columns or another protected unit. One ledger counts what is released of "
                 "one table; give this study a ledger of its own. Nothing was spent"
             )
@@ -239,7 +239,7 @@ class Ledger:
             pair = min(map(str, others)), unit
             old, new = (f"all rows of a unit by {x!r}" if x else "single rows" for x in pair)
             raise ValueError(
-                f"{shown(self.path.name)} is a ledger that protects {old}, and this protects {new}: the "
+                f"{self._name} is a ledger that protects {old}, and this protects {new}: the "
                 "epsilons of the two do not add up. Release by the ledger's unit, or enter this in "
                 "a ledger of its own. Nothing was spent"
             )
@@ -427,7 +427,7 @@ class Ledger:
                 if known.id == id:
                     if (known.epsilon, known.delta) != (epsilon, delta):
                         raise ValueError(
-                            f"{shown(self.path.name)} has another spend with the id {id!r}"
+                            f"{self._name} has another spend with the id {id!r}"
                         )
                     return Reservation(known, self)
             entry = Entry(
@@ -462,7 +462,7 @@ class Ledger:
             file = self._read(handle)
             kept = file.entries[entry.number - 1]
             if replace(kept, settled=None) != replace(entry, settled=None):
-                raise ValueError(f"entry {entry.number} of {shown(self.path.name)} is not this one")
+                raise ValueError(f"entry {entry.number} of {self._name} is not this one")
             if not self._accountant.settles:
                 return kept
             new = settled(kept, privacy.to_dict(), file.header)
@@ -500,15 +500,15 @@ class Ledger:
             if known[number - 1 : number] == (digest,):
                 return
             if not any(entry.id == id for entry in file.entries):
-                raise ValueError(f"{shown(self.path.name)} has no entry that paid for this stream")
+                raise ValueError(f"{self._name} has no entry that paid for this stream")
             if number <= len(known):
                 raise ValueError(
-                    f"{shown(self.path.name)} has period {number} of this stream from another copy of "
+                    f"{self._name} has period {number} of this stream from another copy of "
                     "it: go on with that copy. What this one has of the period was not published"
                 )
             if number > len(known) + 1:
                 raise ValueError(
-                    f"{shown(self.path.name)} has {len(known)} periods of this stream, so the next one "
+                    f"{self._name} has {len(known)} periods of this stream, so the next one "
                     f"is not {number}"
                 )
             self._append(handle, file, {"stream": id, "period": number, "digest": digest})
@@ -533,7 +533,7 @@ class Ledger:
         for other in (adjacency, *profiled):
             if other != self.adjacency:
                 raise ValueError(
-                    f"{shown(self.path.name)} is a ledger for adjacency {self.adjacency!r}, and this "
+                    f"{self._name} is a ledger for adjacency {self.adjacency!r}, and this "
                     f"spend is private for {other!r}; the two do not compose"
                 )
 
@@ -541,19 +541,24 @@ class Ledger:
         if entry.table:
             self._check_table(entry.table, entries)
         if (refusal := self._accountant.refusal(entry)) is not None:
-            raise ValueError(f"{shown(self.path.name)} {refusal}. Nothing was released")
+            raise ValueError(f"{self._name} {refusal}. Nothing was released")
         if (excess := self._excess((*entries, entry))) is not None:
             raise BudgetExceeded(
-                f"over the budget of {shown(self.path.name)}: with epsilon={entry.epsilon:g}, "
+                f"over the budget of {self._name}: with epsilon={entry.epsilon:g}, "
                 f"delta={entry.delta:.3g} {excess}; nothing was released"
             )
+
+    @property
+    def _name(self) -> str:
+        """What messages call it."""
+        return shown(self.path.name)
 
     def _excess(self, entries: Sequence[Entry]) -> str | None:
         try:
             return self._accountant.excess(entries)
         except (ArithmeticError, TypeError) as error:
             raise DamagedFile(
-                f"{shown(self.path.name)} has entries whose privacy has no value: {error}"
+                f"{self._name} has entries whose privacy has no value: {error}"
             ) from error
 
     @contextmanager
@@ -561,7 +566,7 @@ class Ledger:
         flags = os.O_RDWR if exclusive else os.O_RDONLY
         with files.opened(self.path, flags) as handle, files.locked(handle, not exclusive):
             if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
-                raise OSError(f"{shown(self.path.name)} was replaced while it was opened")
+                raise OSError(f"{self._name} was replaced while it was opened")
             yield handle
 
     def _read(self, handle: int) -> Contents:
@@ -570,13 +575,13 @@ class Ledger:
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:
             raise ValueError(
-                f"{shown(self.path.name)} lost entries that were there before: it was replaced by an "
+                f"{self._name} lost entries that were there before: it was replaced by an "
                 "older or another copy"
             )
         self._seen = len(digests) - 1, digests[-1]
         if contents.chain.lost:
             warn(
-                f"the last line of {shown(self.path.name)} is cut off: what it was to enter is not "
+                f"the last line of {self._name} is cut off: what it was to enter is not "
                 "counted. That is right if a release was interrupted; else restore the file",
             )
         return contents
