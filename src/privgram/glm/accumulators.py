@@ -12,7 +12,7 @@ from privgram._core.scale import DefaultRounding
 from privgram._core.scores import PARTS, UNITS, Score, scale
 from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import ONES
-from privgram.moment.rows import Feeder, Onward, Prepared, RowMap, Sums, images_of
+from privgram.moment.rows import Feeder, Onward, Prepared, Room, RowMap, Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,9 +122,10 @@ class ScoreBoth(ScoreSum):
     def __init__(self, q: int, clip: float) -> None:
         super().__init__(q, clip)
         self.second = Accumulator(q, clip)
+        self._room = Room(q)
 
     def sweep(self, images: Matrix, score: Score, drop: bool) -> tuple[int, int]:
-        rows = images_of(len(images), self.q)
+        rows = self._room(len(images))
         bad = scores.clipped_sum(images, score, self.clip, self.total, drop, rows)
         if bad[0] < 0:
             self.second.update(rows, drop)
@@ -211,12 +212,13 @@ class Curved(Onward):
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.score = expected.score(curved=True)
+        self._room = Room(self.score.q)
         self.takes_images = isinstance(inner, Scores) and inner.takes_images
 
     def update(self, images: Matrix, *how: Any) -> int:
         if isinstance(self.inner, Scores):
             return self.inner.take(images, self.score, *how)
-        rows = images_of(len(images), self.score.q)
+        rows = self._room(len(images))
         scores.write(images, self.score, rows, True)
         return _second_moment(self.inner, rows, *how)
 

@@ -74,9 +74,25 @@ class Onward(Sums):
         return int(getattr(self.inner, "n_dropped", 0))
 
 
-def images_of(n: int, k: int) -> NDArray[np.float64]:
-    """Room for images of rows, (n, k), by columns: these do not all begin in one set of a cache."""
-    return np.empty((k, n // 16 * 16 + 24)).T[:n]
+class Room:
+    """Memory for rows of k numbers by columns, which the next rows take again.
+
+    To ask the system for as much each time may take longer than to fill it.
+    """
+
+    def __init__(self, k: int) -> None:
+        self._size = k
+        self._numbers = np.empty((k, 0))
+
+    def __call__(self, n: int) -> NDArray[np.float64]:
+        """Room for n rows, shape (n, k)."""
+        if self._numbers.shape[1] < n:
+            # Columns that do not all begin in one set of a cache.
+            self._numbers = np.empty((self._size, n // 16 * 16 + 24))
+        return self._numbers.T[:n]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Room, (self._size,)
 
 
 @dataclass(frozen=True)
@@ -122,7 +138,7 @@ class RowMap:
         self.step = max(8, SCRATCH // max(len(frame), 1))
         self._frame = rowmap.transposed(frame)
         self._of_codes: NDArray[np.float64] | None = None
-        self._room = images_of(0, len(frame))
+        self._room = Room(len(frame))
 
     def images(self, rows: Prepared) -> rowmap.Images:
         """Images of rows, (n, k), made where they are taken."""
@@ -145,9 +161,7 @@ class RowMap:
             yield slice(start, stop), self._array(images, start, stop)
 
     def _array(self, images: rowmap.Images, start: int, stop: int) -> NDArray[np.float64]:
-        if len(self._room) < stop - start:
-            self._room = images_of(max(stop - start, self.step), self.size)
-        room = self._room[: stop - start]
+        room = self._room(stop - start)
         images.into(room, start)
         return room
 
