@@ -16,7 +16,6 @@ import privgram as pg
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Guarantee
-from privgram.drawing.draws import Looks
 from privgram.engines.threads import second_moment
 from privgram.glm.accumulators import (
     PARTS,
@@ -33,7 +32,7 @@ from privgram.glm.accumulators import (
     UnitScored,
     UnitSecond,
 )
-from privgram.glm.rounds import Rounds, add_to_integers
+from privgram.glm.rounds import Rounds
 from privgram.mechanisms import Refined, rank
 from privgram.moment.rows import Mapped
 from privgram.regression.families import FAMILIES, Bounded, Expected
@@ -187,17 +186,6 @@ def test_no_row_moves_sums_by_level_by_more_than_it_is_calibrated_for(rng):
             assert square <= UNITS**2
             most = max(most, math.sqrt(square) / UNITS)
     assert most > 0.999
-
-
-def test_sums_and_counts_get_the_noise_that_is_stated(rng):
-    """20,000 normals each: variances within five deviations, a false alarm in a million."""
-    noise = add_to_integers(np.zeros(20_000, np.int64), 3.0, 1e-6, rng)
-    looks = Looks.__new__(Looks)
-    looks.rng, looks.record = rng, {"parameters": {"counts_mu": []}}
-    looks.noise, looks.mu = SimpleNamespace(counts_std=lambda mu: 1e3 / mu), lambda share: share
-    counts, std = looks.noisy(SimpleNamespace(counts=np.zeros(20_000, np.int64)), 0.5)
-    for drawn, stated in ((noise, 3.0), (counts, std)):
-        assert abs(np.mean((drawn / stated) ** 2) - 1) < 5 * math.sqrt(2 / 20_000)
 
 
 # --- what rounds release -----------------------------------------------------------------------
@@ -402,3 +390,14 @@ def test_weighted_counts_move_as_they_are_calibrated_for_in_integers(rng):
         most = max(int(((one - other) ** 2).sum()) for one, other in pairs)
         allowed = (PARTS * rank.sensitivity(len(edges) - 1, adjacency)) ** 2
         assert most == pytest.approx(allowed, rel=1e-12)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_sums_and_counts_get_the_noise_that_is_stated(adjacency, rng):
+    """20,000 normals each: variances within five deviations, a false alarm in a million."""
+    nothing = np.zeros((20_000, 1), np.int64)
+    rounds = rounds_of(adjacency, rng)
+    sums, of_sums = rounds.sums(nothing, 3.0, 0.2, 1, rounds.moves)
+    counts, of_counts = rounds.noisy(SimpleNamespace(counts=nothing[:, 0]), 0.2)
+    for drawn, stated in ((sums, of_sums), (counts, of_counts)):
+        assert abs(np.mean((drawn / stated) ** 2) - 1) < 5 * math.sqrt(2 / 20_000)

@@ -24,7 +24,7 @@ class ClippingRule:
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
     rank: float = 10.0
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
-    allowance: float = 1.0
+    allowance: float = 1.4
     #: Edges of the norm histogram for each factor of 2, the first of them in root mean squares.
     per_octave: int = 4
     nearest: float = 0.5

@@ -235,7 +235,7 @@ def noise_edge(values: Vector) -> float:
     is about 2 m^(1/2) off the diagonal; those far above hardly change what it does to the others.
     """
     most = 2 * math.sqrt(len(values) + 1)
-    n_small = int((values < most).sum())
+    n_small = max(int((values < most).sum()), 1)  # the least of them may be noise
     return min(most, 2 * math.sqrt(n_small) + LIMITS.edge)
 
 
