@@ -426,9 +426,7 @@ class Ledger:
             for known in file.entries if id else ():
                 if known.id == id:
                     if (known.epsilon, known.delta) != (epsilon, delta):
-                        raise ValueError(
-                            f"{self._name} has another spend with the id {id!r}"
-                        )
+                        raise ValueError(f"{self._name} has another spend with the id {id!r}")
                     return Reservation(known, self)
             entry = Entry(
                 len(file.entries) + 1,

@@ -406,7 +406,7 @@ class Study:
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
     ) -> ScoreFit | Fit | InstrumentalFit:
-        """Fit one regression: the least noise that one answer can have.
+        """Fit one regression, mostly with less noise than a release of its columns has.
 
         Parameters
         ----------
