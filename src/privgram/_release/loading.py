@@ -59,8 +59,8 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
     name = format_of(path)
     if name not in READERS:
         raise DamagedFile(
-            f"{shown(path.name)} is not a release of privgram, of groups or of one table, nor a fit, or "
-            "is damaged"
+            f"{shown(path.name)} is not a release of privgram, of groups or of one table, nor a "
+            "fit, or is damaged"
         )
     module, _, reader = READERS[name].partition(":")
     found = getattr(import_module(module), reader)(path)
