@@ -9,7 +9,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DONE   := $(VENV)/done
 
 # What is run under sanitizers: all that reaches compiled code with inputs made to break it.
-SANITIZED := tests/core tests/moment tests/engines/test_threads.py tests/fuzz
+SANITIZED := tests/core tests/exact tests/moment tests/engines/test_threads.py tests/fuzz
 # What is run under ThreadSanitizer: all that several threads do at once.
 THREADED := tests/moment tests/engines/test_threads.py \
             tests/core/test_wishart.py tests/core/test_orthonormal.py

@@ -16,6 +16,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import ziglang
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,8 @@ KERNELS = {
     "gram_portable.c": "",
     "gram_avx2.c": "-mavx2 -mfma",
     "gram_avx512.c": "-mavx512f -mavx512dq -mfma -mprefer-vector-width=512",
+    "chacha.c": "",
+    "discrete.c": f"-I{np.get_include()}",  # of NumPy's random generators, for all platforms
 }
 #: zig's names of the platforms that are only compiled for, and flags of their own.
 TARGETS = {

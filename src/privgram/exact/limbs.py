@@ -1,10 +1,10 @@
 """Where noise meets data: 128-bit integers, added without an error and rounded to a public grid.
 
 The second moment is an integer matrix in the unit u = 1/S^2, held as two limbs
-(value = high * 2**64 + low). Noise is drawn in floating point with no data in sight, rounded to
-integers, added without error, and the sum is rounded to a public power of two. Every step after the
-draw is exact, so the release is a rounding of the ideal mechanism's output and inherits its
-guarantee.
+(value = high * 2**64 + low). Gaussian noise is drawn as integers (`privgram.exact.discrete`), and
+Wishart noise in floating point with no data in sight and rounded to integers. It is added without
+error, and the sum is rounded to a public power of two. Every step after the draw is exact, so the
+release is a rounding of the ideal mechanism's output and inherits its guarantee.
 """
 
 from __future__ import annotations
