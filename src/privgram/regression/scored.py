@@ -63,7 +63,7 @@ MOST = 1e30
 
 PREDICTIONS_ALONE = (
     'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
-    'standard errors: leave it out, or take purpose="inference"'
+    "standard errors: they take another fit without it"
 )
 
 
@@ -373,11 +373,13 @@ class ScoreFit(OfDesign):
                 "least squares where errors are symmetric."
             )
         elif self.parameters["method"] == "scores":
-            notes.append(
-                f"Scores of about {rows:,.0f} {what} were shortened, and intervals allow for what "
-                "that may have moved by a multiple of the noise: a few rows far out that all pull "
-                "one way may move a coefficient more."
-            )
+            shortened = f"Scores of about {rows:,.0f} {what} were shortened"
+            if self.parameters["purpose"] == "inference":
+                shortened += (
+                    ", and intervals allow for what that may have moved by a multiple of the "
+                    "noise: a few rows far out that all pull one way may move a coefficient more"
+                )
+            notes.append(f"{shortened}.")
         if absorbed := self.parameters.get("absorbed"):
             notes.append(
                 f"Effects of {self.parameters['absorbed_levels']:,} levels of {shown(absorbed)} "
