@@ -220,7 +220,7 @@ class ScoreFit(OfDesign):
         return Inference(estimate, covariance, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
-        """Predict the target's mean for new rows.
+        """Predict the target's mean for new rows, where an offset is 0.
 
         Parameters
         ----------
@@ -380,6 +380,11 @@ class ScoreFit(OfDesign):
                     "noise: a few rows far out that all pull one way may move a coefficient more"
                 )
             notes.append(f"{shortened}.")
+        if offset := self.parameters.get("offset"):
+            notes.append(
+                f"{shown(offset)} is added to the linear predictor. Predictions leave it out: they "
+                "are where it is 0."
+            )
         if absorbed := self.parameters.get("absorbed"):
             notes.append(
                 f"Effects of {self.parameters['absorbed_levels']:,} levels of {shown(absorbed)} "
