@@ -70,7 +70,7 @@ def test_a_fit_for_predictions_prints_and_loads(tmp_path, family):
     assert "Standard errors cover" not in text
     assert "intervals allow" not in text
     assert np.isnan(fit.tidy(conf_int=True)["conf.low"]).all()
-    with pytest.raises(pg.RefusedError, match="^there is no inference: purpose"):
+    with pytest.raises(pg.RefusedError, match=r"^there is no inference: purpose"):
         fit.conf_int()
     again = pg.load(path)
     assert str(again.summary()) == text

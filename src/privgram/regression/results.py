@@ -73,6 +73,10 @@ NOT_HELD = {
         "takes fourth moments, which a release does not hold: robust standard errors come with "
         "study.regress, by default"
     ),
+    ("get_margeff",): (
+        "averages over rows, which a result does not hold: "
+        "privgram.regression.marginal.marginal_model(fit) has effects over rows that are public"
+    ),
 }
 
 
