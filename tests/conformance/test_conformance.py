@@ -298,6 +298,7 @@ def test_a_fit_is_that_of_statsmodels(name):
         (("prsquared", "deviance"), "Release.regress"),
         (("ssr", "ess", "compare_lr_test"), "wald_test counts it"),
         (("HC1_se", "HC3_se"), "study.regress"),
+        (("get_margeff",), "marginal_model"),
     ],
 )
 def test_what_a_fit_does_not_hold_is_said(names, text):

@@ -42,10 +42,10 @@ def rows_of(table):
     )
 
 
-def theirs(family, table, weights=None, **options):
+def theirs(family, table, weights=None, offset=None, **options):
     kind = sm.families.Binomial() if family == "binomial" else sm.families.Poisson()
     y = np.asarray(table["y"], float)
-    model = sm.GLM(y, rows_of(table), family=kind, var_weights=weights)
+    model = sm.GLM(y, rows_of(table), family=kind, var_weights=weights, offset=offset)
     return model.fit(tol=1e-12, **options)
 
 
@@ -79,6 +79,23 @@ def test_without_noise_it_is_that_of_statsmodels(family, adjacency):
     ends = fit.get_prediction(table).conf_int(alpha=0.1)
     expected = other.get_prediction(rows_of(table)).conf_int(alpha=0.1)
     np.testing.assert_allclose(ends, expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("family", TARGETS)
+def test_an_offset_is_that_of_statsmodels(family, tmp_path):
+    """The fit and its file say it, since predictions leave it out."""
+    table = made(family)
+    table["log_size"] = 0.3 * table["a"] + 0.1 * table["b"]
+    columns = columns_of(family, log_size=(-2, 3))
+    fit = fitted(family, table, columns=columns, offset="log_size", **SURE)
+    other = theirs(family, table, offset=table["log_size"])
+    np.testing.assert_allclose(fit.params, other.params, atol=0.02 * np.min(other.bse))
+    expected = other.predict(rows_of(table), offset=np.zeros(len(table["a"])))
+    np.testing.assert_allclose(fit.predict(table), expected, rtol=1e-2)
+    fit.save(tmp_path / "fit.json")
+    again = pg.load(tmp_path / "fit.json")
+    assert again.parameters["offset"] == "log_size"
+    assert "log_size is added to the linear predictor" in str(again.summary())
 
 
 @pytest.mark.slow

@@ -156,6 +156,10 @@ def test_exact_groups_are_not_shrunk(rng):
     for group, part in enumerate(parts):
         part[:, 1] += 0.3 * group**2
     shrunk = regress_groups(released(rng, parts, 0.0), "y", ["x"]).shrink()
+    head, names, *rows = str(shrunk).splitlines()
+    assert head.endswith("shrunk towards each other")
+    assert names.split(None, 1)[0] == "x"
+    assert len(rows) == 4
     for group, part in enumerate(parts):
         design = np.column_stack([part[:, 0], np.ones(len(part))])
         assert_allclose(shrunk.estimate[group], np.linalg.lstsq(design, part[:, 1])[0], atol=2e-4)

@@ -198,6 +198,31 @@ def test_a_refused_fit_says_what_it_takes(monkeypatch):
     assert "it takes fewer terms or more rows" in fit.advice()
 
 
+def with_exposure(n=ROWS):
+    rng = np.random.default_rng(3)
+    x, exposure = rng.normal(0, 1, n), rng.uniform(1, 50, n)
+    counts = rng.poisson(np.exp(0.3 * x.clip(-3, 3) - 2) * exposure)
+    return {"x": x, "exposure": exposure, "counts": counts}
+
+
+EXPOSED = {"x": (-3, 3), "exposure": pg.Log(1, 50), "counts": (0, 100)}
+
+
+def test_a_plan_takes_an_offset(few_draws):
+    study = pg.Study(with_exposure(), EXPOSED, epsilon=4.0, delta=1e-6)
+    plan = study.plan("counts ~ x", epsilon=1.0, family="poisson", offset="log(exposure)")
+    assert plan["x"].stderr > 0
+
+
+@pytest.mark.parametrize("offset", [None, "log(exposure)"])
+def test_advice_never_takes_the_summary_away(offset):
+    """Of counts on so few rows that a guess is refused without noise too."""
+    study = pg.Study(with_exposure(300), EXPOSED, epsilon=4.0, delta=1e-6)
+    fit = study.regress("counts ~ x", epsilon=0.01, family="poisson", offset=offset)
+    assert fit.refusal is not None
+    assert fit.advice() in str(fit.summary())
+
+
 @pytest.mark.parametrize("options", [{}, {"mechanism": "analyze-gauss"}])
 def test_advice_is_found_when_it_is_read(monkeypatch, options, tmp_path):
     """A refused regression simulates nothing; 54 fits were to word a sentence that nobody read."""

@@ -56,6 +56,27 @@ def test_what_is_asked_is_charged_with_its_label(study):
     assert len(study.entries) == 3
 
 
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial"])
+def test_a_fit_for_predictions_prints_and_loads(tmp_path, family):
+    """It has coefficients and no standard errors: its summary shows them, and its file is whole."""
+    x = np.random.default_rng(0).uniform(0, 10, 5_000)
+    table = {"x": x, "y": np.floor(x), "b": x > 5}
+    study = pg.Study(table, {"x": (0, 10), "y": (0, 10), "b": bool}, **BUDGET)
+    formula = "b ~ x" if family == "binomial" else "y ~ x"
+    path = tmp_path / "fit.json"
+    fit = study.regress(formula, epsilon=1.0, family=family, purpose="prediction", out=path)
+    text = str(fit.summary())
+    assert "no standard errors" in text
+    assert "Standard errors cover" not in text
+    assert "intervals allow" not in text
+    assert np.isnan(fit.tidy(conf_int=True)["conf.low"]).all()
+    with pytest.raises(pg.RefusedError, match=r"^there is no inference: purpose"):
+        fit.conf_int()
+    again = pg.load(path)
+    assert str(again.summary()) == text
+    assert np.array_equal(again.predict(table), fit.predict(table))
+
+
 def test_what_is_left_can_be_spent_and_no_more(study):
     assert study.remaining() == 2.0
     study.release(epsilon=2.0)

@@ -233,6 +233,8 @@ def _recorded(
         "clipped_rows": parts.clipped_rows,
         "purpose": problem.purpose,
     }
+    if problem.offset is not None:
+        parameters["offset"] = problem.offset
     parameters |= parts.facts
     rows = parts.rows
     weighted = problem.columns.row_weights is not None

@@ -482,13 +482,21 @@ class GroupFits(Mapping[Any, Fit]):
     plot = of_results.plot_forest
 
     def __str__(self) -> str:
-        columns: dict[str, Vector] = {}
-        for j, name in enumerate(self.param_names):
-            columns |= {name: self._estimates[:, j], f"({name} se)": self._errors[:, j]}
-        head = f"{self.target} in {len(self.groups)} groups by {self.by}"
+        head = self._head
         if self.refusals:
             head += f"; refused in {len(self.refusals)}: see refusals"
-        return f"{head}\n{as_text(tuple(map(str, self.groups)), columns)}"
+        return f"{head}\n{self._as_text(self._estimates, self._errors)}"
+
+    @property
+    def _head(self) -> str:
+        return f"{self.target} in {len(self.groups)} groups by {self.by}"
+
+    def _as_text(self, estimates: Matrix, errors: Matrix) -> str:
+        """Coefficients of all groups and their errors, (groups, p) each, as a table."""
+        columns: dict[str, Vector] = {}
+        for j, name in enumerate(self.param_names):
+            columns |= {name: estimates[:, j], f"({name} se)": errors[:, j]}
+        return as_text(tuple(map(str, self.groups)), columns)
 
     def __repr__(self) -> str:
         return (
@@ -529,7 +537,18 @@ class Shrunk:
     @property
     def bse(self) -> Any:
         """Posterior standard deviations, as `GroupFits.bse`."""
-        return self.fits._framed(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2)))
+        return self.fits._framed(self._errors)
+
+    @property
+    def _errors(self) -> Matrix:
+        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
+
+    def __str__(self) -> str:
+        head = f"{self.fits._head}, shrunk towards each other"
+        return f"{head}\n{self.fits._as_text(self.estimate, self._errors)}"
+
+    def __repr__(self) -> str:
+        return f"<Shrunk coefficients of {self.fits!r}>"
 
     def predict(self, group: Any, X: ArrayLike) -> Vector:
         """Predicted target in a group.

@@ -73,6 +73,10 @@ NOT_HELD = {
         "takes fourth moments, which a release does not hold: robust standard errors come with "
         "study.regress, by default"
     ),
+    ("get_margeff",): (
+        "averages over rows, which a result does not hold: "
+        "privgram.regression.marginal.marginal_model(fit) has effects over rows that are public"
+    ),
 }
 
 
@@ -289,14 +293,15 @@ class Results:
         check_one_of(of, "of", get_args(Of))
         found = self._about(of)
         if found.refusal is not None and self.refusal is None:
-            raise RefusedError(f"there is no inference on the rows at hand: {found.refusal}")
+            about = " on the rows at hand" if of == "data" else ""
+            raise RefusedError(f"there is no inference{about}: {found.refusal}")
         return found.intervals(level)
 
     def _table(self, alpha: float) -> Matrix:
         """Estimates, errors, statistics, P values and ends of intervals, shape (k, 6)."""
         found = self.inference
         numbers = (self._estimate, found.stderr, found.statistic(), found.pvalues())
-        return np.column_stack([*numbers, self._ends(alpha)])
+        return np.column_stack([*numbers, found.intervals(level_of(alpha))])
 
     @property
     def nobs(self) -> float:
@@ -437,9 +442,11 @@ class Results:
         level, values = round(level_of(alpha), 12), self._table(alpha)
         notes: list[str] = []
         marks: tuple[tuple[int, ...], ...] = ()
-        if self.refusal is None:
+        if self.inference.refusal is None:
             notes += self._assumes()
             marks = skewed(values, level, notes, self.inference)
+        elif self.refusal is None:  # a fit for predictions alone
+            notes.append(self.inference.refusal)
         return Summary(
             {"Dep. Variable": self.target if yname is None else yname, **self._facts()},
             names,

@@ -63,7 +63,7 @@ MOST = 1e30
 
 PREDICTIONS_ALONE = (
     'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
-    'standard errors: leave it out, or take purpose="inference"'
+    "standard errors: they take another fit without it"
 )
 
 
@@ -220,7 +220,7 @@ class ScoreFit(OfDesign):
         return Inference(estimate, covariance, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
-        """Predict the target's mean for new rows.
+        """Predict the target's mean for new rows, where an offset is 0.
 
         Parameters
         ----------
@@ -373,10 +373,17 @@ class ScoreFit(OfDesign):
                 "least squares where errors are symmetric."
             )
         elif self.parameters["method"] == "scores":
+            shortened = f"Scores of about {rows:,.0f} {what} were shortened"
+            if self.parameters["purpose"] == "inference":
+                shortened += (
+                    ", and intervals allow for what that may have moved by a multiple of the "
+                    "noise: a few rows far out that all pull one way may move a coefficient more"
+                )
+            notes.append(f"{shortened}.")
+        if offset := self.parameters.get("offset"):
             notes.append(
-                f"Scores of about {rows:,.0f} {what} were shortened, and intervals allow for what "
-                "that may have moved by a multiple of the noise: a few rows far out that all pull "
-                "one way may move a coefficient more."
+                f"{shown(offset)} is added to the linear predictor. Predictions leave it out: they "
+                "are where it is 0."
             )
         if absorbed := self.parameters.get("absorbed"):
             notes.append(

@@ -305,6 +305,8 @@ class Advice:
             self.options,
             False,
         )
+        if not fits.without_noise:  # no epsilon helps
+            return None
         epsilon = MARGIN * self.guarantee.epsilon
         while epsilon <= ADVISED:
             if fits.always(epsilon):
@@ -341,7 +343,7 @@ class _Simulation:
         options: RegressOptions,
         once: bool,
     ) -> None:
-        used, parsed = needed(formula, columns), parse_one(formula)
+        used, parsed = needed(formula, columns, options.offset), parse_one(formula)
         if options.family != "gaussian":
             used = explained(parsed, used, options.family)[1]
         size = min(n_rows, MOST_ROWS)
@@ -397,16 +399,20 @@ class _Simulation:
         return notes
 
     @cached_property
-    def sampling(self) -> dict[str, float]:
-        """Standard errors without privacy."""
+    def without_noise(self) -> dict[str, float]:
+        """Standard errors without privacy, of the coefficients that have one."""
         stated = self._drawn(self._regress, NO_PRIVACY, least=1, most=1)
-        errors = {name: x for name, x in stated.stderr.items() if x is not None}
-        if not errors:
+        return {name: x for name, x in stated.stderr.items() if x is not None}
+
+    @property
+    def sampling(self) -> dict[str, float]:
+        """Standard errors without privacy, of which there are some."""
+        if not self.without_noise:
             raise ValueError(
                 "a regression on rows like these is refused without noise too: its features are "
                 "not told apart, or the rows are too few; take other terms, or another design"
             )
-        return errors
+        return self.without_noise
 
     @property
     def names(self) -> tuple[str, ...]:
