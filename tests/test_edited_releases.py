@@ -143,7 +143,7 @@ def fitted(request, table, tmp_path_factory):
     rng = np.random.default_rng(1)
     pg.regress(rows, "y ~ a + b", COLUMNS, 4.0, 1e-6, unit=unit, rng=rng).save(path)
     saved = json.loads(path.read_text())
-    names = ("solution", "sampling", "noise")
+    names = ("solution", "sampling", "noise", "unidentified")
     return path, saved, {name: np.array(saved["fit"].pop(name)) for name in names}
 
 

@@ -153,12 +153,12 @@ def test_people_whose_rows_are_gone_after_the_spend_leave_a_refused_fit(choose):
 
 
 def test_arithmetic_that_fails_after_the_spend_leaves_a_refused_fit(monkeypatch, tmp_path):
-    from privgram.drawing import scores
+    from privgram.glm.one_step import OneStepEstimator
 
     def fails(self):
         raise np.linalg.LinAlgError("Singular matrix")
 
-    monkeypatch.setattr(scores.Steps, "take", fails)
+    monkeypatch.setattr(OneStepEstimator, "fit", fails)
     study = pg.Study(TABLE, COLUMNS, epsilon=2.0, delta=1e-6)
     fit = study.regress("y ~ x + b", 0.5, out=tmp_path / "it.json", rng=np.random.default_rng(0))
     assert "did not end in finite numbers" in fit.refusal

@@ -12,10 +12,10 @@ NAMES = ("x", "z", "y", "intercept")
 LAW = GaussianLaw(50.0, 70.0)
 
 
-def hopeless():
+def hopeless(size=1.0):
     """A release of noise alone, which leaves no direction positive."""
     columns = pg.Columns(COLUMNS, intercept=True)
-    return make_release(-np.eye(4), NAMES, LAW, columns=columns, bound=2.0, n_rows=500)
+    return make_release(-size * np.eye(4), NAMES, LAW, columns=columns, bound=2.0, n_rows=500)
 
 
 def study(**more):
@@ -43,7 +43,7 @@ DOORS = {
 def groups():
     from privgram.regression.groups import regress_groups
 
-    return regress_groups({"a": hopeless(), "b": hopeless()}, "y", ["x", "z"])
+    return regress_groups({"a": hopeless(), "b": hopeless(2.0)}, "y", ["x", "z"])
 
 
 @pytest.fixture(params=DOORS)

@@ -287,4 +287,4 @@ def test_no_result_log_or_file_holds_the_key(draw, monkeypatch, tmp_path, caplog
         number = int.from_bytes(key, "little")
         for text in (key, key[::-1], key.hex().encode(), b"%d" % number, b"%x" % number):
             assert not any(text in where for where in shown)
-    assert not caplog.records
+    assert {record.getMessage() for record in caplog.records} <= {"reading the table"}

@@ -66,10 +66,9 @@ def test_the_log_tells_what_is_done_and_nothing_of_the_table(caplog):
         "reading the table",
         "answered",
         "refused",
-        "looking for an epsilon that would do",
         "release at epsilon=1",
         "released",
-        "fits of made rows at epsilon=",
+        "fits of simulated rows at epsilon=",
     ):
         assert line in text
     # What is private: how many rows and people there are, and every value.

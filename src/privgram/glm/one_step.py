@@ -258,8 +258,10 @@ class OneStepEstimator:
     def _once(self, first: Matrix, rows: float, reason: str) -> FitParts:
         """Spend what is left on another round in the columns, and average it with the first."""
         rounds, share = self.rounds, self.left
-        state = self._plain(first, rounds.std[-1], rows)
-        if self._is_lost(state, self.first_share / (self.first_share + share)):
+        part = self.first_share / (self.first_share + share)
+        # As it would be with the noise of both rounds averaged.
+        state = self._plain(first, rounds.std[-1] * math.sqrt(part), rows)
+        if self._is_lost(state):
             return self._stopped(state)
         rest = rounds.take(rounds.moment, share)
         whole = self.first_share + share
@@ -277,9 +279,9 @@ class OneStepEstimator:
             reason=reason,
         )
 
-    def _is_lost(self, state: ScoreState, part: float = 1.0) -> bool:
-        """Whether a fit by the Hessian of a state, with a part of its noise, would be refused."""
-        lost = state.hides_all or part * state.hessian_rse > LIMITS.trusted
+    def _is_lost(self, state: ScoreState) -> bool:
+        """Whether a fit by the Hessian of a state would be refused."""
+        lost = state.hides_all or state.hessian_rse > LIMITS.trusted
         return lost and self.problem.purpose == "inference"
 
     def _stopped(self, state: ScoreState, refusal: str = HIDDEN) -> FitParts:

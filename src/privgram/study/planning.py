@@ -180,7 +180,7 @@ class Precision(Printed):
         if self.offered is not None:
             fits = f"{self.offered:.0%} of {self.draws} simulated fits"
             first = [f"Offered: {fits} at epsilon = {self.epsilon:.3g}."]
-        head = [*first, self.formula, *self.heading.splitlines()]
+        head = [*first, shown(self.formula), *self.heading.split("\n")]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*(textwrap.fill(x, WIDTH) for x in head), "", *lines, "", *notes])
 
