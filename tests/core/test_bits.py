@@ -29,9 +29,9 @@ MOMENTS = {
     "columns": lambda: pg.second_moment(PEOPLE, columns=COLUMNS),
 }
 DIGESTS = {
-    "float64": ["ed4aa1697126659c", "394e2db224247d3c", "8f0ae8b45af819fb"],
-    "float32": ["7118a5f10a26d3ed", "17c02575637821bd", "d2460c862d7cb593"],
-    "columns": ["4e807105abb440a6", "0e13769fe895850a", "afe70d1e1a97442b"],
+    "float64": ["ed4aa1697126659c", "394e2db224247d3c", "ad412fe7d20a04df"],
+    "float32": ["7118a5f10a26d3ed", "17c02575637821bd", "af766ca038faedbd"],
+    "columns": ["4e807105abb440a6", "0e13769fe895850a", "7250cf12733686c0"],
 }
 
 
@@ -46,9 +46,8 @@ def digests(name):
 
 @pytest.mark.parametrize("name", MOMENTS)
 def test_bits_are_those_of_every_machine(name):
-    exact = (
-        3 if platform.libc_ver()[0] == "glibc" else 2
-    )  # noise calls exp and log of the C library
+    # What noise is calibrated to calls exp and log of the C library; the draw itself does not.
+    exact = 3 if platform.libc_ver()[0] == "glibc" else 2
     assert digests(name)[:exact] == DIGESTS[name][:exact]
 
 
