@@ -62,7 +62,7 @@ REACH = 4.0
 
 #: The radius of the last look is where so many rows are longer for each unit of noise that an entry
 #: would have at a radius of 1, or so many deviations of their number's noise, if these are more.
-BEYOND, SEEN = 24.0, 3.0
+BEYOND, SEEN = 20.0, 2.0
 
 #: Bins of squared lengths for a factor of 2, in which the noise of a look is in proportion.
 PER_OCTAVE = 8
