@@ -87,7 +87,8 @@ def test_no_way_through_the_rounds_spends_more_than_the_budget(
         given, [rounds] = fit.parameters, seen
         seen.clear()
         assert rounds.spent <= 1 + 1e-12
-        assert rounds.spent > 0.4
+        # A fit that would be refused stops early, and has the rest back.
+        assert rounds.spent == pytest.approx(1.0) or fit.refusal is not None
         spent = [*given["look_mu"], *given["counts_mu"], *given.get("score_mu", [])]
         spent.append(given.get("number_mu", 0.0))
         square = math.fsum(mu**2 for mu in spent)
@@ -144,7 +145,7 @@ def test_a_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family, ep
         if fit.refusal is not None:
             assert np.isnan(estimate).all()
             continue
-        assert np.abs(estimate).max() < 100
+        assert np.abs(estimate).max() < 1e4
         assert np.isinf(errors[1])
         if kind != "copied":
             assert np.isfinite(errors[0])
@@ -193,3 +194,14 @@ def test_arithmetic_that_ends_in_no_number_is_a_refused_fit(tmp_path, monkeypatc
         assert len(ledger.entries) == 1
         with pytest.raises(RefusedError, match="finite numbers"):
             fit.predict(made())
+
+
+def test_a_computation_that_was_lost_is_no_prediction(monkeypatch):
+    def fail(*_):
+        raise ValueError
+
+    monkeypatch.setattr("privgram.glm.one_step.OneStepEstimator._last_scores", fail)
+    fit = fitted(made(), purpose="prediction")
+    assert fit.refusal is not None
+    with pytest.raises(RefusedError):
+        fit.predict(made())

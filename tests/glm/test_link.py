@@ -221,10 +221,13 @@ def test_what_cannot_be_told_is_said(kind):
 def test_the_shares_add_up_to_the_guarantee(family, adjacency, rows):
     fit = fitted(family, made(family, rows), adjacency=adjacency)
     given = fit.parameters
-    spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"]]
+    spent = [*given["look_mu"], *given.get("score_mu", []), *given["counts_mu"]]
     whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
-    assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert math.hypot(*spent) < whole
+    if rows == 200:  # which stops after the cheap rounds
+        assert fit.refusal is not None
+        return
+    assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert fit.privacy.delta(1.0) <= 1e-6
     moves = (2 if adjacency == "replace" else 1) * given["clip"]
     assert given["score_noise_std"][-1] >= moves / given["score_mu"][-1]

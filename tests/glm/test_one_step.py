@@ -231,13 +231,13 @@ def test_saved_and_loaded(tmp_path):
 
 def test_where_scores_would_tell_nothing_one_round_is_taken():
     methods = {}
-    for rows, epsilon in ((300, 0.01), (500, 1.0), (20_000, 1.0)):
+    for rows, epsilon in ((2000, 0.3), (20_000, 1.0)):
         table = {name: column[:rows] for name, column in TABLE.items()}
         fit = fitted(table, epsilon=epsilon)
         methods[rows] = fit.parameters["method"]
         assert bool(fit.parameters["reason"]) == (methods[rows] != "scores")
         assert (methods[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
-    assert methods == {300: "one round", 500: "one round", 20_000: "scores"}
+    assert methods == {2000: "one round", 20_000: "scores"}
 
 
 # --- privacy ----------------------------------------------------------------------------------
@@ -250,9 +250,10 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
     given = fit.parameters
     spent = [*given["look_mu"], *given.get("score_mu", []), *given["counts_mu"]]
     whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
-    assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert math.hypot(*spent) < whole
     assert fit.privacy == GaussianProfile(whole, adjacency)
+    if fit.refusal is None:  # or it has stopped early
+        assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     if rows > 500:
         for at in (-2, -1):
             needed = (2 if adjacency == "replace" else 1) * given["clip"] / given["score_mu"][at]

@@ -490,12 +490,12 @@ def half_the_sensitivity(monkeypatch):
 
 
 def counts_by_data(monkeypatch):
-    real = draws.Looks.noisy
+    real = Rounds.beyond
 
-    def noisy(looks, counted, share):
-        return real(looks, counted, share * (1 - 1e-9 * float(counted.counts[0])))
+    def beyond(rounds, counts, share):
+        return real(rounds, counts, share * (1 - 1e-9 * float(counts[0])))
 
-    monkeypatch.setattr(draws.Looks, "noisy", noisy)
+    monkeypatch.setattr(Rounds, "beyond", beyond)
 
 
 def half_the_noise_of_scores(monkeypatch):
@@ -528,7 +528,7 @@ def rows_by_data(monkeypatch):
 #: What is done, and which run finds it.
 FAULTS = {
     "half the sensitivity": (half_the_sensitivity, "looks"),
-    "counts by data": (counts_by_data, "looks"),
+    "counts by data": (counts_by_data, "scores"),
     "half the noise of scores": (half_the_noise_of_scores, "scores"),
     "a clip by data": (a_clip_by_data, "scores"),
     "rows by data": (rows_by_data, "scores"),

@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from privgram.mechanisms.rank import bin_edges, choose_by_rank
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ CLIPPING = ClippingRule()
 
 
 def norm_edges(typical: float, largest: float) -> Vector:
-    """Norms to choose a clip from and to count rows by, ascending, up to the largest of all."""
-    return bin_edges(CLIPPING.nearest * typical, largest, CLIPPING.per_octave)
+    """Norms to choose a clip from and to count rows by, two at least, up to the largest of all."""
+    edges = bin_edges(CLIPPING.nearest * typical, largest, CLIPPING.per_octave)
+    return edges if len(edges) > 1 else np.repeat(edges, 2)
 
 
 @dataclass(frozen=True)

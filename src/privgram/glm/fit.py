@@ -117,6 +117,8 @@ def fit_problem(
             _bound_units(rounds, unit, problem, scan, choice, guarantee)
         with np.errstate(all="ignore"):
             parts = _estimator(rounds, problem, public, level_counts, scan).fit()
+        if problem.purpose == "prediction" and not parts.stopped:  # a ridge always answers
+            parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
         parts = refused_parts(problem.n_written, _lost(error))
@@ -221,8 +223,6 @@ def _recorded(
     """The public record of a fit."""
     if not parts.is_finite:
         parts = refused_parts(problem.n_written, NOT_FINITE)
-    elif problem.purpose == "prediction":  # a ridge by the noise's edge always answers
-        parts = replace(parts, refusal=None)
     unit = problem.unit
     parameters: dict[str, Any] = {"rows_std": 0.0, "units": None if unit is None else public}
     parameters |= rounds.record["parameters"]
