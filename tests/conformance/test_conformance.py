@@ -492,7 +492,7 @@ def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
     own = fit.get_prediction(case.new).summary_frame()
     same(own["mean"], other["predicted"])
     same(own["mean_se"], other["se"], 1e-6)
-    same(fit.odds_ratios()[:, 0], np.exp(theirs.params[names][: len(fit.design.names)]))
+    same(np.asarray(fit.odds_ratios())[:, 0], np.exp(theirs.params[names][: len(fit.design.names)]))
     matrix = np.eye(len(names))[:2]
     at = [list(theirs.params.index).index(name) for name in names[:2]]
     expected = theirs.wald_test(np.eye(len(names))[at], scalar=True).statistic

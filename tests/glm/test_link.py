@@ -111,7 +111,9 @@ def test_every_form_of_a_target():
     for fit in fits[1:]:
         np.testing.assert_allclose(fit.params, fits[0].params, atol=1e-4)
     np.testing.assert_array_equal(fits[1].params, fits[0].params)
-    np.testing.assert_allclose(fits[0].odds_ratios()[:, 0], np.exp(np.asarray(fits[0].params))[:4])
+    ratios = fits[0].odds_ratios()
+    assert list(ratios.index) == list(fits[0].param_names[:4])
+    np.testing.assert_allclose(ratios["ratio"], np.exp(np.asarray(fits[0].params))[:4])
     with pytest.raises(AttributeError, match="poisson"):
         fits[0].rate_ratios()
 

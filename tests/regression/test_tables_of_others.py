@@ -149,6 +149,23 @@ def test_marginal_effects_are_of_a_public_grid():
         assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)
 
 
+def test_marginal_effects_of_a_factor_are_between_its_levels():
+    """Over rows that are passed too, whose levels are texts."""
+    effects, polars = pytest.importorskip("marginaleffects"), pytest.importorskip("polars")
+    from privgram.regression.marginal import marginal_model
+
+    rng = np.random.default_rng(0)
+    x, g = rng.uniform(0, 1, 5_000), rng.choice(["a", "b"], 5_000)
+    table = {"x": x, "g": g, "y": x + (g == "b") + rng.normal(0, 0.2, 5_000)}
+    columns = {"x": (0, 1), "g": ["a", "b"], "y": (-1, 3)}
+    fit = pg.regress(table, "y ~ x + g", columns, 1.0, 1e-6)
+    for newdata in (None, polars.DataFrame({"x": [0.5, 0.6], "g": ["a", "b"]})):
+        found = effects.avg_slopes(marginal_model(fit), newdata=newdata)
+        found = getattr(found, "data", found)
+        effect = dict(zip(found["term"], found["estimate"], strict=True))
+        assert effect["g"] == pytest.approx(fit.params["g[b]"], rel=1e-6)
+
+
 @pytest.mark.slow
 def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
     effects = pytest.importorskip("marginaleffects")

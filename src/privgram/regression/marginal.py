@@ -122,9 +122,8 @@ def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
     assert fit._described is not None
     variables = fit._described.variables
     factors = {name: given.levels for name in grid if isinstance(given := variables[name], Factor)}
-    for name, levels in factors.items():
-        names = list(map(str, levels))
-        grid[name] = polars.Series(list(map(str, grid[name])), dtype=polars.Enum(names))
+    for name in factors:  # texts: of an Enum marginaleffects 0.6 asks what polars 2 has no more
+        grid[name] = polars.Series(list(map(str, grid[name])))
     kinds = {
         name: "boolean" if np.asarray(x).dtype == bool else "numeric" for name, x in grid.items()
     } | dict.fromkeys(factors, "character")

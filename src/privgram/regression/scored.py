@@ -22,7 +22,7 @@ from privgram._base.numbers import (
     check_within,
 )
 from privgram._base.saved import Form
-from privgram._base.text import shown
+from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.privacy import GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, design
@@ -33,6 +33,8 @@ from privgram.regression.results import CONSTANT, OfDesign
 from privgram.regression.summary import differences, row_facts
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
     from privgram.privacy import Adjacency, Standing
@@ -285,7 +287,7 @@ class ScoreFit(OfDesign):
         given = self._rows(X), self.scale, self.df_resid, self._contrasts
         return Prediction(*given) if self._linear else Means(*given, FAMILIES[self.family])
 
-    def odds_ratios(self, alpha: float = 0.05) -> Matrix:
+    def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
         """By what odds are multiplied per unit of each feature, with its interval.
 
         Parameters
@@ -295,21 +297,23 @@ class ScoreFit(OfDesign):
 
         Returns
         -------
-        ndarray of shape (p, 3), float64
-            exp of `params` and of `conf_int`, without the intercept.
+        DataFrame or ndarray of shape (p, 3), float64
+            exp of `params` and of `conf_int`, without the intercept: in the columns "ratio",
+            "lower" and "upper".
         """
         self._need_family("binomial", "odds are")
         return self._ratios(alpha)
 
-    def rate_ratios(self, alpha: float = 0.05) -> Matrix:
+    def rate_ratios(self, alpha: float = 0.05) -> DataFrame:
         """By what means are multiplied per unit of each feature; as `odds_ratios`."""
         self._need_family("poisson", "rates are")
         return self._ratios(alpha)
 
-    def _ratios(self, alpha: float) -> Matrix:
+    def _ratios(self, alpha: float) -> Any:
         with np.errstate(over="ignore"):
             both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
-        return np.asarray(both[: len(self.design.names)])
+        names = self.param_names[: len(self.design.names)]
+        return framed(both[: len(names)], names, ["ratio", "lower", "upper"])
 
     def _need_family(self, family: str, what: str) -> None:
         if self.family != family:
