@@ -8,6 +8,7 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
+from privgram.glm.one_step import OneStepEstimator
 from privgram.mechanisms import Refined
 from privgram.privacy import GaussianProfile
 
@@ -238,6 +239,29 @@ def test_where_scores_would_tell_nothing_one_round_is_taken():
         assert bool(fit.parameters["reason"]) == (methods[rows] != "scores")
         assert (methods[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
     assert methods == {2000: "one round", 20_000: "scores"}
+
+
+@pytest.mark.slow
+def test_the_frame_is_white_for_few_long_rows_too(monkeypatch):
+    """A dummy true in 200 of 60,000: rounds at the middle clip its rows, and see a sixth of it."""
+    seen, nearer = [], OneStepEstimator._nearer
+
+    def watched(estimator, state):
+        seen.append((estimator.problem.design.frame, state.whitening))
+        return nearer(estimator, state)
+
+    monkeypatch.setattr(OneStepEstimator, "_nearer", watched)
+    rng = np.random.default_rng(3)
+    rare = np.zeros(60_000, bool)
+    rare[:200] = True
+    a = rng.normal(size=60_000).clip(-4, 4)
+    table = {"a": a, "rare": rare, "y": (a + rare + rng.normal(size=60_000)).clip(-9, 9)}
+    columns = pg.Columns({"a": (-4, 4), "rare": bool, "y": (-9, 9)}, intercept=True)
+    fitted(table, "y ~ a + rare", columns, epsilon=4.0)
+    [(frame, whitening)] = seen
+    z = columns.encode(table) @ frame[:-1].T @ whitening.T
+    values = np.linalg.eigvalsh(z.T @ z / 60_000)
+    assert 0.7 < values.min() <= values.max() < 1.4
 
 
 # --- privacy ----------------------------------------------------------------------------------
