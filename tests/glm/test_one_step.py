@@ -247,7 +247,7 @@ def test_the_frame_is_white_for_few_long_rows_too(monkeypatch):
     seen, nearer = [], OneStepEstimator._nearer
 
     def watched(estimator, state):
-        seen.append((estimator.problem.design.frame, state.whitening))
+        seen.append((estimator.problem, state.whitening))
         return nearer(estimator, state)
 
     monkeypatch.setattr(OneStepEstimator, "_nearer", watched)
@@ -258,8 +258,9 @@ def test_the_frame_is_white_for_few_long_rows_too(monkeypatch):
     table = {"a": a, "rare": rare, "y": (a + rare + rng.normal(size=60_000)).clip(-9, 9)}
     columns = pg.Columns({"a": (-4, 4), "rare": bool, "y": (-9, 9)}, intercept=True)
     fitted(table, "y ~ a + rare", columns, epsilon=4.0)
-    [(frame, whitening)] = seen
-    z = columns.encode(table) @ frame[:-1].T @ whitening.T
+    [(problem, whitening)] = seen
+    rows = problem.columns.encode(table) @ problem.design.frame[:-1].T
+    z = rows @ whitening.T
     values = np.linalg.eigvalsh(z.T @ z / 60_000)
     assert 0.7 < values.min() <= values.max() < 1.4
 
