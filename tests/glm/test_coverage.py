@@ -204,6 +204,12 @@ def test_a_target_of_few_events_is_refused_or_held():
 
 
 @pytest.mark.slow
+def test_scores_far_shorter_than_the_scale_are_refused():
+    """80 events of 20,000, of which clipping leaves nothing: refused where the scale shows them."""
+    assert 4 <= Held(with_events(0.004, 20_000), EVENTS, 12).refused < 12
+
+
+@pytest.mark.slow
 def test_what_the_noise_makes_of_the_scale_contradicts_nothing():
     """Errors of one in bounds of 50: the scale is mostly noise, and no fit is refused."""
     bounds = ("y ~ a + b", {"a": (-5, 5), "b": (0, 10), "y": (-50, 50)})

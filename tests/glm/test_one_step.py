@@ -8,6 +8,7 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
+from privgram.glm.one_step import OneStepEstimator
 from privgram.mechanisms import Refined
 from privgram.privacy import GaussianProfile
 
@@ -238,6 +239,31 @@ def test_where_scores_would_tell_nothing_one_round_is_taken():
         assert bool(fit.parameters["reason"]) == (methods[rows] != "scores")
         assert (methods[rows] == "scores") == ("Not by scores" not in str(fit.summary()))
     assert methods == {2000: "one round", 20_000: "scores"}
+
+
+@pytest.mark.slow
+def test_the_frame_is_near_white_for_few_long_rows_too(monkeypatch):
+    """A dummy true in 200 of 60,000: rounds at the middle alone see a twelfth of it."""
+    seen, nearer = [], OneStepEstimator._nearer
+
+    def watched(estimator, state):
+        seen.append((estimator.problem, state.whitening))
+        return nearer(estimator, state)
+
+    monkeypatch.setattr(OneStepEstimator, "_nearer", watched)
+    rng = np.random.default_rng(100)
+    a, b = rng.normal(size=(2, 60_000)).clip(-4, 4)
+    rare = np.zeros(60_000, bool)
+    rare[rng.choice(60_000, 200, replace=False)] = True
+    y = (a - 0.5 * b + 2 * rare + rng.normal(size=60_000)).clip(-15, 15)
+    bounds = {"a": (-4, 4), "b": (-4, 4), "rare": bool, "y": (-15, 15)}
+    columns = pg.Columns(bounds, intercept=True)
+    table = {"a": a, "b": b, "rare": rare, "y": y}
+    fitted(table, "y ~ a + b + rare", columns, epsilon=1.0, seed=0)
+    [(problem, whitening)] = seen
+    z = problem.columns.encode(table) @ problem.design.frame[:-1].T @ whitening.T
+    values = np.linalg.eigvalsh(z.T @ z / 60_000)
+    assert 0.3 < values.min() <= values.max() < 4
 
 
 # --- privacy ----------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_a_direction_is_seen_by_its_second_moment_over_the_edge_of_noise(over, v
     if visible == 0:
         assert state.step(np.ones(q))[-1] == pytest.approx(0, abs=1e-12)
         # A fifth of the scale at the edge: as large as the noise could hide.
-        expected = (LIMITS.unidentified * state.scale) ** 2 * N / (edge * std)
+        expected = (0.2 * state.scale) ** 2 * N / (edge * std)
         assert unidentified[-1] == pytest.approx(expected)
         assert unidentified[:-1].max() < 1e-9 * unidentified[-1]
     elif visible == 1:

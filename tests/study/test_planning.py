@@ -188,14 +188,14 @@ def test_a_refused_fit_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(
         "privgram.drawing.random.resolve", lambda _: (np.random.default_rng(0), False)
     )
-    fit = study_of(4.0).regress("y ~ x + g", epsilon=0.01)
+    fit = study_of(4.0).regress("y ~ x + g", epsilon=0.005)
     assert "takes epsilon =" in fit.advice()
     assert fit.advice() in str(fit.summary())
     with pytest.raises(ValueError, match=r"advice\(\) says"):
         fit.t_test("x = 0")
     few = {name: column[:40] for name, column in made().items()}
     fit = pg.Study(few, COLUMNS, epsilon=4.0, delta=1e-6).regress("y ~ x + g", epsilon=0.01)
-    assert "it takes fewer terms or more rows" in fit.advice()
+    assert "fewer terms or more rows" in fit.advice()
 
 
 def with_exposure(n=ROWS):
@@ -273,7 +273,7 @@ def test_a_plan_is_that_of_before(study):
     assert str(planned).count("\n") < 24
     row = planned["x"]
     found = [planned.epsilon, row.sampling, row.stderr, row.release, row.at_all]
-    np.testing.assert_allclose(found, [0.800996, 0.023415, 0.029650, 0.030089, 0.024128], rtol=1e-4)
+    np.testing.assert_allclose(found, [0.800996, 0.023415, 0.02965, 0.030089, 0.024128], rtol=1e-4)
     assert not study.entries
 
 
