@@ -367,7 +367,8 @@ class OneStepEstimator:
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale."""
-        return mean_square < LIMITS.least_square * state.sure_scale
+        least = max(LIMITS.least_square * state.sure_scale, LIMITS.least_square_at_all)
+        return mean_square < least
 
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""

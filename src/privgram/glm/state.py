@@ -51,8 +51,10 @@ class StateLimits:
     near: float = 1.1
     #: The Hessian's noise may leave so much of the variance of a step's own noise.
     left: float = 0.1
-    #: A mean square of scores below this part of what is sure of the scale contradicts it.
-    least_square: float = 0.15
+    #: A mean square of scores below the first part of what is sure of the scale contradicts it, and
+    #: one below the second whatever is sure: the errors are those of a few rows.
+    least_square: float = 0.3
+    least_square_at_all: float = 0.02
     #: The clip before norms were counted, in root mean squares; and that of scores before all
     #: others, over the usual one.
     usual_clip: float = 3.0
