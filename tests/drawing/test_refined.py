@@ -460,7 +460,8 @@ def test_what_is_made_of_a_release_takes_it_as_it_is():
     assert made.pca(1).error_bound < 0.5
     assert "Refined" in made.to_html(["y"])
     bias = made.parameters["clipping_bias"]
-    assert f"multiple of the noise: {bias:.2f} sampling errors" in " ".join(str(fit.summary()).split())
+    printed = " ".join(str(fit.summary()).split())
+    assert f"multiple of the noise: {bias:.2f} sampling errors" in printed
     assert made.plot() is not None
 
 

@@ -1,4 +1,4 @@
-"""Regressions on real tables that nobody chose: near, narrow, and true, in the mean of the tables."""
+"""Regressions on real tables that nobody chose: their answers are near, narrow and true in mean."""
 
 import warnings
 
