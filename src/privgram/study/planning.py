@@ -126,7 +126,7 @@ class Precision(Printed):
         What table is planned with, in words.
     notes : tuple of str
     way : str
-        How `Study.regress` will most often answer: "scores", "second moment", "one look", ...
+        How `Study.regress` will most often answer: "scores", "one round", ...
     guessed : bool
         Whether anything of the table is guessed; the notes say what.
     """
