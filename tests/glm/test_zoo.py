@@ -14,18 +14,19 @@ from bench.zoo.tasks import tasks
 
 @pytest.mark.long
 def test_tables_that_nobody_chose_are_answered():
-    """Over 8 sets of seeds means vary by a third of what the bounds below leave, or less.
+    """Over sets of 8 draws, means vary with standard deviations of .004, .05, .025 and .007.
 
-    So a bound is missed by chance in fewer than one of 700 changes of the draws.
+    Bounds lie three of them or more from what the pages say, so that one is missed by chance in
+    fewer than one of 500 changes of the draws.
     """
     cells = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for task in tasks():
             if (reference := task.reference()) is not None:
-                cells.append(cell(task, reference, "regress", 1.0, "replace", 2))
+                cells.append(cell(task, reference, "regress", 1.0, "replace", 8))
     answered = [one for one in cells if one.offered]
-    assert np.mean([one.offered for one in cells]) > 0.88
+    assert np.mean([one.offered for one in cells]) > 0.9
     assert np.median([one.error for one in answered]) < 1.4
-    assert np.median([one.width for one in answered]) < 2.15
-    assert np.mean([one.held for one in answered]) > 0.935
+    assert np.median([one.width for one in answered]) < 2.1
+    assert np.mean([one.held for one in answered]) > 0.93

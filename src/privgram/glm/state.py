@@ -51,6 +51,8 @@ class StateLimits:
     near: float = 1.1
     #: The Hessian's noise may leave so much of the variance of a step's own noise.
     left: float = 0.1
+    #: Deviations of its noise that are not sure of a squared scale.
+    sure: float = 1.5
     #: A mean square of scores below the first part of what is sure of the scale contradicts it, and
     #: one below the second whatever is sure: the errors are those of a few rows.
     least_square: float = 0.3
@@ -108,7 +110,7 @@ class ScoreState:
     hessian_bias: float = LIMITS.hessian_bias
     curvature: float = 0.0  # a step leaves out so much of its square over the rows, as a score
     typical: float = 1.0  # mean square of the length of z, by what is visible
-    #: The part of scale^2 that is there but for a deviation of its noise.
+    #: The part of scale^2 that is there but for `LIMITS.sure` deviations of its noise.
     sure_scale: float = 1.0
 
     @property
@@ -226,7 +228,7 @@ def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> Sc
         rows=rows,
         score_noise=white @ noise @ white.T,
         typical=max(float((np.maximum(values, 0.0) / lifted).sum()), 1.0),
-        sure_scale=max(residual - doubt, 0.0) / square,
+        sure_scale=max(residual - LIMITS.sure * doubt, 0.0) / square,
     )
 
 
