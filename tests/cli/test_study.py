@@ -59,7 +59,7 @@ def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
     plan = run("plan", "study.toml", "x ~ g", "--want", "g=0.5")
     assert "Take epsilon" in plan
     assert plan.startswith("Offered: 9")
-    asked = ("--epsilon", "1", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
+    asked = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
     logistic = json.loads(run("plan", "study.toml", "b ~ g", *asked, "--json"))
     assert (logistic["rows"][0]["name"], logistic["delta"]) == ("g[a]", 1e-7)
     assert logistic["offered"] == pytest.approx(0.7, abs=0.25)
