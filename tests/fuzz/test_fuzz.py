@@ -47,29 +47,33 @@ def test_valid_files_are_loaded(loader, monkeypatch):
 
 
 @FEW
-@given(st.data())
-def test_changed_fields(loader, data):
+@given(which=st.integers(0, 11), number=st.integers(0, 2**32))
+def test_changed_fields(loader, which, number):
     name, seeds = loader
-    seed = data.draw(st.sampled_from(seeds))
-    targets.run(name, targets.mutate(name, seed, data.draw(st.integers(0, 2**32))))
+    targets.run(name, targets.mutate(name, seeds[which % len(seeds)], number))
 
 
 @FEW
-@given(st.data())
-def test_changed_bytes(loader, data):
+@given(
+    which=st.integers(0, 11),
+    start=st.floats(0, 1),
+    cut=st.integers(0, 40),
+    put=st.binary(max_size=40),
+)
+def test_changed_bytes(loader, which, start, cut, put):
     name, seeds = loader
-    seed = bytearray(data.draw(st.sampled_from(seeds)))
-    start = data.draw(st.integers(0, len(seed)))
-    seed[start : start + data.draw(st.integers(0, 40))] = data.draw(st.binary(max_size=40))
+    seed = bytearray(seeds[which % len(seeds)])
+    at = round(start * len(seed))
+    seed[at : at + cut] = put
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy, that Python 2 wrote the file
         targets.run(name, bytes(seed))
 
 
 @FEW
-@given(st.data())
-def test_arbitrary_bytes(loader, data):
-    targets.run(loader[0], data.draw(st.binary(max_size=300)))
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes(loader, arbitrary):
+    targets.run(loader[0], arbitrary)
 
 
 @settings(FEW, max_examples=1500)
