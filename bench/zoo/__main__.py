@@ -70,9 +70,8 @@ def cell(
             continue
         index = [str(name).replace("[T.", "[") for name in fit.params.index]
         at = [index.index(name) for name in reference.names]
-        own = "data" if method != "release" else "population"
         try:
-            ends = np.asarray(fit.conf_int(of=own))[at]
+            ends = np.asarray(fit.conf_int(of="data"))[at]
         except pg.RefusedError:
             ends = np.asarray(fit.conf_int())[at]
         if not np.isfinite(ends).all():

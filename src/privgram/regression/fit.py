@@ -27,6 +27,7 @@ from privgram.regression.inference import (
     refuse,
     uncounted,
     weight_behind,
+    why_shortened,
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import OfRelease
@@ -275,8 +276,8 @@ class Fit(OfRelease):
         Raises
         ------
         RefusedError
-            A ValueError: for the population, whose rows need not be normal; or where there is no
-            inference, on the data as `conf_int` has it.
+            A ValueError: for the population, whose rows need not be normal; for the data, where
+            the last of several looks shortened rows; or where there is no inference.
         """
         if str(of) == "population":  # which `conf_int` takes
             raise RefusedError(
@@ -285,6 +286,8 @@ class Fit(OfRelease):
             )
         check_one_of(of, "of", get_args(ShareOf))
         if of == "data":
+            if reason := why_shortened(self.release):
+                raise RefusedError(reason)
             self._need_inference(of)
         quantile = quantile_of(level_of(alpha))
         return np.array(self._goodness.interval(quantile, of))

@@ -349,13 +349,22 @@ def uncounted(release: ReleaseRecord) -> str:
     return f"{why}: use a release with an intercept column, which counts them"
 
 
+def why_shortened(release: ReleaseRecord) -> str | None:
+    """Why rows that several looks shortened are not those at hand, or None.
+
+    What that moves coefficients of least squares by is allowed for; R squared and coefficients by
+    instruments may move by more.
+    """
+    if not release.parameters.get("clipping_bias"):
+        return None
+    return (
+        "the last look shortened rows that lie far out, and nothing public tells by how much that "
+        "moved this number of the rows at hand: take one look, as AnalyzeGauss does"
+    )
+
+
 def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "population") -> str | None:
     """Why there is no inference, or None; on the rows at hand it takes not their number."""
-    if of == "data" and release.parameters.get("clipping_bias"):
-        return (
-            "the last look shortened rows that lie far out, and nothing public tells by how much "
-            "that moved least squares of the rows at hand: take one look, as AnalyzeGauss does"
-        )
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
     try:

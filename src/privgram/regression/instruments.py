@@ -24,6 +24,7 @@ from privgram.regression.inference import (
     refuse,
     rows_behind,
     why_refused,
+    why_shortened,
 )
 from privgram.regression.least_squares import design_of
 from privgram.regression.results import OfRelease
@@ -88,6 +89,8 @@ class InstrumentalFit(OfRelease):
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = self.without or why_refused(self.release, self._moments.reduced, of)
+        if reason is None and of == "data":
+            reason = why_shortened(self.release)
         if reason is not None:
             return refuse(len(matrix), reason)
         size = len(self.param_names)

@@ -281,7 +281,7 @@ class Results:
         Raises
         ------
         RefusedError
-            A ValueError: for the data, where the last of several looks shortened rows.
+            A ValueError: for the data, of instruments after several looks that shortened rows.
         ValueError
             If `alpha` or `of` is out of its range.
         """
