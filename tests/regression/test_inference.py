@@ -84,6 +84,7 @@ def test_a_deviation_that_noise_hides_is_not_zero(table):
     found = fit.feature_std()
     assert np.isnan(found[0])
     assert found[1] == pytest.approx(np.std(table[:, 1]), rel=0.01)
+    pytest.importorskip("matplotlib").use("Agg")
     ax = fit.plot(per="sd")
     assert "noise hides the deviation of the feature" in [text.get_text() for text in ax.texts]
 
