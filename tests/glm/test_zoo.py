@@ -14,10 +14,10 @@ from bench.zoo.tasks import tasks
 
 @pytest.mark.long
 def test_tables_that_nobody_chose_are_answered():
-    """Over sets of 8 draws, means vary with standard deviations of .004, .05, .025 and .007.
+    """Means over 8 draws vary with deviations of about .004, .05, .025 and .007.
 
-    Bounds lie three of them or more from what the pages say, so that one is missed by chance in
-    fewer than one of 500 changes of the draws.
+    By half of what those over 2 draws vary in 8 sets of seeds. Bounds lie three of them or more
+    from what the pages say, so one is missed by chance in fewer than one of 200 changes of draws.
     """
     cells = []
     with warnings.catch_warnings():

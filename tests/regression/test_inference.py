@@ -357,12 +357,14 @@ def test_the_rows_at_hand_need_not_be_counted(uneven):
     assert np.isnan(slopes(drowned, drowned.conf_int(of="data"))).all()
 
 
-def test_r_squared_is_not_that_of_rows_which_were_not_shortened(fit):
+def test_what_nothing_allows_for_is_refused_after_looks_that_shortened_rows(fit):
     looked = replace(fit.release, parameters={"clipping_bias": 0.2, "clipped_rows": 5.0})
     own = looked.regress("y")
     with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
         own.rsquared_int(of="data")
     assert np.isfinite([*own.rsquared_int(of="normal"), *np.ravel(own.conf_int(of="data"))]).all()
+    with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
+        looked.iv("y", [NAMES[0]], [NAMES[1]]).conf_int(of="data")
 
 
 def test_whose_intervals_there_are(fit):

@@ -11,9 +11,8 @@ __all__ = ["BUDGET", "BudgetShares"]
 class BudgetShares:
     """Shares of mu^2, the squared ratio of sensitivity to noise that the whole answer has.
 
-    They were chosen on half A of the tables that docs/benchmarks/accuracy.md names, and on made
-    ones; each is flat around its value: twice or half as much changes the median error by less
-    than a tenth.
+    They were chosen on the tables that docs/benchmarks/accuracy.md is measured on, and on made
+    ones.
     """
 
     #: The first second moment, in the scaled columns; and that of units, which are clipped more.

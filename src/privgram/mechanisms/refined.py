@@ -67,8 +67,8 @@ BEYOND, SEEN = 20.0, 2.0
 #: Bins of squared lengths for a factor of 2, in which the noise of a look is in proportion.
 PER_OCTAVE = 8
 
-#: What clipping may move an entry by is taken for so many times its noise. Both are chosen on half
-#: of the tables that docs/theory/refined.md tells of.
+#: What clipping may move an entry by is taken for so many times its noise. Both are chosen on
+#: the tables that docs/benchmarks/accuracy.md is measured on.
 ALLOWED = 1.5
 
 #: The residual of a target is made longer until its square is this part of all of |z|^2, or left

@@ -20,6 +20,7 @@ from privgram.regression.inference import (
     Of,
     RefusedError,
     about_means,
+    clipping_refusal,
     degrees_behind,
     infer,
     level_of,
@@ -27,7 +28,6 @@ from privgram.regression.inference import (
     refuse,
     uncounted,
     weight_behind,
-    why_shortened,
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import OfRelease
@@ -286,7 +286,7 @@ class Fit(OfRelease):
             )
         check_one_of(of, "of", get_args(ShareOf))
         if of == "data":
-            if reason := why_shortened(self.release):
+            if reason := clipping_refusal(self.release):
                 raise RefusedError(reason)
             self._need_inference(of)
         quantile = quantile_of(level_of(alpha))

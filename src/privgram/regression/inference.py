@@ -349,11 +349,11 @@ def uncounted(release: ReleaseRecord) -> str:
     return f"{why}: use a release with an intercept column, which counts them"
 
 
-def why_shortened(release: ReleaseRecord) -> str | None:
-    """Why rows that several looks shortened are not those at hand, or None.
+def clipping_refusal(release: ReleaseRecord) -> str | None:
+    """Why there is no R squared or instruments of the rows at hand after several looks, or None.
 
-    What that moves coefficients of least squares by is allowed for; R squared and coefficients by
-    instruments may move by more.
+    The last look shortens rows. The noise's law allows for what that moves coefficients of least
+    squares by; these two may move by more.
     """
     if not release.parameters.get("clipping_bias"):
         return None

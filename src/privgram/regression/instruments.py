@@ -18,13 +18,13 @@ from privgram.regression.inference import (
     Equations,
     Inference,
     Of,
+    clipping_refusal,
     degrees_behind,
     dependence,
     level_of,
     refuse,
     rows_behind,
     why_refused,
-    why_shortened,
 )
 from privgram.regression.least_squares import design_of
 from privgram.regression.results import OfRelease
@@ -89,8 +89,7 @@ class InstrumentalFit(OfRelease):
 
     def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
         reason = self.without or why_refused(self.release, self._moments.reduced, of)
-        if reason is None and of == "data":
-            reason = why_shortened(self.release)
+        reason = reason or (clipping_refusal(self.release) if of == "data" else None)
         if reason is not None:
             return refuse(len(matrix), reason)
         size = len(self.param_names)
