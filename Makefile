@@ -9,9 +9,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 DONE   := $(VENV)/done
 
 # What is run under sanitizers: all that reaches compiled code with inputs made to break it.
-SANITIZED := tests/core tests/exact tests/moment tests/engines/test_threads.py tests/fuzz
+SANITIZED := tests/core tests/exact tests/moment tests/scan/test_executor.py tests/fuzz
 # What is run under ThreadSanitizer: all that several threads do at once.
-THREADED := tests/moment tests/engines/test_threads.py \
+THREADED := tests/moment tests/scan/test_executor.py \
             tests/core/test_wishart.py tests/core/test_orthonormal.py
 
 # What the wheel is made of.

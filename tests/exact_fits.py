@@ -18,7 +18,7 @@ from privgram.columns.terms import INTERCEPT
 from privgram.noise import GaussianLaw
 from privgram.privacy import GaussianProfile
 from privgram.regression.design import AllColumns, design
-from privgram.regression.scored import ScoreFit
+from privgram.regression.glm import ScoreFit
 
 N = 300
 

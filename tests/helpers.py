@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram import privacy
-from privgram._release import Release
 from privgram.mechanisms import AnalyzeGauss
 from privgram.noise import GaussianLaw
 from privgram.papers import sheffet
+from privgram.releases.release import Release
 
 
 def make_release(matrix, names, law=None, n_rows=None, columns=None, bound=1.0):

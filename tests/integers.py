@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.exact.digits import DigitMatrix
+from privgram.exact.exact_matmul import DigitMatrix
 
 Integers = NDArray[Any]
 

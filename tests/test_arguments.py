@@ -13,7 +13,7 @@ from helpers import make_release
 
 import privgram as pg
 from privgram._base.numbers import check_number
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
 NUMBERS = [2, 2.0, True + 1, np.float32(2), np.int8(2), np.array(2.0), Fraction(2), Decimal(2)]

@@ -9,8 +9,8 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile, digest
-from privgram._release.record import FORM
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
+from privgram.releases.record import FORM
 
 COLUMNS = pg.Columns({"a": (-1, 2), "y": (-4, 6), "b": (-3, 1)}, intercept=True)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.multivariate import Variables, noise_edge
 
 N_ROWS = 20_000
@@ -122,7 +122,7 @@ def test_a_ledger_is_charged(moment, tmp_path):
 @pytest.mark.slow
 def test_an_opendp_measurement_takes_the_encoded_table(table):
     dp = pytest.importorskip("opendp.prelude")
-    from privgram.opendp import make_measurement
+    from privgram.interop.opendp import make_measurement
 
     dp.enable_features("contrib", "honest-but-curious")
     measure = make_measurement(

@@ -220,21 +220,21 @@ def test_a_child_forked_under_the_lock_cannot_write(tmp_path):
 # Wherever the caller's code runs in a pass, it may fork, and the child go on.
 POINTS = """
 from pathlib import Path
-from privgram.drawing import random as drawing
-from privgram.drawing.norm_bound import private_norm_bound
-from privgram import engines
+from privgram.disclosure import generators
+from privgram.disclosure.norm_bound import private_norm_bound
+from privgram.scan import progress
 from privgram.estimators import PrivateRidge
 from privgram.papers import hardt_roth
 
 parent, keys, points = os.getpid(), [], []
-engines.INTERVAL = 0.0  # a report after every block
-real = drawing.default_bit_generator
+progress.INTERVAL = 0.0  # a report after every block
+real = generators.default_bit_generator
 
 def made():
     keys.append(os.getpid())
     return real()
 
-drawing.default_bit_generator = made
+generators.default_bit_generator = made
 
 def point(*_):
     if os.getpid() != parent:
@@ -349,8 +349,8 @@ DOORS = {
 SERVER = """
 import json, os, signal, sys
 import numpy
-import privgram.drawing.norm_bound
-import privgram.engines
+import privgram.disclosure.norm_bound
+import privgram.scan
 import privgram.estimators
 import privgram.papers.hardt_roth
 

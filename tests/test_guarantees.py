@@ -13,15 +13,15 @@ from helpers import make_release
 
 import privgram as pg
 from privgram import mechanisms, privacy
-from privgram._release.groups import Releases
 from privgram.columns.groups import Groups
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, Mechanism
 from privgram.papers import PublishedErratumError, sheffet, zhou_ligett_wasserman
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch
 from privgram.papers.zhou_ligett_wasserman import Compressed, compress
+from privgram.releases.groups import Releases
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, API = DOCS / "security.md", DOCS / "api" / "index.rst"
@@ -160,7 +160,7 @@ def results(name):
             for p in profiles
         ]
     assert name == "`opendp.make_measurement`"
-    return []  # OpenDP's own object: tests/test_opendp.py
+    return []  # OpenDP's own object: tests/interop/test_opendp.py
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from helpers import make_release
 import privgram as pg
 from bench import audit
 from privgram import multivariate, privacy
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart

@@ -14,7 +14,7 @@ import pytest
 import privgram as pg
 from privgram import BudgetExceeded
 from privgram.columns import Auto as AUTO
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch
 
 RNG = np.random.default_rng(1)

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.slow
 
 SNIPPET = """
 import privgram as pg
-from privgram._release.groups import Releases
+from privgram.releases.groups import Releases
 from privgram.regression import Fit, InstrumentalFit
-from privgram.regression.scored import ScoreFit
+from privgram.regression.glm import ScoreFit
 
 study = pg.Study({}, {"x": (0, 1)}, epsilon=1.0, delta=1e-6)
 fit = study.regress("y ~ x", 0.5)
@@ -105,7 +105,7 @@ def test_a_file_that_holds_another_kind_than_expected_is_refused(tmp_path):
     made = privgram.release(table, columns, epsilon=1.0, delta=1e-6)
     made.save(tmp_path / "it.json")
     assert type(privgram.load(tmp_path / "it.json", privgram.Release)) is privgram.Release
-    from privgram.regression.scored import ScoreFit
+    from privgram.regression.glm import ScoreFit
 
     with pytest.raises(TypeError, match=r"it\.json holds a Release, and no ScoreFit"):
         privgram.load(tmp_path / "it.json", ScoreFit)

@@ -19,8 +19,8 @@ from .cases import Case, Pair
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._release import Release
     from privgram.privacy import Profile
+    from privgram.releases.release import Release
 
     Array = NDArray[np.float64]
 

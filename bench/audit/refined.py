@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from privgram._core.rows import Accumulator
-from privgram.drawing.draws import Both, Looks
+from privgram.adaptive.radius import weighted_counts
+from privgram.adaptive.rounds import take_looks
+from privgram.disclosure.samplers import Both, Looks
 from privgram.mechanisms import Refined
-from privgram.mechanisms.looks import take_looks
-from privgram.mechanisms.rank import weighted_counts
 from privgram.moment import SecondMoment
-from privgram.moment.rows import Mapped
+from privgram.moment.accumulators import Mapped
 
 from .cases import Case, Pair
 from .moments import ADJACENCIES, BOUND, claimed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram.mechanisms.refined import Frame
+    from privgram.adaptive.whitening import Frame
     from privgram.privacy import Adjacency
 
     Array = NDArray[np.float64]

@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import __version__ as __version__
 from privgram._base.saved import Kinds as _Kinds
-from privgram._release import Release, pool
-from privgram._release.loading import load
 from privgram.columns import Columns, Dates, Factor, Log
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Unit
-from privgram.drawing.release import release
-from privgram.engines.threads import second_moment
+from privgram.disclosure.release import release
 from privgram.ledger import BudgetExceeded, Ledger
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Refined
 from privgram.moment import SecondMoment
+from privgram.releases.loading import load
+from privgram.releases.release import Release, pool
+from privgram.scan.executor import second_moment
 
 if TYPE_CHECKING:
     from privgram import papers as papers
-    from privgram._plan import plan
+    from privgram.planning.plan import plan
     from privgram.regression import RefusedError
     from privgram.stream import Stream
     from privgram.study import Study, regress
@@ -54,7 +54,7 @@ _Kinds.rooms.append("privgram.papers")
 
 #: Names whose rooms need SciPy, which takes longer to import than all the rest.
 _LATER = {
-    "plan": "_plan",
+    "plan": "planning.plan",
     "RefusedError": "regression",
     "Stream": "stream",
     "Study": "study",

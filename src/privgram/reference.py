@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.regression.design import Design
-    from privgram.regression.scored import ScoreFit
+    from privgram.regression.glm import ScoreFit
 
 __all__ = ["HuberReference", "huber"]
 

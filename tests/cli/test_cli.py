@@ -475,7 +475,7 @@ def test_process_with_too_few_characters(folder, command):
 def test_process_interrupted_in_the_pass(folder):
     """Ctrl-C while a pipe is read: one line, status 130, nothing written."""
     code = (
-        "import privgram.drawing.release as engine, signal, os\n"
+        "import privgram.disclosure.release as engine, signal, os\n"
         "def total_of(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
         "engine.total_of = total_of\n"
         "from privgram.cli import main\nmain()"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 
 BOUNDS = {"x": (0, 1), "y": bool}
 SPENT = {"epsilon": 2.0, "delta": 1e-6}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram._plan import plan as make_plan
 from privgram.columns.structure import by_term, proposed_weights, share
+from privgram.planning.plan import plan as make_plan
 
 BOUNDS = {
     "wage": pg.Log(2, 500),

@@ -13,7 +13,7 @@ from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
-from privgram.moment.rows import entries, n_totals, new_total, state_of
+from privgram.moment.accumulators import entries, n_totals, new_total, state_of
 
 BOUNDS = {
     "wage": pg.Log(2, 500),

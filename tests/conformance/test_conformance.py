@@ -28,11 +28,11 @@ from helpers import make_release
 
 import privgram as pg
 from privgram.regression import Fit
+from privgram.regression.glm import ScoreFit
 from privgram.regression.groups import GroupFits, regress_groups
+from privgram.regression.hypothesis import Contrasts, WaldTest
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import NotReleasedError, RefusedError, result_of
-from privgram.regression.scored import ScoreFit
-from privgram.regression.testing import Contrasts, WaldTest
 
 #: For what takes any case.
 FIRST = next(case for case in CASES.values() if case.intercept and not case.weighted)

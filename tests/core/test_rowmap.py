@@ -7,10 +7,10 @@ from oracle.rowmap import map_rows
 import privgram as pg
 from privgram._core import rowmap
 from privgram._core.rows import Accumulator
-from privgram.engines import Pass
-from privgram.engines.threads import accumulate
-from privgram.exact.limbs import to_integers
-from privgram.moment.rows import Levelled, Mapped
+from privgram.exact.int128 import to_integers
+from privgram.moment.accumulators import Levelled, Mapped
+from privgram.scan.executor import accumulate
+from privgram.scan.request import Pass
 
 
 def apply(block, bound, frame, out, *more):

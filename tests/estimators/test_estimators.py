@@ -27,7 +27,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 from privgram import estimators
-from privgram.drawing.release import release_for
+from privgram.disclosure.release import release_for
 from privgram.estimators import (
     BudgetSpentError,
     PrivateLinearRegression,

@@ -18,7 +18,7 @@ from scipy import stats
 from scripted import Script, compiled_law
 
 from privgram._core.chacha import ChaCha20
-from privgram.exact import discrete, limbs
+from privgram.exact import discrete, int128
 
 ALARM = 1e-6
 
@@ -46,7 +46,7 @@ def draw(power, parameter, size, rng):
 
 
 def integers(power, parameter, size, rng):
-    return [int(y) for y in limbs.to_integers(draw(power, parameter, size, rng))]
+    return [int(y) for y in int128.to_integers(draw(power, parameter, size, rng))]
 
 
 # --- A second implementation, of the same words --------------------------------------------------
@@ -259,11 +259,11 @@ def test_statistics_of_many_draws(power, parameter):
 def test_law_and_low_bits_of_large_noise(bits):
     rng = np.random.Generator(ChaCha20(bytes(32)))
     high, low = discrete.gaussian(Fraction(4) ** bits, 10**6, rng)
-    y = limbs.to_float(high, low) / 2.0**bits
+    y = int128.to_float(high, low) / 2.0**bits
     assert stats.kstest(y, "norm").pvalue > ALARM
     assert stats.chisquare(np.bincount(low % np.uint64(64))).pvalue > ALARM
     high, low = discrete.laplace(Fraction(2) ** bits, 10**6, rng)
-    y = limbs.to_float(high, low) / 2.0**bits
+    y = int128.to_float(high, low) / 2.0**bits
     assert stats.kstest(y, "laplace").pvalue > ALARM
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privgram.exact import limbs as fp
+from privgram.exact import int128 as fp
 
 int128 = st.integers(-(2**126), 2**126 - 1)
 

@@ -15,8 +15,8 @@ from recorder.recorder import Recorder, moved
 import privgram as pg
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
+from privgram.adaptive import radius
 from privgram.columns.unit import Guarantee
-from privgram.engines.threads import second_moment
 from privgram.glm.accumulators import (
     PARTS,
     UNITS,
@@ -33,9 +33,10 @@ from privgram.glm.accumulators import (
     UnitSecond,
 )
 from privgram.glm.rounds import Rounds
-from privgram.mechanisms import Refined, rank
-from privgram.moment.rows import Mapped
+from privgram.mechanisms import Refined
+from privgram.moment.accumulators import Mapped
 from privgram.regression.families import FAMILIES, Bounded, Expected
+from privgram.scan.executor import second_moment
 
 FAMILY_NAMES = ["binomial", "poisson"]
 
@@ -382,13 +383,13 @@ def test_weighted_counts_move_as_they_are_calibrated_for_in_integers(rng):
             counted = NormHistogram(1, edges)
             # Residuals of a mean of a half are up to a half: of the norm that a row is counted by.
             Modelled(counted, half).update(np.array([[2 * length, part]]))
-            sums.append(rank.weighted_counts(counted.counts[1:]).astype(object))
+            sums.append(radius.weighted_counts(counted.counts[1:]).astype(object))
     for adjacency, pairs in (
         ("add-remove", [(sums[0], one) for one in sums]),
         ("replace", itertools.combinations(sums, 2)),
     ):
         most = max(int(((one - other) ** 2).sum()) for one, other in pairs)
-        allowed = (PARTS * rank.sensitivity(len(edges) - 1, adjacency)) ** 2
+        allowed = (PARTS * radius.sensitivity(len(edges) - 1, adjacency)) ** 2
         assert most == pytest.approx(allowed, rel=1e-12)
 
 

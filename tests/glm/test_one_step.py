@@ -300,7 +300,7 @@ def test_the_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("no noise")
 
-    monkeypatch.setattr("privgram.drawing.draws.noisy_matrix", fail)
+    monkeypatch.setattr("privgram.disclosure.samplers.noisy_matrix", fail)
     refused = fitted(ledger=fresh)  # which is charged, and no exception
     assert refused.refusal == "an error ended the computation (RuntimeError)"
     assert len(fresh.entries) == 1

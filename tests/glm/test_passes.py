@@ -14,8 +14,6 @@ import privgram as pg
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Unit
-from privgram.engines import Pass
-from privgram.engines.threads import accumulate, accumulate_units
 from privgram.glm.accumulators import (
     ByLevel,
     Curved,
@@ -32,8 +30,10 @@ from privgram.glm.accumulators import (
     UnitSecond,
     Within,
 )
-from privgram.moment.rows import Mapped
+from privgram.moment.accumulators import Mapped
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
+from privgram.scan.executor import accumulate, accumulate_units
+from privgram.scan.request import Pass
 
 N, CLIP, EDGES = 20_011, 1.5, np.geomspace(1e-2, 30, 40)
 COLUMNS = {"x": (-3.0, 3.0), "k": (0, 8), "b": (0, 1)}

@@ -21,6 +21,7 @@ import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import files as _files
 from privgram._base import saved as _chain
+from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent
 from privgram.ledger.entries import FORMAT
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.sheffet import (
@@ -30,7 +31,6 @@ from privgram.papers.sheffet import (
     PublishedAnalyzeGauss,
 )
 from privgram.papers.zhou_ligett_wasserman import compress
-from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
 
 
 @pytest.fixture
@@ -553,7 +553,7 @@ def test_the_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatc
         seen.append(len(Ledger(path).entries))
         raise RuntimeError("no noise today")
 
-    monkeypatch.setattr("privgram.drawing.draws.draw", draw)
+    monkeypatch.setattr("privgram.disclosure.samplers.draw", draw)
     with pytest.raises(RuntimeError):
         pg.release(moment, epsilon=0.9, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     assert seen == [1]

@@ -7,7 +7,7 @@ import pytest
 
 import privgram as pg
 from privgram import multivariate, privacy
-from privgram.drawing.draws import expected_norm, feasible
+from privgram.disclosure.samplers import expected_norm, feasible
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import PublishedAdditiveWishart, PublishedAnalyzeGauss

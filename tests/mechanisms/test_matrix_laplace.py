@@ -9,7 +9,7 @@ from scipy import stats
 
 import privgram as pg
 from privgram import mechanisms, privacy
-from privgram.exact import limbs
+from privgram.exact import int128
 from privgram.noise import MatrixLaplaceLaw
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
 from privgram.privacy import Guarantee
@@ -107,7 +107,7 @@ def test_exact_draws_lie_on_the_grid_of_the_others():
     mechanism = pg.MatrixLaplace(draws="exact")
     rng = np.random.default_rng(4)
     release = mechanism.release(MOMENT, 1.0, 0.0, rng=rng)
-    grid = MOMENT.unit * 2.0 ** limbs.grid_exponent(
+    grid = MOMENT.unit * 2.0 ** int128.grid_exponent(
         mechanism.calibrate(3, MOMENT.sensitivity_bound, 1.0, 0.0).noise_std / MOMENT.unit
     )
     assert (release.matrix == np.rint(release.matrix / grid) * grid).all()
@@ -174,18 +174,18 @@ def test_a_bound_chosen_from_the_table_keeps_delta_zero():
 
 def test_accountants():
     pytest.importorskip("dp_accounting")
-    from privgram.privacy import accounting
+    from privgram.interop import dp_accounting
 
     release = pg.release(MOMENT, epsilon=0.5, delta=0.0)
-    accountant = accounting.ReleaseAccountant.of("replace")
-    accountant.compose(accounting.ReleaseDpEvent.of(release))
+    accountant = dp_accounting.ReleaseAccountant.of("replace")
+    accountant.compose(dp_accounting.ReleaseDpEvent.of(release))
     assert accountant.get_epsilon(1e-9) == pytest.approx(0.5, abs=1e-3)
     assert accountant.get_delta(0.5) < 1e-9
 
 
 def test_opendp():
     dp = pytest.importorskip("opendp.prelude")
-    from privgram.opendp import make_measurement
+    from privgram.interop.opendp import make_measurement
 
     dp.enable_features("contrib", "honest-but-curious")
     options = {"bound": 2.0, "epsilon": 0.5, "delta": 0.0, "n_rows": 500}

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.moment import merge
-from privgram.moment.groups import SecondMoments
+from privgram.moment.grouped import SecondMoments
 
 N = 700
 LEVELS = ["a", "b", "c", "d"]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from privgram import Columns, SecondMoment
 from privgram._core.rows import Accumulator
-from privgram.exact import limbs
+from privgram.exact import int128
 from privgram.moment import merge
 
 CANARY = 1234.56789
@@ -58,7 +58,7 @@ def test_limbs_to_float_rounds_like_python(values):
     hi = np.array([v >> 64 for v in values], np.int64)
     lo = np.array([v & (2**64 - 1) for v in values], np.uint64)
     expected = np.array([float(v) for v in values])
-    np.testing.assert_array_max_ulp(limbs.to_float(hi, lo), expected, maxulp=1)
+    np.testing.assert_array_max_ulp(int128.to_float(hi, lo), expected, maxulp=1)
 
 
 @settings(deadline=None, max_examples=50)
@@ -184,7 +184,7 @@ def test_update_refuses(moment, block, error, text):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f8", np.float16])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_update_is_atomic(x, moment, value, dtype, order, monkeypatch):
-    monkeypatch.setattr("privgram.moment.rows.PIECE", 1000)
+    monkeypatch.setattr("privgram.moment.accumulators.PIECE", 1000)
     x = np.array(np.tile(x, (9, 1)), dtype, order=order) * 0 + 1
     before = moment.to_bytes()
     for row in (0, 4321, len(x) - 1):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.drawing.random import resolve
-from privgram.moment.groups import SecondMoments
+from privgram.disclosure.generators import resolve
+from privgram.moment.grouped import SecondMoments
 
 
 def moments() -> SecondMoments:

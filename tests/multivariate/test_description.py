@@ -13,7 +13,7 @@ from privgram.multivariate import correlation, describe, description
 from privgram.noise import GaussianLaw, WishartLaw
 from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
-from privgram.regression.summary import clipped_share
+from privgram.regression.diagnostics import clipped_share
 
 DIGITS = 1e-4
 

@@ -100,7 +100,7 @@ def test_allowances_of_several_releases_add_up(mechanism, moment, tmp_path):
 @pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
 def test_bridges_have_it(mechanism, moment):
     pytest.importorskip("dp_accounting")
-    from privgram.privacy.accounting import ReleaseAccountant, ReleaseDpEvent
+    from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent
 
     release = pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
     least = release.privacy.delta(EPSILON) + allowance(release)
@@ -113,7 +113,7 @@ def test_bridges_have_it(mechanism, moment):
 @pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
 def test_a_measurement_has_it(mechanism, moment):
     dp = pytest.importorskip("opendp.prelude")
-    from privgram.opendp import make_measurement
+    from privgram.interop.opendp import make_measurement
 
     dp.enable_features("contrib", "honest-but-curious")
     gram = make_measurement(mechanism, 3, bound=2.0, epsilon=EPSILON, delta=DELTA, n_rows=400)

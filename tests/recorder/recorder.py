@@ -17,8 +17,8 @@ from unittest import mock
 
 import numpy as np
 
-from privgram.drawing import additive, draws, norm_bound
-from privgram.exact import digits, discrete, limbs
+from privgram.disclosure import additive, norm_bound, samplers
+from privgram.exact import discrete, exact_matmul, int128
 
 
 class Watched(np.random.Generator):
@@ -115,12 +115,12 @@ class Recorder:
     @contextlib.contextmanager
     def watching(self):
         """Put the recorder where data and noise meet."""
-        add_integers, wisharts = draws.add_integers, digits.add_wisharts
+        add_integers, wisharts = samplers.add_integers, exact_matmul.add_wisharts
         gaussian, rounded_sum = discrete.gaussian, additive.rounded_sum
         choose = norm_bound.exponential_mechanism
 
         def watched_add(moment, noise, noise_std):
-            both = (limbs.to_integers(moment.limbs()), limbs.to_integers(noise))
+            both = (int128.to_integers(moment.limbs()), int128.to_integers(noise))
             exact, drawn = ((one * float(moment.unit)).astype(float) for one in both)
             made = add_integers(moment, noise, noise_std)
             return self.meet("matrix", exact, made, drawn, drawn != 0)
@@ -131,13 +131,13 @@ class Recorder:
 
         def watched_sum(total, noise, std, shift):
             made = rounded_sum(total, noise, std, shift)
-            steps = limbs.to_integers(total) << shift
+            steps = int128.to_integers(total) << shift
             kind = "matrix" if steps.ndim == 2 else "sums"
-            return self.meet(kind, steps, made, limbs.to_integers(noise))
+            return self.meet(kind, steps, made, int128.to_integers(noise))
 
         def watched_wisharts(exact, *parameters):
             made = wisharts(exact, *parameters)
-            values = limbs.to_integers(exact).astype(float)
+            values = int128.to_integers(exact).astype(float)
             # The variates between hold as many digits as were needed: what was drawn tells them.
             return self.meet("wisharts", values, made, [parameters[0], parameters[-1]])
 
@@ -146,10 +146,10 @@ class Recorder:
 
         with contextlib.ExitStack() as stack:
             for where, name, new in (
-                (draws, "add_integers", watched_add),
+                (samplers, "add_integers", watched_add),
                 (discrete, "gaussian", watched_gaussian),
                 (additive, "rounded_sum", watched_sum),
-                (digits, "add_wisharts", watched_wisharts),
+                (exact_matmul, "add_wisharts", watched_wisharts),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))

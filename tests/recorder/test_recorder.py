@@ -19,7 +19,7 @@ from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
 from privgram import stream as running
-from privgram.drawing import draws
+from privgram.disclosure import samplers
 from privgram.glm.accumulators import NormHistogram
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
@@ -483,9 +483,9 @@ def test_a_stream(name, adjacency, tmp_path):
 
 
 def half_the_sensitivity(monkeypatch):
-    std_at = draws.Looks.std_at
+    std_at = samplers.Looks.std_at
     monkeypatch.setattr(
-        draws.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
+        samplers.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
     )
 
 

@@ -12,7 +12,8 @@ import privgram as pg
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, InverseWishartLaw, SketchLaw
 from privgram.regression import RefusedError, regress
-from privgram.regression.summary import _number, normal_shift
+from privgram.regression.diagnostics import normal_shift
+from privgram.regression.summary import _number
 
 
 @pytest.fixture

@@ -127,7 +127,7 @@ def test_a_count_is_printed_with_its_error_and_units_as_such():
 def test_marginal_effects_are_of_a_public_grid():
     """By the delta method: slopes and means of the grid, by hand."""
     effects = pytest.importorskip("marginaleffects")
-    from privgram.regression.marginal import marginal_model, public_grid
+    from privgram.interop.marginaleffects import marginal_model, public_grid
 
     fit = CASE.release.regress(CASE.target, ["poly(x, 2)", "log(w)", "b", "f"])
     model, grid = marginal_model(fit), public_grid(fit)
@@ -152,7 +152,7 @@ def test_marginal_effects_are_of_a_public_grid():
 def test_marginal_effects_of_a_factor_are_between_its_levels():
     """Over rows that are passed too, whose levels are texts."""
     effects, polars = pytest.importorskip("marginaleffects"), pytest.importorskip("polars")
-    from privgram.regression.marginal import marginal_model
+    from privgram.interop.marginaleffects import marginal_model
 
     rng = np.random.default_rng(0)
     x, g = rng.uniform(0, 1, 5_000), rng.choice(["a", "b"], 5_000)
@@ -169,7 +169,7 @@ def test_marginal_effects_of_a_factor_are_between_its_levels():
 @pytest.mark.slow
 def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
     effects = pytest.importorskip("marginaleffects")
-    from privgram.regression.marginal import marginal_model, public_grid
+    from privgram.interop.marginaleffects import marginal_model, public_grid
 
     fit = logistic(CASE)[0]
     model, grid = marginal_model(fit), public_grid(fit)

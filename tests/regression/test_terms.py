@@ -9,7 +9,7 @@ from privgram.columns.terms import parse
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression import RefusedError
 from privgram.regression.design import AllColumns, design
-from privgram.regression.summary import differences
+from privgram.regression.diagnostics import differences
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("formulaic")

@@ -16,7 +16,7 @@ from scipy import stats
 
 import privgram as pg
 from privgram.cli._program import program
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch, PublishedAnalyzeGauss
 
 pytest.importorskip("jinja2")

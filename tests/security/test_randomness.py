@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import privgram as pg
-import privgram.drawing.random
+import privgram.disclosure.generators
 from privgram._core.chacha import ChaCha20
 from privgram._core.rows import Accumulator
-from privgram.drawing.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.zhou_ligett_wasserman import compress
@@ -104,7 +104,7 @@ FORBIDDEN = [
 
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
 AFTERWARDS = {
-    "privgram.mechanisms.looks",
+    "privgram.adaptive.rounds",
     "privgram.multivariate.relations",
     "privgram.multivariate.synthetic",
     "privgram.multivariate.variables",
@@ -131,8 +131,8 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
         monkeypatch.setattr(np.random, name, forbidding(name))
     made = []
     monkeypatch.setattr(
-        "privgram.drawing.random.default_bit_generator",
-        recorded(privgram.drawing.random.default_bit_generator, made),
+        "privgram.disclosure.generators.default_bit_generator",
+        recorded(privgram.disclosure.generators.default_bit_generator, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

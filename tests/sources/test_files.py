@@ -151,7 +151,7 @@ def test_npy(tmp_path, way, order, dtype, rng, monkeypatch):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_npy_that_shrinks(tmp_path, monkeypatch, way, order, threads):
     monkeypatch.setattr(files, "PIECE_BYTES", 1 << 12)
-    monkeypatch.setattr("privgram.engines.INTERVAL", 0.0)
+    monkeypatch.setattr("privgram.scan.progress.INTERVAL", 0.0)
     path = tmp_path / "t.npy"
     np.save(path, np.ones((10_000, 4), order=order))
 
@@ -261,7 +261,7 @@ def test_parquet_in_batches(tmp_path, way, rng, monkeypatch, compression, thread
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_parquet_that_shrinks(tmp_path, monkeypatch, way, threads):
-    monkeypatch.setattr("privgram.engines.INTERVAL", 0.0)
+    monkeypatch.setattr("privgram.scan.progress.INTERVAL", 0.0)
     path = tmp_path / "t.parquet"
     table = pa.table({"a": np.arange(100_000.0)})
     pq.write_table(table, path, use_dictionary=False, row_group_size=5000)

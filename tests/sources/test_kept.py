@@ -5,9 +5,9 @@ import pytest
 
 import privgram as pg
 from privgram._base import machine
-from privgram.engines import Pass
-from privgram.engines.threads import accumulate
-from privgram.moment.rows import new_total
+from privgram.moment.accumulators import new_total
+from privgram.scan.executor import accumulate
+from privgram.scan.request import Pass
 from privgram.sources import files, open_source
 from privgram.sources import table as kept
 from privgram.sources.table import Kept

@@ -131,6 +131,6 @@ def test_unsigned_numbers_are_no_negative_ones(high):
 
 
 def test_rows_of_unsigned_units_meet_in_the_file_too(monkeypatch):
-    monkeypatch.setattr("privgram.engines.units.BUDGET", 1)
+    monkeypatch.setattr("privgram.scan.units.BUDGET", 1)
     high = np.array([2**64 - 1, 2**63, 7] * 50, np.uint64)
     check([{"u": high}, {"u": high.view(np.int64)}, {"u": high.astype(object)}])

@@ -171,7 +171,7 @@ def test_a_file_without_rows(tmp_path):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_file_that_grows(tmp_path, monkeypatch, threads):
     monkeypatch.setattr(source, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr("privgram.engines.INTERVAL", 0.0)
+    monkeypatch.setattr("privgram.scan.progress.INTERVAL", 0.0)
     path = tmp_path / "t.csv"
     path.write_text("age\n" + "1\n" * 10_000)
 

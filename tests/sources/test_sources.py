@@ -209,7 +209,7 @@ def test_position_of_a_bad_row(x, tmp_path, source, threads):
 
 @pytest.mark.parametrize("source", ["mapping", "arrow", "array", "Fortran", "npy, big-endian"])
 def test_tables_longer_than_the_scratch(x, tmp_path, source, monkeypatch):
-    monkeypatch.setattr("privgram.moment.rows.PIECE", 40)
+    monkeypatch.setattr("privgram.moment.accumulators.PIECE", 40)
     test_every_source_with_columns(x.copy(), tmp_path, source, 1)
     order = x[:, [2, 0, 1]]
     order[41, 1] = np.nan

@@ -19,7 +19,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 
 pytest.importorskip("cryptography")
-from privgram.moment.groups import no_rows
+from privgram.moment.grouped import no_rows
 from privgram.regression.groups import change, regress_groups
 from privgram.stream import _FRAME, State, Stream, WrongKey, _sums, read_key
 
@@ -160,7 +160,7 @@ def test_months_merge_in_any_order_to_the_same_bits(study, stream, monkeypatch):
         for i in order[1:]:
             whole.merge(parts[i])
         monkeypatch.setattr(
-            "privgram.stream.random.resolve", lambda _: (np.random.default_rng(1), False)
+            "privgram.stream.generators.resolve", lambda _: (np.random.default_rng(1), False)
         )
         made.append(stream._published(state, 1, whole, b"").past[0].total)
     np.testing.assert_array_equal(*made)

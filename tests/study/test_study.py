@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.drawing import draws
+from privgram.disclosure import samplers
 from privgram.mechanisms import AnalyzeGauss, Refined
-from privgram.study import identity, table_name
+from privgram.study.study import identity, table_name
 
 pytest.importorskip("formulaic")
 
@@ -375,7 +375,7 @@ import os, signal, sys
 import numpy as np
 import privgram as pg
 from privgram import ledger
-from privgram.drawing import draws
+from privgram.disclosure import draws
 
 sys.path.insert(0, {tests!r})
 from study.test_study import COLUMNS, BUDGET, made
@@ -392,7 +392,7 @@ def _killed(tmp_path, point):
     )
     code += {
         "before the entry": "ledger.files.append_durably = die",
-        "before the noise": "import privgram.drawing.draws as d; d.noisy_matrix = die",
+        "before the noise": "import privgram.disclosure.samplers as d; d.noisy_matrix = die",
         "before the answer": "import privgram.glm.fit as d; d.ScoreFit = die",
     }[point]
     code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
@@ -410,7 +410,7 @@ def test_a_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path
     assert "answer" not in done.stdout
     again = pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
     assert len(again.entries) == entries
-    assert draws.draw is not None
+    assert samplers.draw is not None
 
 
 def test_a_release_says_which_way_and_why(study):

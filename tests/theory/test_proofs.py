@@ -546,7 +546,7 @@ def test_throwing_draws_away():
             assert conditioned <= whole / (1 - beta) + 1e-12
 
 
-# --- refined.md --------------------------------------------------------------------
+# --- adaptive.md --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

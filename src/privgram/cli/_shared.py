@@ -18,9 +18,9 @@ from rich.table import Table
 
 import privgram as pg
 from privgram._base.text import shown
-from privgram._release.groups import Releases
 from privgram.cli._status import Status
 from privgram.mechanisms._base import NAMES, class_name, hyphenated
+from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
     Kind = click.ParamType[str]

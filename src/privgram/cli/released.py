@@ -11,7 +11,6 @@ import click
 
 from privgram._base.files import check_distinct, write_atomically
 from privgram._base.text import listed, shown
-from privgram._release.groups import Releases
 from privgram.cli._shared import (
     PATH,
     POSITIVE,
@@ -32,6 +31,7 @@ from privgram.cli._shared import (
 )
 from privgram.cli._status import Status
 from privgram.regression.inference import quantile_of
+from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits

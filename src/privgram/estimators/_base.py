@@ -19,14 +19,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from privgram._base.text import warn
-from privgram._release import Release
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Guarantee
 from privgram.columns.variables import Number
-from privgram.drawing.release import release_for
-from privgram.engines.threads import second_moment
+from privgram.disclosure.release import release_for
+from privgram.releases.release import Release
+from privgram.scan.executor import second_moment
 from privgram.sources.frames import is_frame
 
 if TYPE_CHECKING:

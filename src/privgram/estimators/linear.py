@@ -31,11 +31,11 @@ from privgram.study.parts import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
     from privgram.regression import Fit
+    from privgram.releases.release import Release
 
 
 #: What `columns` says of all columns at once, and how it is left out.

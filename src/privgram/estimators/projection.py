@@ -16,11 +16,11 @@ from privgram.estimators._base import PrivateEstimator, check_numbers, check_rel
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release import Release
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.multivariate import PCA
     from privgram.privacy import Adjacency
+    from privgram.releases.release import Release
 
 
 class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):

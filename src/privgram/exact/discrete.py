@@ -26,7 +26,7 @@ from privgram._core import discrete
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privgram.exact.limbs import Limbs
+    from privgram.exact.int128 import Limbs
 
 #: A standard deviation, or scale, has 2^4 to 2^5 blocks.
 BLOCK_BITS = 4

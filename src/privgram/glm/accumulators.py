@@ -12,7 +12,7 @@ from privgram._core.scale import DefaultRounding
 from privgram._core.scores import PARTS, UNITS, Score, scale
 from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import ONES
-from privgram.moment.rows import Feeder, Onward, Prepared, Room, RowMap, Sums
+from privgram.moment.accumulators import Feeder, Onward, Prepared, Room, RowMap, Sums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.mechanisms.rank import bin_edges, choose_by_rank
+from privgram.adaptive.radius import bin_edges, choose_by_rank
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector

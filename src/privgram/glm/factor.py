@@ -12,15 +12,15 @@ import numpy as np
 from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Factor
-from privgram.engines.threads import accumulate
 from privgram.glm.accumulators import STEP, ByLevel, LevelFirst, LevelSums
 from privgram.moment import SecondMoment
 from privgram.regression.design import AllColumns, Design, design
+from privgram.scan.executor import accumulate
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.columns.terms import Parsed
-    from privgram.engines import Pass
+    from privgram.scan.request import Pass
 
 #: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
 MOST_LEVELS = 100

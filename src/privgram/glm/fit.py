@@ -15,13 +15,12 @@ import numpy as np
 
 from privgram._base.files import check_distinct, check_process, check_room
 from privgram._base.saved import save_paid
+from privgram.adaptive.rounds import UnreadError
 from privgram.columns.unit import Auto
-from privgram.drawing import random
-from privgram.drawing.draws import CHANGED
-from privgram.drawing.norm_bound import Choice, check_size
-from privgram.drawing.release import BYTES, warn_of_weak
-from privgram.engines import Pass
-from privgram.engines.threads import accumulate, accumulate_units, second_moment
+from privgram.disclosure import generators
+from privgram.disclosure.norm_bound import Choice, check_size
+from privgram.disclosure.release import BYTES, warn_of_weak
+from privgram.disclosure.samplers import CHANGED
 from privgram.glm.clipping import CLIPPING
 from privgram.glm.huber import HuberEstimator
 from privgram.glm.levels import LevelEstimator
@@ -30,17 +29,18 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitParts, Problem, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
-from privgram.mechanisms.looks import UnreadError
-from privgram.mechanisms.refined import Refined
-from privgram.moment.groups import bounds_of
-from privgram.regression.scored import FORM, ScoreFit
+from privgram.mechanisms.adaptive import Refined
+from privgram.moment.grouped import bounds_of
+from privgram.regression.glm import FORM, ScoreFit
+from privgram.scan.executor import accumulate, accumulate_units, second_moment
+from privgram.scan.request import Pass
 from privgram.sources.table import Kept
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
-    from privgram.engines import Progress
     from privgram.ledger import Ledger, Reservation
-    from privgram.mechanisms.refined import RefinedCalibration
+    from privgram.mechanisms.adaptive import RefinedCalibration
+    from privgram.scan.progress import Progress
 
 #: Said where arithmetic ends in what is no number: what was paid for is a refused fit.
 NOT_FINITE = (
@@ -69,7 +69,7 @@ def fit_problem(
     """
     path, pid = _checked_path(out, ledger), os.getpid()
     problem.check()
-    generator, reproducible = random.resolve(rng)
+    generator, reproducible = generators.resolve(rng)
     unit = problem.unit
     in_memory = unit is not None and unit.values is not None
     plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2

@@ -23,10 +23,10 @@ from privgram.regression.families import Bounded
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
+    from privgram.adaptive.whitening import Frame
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
-    from privgram.mechanisms.refined import Frame
 
 
 class HuberEstimator(OneStepEstimator):

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.drawing.draws import CHANGED, impose
+from privgram.adaptive import whitening as frames
+from privgram.adaptive.rounds import UnreadError
+from privgram.disclosure.samplers import CHANGED, impose
 from privgram.glm import state as states
 from privgram.glm.accumulators import (
     LevelNorms,
@@ -27,17 +29,15 @@ from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, rows_of, state_of
 from privgram.glm.state import isotropic
-from privgram.mechanisms import refined as frames
-from privgram.mechanisms.looks import UnreadError
 from privgram.moment import SecondMoment
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram.engines import Pass
     from privgram.glm.clipping import Clip
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
+    from privgram.scan.request import Pass
 
 
 @dataclass(frozen=True)

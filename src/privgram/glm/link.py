@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.drawing.draws import impose
+from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.accumulators import Curved, Modelled, NormHistogram
 from privgram.glm.budget import BUDGET
@@ -24,10 +24,10 @@ from privgram.regression.families import FAMILIES, Expected
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.adaptive.whitening import Frame
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
-    from privgram.mechanisms.refined import Frame
 
 UNSETTLED = (
     "the steps have not settled: the target may be separable or near an end of its range, or the "

@@ -13,15 +13,16 @@ import numpy as np
 
 from privgram._core.rows import Accumulator
 from privgram._core.units import UnitAccumulator
-from privgram.drawing.draws import impose
+from privgram.adaptive import whitening
+from privgram.adaptive.whitening import Frame
+from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.accumulators import Leading, NormHistogram, ScoreBoth, ScoreSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.problem import FitParts, LastSteps, refused_parts
 from privgram.glm.state import LIMITS, isotropic
-from privgram.mechanisms import refined as frames
-from privgram.mechanisms.refined import Frame
+from privgram.mechanisms import adaptive
 from privgram.moment import SecondMoment
 from privgram.noise import combine
 
@@ -82,7 +83,7 @@ class OneStepEstimator:
         first = rounds.take(rounds.moment, self.first_share)
         rows = self._count_rows(first)
         rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
-        if rate < frames.CLEAR:
+        if rate < adaptive.CLEAR:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
         state = self._initial(first, rows)
         if self._is_lost(state):
@@ -125,7 +126,7 @@ class OneStepEstimator:
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
         known = impose(first, isotropic(std), rounds.moment.columns)[0]
-        frame = frames.whiten(self.basis @ known @ self.basis.T, std, rows)
+        frame = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         for share in BUDGET.middle:
             radius = states.radius_at_middle(frame.typical, self.q + 1) * math.sqrt(self.each)
             radius = min(radius, math.sqrt(self._largest(frame) * self.most))
@@ -134,7 +135,7 @@ class OneStepEstimator:
                 break
             middle, into, matrix, law = self._in_frame(first, frame, radius, share)
             std = rounds.std[-1]
-            frame = frames.whiten(middle, std, rows, frame)
+            frame = whitening.whiten(middle, std, rows, frame)
             state = self._state(into, matrix, law, std, rows)
         return state
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.drawing.additive import noisy_sums
-from privgram.drawing.draws import CHANGED, Looks
+from privgram.adaptive import radius
+from privgram.adaptive.rounds import UnreadError
+from privgram.disclosure.additive import noisy_sums
+from privgram.disclosure.samplers import CHANGED, Looks
 from privgram.glm.accumulators import (
     PARTS,
     UNITS,
@@ -22,8 +24,6 @@ from privgram.glm.accumulators import (
     scale,
 )
 from privgram.glm.budget import BUDGET
-from privgram.mechanisms import rank
-from privgram.mechanisms.looks import UnreadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.adaptive.whitening import Frame
     from privgram.columns.unit import Unit
-    from privgram.mechanisms.refined import Frame
 
 
 class Rounds(Looks):
@@ -76,10 +76,10 @@ class Rounds(Looks):
         """
         self.spent += share
         mu = self.mu(share)
-        std = PARTS * rank.sensitivity(len(counts) - 1, self.noise.adjacency) / mu
+        std = PARTS * radius.sensitivity(len(counts) - 1, self.noise.adjacency) / mu
         self.record["parameters"]["counts_mu"].append(mu)
-        noisy = noisy_sums(rank.weighted_counts(counts[1:]), std, self.rng)
-        return np.append(rank.cumulative_counts(noisy) / PARTS, 0.0)
+        noisy = noisy_sums(radius.weighted_counts(counts[1:]), std, self.rng)
+        return np.append(radius.cumulative_counts(noisy) / PARTS, 0.0)
 
 
 class UnitRounds(Rounds):

@@ -1,6 +1,6 @@
 """Mechanisms, their public half: parameters, calibration and names, and which of them to take.
 
-None of them sees data. What they draw from a second moment is in `privgram.drawing`.
+None of them sees data. What they draw from a second moment is in `privgram.disclosure`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram.mechanisms._base import Calibration, Mechanism, by_name, from_dict, named, true_delta
+from privgram.mechanisms.adaptive import Refined
 from privgram.mechanisms.additive import AdditiveWishart, AnalyzeGauss, MatrixLaplace
-from privgram.mechanisms.refined import Refined
 
 if TYPE_CHECKING:
     from privgram.columns import Columns

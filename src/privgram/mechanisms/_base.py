@@ -95,7 +95,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
     #: has many rows: docs/theory/units.md.
     of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset()
 
-    #: The way to a release, which reads secrets: set by `privgram.drawing.release`.
+    #: The way to a release, which reads secrets: set by `privgram.disclosure.release`.
     _release: ClassVar[Callable[..., Any]]
 
     def __post_init__(self) -> None:

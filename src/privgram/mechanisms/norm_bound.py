@@ -1,6 +1,6 @@
 """A bound of the row norms that was chosen at a cost: a number that knows its price.
 
-Public side. The choice itself, which reads the table, is in `privgram.drawing.norm_bound`.
+Public side. The choice itself, which reads the table, is in `privgram.disclosure.norm_bound`.
 """
 
 from __future__ import annotations

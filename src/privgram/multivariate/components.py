@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.plots import of_results
+    from privgram.releases.record import ReleaseRecord
 else:
     of_results = Room("privgram.plots.of_results")
 

@@ -17,16 +17,16 @@ from privgram._base.numbers import check_one_of
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
+from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
 from privgram.regression.inference import TRUSTED_COUNT, Of, hull, quantile_of, rows_behind
-from privgram.regression.summary import MOST_CLIPPED, clipped_share
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.plots import of_results
+    from privgram.releases.record import ReleaseRecord
 else:
     of_results = Room("privgram.plots.of_results")
 

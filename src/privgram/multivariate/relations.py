@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
+    from privgram.releases.record import ReleaseRecord
 
 #: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
 CONFIDENCE = 0.95

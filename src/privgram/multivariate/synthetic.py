@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.columns.structure import Tie
     from privgram.columns.variables import Variable
+    from privgram.releases.record import ReleaseRecord
 
 
 #: Combinations of levels that are all written out; of more, so many are drawn.

@@ -21,8 +21,8 @@ from privgram.regression.inference import about_means, full_rows, rows_behind
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.columns.variables import Variable
+    from privgram.releases.record import ReleaseRecord
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 DRAWS = 100

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from privgram._release.record import ReleaseRecord
+    from privgram.releases.record import ReleaseRecord
 
 #: More columns than this have no scores written in their cells.
 MOST_NUMBERS = 8

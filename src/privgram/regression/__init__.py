@@ -5,14 +5,14 @@ Nothing here sees a table but by its release.
 
 from __future__ import annotations
 
-from privgram.regression.fit import Fit
+from privgram.regression.hypothesis import WaldTest
 from privgram.regression.inference import RefusedError
-from privgram.regression.instruments import InstrumentalFit, iv
+from privgram.regression.iv import InstrumentalFit, iv
 from privgram.regression.least_squares import regress
+from privgram.regression.ols import Fit
 from privgram.regression.posterior import Posterior, posterior
 from privgram.regression.prediction import Prediction
 from privgram.regression.selection import PenaltyPath, Subsets, best_subset, lasso, penalty_path
-from privgram.regression.testing import WaldTest
 
 __all__ = [
     "Fit",

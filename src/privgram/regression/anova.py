@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.text import Printed, as_frame, shown
+from privgram.regression.hypothesis import independent, verdict, wald
 from privgram.regression.inference import Equations, hull
-from privgram.regression.testing import independent, verdict, wald
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -22,9 +22,9 @@ from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.noise import NoiseLaw
+    from privgram.releases.record import ReleaseRecord
 
 
 #: Powers of variables, or levels of factors, in the order of the description.

@@ -22,22 +22,22 @@ import numpy as np
 from privgram._base.installed import Room, extra
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_text, shown
-from privgram._release.record import check_independent
 from privgram.noise import MaskedLaw, TiedLaw
-from privgram.regression.fit import Fit
 from privgram.regression.inference import Inference, RefusedError, rows_behind
 from privgram.regression.least_squares import regress
+from privgram.regression.ols import Fit
 from privgram.regression.results import Numbers
 from privgram.regression.summary import heads_of
+from privgram.releases.record import check_independent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.plots import of_results
+    from privgram.releases.record import ReleaseRecord
 else:
     of_results = Room("privgram.plots.of_results")
 

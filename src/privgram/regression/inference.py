@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
+    from privgram.releases.record import ReleaseRecord
 
 
 #: What is inferred: coefficients of the population that the rows are a sample of, or the least

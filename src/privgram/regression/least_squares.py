@@ -13,9 +13,9 @@ from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
 from privgram.columns.terms import INTERCEPT, parse_one
 from privgram.regression.design import Design, Origin, left_out, ones_of
 from privgram.regression.design import design as terms_design
-from privgram.regression.fit import Fit
+from privgram.regression.diagnostics import clipping_shift, dependent
 from privgram.regression.inference import RefusedError, rows_behind
-from privgram.regression.summary import clipping_shift, dependent
+from privgram.regression.ols import Fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
+    from privgram.releases.record import ReleaseRecord
 
     EntryVariance = Callable[[Matrix], Matrix]
     Observation = Callable[[Matrix, Matrix], tuple[Matrix, Matrix]]

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
+    from privgram.releases.record import ReleaseRecord
 
 
 #: Draws of the second moment for each draw that is kept.

@@ -12,6 +12,14 @@ import numpy as np
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_frame, framed, shown
 from privgram.regression.design import features_of
+from privgram.regression.hypothesis import (
+    Contrasts,
+    Hypothesis,
+    WaldTest,
+    independent,
+    restrictions,
+    verdict,
+)
 from privgram.regression.inference import (
     Inference,
     Of,
@@ -20,14 +28,6 @@ from privgram.regression.inference import (
     level_of,
 )
 from privgram.regression.summary import Summary, counted, heads_of, skewed
-from privgram.regression.testing import (
-    Contrasts,
-    Hypothesis,
-    WaldTest,
-    independent,
-    restrictions,
-    verdict,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.columns import Columns
     from privgram.regression.design import Design
     from privgram.regression.named import Named
+    from privgram.releases.record import ReleaseRecord
 
 
 #: What results call the constant.
@@ -75,7 +75,7 @@ NOT_HELD = {
     ),
     ("get_margeff",): (
         "averages over rows, which a result does not hold: "
-        "privgram.regression.marginal.marginal_model(fit) has effects over rows that are public"
+        "privgram.interop.marginaleffects.marginal_model(fit) has effects over rows that are public"
     ),
 }
 

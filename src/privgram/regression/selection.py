@@ -11,7 +11,6 @@ import numpy as np
 
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer, check_not_negative, check_one_of
-from privgram.regression.fit import Fit
 from privgram.regression.inference import (
     Equations,
     RefusedError,
@@ -21,6 +20,7 @@ from privgram.regression.inference import (
     why_refused,
 )
 from privgram.regression.least_squares import design_of, read_formula, regress, solve
+from privgram.regression.ols import Fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram._release.record import ReleaseRecord
     from privgram.regression.design import Design
+    from privgram.releases.record import ReleaseRecord
 
 Criterion: TypeAlias = Literal["aic", "bic"]
 

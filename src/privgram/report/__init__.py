@@ -20,7 +20,6 @@ import numpy as np
 from privgram import plots
 from privgram._base.installed import __version__, extra
 from privgram._base.text import shown
-from privgram._release.record import FORM
 from privgram.columns.structure import by_term, share
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Factor, Numeric
@@ -28,12 +27,13 @@ from privgram.multivariate import correlation, pca
 from privgram.plots._axes import MOST_NAMES
 from privgram.regression import RefusedError, regress
 from privgram.regression.design import intercept_of
+from privgram.releases.record import FORM
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privgram._release.record import ReleaseRecord
     from privgram.regression import Fit
+    from privgram.releases.record import ReleaseRecord
 
 __all__ = ["to_html"]
 

@@ -31,18 +31,18 @@ from privgram._base.files import (
 from privgram._base.installed import extra
 from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import Frame, understood
-from privgram._release import Release
-from privgram._release.record import FORM
 from privgram.columns.unit import Guarantee, PrivacyUnit
-from privgram.drawing import random
-from privgram.drawing.draws import add_noise, impose
-from privgram.drawing.release import noise_of
-from privgram.engines.threads import second_moment
+from privgram.disclosure import generators
+from privgram.disclosure.release import noise_of
+from privgram.disclosure.samplers import add_noise, impose
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.moment.groups import no_rows
+from privgram.moment.grouped import no_rows
 from privgram.noise import GaussianLaw, symmetric_gaussian
 from privgram.regression.groups import change
+from privgram.releases.record import FORM
+from privgram.releases.release import Release
+from privgram.scan.executor import second_moment
 from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, RunningSums
 
 if TYPE_CHECKING:
@@ -579,7 +579,7 @@ class Stream:
             state = replace(state, header=state.header | {"epochs": epochs})
         law, d = self._noise.law, moment.n_columns
         above = _above(d)
-        generator = random.resolve(None)[0]
+        generator = generators.resolve(None)[0]
         own = symmetric_gaussian(d, law.std, law.std_diagonal, generator)[above]
         weights = sums.step(number)
         noise = np.zeros((d, d))

@@ -13,27 +13,27 @@ from privgram.columns import Columns
 from privgram.columns.terms import parse
 from privgram.columns.unit import Auto
 from privgram.columns.variables import Boolean, Factor, Number
-from privgram.drawing.release import release_for
-from privgram.engines import scale_out
+from privgram.disclosure.release import release_for
 from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import FitPurpose, Problem
 from privgram.regression.design import AllColumns, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
-from privgram.regression.instruments import Roles
-from privgram.regression.scored import CovType
+from privgram.regression.glm import CovType
+from privgram.regression.iv import Roles
+from privgram.scan.request import scale_out
 
 if TYPE_CHECKING:
     import os
 
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Guarantee, Unit
-    from privgram.engines import Progress
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.regression import Fit, InstrumentalFit
     from privgram.regression.design import Design
-    from privgram.regression.scored import ScoreFit
+    from privgram.regression.glm import ScoreFit
+    from privgram.scan.progress import Progress
 
 __all__ = [
     "explained",

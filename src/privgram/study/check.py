@@ -16,7 +16,7 @@ from privgram._base.text import Printed, aligned, listed, shown
 from privgram.columns.encoding import Codes, codes_of, named
 from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, from_plain
-from privgram.engines import check_here, scale_out
+from privgram.scan.request import check_here, scale_out
 from privgram.sources import open_source
 from privgram.sources.files import find
 from privgram.sources.table import Keys, keys_of

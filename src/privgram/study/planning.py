@@ -18,12 +18,12 @@ import numpy as np
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
 from privgram._base.text import Printed, aligned, listed, number, shown
-from privgram._plan.designs import draw_more, simulated_rows
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse_one
 from privgram.columns.unit import Auto
-from privgram.drawing.release import release_for
+from privgram.disclosure.release import release_for
 from privgram.glm.problem import FitPurpose
+from privgram.planning.designs import draw_more, simulated_rows
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.regression.families import FamilyName, LossName
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Guarantee, Unit
     from privgram.mechanisms import Mechanism
-    from privgram.regression.scored import CovType
+    from privgram.regression.glm import CovType
 
 __all__ = ["Advice", "Precision", "PrecisionRow", "RegressOptions", "precision"]
 

@@ -23,7 +23,7 @@ from bench.audit import (
 )
 from bench.audit.low_rank import FindAndProject
 from privgram import privacy
-from privgram.drawing.draws import analyze_gauss, draw
+from privgram.disclosure.samplers import analyze_gauss, draw
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Refined
 from privgram.papers.sheffet import GaussianSketch, InverseWishart
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from integers import cholesky, integers, inverse, is_positive, limbs, rounded, scaled
 
-from privgram.exact import digits as _exact
-from privgram.exact.digits import DigitMatrix, add_wisharts
+from privgram.exact import exact_matmul as _exact
+from privgram.exact.exact_matmul import DigitMatrix, add_wisharts
 from privgram.exact.variates import bartlett, normals
 from privgram.papers.sheffet import certified as _certified
 from privgram.papers.sheffet.certified import (

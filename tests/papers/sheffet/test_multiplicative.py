@@ -10,7 +10,7 @@ from helpers import all_pairs, by
 from scipy import stats
 
 import privgram as pg
-from privgram.exact import limbs
+from privgram.exact import int128
 from privgram.mechanisms import from_dict
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
@@ -223,7 +223,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
         release = GaussianSketch(2).release(moment, EPSILON, DELTA, rng=rng)
         values = np.linalg.eigvalsh(release.matrix)
         # Every entry is rounded by half a step at most: an eigenvalue by half a row of them.
-        step = release.noise.regulariser / math.sqrt(2) / 2**limbs.GRID_BITS
+        step = release.noise.regulariser / math.sqrt(2) / 2**int128.GRID_BITS
         assert np.all(np.abs(values[:2]) <= 4 * step / 2)
         assert values[3] > 4 * step
 

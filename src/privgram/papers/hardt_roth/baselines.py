@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.numbers import check_budget, check_integer
 from privgram._core import orthonormal
 from privgram._core.chacha import ChaCha20
-from privgram.drawing import random
+from privgram.disclosure import generators
 from privgram.papers._blocks import Blocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
 from privgram.papers.hardt_roth.factors import LowRank
@@ -52,7 +52,7 @@ def halko_martinsson_tropp(
     N. Halko, P.-G. Martinsson and J. A. Tropp, "Finding Structure with Randomness", SIAM Review 53,
     2011; Hardt and Roth, STOC 2012, Figure 1.
     """
-    generator, _ = random.resolve(rng)
+    generator, _ = generators.resolve(rng)
     blocks = Blocks(A)
     k = sum(check_ranks(blocks.shape, rank, oversample))
     iterations = check_integer(iterations, "iterations", 0)
@@ -89,7 +89,7 @@ def randomised_response(
     so that memory is bounded by a few dense blocks. The noise meets A in floats: this is a
     baseline for experiments.
     """
-    generator, reproducible = random.resolve(rng)
+    generator, reproducible = generators.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     c = check_row_change(row_change)
     ratio = gaussian_ratio(epsilon, delta)

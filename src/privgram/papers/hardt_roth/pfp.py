@@ -9,7 +9,7 @@ import numpy as np
 
 from privgram._base.numbers import check_budget
 from privgram._core import orthonormal
-from privgram.drawing import random
+from privgram.disclosure import generators
 from privgram.papers._blocks import Block, Blocks, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
@@ -136,7 +136,7 @@ def range_finder(
 
     This is Figure 2 of Hardt and Roth.
     """
-    generator, _ = random.resolve(rng)
+    generator, _ = generators.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     blocks = Rounded(A, row_change)
     k = sum(check_ranks(blocks.shape, rank, oversample))
@@ -199,7 +199,7 @@ def project(
     integers: Theorem 2 and "On a machine" of docs/theory/range-finder-projection.md. This is
     Figure 3 of Hardt and Roth.
     """
-    generator, _ = random.resolve(rng)
+    generator, _ = generators.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     blocks = Rounded(A, row_change)
     basis = np.asarray(W, dtype=np.float64)
@@ -304,7 +304,7 @@ def approximate(
     ----------
     Hardt and Roth, STOC 2012, Figure 4.
     """
-    generator, reproducible = random.resolve(rng)
+    generator, reproducible = generators.resolve(rng)
     epsilon, delta = check_budget(epsilon, delta)
     level = None if prune is None else check_share(prune, "prune")
     blocks = Rounded(A, row_change)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from privgram.exact.limbs import add, from_int64, grid_exponent, round_to_grid, to_limbs
+from privgram.exact.int128 import add, from_int64, grid_exponent, round_to_grid, to_limbs
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.exact.limbs import Limbs
+    from privgram.exact.int128 import Limbs
 
 #: Rows that are converted at a time: little beside the matrix, and within a cache.
 CHUNK = 1 << 11

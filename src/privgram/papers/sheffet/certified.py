@@ -29,7 +29,7 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 
 from privgram._base.numbers import edge
-from privgram.exact.digits import (
+from privgram.exact.exact_matmul import (
     DECIDING_BITS,
     SLACK,
     DigitMatrix,
@@ -39,13 +39,13 @@ from privgram.exact.digits import (
     multiplied,
     place,
 )
-from privgram.exact.limbs import GRID_BITS, to_integers
+from privgram.exact.int128 import GRID_BITS, to_integers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.numbers import Matrix
-    from privgram.exact.limbs import Limbs
+    from privgram.exact.int128 import Limbs
     from privgram.exact.variates import Variates
 
 #: Certified bound of ||K H K^T - I||_F.

@@ -1,6 +1,6 @@
 """SECRET. Draws from the second moment itself: sketch, inverse Wishart, noise on the inverse.
 
-Integers throughout, by `privgram.exact.digits`.
+Integers throughout, by `privgram.exact.exact_matmul`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.drawing.draws import draw
+from privgram.disclosure.samplers import draw
 from privgram.exact import variates
-from privgram.exact.limbs import grid_exponent
+from privgram.exact.int128 import grid_exponent
 from privgram.noise import symmetric_gaussian
 from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from privgram._release.checks import number_of
 from privgram.noise import (
     GaussianLaw,
     ImageLaw,
@@ -19,6 +18,7 @@ from privgram.noise import (
 )
 from privgram.papers.sheffet.profiles import SketchProfile
 from privgram.privacy import GaussianProfile
+from privgram.releases.checks import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

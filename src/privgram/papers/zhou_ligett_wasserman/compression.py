@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_not_negative, check_positive
-from privgram.drawing import random
+from privgram.disclosure import generators
 from privgram.papers._blocks import Blocks
 from privgram.papers.zhou_ligett_wasserman import theorems
 from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
@@ -251,7 +251,7 @@ def compress(
     S. Zhou, K. Ligett, L. Wasserman, "Differential Privacy with Compression", ISIT 2009, equation
     (4), Procedures 4.1 and 4.2.
     """
-    generator, reproducible = random.resolve(rng)
+    generator, reproducible = generators.resolve(rng)
     blocks = Blocks(A)
     n, p = blocks.shape
     m = check_integer(rows, "rows", 1)

@@ -1,0 +1,1 @@
+"""Adaptive rounds: a table read again in coordinates that earlier rounds released."""

@@ -1,0 +1,82 @@
+"""Where Gaussian noise meets sums: as integers of exactly its discrete law, added to integers.
+
+Sums are whole numbers of a public unit. They are refined to a lattice that is fine beside the
+noise, so that its discrete law is as good as the continuous one, added to a draw, and rounded to a
+public grid. No number of the table's is a float before that. The noise is larger than it was
+calibrated to be by `SURPLUS`, which pays for the difference of the two laws and for rounded
+deviations: docs/theory/analyze-gauss.md, "Discrete noise".
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.exact import discrete, int128
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+
+#: Part by which deviations are larger than calibrated.
+SURPLUS = 2.0**-29
+
+#: A lattice of 2^-k units has 4^k std >= 2^LATTICE_BITS n, for n sums with noise.
+LATTICE_BITS = 60
+
+
+def noisy_sums(total: NDArray[np.int64], std: float, rng: np.random.Generator) -> Vector:
+    """Sums of whole units with noise, in units, on the public grid of the noise.
+
+    `std` is the deviation that the noise is calibrated to, in units.
+    """
+    shift = lattice_shift(std, total.size)
+    noise = discrete.gaussian(_variance(std, shift), total.size, rng)
+    shape = total.shape
+    noisy = rounded_sum(int128.from_int64(total.reshape(-1)), noise, std, shift)
+    return noisy.reshape(shape)
+
+
+def noisy_matrix(
+    total: int128.Limbs, std: float, std_diagonal: float, rng: np.random.Generator
+) -> Matrix:
+    """Symmetric matrix (d, d) of whole units with independent noise, as `noisy_sums`.
+
+    `std` is the deviation off the diagonal, and of the grid.
+    """
+    d = len(total[0])
+    above = np.triu_indices(d, 1)
+    shift = lattice_shift(std, d * (d + 1) // 2)
+    drawn = discrete.gaussian(_variance(std, shift), len(above[0]), rng)
+    diagonal = discrete.gaussian(_variance(std_diagonal, shift), d, rng)
+    noise = tuple(_symmetric(d, above, *parts) for parts in zip(drawn, diagonal, strict=True))
+    return rounded_sum(total, noise, std, shift)
+
+
+def lattice_shift(std: float, size: int) -> int:
+    """The k of a lattice of 2^-k units for so many sums with noise."""
+    return max(0, math.ceil((LATTICE_BITS + math.log2(max(size, 1)) - math.log2(std)) / 2))
+
+
+def _variance(std: float, shift: int) -> Fraction:
+    deviation = Fraction(std * (1 + SURPLUS))
+    return deviation * deviation * (1 << 2 * shift)
+
+
+def _symmetric(d: int, above: tuple[NDArray[np.intp], ...], part: Any, diagonal: Any) -> Any:
+    matrix = np.zeros((d, d), part.dtype)
+    matrix[above] = part
+    matrix.T[above] = part
+    np.fill_diagonal(matrix, diagonal)
+    return matrix
+
+
+def rounded_sum(total: int128.Limbs, noise: int128.Limbs, std: float, shift: int) -> Matrix:
+    """Whole units plus noise in steps of the lattice, in units, on the public grid."""
+    exponent = int128.grid_exponent(math.ldexp(std, shift))
+    steps = int128.round_to_grid(int128.add(int128.shifted(total, shift), noise), exponent)
+    return steps * 2.0 ** (exponent - shift)

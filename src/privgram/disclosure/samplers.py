@@ -1,0 +1,395 @@
+"""Each mechanism's draw: the secret half of `privgram.mechanisms`."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, singledispatch
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from privgram._base.files import check_process
+from privgram._core.rows import Accumulator
+from privgram.adaptive import rounds
+from privgram.adaptive.radius import cumulative_counts, weighted_counts
+from privgram.adaptive.rounds import take_looks
+from privgram.columns.structure import ties, zeros
+from privgram.disclosure.additive import noisy_matrix, noisy_sums
+from privgram.disclosure.norm_bound import NormCounts
+from privgram.exact import exact_matmul, int128, variates
+from privgram.mechanisms import AdditiveWishart, MatrixLaplace, Mechanism, Refined
+from privgram.mechanisms.additive import SIDES, AnalyzeGauss
+from privgram.moment import SecondMoment
+from privgram.moment.accumulators import Levelled, Mapped, Onward
+from privgram.noise import (
+    GaussianLaw,
+    MaskedLaw,
+    MatrixLaplaceLaw,
+    TiedLaw,
+    WishartLaw,
+    imposed,
+    standard_wishart,
+    symmetric_gaussian,
+)
+from privgram.noise import matrix_laplace as matrix_laplace_noise
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.adaptive.whitening import Frame
+    from privgram.columns import Columns
+    from privgram.mechanisms import Calibration
+    from privgram.mechanisms.adaptive import RefinedCalibration
+    from privgram.mechanisms.additive import (
+        GaussCalibration,
+        MatrixLaplaceCalibration,
+        WishartCalibration,
+    )
+    from privgram.noise import NoiseLaw
+
+CHANGED = "it has changed meanwhile"
+
+#: Gaussian noise, and what is left of it where the matrix is known in part.
+Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
+
+
+def analyze_gauss(
+    mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
+) -> tuple[Matrix, Imposed, dict[str, Any]]:
+    """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
+    law: Imposed
+    d = moment.n_columns
+    matrix = add_gaussian(moment, noise.law, rng)
+    matrix, law = impose(matrix, noise.law, moment.columns)
+    if mechanism.repair == "none":
+        return matrix, law, {}
+    if mechanism.repair == "feasible":
+        matrix, moved = feasible(matrix, noise)
+        return matrix, law, {"parameters": {"moved": moved}}
+    if mechanism.repair != "project":
+        added = 0.0
+        if np.linalg.eigvalsh(matrix)[0] <= 0:
+            added = expected_norm(noise.law, d, rng)
+            added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
+            added = max(added, 0.0)
+        return (
+            matrix + added * np.eye(d),
+            _shifted(law, added),
+            {"parameters": {"added": added}},
+        )
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < 0:
+        matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        matrix = (matrix + matrix.T) / 2
+    return matrix, law, {}
+
+
+def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[Matrix, Imposed]:
+    """Project a release on what the description of its columns says, and tell the law of that.
+
+    Post-processing: the equations are public (`privgram.columns.structure`).
+    """
+    if columns is None or not (blocks := zeros(columns.layout)):
+        return matrix, law
+    known = imposed(law, blocks, ties(columns.layout))
+    assert not isinstance(known, GaussianLaw)
+    return known.project(matrix), known
+
+
+def _shifted(law: Imposed, added: float) -> Imposed:
+    """The law of a release to which a multiple of the identity was added."""
+    if isinstance(law, GaussianLaw):
+        return replace(law, added=added)
+    if isinstance(law, MaskedLaw):
+        return replace(law, base=replace(law.base, added=added))
+    base = _shifted(law.base, added)
+    assert not isinstance(base, TiedLaw)
+    return replace(law, base=base)
+
+
+def additive_wishart(
+    mechanism: AdditiveWishart,
+    moment: SecondMoment,
+    noise: WishartCalibration,
+    rng: np.random.Generator,
+) -> tuple[Matrix, WishartLaw, dict[str, Any]]:
+    """Draw Wishart noise, and take off its mean where that leaves the sum positive definite."""
+    d = moment.n_columns
+    draw = noise.scale * standard_wishart(d, noise.dof, rng)
+    matrix = add_noise(moment, draw, noise.noise_std)
+    subtracted = 0.0
+    if mechanism.debias:
+        smallest = np.linalg.eigvalsh(matrix)[0]
+        reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
+        safe = noise.scale * max(reach, 0.0) ** 2
+        subtracted = next((s for s in (noise.mean, safe) if s < smallest), 0.0)
+    return (
+        matrix - subtracted * np.eye(d),
+        replace(noise.law, subtracted=subtracted),
+        {"parameters": {"subtracted": subtracted}},
+    )
+
+
+def matrix_laplace(
+    mechanism: MatrixLaplace,
+    moment: SecondMoment,
+    noise: MatrixLaplaceCalibration,
+    rng: np.random.Generator,
+) -> tuple[Matrix, MatrixLaplaceLaw, dict[str, Any]]:
+    """Draw the difference of two Wishart matrices."""
+    if mechanism.draws == "exact" or (mechanism.draws == "auto" and noise.delta == 0.0):
+        matrix = _add_exact(moment, noise, rng)
+    else:
+        draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
+        matrix = add_noise(moment, draw, noise.noise_std)
+    if mechanism.repair == "none":
+        return matrix, noise.law, {}
+    matrix, moved = feasible(matrix, noise)
+    return matrix, noise.law, {"parameters": {"moved": moved}}
+
+
+def _add_exact(
+    moment: SecondMoment, noise: MatrixLaplaceCalibration, rng: np.random.Generator
+) -> Matrix:
+    unit = moment.unit
+    exponent = int128.grid_exponent(noise.noise_std / unit)
+    plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
+    counts = exact_matmul.add_wisharts(moment.limbs(), noise.scale / unit, plus, minus, exponent)
+    return counts * (unit * 2.0**exponent)
+
+
+def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
+    """Second moment of n rows within the bound that is nearest in Frobenius norm, and its distance.
+
+    The matrix (d, d) is symmetric. A bound B limits a row and, where the number of rows is public,
+    n B^2 the trace. A matrix that is one already is returned as it was, with 0.0.
+    """
+    values, vectors = np.linalg.eigh(matrix)
+    most = math.inf if noise.n_rows is None else noise.n_rows * noise.bound**2
+    kept = np.maximum(values, 0.0)
+    if kept.sum() > most:
+        # All less by the same, where that leaves them above 0: the projection on a simplex.
+        falling = values[::-1]
+        less = (np.cumsum(falling) - most) / np.arange(1, len(values) + 1)
+        kept = np.maximum(values - less[np.flatnonzero(falling > less)[-1]], 0.0)
+    if np.array_equal(kept, values):
+        return matrix, 0.0
+    nearest = (vectors * kept) @ vectors.T
+    return (nearest + nearest.T) / 2, float(np.linalg.norm(kept - values))
+
+
+def add_noise(moment: SecondMoment, noise: Matrix, noise_std: float) -> Matrix:
+    """Second moment plus symmetric noise (d, d), in its units, on the noise's public grid.
+
+    The grid is set by `noise_std`, its standard deviation off the diagonal.
+    """
+    return add_integers(moment, int128.to_limbs(noise / moment.unit), noise_std)
+
+
+def add_integers(moment: SecondMoment, noise: int128.Limbs, noise_std: float) -> Matrix:
+    """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
+    unit = moment.unit
+    exponent = int128.grid_exponent(noise_std / unit)
+    total = int128.add(moment.limbs(), noise)
+    steps = int128.round_to_grid(total, exponent)
+    return steps * (unit * 2.0**exponent)
+
+
+def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator) -> Matrix:
+    """Second moment plus discrete Gaussian noise of a law, on the noise's public grid."""
+    unit = moment.unit
+    return unit * noisy_matrix(moment.limbs(), law.std / unit, law.std_diagonal / unit, rng)
+
+
+def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:
+    """E||N|| (spectral norm) of the noise, by simulation from its own law.
+
+    The norm concentrates as d grows (relative spread of order d^(-2/3)), so a
+    number of draws inversely proportional to d keeps the error under 1 %.
+    """
+    draws = max(4, 4096 // n_columns)
+    noise = [symmetric_gaussian(n_columns, law.std, law.std_diagonal, rng) for _ in range(draws)]
+    return float(np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean())
+
+
+def norm_deviation(law: GaussianLaw, failure: float) -> float:
+    """What ||N|| differs by from its mean, either way, with probability below `failure`.
+
+    ||N|| <= ||N||_F is a Lipschitz function of the independent normals that N is
+    made of, with constant max(std_diagonal, sqrt(2) std): Gaussian concentration.
+    """
+    constant = max(law.std_diagonal, math.sqrt(2.0) * law.std)
+    return constant * math.sqrt(2 * math.log(1 / failure))
+
+
+#: Feeds every row of the table to new accumulators, of rows of so many columns.
+Reread: TypeAlias = Callable[[Callable[[int], Any]], Any]
+
+
+def refined(
+    mechanism: Refined,
+    moment: SecondMoment,
+    noise: RefinedCalibration,
+    rng: np.random.Generator,
+    reread: Reread | None = None,
+) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """Look at a table, and look again, each time in the frame that the releases before teach.
+
+    `moment` is of all its rows, and the table is read again for every further look.
+    """
+    matrix, law, record = take_looks(mechanism, Looks(moment, noise, rng, reread))
+    if isinstance(law, GaussianLaw):  # as of one look: what is known of it takes off noise
+        matrix, law = impose(matrix, law, moment.columns)
+    return matrix, law, record
+
+
+class Looks(rounds.Looks):
+    """Looks at a secret table, of which only noisy sums leave.
+
+    What decides a look is in `privgram.adaptive.rounds`; this is what it is applied to.
+    """
+
+    def __init__(
+        self,
+        moment: SecondMoment,
+        noise: RefinedCalibration,
+        rng: np.random.Generator,
+        reread: Reread | None,
+    ) -> None:
+        super().__init__(moment, noise, reread is not None)
+        self.rng = rng
+        self.reread = reread
+        self._radius: float | None = None  # of sums that the next histogram's pass makes too
+        self._sums: Accumulator | Levelled | None = None
+
+    def prepare(self, radius: float) -> None:
+        """Have the next histogram's pass add up the rows too: of a look that may be taken."""
+        self._radius = radius
+
+    def take(self, moment: SecondMoment, share: float) -> Matrix:
+        """Release a sum over rows with isotropic noise."""
+        std = self.std_at(moment.sensitivity_bound, share)
+        released = add_gaussian(moment, GaussianLaw.isotropic(std), self.rng)
+        self.std.append(std)
+        parameters = self.record["parameters"]
+        parameters["looks"] += 1
+        parameters["look_mu"].append(self.mu(share))
+        parameters["look_radius"].append(float(moment.bound))
+        parameters["look_noise_std"].append(std)
+        return released
+
+    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+        """Release about how many rows have numbers longer than each edge."""
+        grid = np.append(edges, np.inf)
+        if self._radius is None:
+            counted = self.read(frame, partial(NormCounts, grid=grid))
+        else:
+            new = partial(Both, grid=grid, new=_sums(frame, self._radius))
+            both = self.read(frame, new)
+            counted, self._sums, self._radius = both.counts, both.inner, None
+        weighted = weighted_counts(counted.counts[1:])
+        return cumulative_counts(self._noisy(weighted, self.ranked_std(len(edges), share), share))
+
+    def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
+        """Whole counts with noise, and how much; a row counts at most so much."""
+        std = most * self.noise.counts_std(self.mu(share))
+        return self._noisy(counted.counts, std, share), std
+
+    def _noisy(self, exact: NDArray[np.int64], std: float, share: float) -> Vector:
+        """Whole numbers with noise, for which a share of the budget is spent."""
+        self.record["parameters"]["counts_mu"].append(self.mu(share))
+        return noisy_sums(exact, std, self.rng)
+
+    def number(self, share: float) -> float:
+        """Release the number of rows, roughly."""
+        self.record["parameters"]["number_mu"] = self.mu(share)
+        std = self.noise.counts_std(self.mu(share))
+        self.record["parameters"]["rows_std"] = std
+        rows = float(noisy_sums(np.array([self.moment.n_rows]), std, self.rng)[0])
+        self.record["parameters"]["rows"] = rows
+        return rows
+
+    def mapped(self, frame: Frame, radius: float) -> SecondMoment:
+        """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
+        total, self._sums = self._sums, None
+        if total is None:
+            total = self.read(frame, _sums(frame, radius))
+        sums = total.inner if isinstance(total, Levelled) else total
+        return SecondMoment.from_accumulator(sums, None, None)
+
+    def _again(self, new: Callable[[int], Any]) -> Any:
+        """Read the table again; `UnreadError` if that fails, after the spend and for any reason."""
+        assert self.reread is not None
+        pid = os.getpid()
+        try:
+            return self.reread(new)
+        except Exception as error:
+            check_process(pid)
+            raise rounds.UnreadError(type(error).__name__) from error
+
+    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+        """Feed an accumulator the rows in a frame; the table must be the one of before."""
+        matrix = frame.matrix[frame.numbers]
+        levels = [start for start, *_ in frame.levels]
+        look = self._again(partial(_look, matrix, float(self.moment.bound), new, levels))
+        if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
+            raise rounds.UnreadError(CHANGED)
+        return look.inner
+
+
+class Both(Onward):
+    """Rows clipped and added up, and counted by their lengths, in one pass."""
+
+    parts = ("inner", "counts")
+
+    def __init__(self, n_columns: int, grid: Vector, new: Callable[[int], Any]) -> None:
+        self.n_columns = n_columns
+        self.inner = new(n_columns)
+        self.counts = NormCounts(n_columns, grid)
+        self.by_levels = isinstance(self.inner, Levelled)
+
+    def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
+        """Take the rows of a block; see `privgram.moment.accumulators.Mapped`."""
+        bad = self.counts.update(block, drop)
+        return int(self.inner.update(block, drop, *levels)) if bad < 0 else bad
+
+
+def _sums(frame: Frame, radius: float) -> Callable[[int], Any]:
+    """Make what adds up rows in a frame, clipped to a radius."""
+    if frame.levels:
+        return partial(_levelled, frame.numbers.tolist(), frame.levels, radius)
+    return partial(Accumulator, bound=radius)
+
+
+def _levelled(numbers: list[int], levels: Any, radius: float, _: int) -> Levelled:
+    return Levelled(numbers, levels, radius)
+
+
+def _look(
+    matrix: Matrix, bound: float, new: Callable[[int], Any], levels: list[int], _: int
+) -> Mapped:
+    """Make what adds up images of rows: by name, or workers would not find it."""
+    inner = new(len(matrix))
+    return Mapped(matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ())
+
+
+@singledispatch
+def draw(
+    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
+) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """Draw the released matrix: with its law, and further fields of the release.
+
+    `more` is ``reread`` for `Refined`, which reads the rows again. A mechanism of another room
+    registers its draw there.
+    """
+    raise TypeError(f"there is no draw for {type(mechanism).__name__}")
+
+
+draw.register(AnalyzeGauss, analyze_gauss)
+draw.register(AdditiveWishart, additive_wishart)
+draw.register(MatrixLaplace, matrix_laplace)
+draw.register(Refined, refined)

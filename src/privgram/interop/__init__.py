@@ -1,0 +1,1 @@
+"""Other libraries: OpenDP, dp_accounting and marginaleffects."""

@@ -1,0 +1,140 @@
+"""Marginal effects of a fit by the package marginaleffects, on a grid of public values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.installed import extra
+from privgram._base.numbers import check_integer
+from privgram.columns.variables import Boolean, Dates, Factor, Numeric
+from privgram.regression.families import FAMILIES
+from privgram.regression.glm import ScoreFit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram.regression.ols import Fit
+
+__all__ = ["marginal_model", "public_grid"]
+
+
+def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]:
+    """Values of a fit's variables all over their public bounds and levels: of no table.
+
+    Parameters
+    ----------
+    fit : Fit or ScoreFit
+        The former of a release whose columns are described.
+    rows : int, default 512
+        How many, at least 1; a Halton sequence, the same always.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (rows,)
+        In the variables' own units, as a table has them.
+
+    Raises
+    ------
+    ValueError
+        If the release's columns are not described.
+    """
+    from scipy.stats import qmc
+
+    rows = check_integer(rows, "rows", 1)
+    columns = fit._described
+    if columns is None:
+        raise ValueError("a grid takes public bounds: release with pg.Columns")
+    used = {name for powers, cells in fit.design.functions for name, _ in (*powers, *cells)}
+    used |= set() if fit.design.functions else set(fit.design.names)
+    variables = {name: given for name, given in columns.variables.items() if name in used}
+    places = qmc.Halton(len(variables), scramble=False).random(rows + 1)[1:].T
+    found: dict[str, NDArray[Any]] = {}
+    for (name, given), at in zip(variables.items(), places, strict=True):
+        if isinstance(given, Factor):
+            found[name] = np.array(given.levels)[(at * len(given.levels)).astype(int)]
+        elif isinstance(given, Boolean):
+            found[name] = at < 0.5
+        elif isinstance(given, Dates):
+            low, high = (np.datetime64(end, "s") for end in (given.lower, given.upper))
+            found[name] = low + (at * (high - low).astype(float)).astype("timedelta64[s]")
+        else:
+            assert isinstance(given, Numeric)
+            low, high = given.lower, given.upper  # type: ignore[attr-defined]
+            found[name] = low + at * (high - low)
+    return found
+
+
+def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
+    """A fit as a model of the package marginaleffects (extra `margins`).
+
+    Its `predictions`, `comparisons` and `slopes` take it, with standard errors of sampling and
+    privacy noise by the delta method. Where they average over rows, as `avg_slopes` does, those are
+    `public_grid`: pass ``newdata=`` for others that are public.
+
+    Parameters
+    ----------
+    fit : Fit or ScoreFit
+        Of families with a link, effects are on the mean.
+    rows : int, default 512
+        Of the grid.
+
+    Returns
+    -------
+    marginaleffects.classes.ModelAbstract
+
+    Raises
+    ------
+    RefusedError
+        A ValueError: where there is no inference.
+    ImportError
+        Without marginaleffects.
+    """
+    with extra("margins", "marginal effects need"):
+        import polars
+        from marginaleffects.classes import ModelAbstract, ModelVault
+    fit._need_inference()
+
+    family = FAMILIES[fit.family if isinstance(fit, ScoreFit) else "gaussian"]
+
+    class Margins(ModelAbstract):  # type: ignore[misc]
+        """What marginaleffects asks of a model."""
+
+        def validation(self) -> None:
+            """The grid is made as it is wanted."""
+
+        def get_exog(self, newdata: Any) -> NDArray[np.float64]:
+            values = {name: newdata[name].to_numpy() for name in grid}
+            for name, levels in factors.items():
+                values[name] = np.array(values[name], dtype=np.array(levels).dtype)
+            return fit._rows(values)
+
+        def get_predict(self, params: NDArray[np.float64], newdata: Any) -> Any:
+            linear = np.asarray(newdata) @ params
+            estimate = family.means(linear)[0]
+            return polars.DataFrame({"rowid": np.arange(len(estimate)), "estimate": estimate})
+
+        def get_vcov(self, vcov: Any = True) -> NDArray[np.float64] | None:
+            return None if vcov is False else fit.inference.covariance
+
+    grid: dict[str, Any] = {**public_grid(fit, rows)}
+    assert fit._described is not None
+    variables = fit._described.variables
+    factors = {name: given.levels for name in grid if isinstance(given := variables[name], Factor)}
+    for name in factors:  # texts: of an Enum marginaleffects 0.6 asks what polars 2 has no more
+        grid[name] = polars.Series(list(map(str, grid[name])))
+    kinds = {
+        name: "boolean" if np.asarray(x).dtype == bool else "numeric" for name, x in grid.items()
+    } | dict.fromkeys(factors, "character")
+    vault = ModelVault(
+        coef=fit.inference.estimate,
+        coefnames=np.array(fit.param_names),
+        formula=f"target ~ {' + '.join(grid)}",
+        modeldata=polars.DataFrame(grid),
+        package="privgram",
+        vcov=fit.inference.covariance,
+        variables_type=kinds,
+        variable_names=["target", *grid],
+    )
+    return Margins(fit, vault)

@@ -1,0 +1,419 @@
+"""Rows on their way into the kernel: converted if it cannot read them, mapped, scaled, checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from itertools import chain, combinations
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._core import rowmap, rows, scale
+from privgram._core.norms import squared_norms
+from privgram._core.rows import TableAccumulator
+from privgram.columns.encoding import Codes
+from privgram.sources.table import NOT_FINITE, UNLISTED, Block, InvalidRow, n_rows_of, some_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from privgram._core.rows import Scaling
+    from privgram.columns import Columns
+    from privgram.columns.encoding import Encoder, Raw
+    from privgram.exact.int128 import Limbs
+
+    Indices = tuple[NDArray[Any], NDArray[np.int32] | None]
+    CodedBlock = tuple[NDArray[Any], NDArray[np.int32] | None, int, NDArray[Any] | None, float]
+
+#: Doubles of mapped rows at a time: 512 KiB, which stay in the cache.
+SCRATCH = 1 << 16
+
+#: More than rounding adds to the squared norm of an image that was clipped: of each of at most 2^15
+#: products and sums 2^-53, and twice that of the clipping.
+ROUNDING = 2.0**-36
+
+
+def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Squared norms of rows."""
+    found = np.empty(len(rows))
+    squared_norms(rows, found)
+    return found
+
+
+class Sums:
+    """What a pass adds up of rows, by parts: numbers, arrays, and what merges itself."""
+
+    parts: ClassVar[tuple[str, ...]]
+
+    def merge(self, other: Self) -> None:
+        """Add the rows of another."""
+        for name in self.parts:
+            own, more = getattr(self, name), getattr(other, name)
+            if hasattr(own, "merge"):
+                own.merge(more)
+            else:
+                setattr(self, name, own + more)
+
+
+class Onward(Sums):
+    """What makes others of rows and hands those on to `inner`, which counts them."""
+
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
+    inner: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return int(self.inner.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows left out; an accumulator may count them among the others."""
+        return int(getattr(self.inner, "n_dropped", 0))
+
+
+class Room:
+    """Memory for rows of k numbers by columns, which the next rows take again.
+
+    To ask the system for as much each time may take longer than to fill it.
+    """
+
+    def __init__(self, k: int) -> None:
+        self._size = k
+        self._numbers = np.empty((k, 0))
+
+    def __call__(self, n: int) -> NDArray[np.float64]:
+        """Room for n rows, shape (n, k)."""
+        if self._numbers.shape[1] < n:
+            # Columns that do not all begin in one set of a cache.
+            self._numbers = np.empty((self._size, n // 16 * 16 + 24))
+        return self._numbers.T[:n]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Room, (self._size,)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows as the kernels read them: numbers, codes and values, and how these are scaled.
+
+    Numbers that are written out have no scaling, and then nothing is beside them.
+    """
+
+    dense: Any
+    codes: list[Indices] = field(default_factory=list)
+    values: list[NDArray[Any]] = field(default_factory=list)
+    scaling: Scaling | None = None
+    encoder: Encoder | None = None
+
+    @property
+    def blocks(self) -> list[CodedBlock]:
+        """Of each block of levels: codes, their number, and its values or weight."""
+        if self.encoder is None or self.scaling is None:
+            return []
+        return [
+            (
+                *self.codes[factor],
+                self.encoder.levels[factor],
+                self.values[value] if value >= 0 else None,
+                weight,
+            )
+            for factor, _, value, weight in self.encoder.coded
+        ]
+
+
+class RowMap:
+    """The images z = A (c u) of rows u, with c = min(1, bound / |u|); `frame` is A, (k, d).
+
+    A row's image depends on nothing but the row and the map.
+    """
+
+    def __init__(self, frame: NDArray[np.float64], bound: float) -> None:
+        self._parameters = frame, bound
+        self.bound = bound
+        self.size = len(frame)
+        #: Rows whose images are `SCRATCH` numbers.
+        self.step = max(8, SCRATCH // max(len(frame), 1))
+        self._frame = rowmap.transposed(frame)
+        self._of_codes: NDArray[np.float64] | None = None
+        self._room = Room(len(frame))
+
+    def images(self, rows: Prepared) -> rowmap.Images:
+        """Images of rows, (n, k), made where they are taken."""
+        blocks, frame = rows.blocks, self._frame
+        if blocks:
+            assert rows.encoder is not None
+            frame = self._by_codes(rows.encoder)
+        return rowmap.Images(rows.dense, self.bound, frame, self.size, rows.scaling, blocks)
+
+    def array(self, rows: Prepared) -> NDArray[np.float64]:
+        """Images of rows by columns; the next ones take their place."""
+        images = self.images(rows)
+        return self._array(images, 0, len(images))
+
+    def arrays(self, rows: Prepared) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Images of rows, some at a time; each as `array`."""
+        images = self.images(rows)
+        for start in range(0, len(images), self.step):
+            stop = min(start + self.step, len(images))
+            yield slice(start, stop), self._array(images, start, stop)
+
+    def _array(self, images: rowmap.Images, start: int, stop: int) -> NDArray[np.float64]:
+        room = self._room(stop - start)
+        images.into(room, start)
+        return room
+
+    def _by_codes(self, encoder: Encoder) -> NDArray[np.float64]:
+        """The frame with columns of numbers first, then those of each block's levels."""
+        if self._of_codes is None:
+            blocks = ((start, encoder.levels[factor]) for factor, start, *_ in encoder.coded)
+            levels = (range(start, start + size) for start, size in blocks)
+            order = [*encoder.positions, *chain.from_iterable(levels)]
+            self._of_codes = rowmap.transposed(self._parameters[0][:, order])
+        return self._of_codes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowMap, self._parameters
+
+
+class Mapped(Onward):
+    """Feed an accumulator the images of rows.
+
+    Whatever the accumulator promises of one row's influence, it promises of a row that is mapped.
+    `frame` is of shape (k, d); `inner` takes rows of k columns, or the `Images` themselves where it
+    says that it `takes_images`, and as `Levelled` the codes of the blocks that begin at `levels`.
+    """
+
+    def __init__(
+        self, frame: NDArray[np.float64], bound: float, inner: Any, levels: Sequence[int] = ()
+    ) -> None:
+        self.n_columns = frame.shape[1]
+        self.inner = inner
+        self._levels = tuple(levels)
+        self._map = RowMap(frame, bound)
+
+    def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+        return self.update_prepared(Prepared(block, scaling=scaling), drop)
+
+    def update_prepared(self, rows: Prepared, drop: bool) -> int:
+        """Accumulate rows as they are prepared for a kernel; else as `update`."""
+        if getattr(self.inner, "takes_images", False):
+            bad: int = self.inner.update(self._map.images(rows), drop)
+            return bad
+        codes = [rows.blocks[i][:2] for i in self._places(rows)] if self._levels else []
+        for some, images in self._map.arrays(rows):
+            beside = [[(indices[some], lut) for indices, lut in codes]] if codes else []
+            bad = self.inner.update(images, drop, *beside)
+            if bad >= 0:
+                return int(some.start) + int(bad)
+        return -1
+
+    def _places(self, rows: Prepared) -> Iterator[int]:
+        """Which of the blocks of levels `inner` takes the codes of."""
+        assert rows.encoder is not None
+        starts = [start for _, start, *_ in rows.encoder.coded]
+        return (starts.index(at) for at in self._levels)
+
+
+class Levelled(Onward):
+    """The second moment of images and, beside them, of the levels of factors.
+
+    Images are clipped so that with the levels' entries, which stay, a row is within the bound. In
+    it an image's numbers are at `positions`, and of each factor `levels` say where its first level
+    is, how many there are, and a row's entry.
+    """
+
+    by_levels = True
+    inner: TableAccumulator
+
+    def __init__(
+        self, positions: Sequence[int], levels: Sequence[tuple[int, int, float]], bound: float
+    ) -> None:
+        self._given = positions, levels, bound
+        blocks = [(i, start, -1, weight) for i, (start, _, weight) in enumerate(levels)]
+        self.inner = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
+        k = len(positions)
+        square = (bound**2 - math.fsum(entry**2 for *_, entry in levels)) * (1 - ROUNDING)
+        if not square > 0:
+            raise ValueError("the levels' entries leave no room within the bound")
+        self._radius = math.sqrt(square)
+        self._scaling = np.zeros(k), np.ones(k), np.full(k, self._radius)
+
+    def update(self, images: NDArray[np.float64], drop: bool, codes: list[Indices]) -> int:
+        """Take the images of rows, which are clipped where they lie, and codes of their levels."""
+        square = squares(images)
+        far = np.flatnonzero(square > self._radius**2)
+        images[far] *= (self._radius / np.sqrt(square[far]))[:, None]
+        return self.inner.update(images, codes, [], drop, self._scaling, short=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._given, *self.inner.totals(), self.n_rows, self.n_dropped)
+
+
+def _restored(given: tuple[Any, ...], *state: Any) -> Levelled:
+    found = Levelled(*given)
+    found.inner = restored(found.inner, state[:2], *state[2:])  # type: ignore[assignment]  # as it
+    return found
+
+
+#: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
+PIECE = 1 << 18
+
+#: Rows of which columns are computed at a time.
+COMPUTED = 1 << 13
+
+Total: TypeAlias = "rows.Accumulator | rows.TableAccumulator"
+
+
+def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
+    """Make an empty accumulator of rows as they are described, by codes if there are factors."""
+    if columns is None or not columns.encoder.by_codes:
+        return rows.Accumulator(n_columns, bound, bits)
+    encoder = columns.encoder
+    return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
+
+
+def state_of(total: Total) -> Limbs:
+    """The totals of an accumulator as (hi, lo), one-dimensional: what it takes to restore it."""
+    if isinstance(total, rows.TableAccumulator):
+        return total.totals()
+    hi, lo = total.limbs()
+    return hi[entries(total)], lo[entries(total)]
+
+
+def entries(total: Total) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column of each of the totals that `state_of` gives."""
+    if isinstance(total, rows.TableAccumulator):
+        return total.stored()
+    return np.triu_indices(total.n_columns)
+
+
+def n_totals(columns: Columns | None, n_columns: int) -> int:
+    """How many totals `state_of` gives, without making the accumulator of a file's say-so."""
+    if columns is None or not columns.encoder.by_codes:
+        return n_columns * (n_columns + 1) // 2
+    encoder = columns.encoder
+    dense = len(encoder.positions)
+    blocks = [(factor, encoder.levels[factor]) for factor, *_ in encoder.coded]
+    count = dense * (dense + 1) // 2 + sum((dense + 1) * levels for _, levels in blocks)
+    for (one, levels), (other, others) in combinations(blocks, 2):
+        count += levels if one == other else levels * others
+    return count
+
+
+def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int, at: Any = None) -> Total:
+    """An accumulator like an empty one with these totals and numbers of rows.
+
+    The totals are those of its `entries`; or, without factors, of one triangle, `at`.
+    """
+    if isinstance(empty, rows.TableAccumulator):
+        return rows.TableAccumulator.from_totals(
+            empty.positions_dense,
+            empty.factors,
+            empty.blocks,
+            empty.bound,
+            empty.bits,
+            *state,
+            n_rows,
+            n_dropped,
+        )
+    d = empty.n_columns
+    at = entries(empty) if at is None else at
+    hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
+    for full, given in ((hi, state[0]), (lo, state[1])):
+        full[at] = full.T[at] = given
+    return rows.Accumulator.from_limbs(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
+
+
+class Feeder:
+    """Feed blocks to one accumulator, scaled by public bounds; one feeder a thread.
+
+    The kernel scales as it reads, and takes native float32, float64, int32 and int64 where they
+    lie. Anything else becomes float64 a few thousand rows at a time, so that no input is ever
+    copied whole.
+    """
+
+    def __init__(self, accumulator: Any, columns: Columns | None = None) -> None:
+        self.accumulator = accumulator
+        self._drop = columns is not None and columns.missing == "drop"
+        self._scaling = None
+        if columns is not None:
+            limit = np.ones(len(columns))
+            self._scaling = columns.center, columns.inverse, limit
+        self._encoder = None if columns is None or columns.plain else columns.encoder
+
+    def feed(self, block: Block) -> int:
+        """Accumulate every row of a block and return how many there were.
+
+        InvalidRow at the first row that may not be used. The accumulator is then undefined.
+        """
+        n_rows = n_rows_of(block)
+        self._feed(block, n_rows)
+        return n_rows
+
+    def _feed(self, block: Block, n_rows: int, group: Codes | None = None) -> None:
+        """Accumulate the rows of a block; `group` has the codes of their groups."""
+        encoder = self._encoder
+        step = n_rows  # what the kernel reads where it lies needs no cut
+        if encoder is None and not rows.readable(block):  # type: ignore[arg-type]  # has no codes
+            step = max(8, PIECE // self.accumulator.n_columns)
+        elif encoder is not None and encoder.derives:
+            step = COMPUTED
+        with scale.DefaultRounding():
+            for start in range(0, n_rows, max(step, 1)):
+                part = slice(start, start + step)
+                of_part = None if group is None else group[part]
+                bad = self._add(some_rows(block, part), of_part)
+                if bad >= 0:
+                    raise InvalidRow(start + bad, self._problem(bad, of_part))
+
+    def _add(self, block: Block, group: Codes | None) -> int:
+        """Accumulate rows; the position of the first that may not be used, or -1."""
+        total = self.accumulator
+        if hasattr(total, "take_parts"):
+            return int(total.take_parts(list(_columns(block)), self._drop))
+        of_kernel = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
+        some = self.prepared(block, written=not of_kernel)
+        if isinstance(total, rows.TableAccumulator):
+            return total.update(some.dense, some.codes, some.values, self._drop, some.scaling)
+        if isinstance(total, Mapped):
+            return total.update_prepared(some, self._drop)
+        return int(total.update(some.dense, self._drop, some.scaling))
+
+    def prepared(self, block: Block, written: bool = False) -> Prepared:
+        """Rows as the kernels read them; as numbers where they are weighted or to be `written`."""
+        encoder = self._encoder
+        if encoder is None:
+            return Prepared(converted(block), scaling=self._scaling)
+        parts = list(_columns(block))
+        if written or encoder.row_weights is not None:
+            return Prepared(encoder.table(parts))
+        dense, codes, values = encoder.encode(parts)
+        coded = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
+        dense, values = readable_columns(dense), readable_columns(values)
+        return Prepared(dense, coded, values, encoder.scaling, encoder)
+
+    def _problem(self, bad: int, group: Codes | None) -> str:
+        """What is wrong with the row at a position."""
+        return UNLISTED if self._encoder is not None and self._encoder.blocks else NOT_FINITE
+
+
+def _columns(block: Block) -> Iterable[Raw]:
+    return block if isinstance(block, list) else block.T
+
+
+def converted(block: Any) -> Any:
+    """A block as the kernel takes it."""
+    if rows.readable(block):
+        return block
+    # A long double beyond float64 becomes infinite, and is clamped like any other value.
+    with np.errstate(over="ignore"):
+        return readable_columns(block) if isinstance(block, list) else block.astype(np.float64)
+
+
+def readable_columns(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Columns as the kernel reads them: those that it cannot, as float64."""
+    return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in columns]

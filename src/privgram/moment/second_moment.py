@@ -1,0 +1,515 @@
+"""The second-moment matrix of a table: exact, mergeable, secret.
+
+Nothing of it may leave: no noise is added here, and nothing printed shows data.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._base.files import Guard
+from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
+from privgram._base.saved import Frame, understood
+from privgram.columns import Columns
+from privgram.columns.unit import PrivacyUnit
+from privgram.exact import int128
+from privgram.mechanisms.norm_bound import NormBound
+from privgram.moment.accumulators import (
+    Feeder,
+    Total,
+    entries,
+    n_totals,
+    new_total,
+    restored,
+    state_of,
+)
+from privgram.sources import open_block
+from privgram.sources.table import InvalidRow
+
+#: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
+MAX_COLUMNS = 1 << 15
+
+
+class MomentBase(ABC):
+    """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
+
+    _frame: ClassVar[Frame]
+    #: What has to be the same of two that are merged.
+    _alike: ClassVar[tuple[str, ...]] = ("n_columns", "bound", "names", "columns", "privacy_unit")
+
+    def _adopt(
+        self,
+        total: Any,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float,
+        unit: PrivacyUnit | None = None,
+    ) -> None:
+        """Take over an accumulator that nobody else holds."""
+        self._total = total
+        self._names = names
+        self._columns = columns
+        self._bound = bound
+        self._unit = unit
+        self._guard = Guard()
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        return self.from_bytes(self.to_bytes())
+
+    @abstractmethod
+    def to_bytes(self) -> bytes:
+        """Serialise. SECRET."""
+
+    @classmethod
+    @abstractmethod
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self: ...
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns, d."""
+        return int(self._total.n_columns)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows that contribute; with a `privacy_unit`, of units, in each of groups."""
+        return int(self._total.n_rows)
+
+    @property
+    def n_dropped(self) -> int:
+        """Number of rows dropped for a missing value, or as of no group.
+
+        Under the "replace" notion ``n_rows + n_dropped`` is public, and neither is alone.
+        """
+        return int(self._total.n_dropped)
+
+    @property
+    def bound(self) -> float:
+        """L2 bound to which rows, or units, are clipped; with its cost, if it is a `NormBound`."""
+        return self._bound
+
+    @property
+    def norm_bound(self) -> NormBound | None:
+        """The bound if it was chosen at a cost, which a release then counts."""
+        return self._bound if isinstance(self._bound, NormBound) else None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the columns, if they have any."""
+        return self._names
+
+    @property
+    def columns(self) -> Columns | None:
+        """Public bounds the rows were scaled by, if any."""
+        return self._columns
+
+    @property
+    def privacy_unit(self) -> PrivacyUnit | None:
+        """Whose rows were bounded together; None where each row was bounded alone."""
+        return self._unit
+
+    def _check_addend(self, other: Any) -> None:
+        """Refuse another kind, this one itself, and what may have rows of the same units."""
+        if not isinstance(other, type(self)):
+            kind = self._frame.what
+            raise TypeError(f"only {kind} can be merged here, not {type(other).__name__}")
+        if other is self:
+            raise ValueError(
+                "these are one and the same: merged with itself, every row would count twice"
+            )
+        if self._unit is not None:
+            raise ValueError(
+                "the two may have rows of the same units, which must be bounded together: pass all "
+                "of the table to one second_moment(..., unit=...)"
+            )
+
+    def _check_alike(self, other: MomentBase) -> None:
+        for what in self._alike:
+            if getattr(self, what) != getattr(other, what):
+                raise ValueError(f"the two second moments differ in {what}")
+        ids = [None if one.norm_bound is None else one.norm_bound.id for one in (self, other)]
+        if ids[0] != ids[1]:
+            raise ValueError(
+                "the bounds of the two second moments were not chosen together: choose one with "
+                "private_norm_bound and pass it, as it is, to both"
+            )
+
+    def merge(self, other: Self) -> Self:
+        """Add the rows of another, of the same shape, bound, columns and groups.
+
+        Not those of units, of which both may have rows.
+
+        Returns
+        -------
+        SecondMoment or SecondMoments
+            This one.
+
+        Raises
+        ------
+        ValueError
+            If the two differ.
+        """
+        self._check_addend(other)
+        self.merge_disjoint(other)
+        return self
+
+    def merge_disjoint(self, other: Self) -> None:
+        """Add another, which has no unit in common with this one (for engines)."""
+        self._check_alike(other)
+        self._absorb(other.copy()._total)  # a copy: never two locks
+
+    def _absorb(self, addend: Any) -> None:
+        """Add the rows of an accumulator of the same shape."""
+        with self._guard.lock:
+            total = self._total
+            if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
+                raise OverflowError("more than 2**63 rows")
+            total.merge(addend)
+
+    def __add__(self, other: Self) -> Self:
+        if not isinstance(other, type(self)):
+            return NotImplemented
+        self._check_addend(other)
+        return self.copy().merge(other)
+
+    def _header(self, counts: dict[str, int], own: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "n_columns": self.n_columns,
+            "bound": self._bound.hex(),
+            "bits": self._total.bits,
+            **counts,
+            "names": self._names,
+            "columns": None if self._columns is None else self._columns.to_dict(),
+            "norm_bound": None if self.norm_bound is None else self.norm_bound.to_dict(),
+            **own,
+            "privacy_unit": None if self._unit is None else self._unit.to_dict(),
+        }
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Restore what `to_bytes` wrote.
+
+        Raises
+        ------
+        DamagedFile
+            A ValueError: if the data are something else, of a later version, or damaged.
+        """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"{cls._frame.what} is made of bytes, not {type(data).__name__}")
+        header, body = cls._frame.open(bytes(data), "this")
+        with understood("this", cls._frame.what):
+            return cls._from_parts(header, body)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (self.from_bytes, (self.to_bytes(),))
+
+
+class SecondMoment(MomentBase):
+    """Exact sum of x x^T over rows clipped to an L2 bound. SECRET: not differentially private.
+
+    A row ``x`` becomes ``q = rint(c x S)``, with ``c = min(1, bound / ||x||)`` and ``S``
+    about ``2**20 / bound``; the integers ``q q^T`` are summed without any rounding, so the
+    total is the same, bit for bit, for every size of block, number of threads, order of rows
+    and order of merging. A row moves the total by at most ``2**40`` in Frobenius norm, in
+    units of `unit`.
+
+    Updating and merging are safe from several threads, also while the process forks: the child
+    has a copy with all of a block or none.
+
+    Parameters
+    ----------
+    n_columns : int
+        d, in [1, 32768].
+    bound : float
+        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data,
+        unless `private_norm_bound` chose it; the moment then carries what that cost.
+    names : sequence of str, optional
+        Names of the columns, all different.
+    columns : Columns, optional
+        Public bounds: `update` then takes raw values and scales them. Names come from it.
+
+    Examples
+    --------
+    >>> import numpy as np, privgram as pg
+    >>> moment = pg.SecondMoment(2, bound=5.0)
+    >>> moment.update(np.array([[3.0, 4.0], [30.0, 40.0]]))
+    SecondMoment(n_columns=2, bound=5.0)
+    >>> moment.matrix().round(4)
+    array([[18., 24.],
+           [24., 32.]])
+    """
+
+    _frame = Frame(b"privgram.moment\n", 1, "a SecondMoment")
+    _total: Total
+
+    def __init__(
+        self,
+        n_columns: int,
+        bound: float,
+        names: Sequence[str] | None = None,
+        *,
+        columns: Columns | None = None,
+    ) -> None:
+        if columns is not None:
+            columns = columns.settled(None)  # as in a pass
+            if n_columns != len(columns):
+                raise ValueError(f"n_columns is {n_columns} and Columns has {len(columns)}")
+            if names is not None and tuple(names) != columns.names:
+                raise ValueError("names and columns name different columns; pass columns alone")
+            names = columns.names
+        bound = check_bound(bound)
+        total = new_total(columns, check_n_columns(n_columns), bound)
+        self._adopt(total, _check_names(names, n_columns), columns, bound)
+        #: Whether its rows are those of a group, so that how many they are is private.
+        self.of_group = False
+        self._spare: list[Total] = []
+
+    @classmethod
+    def from_accumulator(
+        cls,
+        total: Total,
+        names: tuple[str, ...] | None,
+        columns: Columns | None,
+        bound: float | None = None,
+        unit: PrivacyUnit | None = None,
+        of_group: bool = False,
+    ) -> Self:
+        """Take over an accumulator that nobody else holds (for engines).
+
+        Its bound is given again where it is a `NormBound`, which the accumulator cannot hold. With
+        a unit, what it counts as rows are units.
+        """
+        moment = cls.__new__(cls)
+        moment._adopt(total, names, columns, total.bound if bound is None else bound, unit)
+        moment.of_group = of_group
+        moment._spare = []
+        return moment
+
+    @property
+    def unit(self) -> float:
+        """Unit of the integer matrix: ``matrix() = unit * (hi 2**64 + lo)``."""
+        return self._total.scale**-2
+
+    @property
+    def sensitivity_bound(self) -> float:
+        """L2 bound of a quantised row, ``2**20 / S``: a hair over `bound`.
+
+        Its square is the largest Frobenius norm of what a row, or a unit, contributes.
+        """
+        return math.ldexp(1.0, self._total.bits) / self._total.scale
+
+    @property
+    def rounding_error(self) -> float:
+        """Largest error of an entry of `matrix` by quantisation, for this many rows.
+
+        Rounding moves an entry of a row by at most ``1/(2S)``, so an entry of the sum by at
+        most ``n_rows (bound / (sqrt(2) S) + 1 / (4 S^2))``; being unbiased, it is in fact
+        about ``sqrt(n_rows)`` times one row's. NaN with a `privacy_unit`: its rows are not counted.
+        """
+        if self._unit is not None:
+            return math.nan
+        step = 1.0 / self._total.scale
+        return self.n_rows * (self.bound * step / math.sqrt(2.0) + step * step / 4.0)
+
+    def update(self, block: Any) -> Self:
+        """Clip, quantise and accumulate the rows of a block; all of them or, on error, none.
+
+        Parameters
+        ----------
+        block : array_like of shape (n, d), DataFrame, Arrow table or mapping of columns
+            Real numbers of any type and layout. Converted, where the kernel cannot read them
+            in place, a few thousand rows at a time. Blocks of many rows (1000, or d) are
+            the fastest.
+
+        Returns
+        -------
+        SecondMoment
+            This one.
+
+        Raises
+        ------
+        ValueError
+            If the block has the wrong width, or a row holds NaN or infinity.
+        TypeError
+            If the block does not hold real numbers.
+        """
+        if self._unit is not None:
+            raise ValueError(
+                "rows of a unit that is there already cannot be told: pass all rows of all units "
+                "to one second_moment(..., unit=...)"
+            )
+        columns = self._columns
+        table = open_block(block, None if columns is None else columns.reads)
+        check_width(table.n_columns, self.n_columns, columns)
+        try:
+            scratch = self._spare.pop()
+        except IndexError:
+            scratch = self._new_total()
+        feeder = Feeder(scratch, columns)
+        row = 0
+        try:
+            for chunk in table.chunks:
+                for part in chunk.read():
+                    row += feeder.feed(part)
+        except InvalidRow as invalid:
+            raise invalid.explain(row) from None
+        # A scratch that met an error is left to the garbage collector.
+        self._absorb(scratch)
+        scratch.reset()
+        self._spare.append(scratch)
+        return self
+
+    def merge_disjoint(self, other: Self) -> None:
+        """Add another, which has no unit in common with this one (for engines)."""
+        super().merge_disjoint(other)
+        self.of_group |= other.of_group
+
+    def copy(self) -> Self:
+        """Return an independent copy."""
+        with self._guard.lock:
+            total = self._total
+            copy = restored(self._new_total(), state_of(total), total.n_rows, total.n_dropped)
+        public = self._names, self._columns, self._bound, self._unit
+        return self.from_accumulator(copy, *public, self.of_group)
+
+    def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
+        with self._guard.lock:
+            return self._total.limbs()
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Return the (d, d) matrix rounded to float64. SECRET: not differentially private."""
+        return int128.to_float(*self.limbs()) * self.unit
+
+    def to_bytes(self) -> bytes:
+        """Serialise: versioned, checksummed, little-endian. SECRET.
+
+        The checksum finds accidents, not forgery.
+        """
+        with self._guard.lock:
+            hi, lo = state_of(self._total)
+            counts = {"n_rows": self._total.n_rows, "n_dropped": self._total.n_dropped}
+        header = self._header(counts, {"of_group": self.of_group})
+        return self._frame.seal(header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes())
+
+    @classmethod
+    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self:
+        d, bits, public = read_public(header)
+        _, columns, bound, unit = public
+        rows = header["n_rows"], header["n_dropped"]
+        if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
+            raise ValueError("the numbers of rows of a SecondMoment are wrong")
+        size = n_totals(columns, d)
+        if len(body) != 16 * size:
+            raise ValueError("the length is not that of the matrix")
+        empty = new_total(columns, d, bound, bits)
+        i, j = entries(empty)
+        hi = np.frombuffer(body, "<i8", size).astype(np.int64)
+        lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
+        # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
+        most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
+        int128.check_gram((hi, lo), (hi[i == j], lo[i == j]), most)
+        total = restored(empty, (hi, lo), *rows)
+        return cls.from_accumulator(total, *public, header["of_group"] is True)
+
+    def __repr__(self) -> str:
+        # No counts: under the "add-remove" notion they are private.
+        by = "" if self._unit is None else f", unit={self._unit.name!r}"
+        return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
+
+    def _new_total(self) -> Total:
+        return new_total(self._columns, self.n_columns, self._bound, self._total.bits)
+
+
+def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
+    """Merge second moments into a new one: exact, in any order.
+
+    Parameters
+    ----------
+    moments : iterable of SecondMoment
+        At least one, all of the same shape, bound and columns. Consumed one at a time.
+
+    Raises
+    ------
+    ValueError
+        If there are none, or they differ.
+    """
+    total: SecondMoment | None = None
+    for moment in moments:
+        if total is None:
+            if not isinstance(moment, SecondMoment):
+                raise TypeError(f"only SecondMoments can be merged, not {type(moment).__name__}")
+            total = moment.copy()
+        else:
+            total.merge(moment)
+    if total is None:
+        raise ValueError("there is nothing to merge")
+    return total
+
+
+def check_bound(bound: float | None, name: str = "bound") -> float:
+    """Check an L2 bound: one positive, finite number, public."""
+    if bound is None:
+        raise ValueError(
+            "describe the columns by pg.Columns, or give bound=, the largest L2 norm of a row, "
+            "known without looking at the data"
+        )
+    value = check_positive(bound, name)
+    if not MIN_BOUND <= value <= MAX_BOUND:
+        raise ValueError(
+            f"{name} must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is "
+            "computed from the moment is beyond float64 otherwise; use another unit"
+        )
+    return bound if isinstance(bound, NormBound) else value
+
+
+def check_width(width: int, n_columns: int, columns: Columns | None) -> None:
+    """Compare the width of a block with what is expected of it."""
+    expected = n_columns if columns is None else len(columns.selected)
+    if width != expected:
+        raise ValueError(f"the block has {width} columns and the second moment takes {expected}")
+
+
+def check_n_columns(n_columns: int) -> int:
+    """Check a number of columns."""
+    return check_integer(n_columns, "n_columns", 1, MAX_COLUMNS)
+
+
+def read_public(
+    header: dict[str, Any],
+) -> tuple[int, int, tuple[tuple[str, ...] | None, Columns | None, float, PrivacyUnit | None]]:
+    """From the header of a file: the number of columns, the bits, and what is public."""
+    d = check_n_columns(header["n_columns"])
+    columns = None if header["columns"] is None else Columns.from_dict(header["columns"])
+    names = _check_names(header["names"], d)
+    if columns is not None and len(columns) != d:
+        raise ValueError("the columns are others than the header says")
+    if columns is not None and columns.names != names:
+        raise ValueError("the names in the header are not those of its columns")
+    bound = check_bound(float.fromhex(header["bound"]))
+    if header["norm_bound"] is not None:
+        chosen = NormBound.from_dict(header["norm_bound"])
+        if chosen != bound:
+            raise ValueError("the bound is not the one that was chosen")
+        bound = chosen
+    unit = header["privacy_unit"]
+    unit = None if unit is None else PrivacyUnit.from_dict(unit)
+    return d, check_integer(header["bits"], "bits"), (names, columns, bound, unit)
+
+
+def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError("names is a sequence of strings")
+    if len(names) != n_columns:
+        raise ValueError(f"there are {len(names)} names for {n_columns} columns")
+    if len(set(names)) != len(names):
+        raise ValueError("names must all be different")
+    return tuple(names)

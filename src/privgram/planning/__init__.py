@@ -1,0 +1,1 @@
+"""Plans: what a budget will be worth, before any data is read."""

@@ -1,0 +1,226 @@
+"""What a table may look like, from what is public: rows of it, their lengths, their moment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.text import listed
+from privgram.adaptive.rules import BEYOND, PER_OCTAVE, SEEN
+from privgram.columns.variables import Boolean
+from privgram.mechanisms import Refined
+from privgram.multivariate.synthetic import rows_of
+from privgram.multivariate.variables import root_of
+from privgram.noise import EntryLaw, ImageLaw
+from privgram.planning.guess import PARTS, Guess, is_guess
+from privgram.regression.inference import rows_behind
+from privgram.releases.record import ReleaseRecord
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.columns import Columns
+
+#: Rows that are made where there are none.
+ROWS = 20_000
+
+#: What a design is that is a release, and one that is neither that nor a table.
+EARLIER, GUESSED = "an earlier release", "a guess"
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """A table to plan with."""
+
+    what: str  # in words
+    rows: Matrix  # (m, d), stored columns, no longer than the bound
+    moment: Matrix  # (d, d), mean of their products, positive semidefinite
+    n_rows: float | None  # of the table that it was taken from
+    complete: float = 1.0  # the part without missing values, where those are dropped
+    # of the lengths of a release's rows in a second look's frame: `shape_of`
+    shape: float | None = None
+
+
+def design_of(design: Any, columns: Columns, bound: float) -> Design:
+    """Read the design that `plan` is given, for rows of L2 norm `bound`."""
+    if isinstance(design, ReleaseRecord):
+        return _released(design, columns, bound)
+    n_rows = None
+    if is_guess(design, columns):
+        table = columns.encode(Guess.of(design, columns).rows(ROWS))
+        what = GUESSED
+    elif hasattr(design, "__getitem__"):
+        if isinstance(design, Mapping) and not set(design) & set(columns.variables):
+            raise ValueError(
+                "a design that is a mapping is a table with the columns "
+                f"{listed(list(columns.variables))} or a guess with {listed(PARTS)}; this one has "
+                f"{listed([str(key) for key in design])}"
+            )
+        table = columns.encode(design)
+        n_rows = len(table)
+        what = f"a public table of {n_rows:,} rows"
+    else:
+        raise TypeError(
+            "design is a release, a data frame or mapping of public columns, or a mapping of "
+            'correlations, such as {("age", "cost"): 0.3}'
+        )
+    rows = table[~np.isnan(table).any(axis=1)]
+    if not len(rows):
+        raise ValueError("the design has no row without missing values")
+    complete = len(rows) / len(table)
+    if columns.missing != "drop":  # and they are not expected
+        n_rows, complete = n_rows and len(rows), 1.0
+    rows = clipped(rows, bound)
+    return Design(what, rows, _mean_product(rows), n_rows, complete)
+
+
+@dataclass(frozen=True, eq=False)
+class SimulatedRows:
+    """Rows of a design in own units, as a plan fits them."""
+
+    what: str  # they are like, in words
+    columns: dict[str, Any]  # of values
+    guess: Guess | None  # that they are drawn by; None of a table or a release
+
+
+def simulated_rows(
+    design: Any, columns: Columns, n: int, unit: str | None = None, **known: Any
+) -> SimulatedRows:
+    """So many rows of what a plan is given, in own units; `known` of `Guess`.
+
+    Of a public table that has a column of the `unit` too, whole units are drawn, and the column is
+    among those of the result.
+    """
+    rng = np.random.default_rng(0)
+    names = list(columns.reads)
+    if isinstance(design, ReleaseRecord):
+        synthetic = rows_of(design, n, rng)
+        values = {name: np.asarray(synthetic[name]) for name in names}
+        for name, described in columns.reads.items():
+            if isinstance(described, Boolean) and values[name].dtype.kind == "f":
+                # Released as numbers within (0, 1): their means and products stay.
+                values[name] = rng.random(n) < values[name]
+        return SimulatedRows(EARLIER, values, None)
+    if is_guess(design, columns):
+        guess = Guess.of(design, columns, **known)
+        return SimulatedRows(GUESSED, guess.rows(n), guess)
+    what = design_of(design, columns, columns.bound).what
+    if unit is not None and unit in design:
+        names.append(unit)
+    values = {name: np.asarray(design[name]) for name in names}
+    if columns.missing != "drop":  # and none is expected
+        complete = ~np.isnan(columns.encode(design)).any(axis=1)
+        values = {name: column[complete] for name, column in values.items()}
+    size = len(values[names[0]])
+    if unit in values:
+        at, values[unit] = _whole_units(values[unit], n, rng)
+        return SimulatedRows(
+            what, {name: x if name == unit else x[at] for name, x in values.items()}, None
+        )
+    at = np.arange(size) if n == size else rng.choice(size, n, replace=n > size)
+    return SimulatedRows(what, {name: column[at] for name, column in values.items()}, None)
+
+
+def _whole_units(
+    ids: NDArray[Any], n: int, rng: np.random.Generator
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Places of about n rows that are those of whole units, and the units as they were drawn."""
+    code, counts = np.unique(ids, return_inverse=True, return_counts=True)[1:]
+    start, order = np.cumsum(counts) - counts, np.argsort(code, kind="stable")
+    drawn = rng.permutation(len(counts))
+    while counts[drawn].sum() < n:
+        drawn = np.append(drawn, rng.permutation(len(counts)))
+    drawn = drawn[: int(np.searchsorted(np.cumsum(counts[drawn]), n)) + 1]
+    at = np.concatenate([order[start[i] : start[i] + counts[i]] for i in drawn.tolist()])
+    return at, np.repeat(np.arange(len(drawn)), counts[drawn])
+
+
+def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
+    """An earlier release, of the same columns or others."""
+    rows = columns.encode(rows_of(design, ROWS, 0))
+    count = rows_behind(design)
+    moment = _mean_product(rows)
+    if design.columns == columns and design.names == columns.names and count:
+        # Of terms as they were released: made rows keep no products.
+        whole = design.matrix - design.noise.shift_matrix(design.n_columns)
+        root = root_of(whole / count)
+        moment = root @ root.T
+    n_rows, complete = design.n_rows or count, 1.0
+    if count and n_rows and columns.missing == "drop":
+        complete = count / n_rows
+    shape = shape_of(design)
+    return Design(EARLIER, clipped(rows, bound), moment, n_rows, complete, shape)
+
+
+def _mean_product(rows: Matrix) -> Matrix:
+    return rows.T @ rows / len(rows)
+
+
+def clipped(rows: Matrix, bound: float) -> Matrix:
+    """Rows shortened to an L2 norm."""
+    lengths = np.linalg.norm(rows, axis=1)
+    found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
+    return found
+
+
+def draw_more(drawn: Sequence[Vector], tried: int, least: int, known: float) -> bool:
+    """Whether to draw more fits of made rows, to know the median of their standard errors.
+
+    Of those that were tried, `drawn` were not refused. At least `least` are tried, and more until
+    the median is known within the part `known` of itself; none where half of them are refused.
+    """
+    if tried < least or 2 * len(drawn) <= tried:
+        return tried < least
+    low, median, high = np.quantile(drawn, [0.25, 0.5, 0.75], axis=0)
+    # Of normal numbers the median's standard error is 0.93 of this over the root of their number.
+    return bool(((high - low) > known / 0.93 * math.sqrt(len(drawn)) * median).any())
+
+
+# How long rows are in a second look's frame: by one number, the shape, which tells of the tails.
+
+#: Shapes that are thought of, from far heavier tails than lognormal rows have to none; and halvings
+#: of this interval, on a logarithmic scale.
+SHAPES, HALVINGS = (0.2, 5.0), 20
+
+
+def rows_beyond(shape: float, lengths: Vector, typical: float, rows: float) -> Vector:
+    """Rows longer than each of some lengths, whose mean square is `typical`.
+
+    |z|^2 has a Weibull distribution: the shape is 1 for exponential tails, less for longer ones.
+    """
+    scale = typical / math.gamma(1 + 1 / shape)
+    found: Vector = rows * np.exp(-((lengths**2 / scale) ** shape))
+    return found
+
+
+def shape_of(release: ReleaseRecord) -> float | None:
+    """The shape with which a release by second looks would have chosen the radius that it did.
+
+    None if it is of one look or says too little. The rule that chose is gone through backwards:
+    about as many rows were longer as it lets be, at the middle of the bin before the radius.
+    """
+    law, recorded, rows = release.noise, release.parameters, rows_behind(release)
+    ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
+    if not (ours and isinstance(law, ImageLaw) and isinstance(law.base, EntryLaw)):
+        return None  # or factors are apart, and lengths are of numbers alone
+    if "clipping_bias" not in recorded or not rows:
+        return None
+    matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
+    typical = max(float(np.trace(matrix @ release.matrix @ matrix.T)) / rows, 1.0)
+    radius = recorded["look_radius"][-1]
+    most = BEYOND * recorded["look_noise_std"][-1] / radius**2
+    most = min(max(most, SEEN * recorded["clipped_rows_std"]), rows / 2)
+    middle = np.array([radius * 2 ** (-0.25 / PER_OCTAVE)])
+    low, high = map(math.log, SHAPES)
+    for _ in range(HALVINGS):
+        shape = math.exp((low + high) / 2)
+        if float(rows_beyond(shape, middle, typical, rows)[0]) > most:  # too long a tail
+            low = math.log(shape)
+        else:
+            high = math.log(shape)
+    return math.exp((low + high) / 2)

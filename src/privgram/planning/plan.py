@@ -1,0 +1,582 @@
+"""What a release will give, before any data is read: noise, sample sizes, standard errors.
+
+It takes public descriptions and earlier releases, and never a table.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from privgram._base.files import write_picture
+from privgram._base.installed import extra
+from privgram._base.numbers import check_integer, check_positive, edge
+from privgram._base.text import Printed, aligned, number, shown
+from privgram.columns import Columns
+from privgram.columns.structure import by_term, proposed_weights, share, target_term
+from privgram.columns.unit import Guarantee
+from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
+from privgram.mechanisms._base import check_mechanism
+from privgram.planning.power import Curve, CurveRow, Outlook, OutlookRow
+from privgram.planning.power import outlook as make_outlook
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from privgram.mechanisms import Calibration, Mechanism
+    from privgram.privacy import Adjacency
+
+__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Plan", "PlanRow", "TermRow", "plan"]
+
+#: Beyond this many rows a regression counts as never reaching the level asked for.
+MOST_ROWS = 10**15
+
+#: Weight, share and noise of a term.
+Facts: TypeAlias = tuple[float | None, float | None, float | None]
+
+_LOOK_TWICE = (
+    "For regressions, Refined() adds far less at the same guarantee where columns are "
+    "correlated, or narrow in their bounds: it reads the table several times, each time in "
+    "coordinates learnt before. For means and principal components one look is best."
+)
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One mechanism in a `Plan`.
+
+    Attributes
+    ----------
+    mechanism : str
+        As one would write it in Python.
+    noise : float or None
+        Standard deviation of the noise in an off-diagonal entry, in squared data units; None
+        where the guarantee cannot be met.
+    needed : int or None
+        Rows from which on a regression on unit-scale data is as accurate as
+        asked; None if no number of rows is enough.
+    error : float or None
+        The error of that regression at the plan's `n_rows`.
+    remark : str
+        Why a number is missing or not to be used.
+    """
+
+    mechanism: str
+    noise: float | None
+    needed: int | None
+    error: float | None
+    remark: str
+
+
+@dataclass(frozen=True)
+class TermRow:
+    """One term in a `Plan`.
+
+    Attributes
+    ----------
+    term : str
+        As one would write it; "intercept" for the column of ones.
+    columns : int
+        Stored columns, 0 where they follow from those of other terms.
+    weight, share, noise : float or None
+        The weight, the part of the squared bound that it pays, and the standard deviation of the
+        noise that the recommended mechanism adds to the sum of the products of one of its columns
+        and the target, without weights; or, where no targets are given, and a column of weight 1.
+        None where nothing is stored.
+    proposed_weight, proposed_share, proposed_noise : float or None
+        What these would be with the proposed weights; None without targets.
+    """
+
+    term: str
+    columns: int
+    weight: float | None
+    share: float | None
+    noise: float | None
+    proposed_weight: float | None = None
+    proposed_share: float | None = None
+    proposed_noise: float | None = None
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Printed):
+    """What `plan` returns: printed it is a table, with a recommendation below.
+
+    Attributes
+    ----------
+    n_columns, bound, epsilon, delta, adjacency, n_rows, error
+        What was asked.
+    rows : tuple of PlanRow
+        One a mechanism, the one that needs the fewest rows first.
+    recommended : str
+        The mechanism to take.
+    reason : str
+        Why.
+    terms : tuple of TermRow
+        What each term of `Columns` pays; empty for a number of columns.
+    weights : dict of str to float or None
+        Weights to give to `Columns` for regressions of `targets`; None without targets.
+    outlook : Outlook or None
+        The standard errors that regressions will have; None without a design.
+    mechanisms : tuple of Mechanism
+        What is compared.
+    """
+
+    n_columns: int
+    bound: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    n_rows: int | None
+    error: float
+    rows: tuple[PlanRow, ...]
+    recommended: str
+    reason: str
+    terms: tuple[TermRow, ...] = ()
+    weights: dict[str, float] | None = None
+    outlook: Outlook | None = field(default=None, compare=False)
+    mechanisms: tuple[Mechanism, ...] = field(default=(), compare=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain values, for JSON."""
+        plain = asdict(replace(self, outlook=None, mechanisms=()))
+        del plain["mechanisms"]
+        return plain | {"outlook": None if self.outlook is None else self.outlook.to_dict()}
+
+    @property
+    def heading(self) -> str:
+        """What was asked, in a line."""
+        rows = "" if self.n_rows is None else f", {self.n_rows:,} rows"
+        return (
+            f"{self.n_columns} columns, rows of norm at most {self.bound:g}{rows}, "
+            f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
+        )
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the cells of the table, as text."""
+        with_error = self.n_rows is not None
+        heads = ["mechanism", f"least rows for {self.error:g}", *["error"] * with_error]
+        heads += ["noise"]
+        cells = [
+            [
+                row.mechanism,
+                "never" if row.needed is None else f"{row.needed:,}",
+                *[number(row.error)] * with_error,
+                number(row.noise),
+            ]
+            for row in self.rows
+        ]
+        return heads, cells
+
+    def terms_table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the headings and the cells of the table of terms, as text."""
+        heads = ["term", "columns", "weight", "share", "noise"]
+        if self.weights is not None:
+            heads += ["proposed weight", "its share", "its noise"]
+        cells = []
+        for row in self.terms:
+            line = [shown(row.term), f"{row.columns:,}", number(row.weight), _share(row.share)]
+            line += [number(row.noise), number(row.proposed_weight), _share(row.proposed_share)]
+            cells.append([*line, number(row.proposed_noise)][: len(heads)])
+        return heads, cells
+
+    @property
+    def terms_notes(self) -> tuple[str, ...]:
+        """What belongs below the table of terms, a paragraph each."""
+        if not self.terms:
+            return ()
+        beside = "a column of weight 1" if self.weights is None else "the target"
+        words: tuple[str, ...] = (
+            "Share is what a term pays of the squared bound, to which noise is in proportion: its "
+            "squared weight for each of its polynomials, whatever the number of its levels. Noise "
+            f"is that of the sum of one of its columns times {beside}.",
+        )
+        if any(not row.columns for row in self.terms):
+            words += ("A term of 0 columns follows from the others and costs nothing.",)
+        if self.weights is not None:
+            words += (
+                "The proposed weights are the best ones for a table whose values fill their bounds "
+                "evenly, whose levels are equally frequent, and whose terms explain equal parts of "
+                "one half of a target. Terms whose columns are rarely far from zero pay more, in "
+                "proportion to the square root of the sum of 1/v, v the mean square of a column.",
+                f"Columns(..., weights={self.weights!r})",
+            )
+        return words
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What belongs below the table, a paragraph each."""
+        remarks = [f"{row.mechanism}: {row.remark}" for row in self.rows if row.remark]
+        return (
+            "Rows are what a regression on unit-scale data needs for coefficients within "
+            f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
+            "least: a feature of which the others leave a mean square of v needs 1/v times as "
+            "many, often hundreds of times. "
+            + ("With design= the plan says what yours need. " if self.outlook is None else "")
+            + "Noise is the standard deviation of an off-diagonal entry.",
+            *remarks,
+            self.reason,
+            *([_LOOK_TWICE] if self.delta > 0 else []),
+        )
+
+    def __str__(self) -> str:
+        parts = [self.heading, ""]
+        if self.outlook is not None:
+            parts += [str(self.outlook), ""]
+        parts += [*aligned(*self.table()), "", *self.notes]
+        if self.terms:
+            parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
+        return "\n".join(parts)
+
+    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
+        """Draw standard errors against epsilon, or without a design the noise of one entry.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes or path-like, optional
+            Where to draw, a new figure by default; or a file to save the picture in, whose
+            suffix picks the format (.png, .pdf, .svg).
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ImportError
+            Without matplotlib (the extra ``plot``).
+        """
+        if isinstance(ax, (str, os.PathLike)):
+            with extra("plot", "plots need"):
+                from matplotlib.figure import Figure
+            figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+            drawn = self.plot(figure.add_subplot())
+            write_picture(Path(ax), figure, dpi=150)
+            return drawn
+        if self.outlook is not None:
+            return self.outlook.curve().plot(ax)
+        from privgram.plots._axes import axes_for
+
+        axes = axes_for(ax, (8.0, 4.0))
+        grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
+        for j, mechanism in enumerate(self.mechanisms):
+            shape = self.n_columns, self.bound, self.n_rows
+            found = [
+                _calibrate(mechanism, Guarantee(at, self.delta, self.adjacency, None), *shape)[0]
+                for at in grid.tolist()
+            ]
+            noise = [math.nan if record is None else record.noise_std for record in found]
+            # Where curves coincide, the wider one shows on both sides of the narrower.
+            width = max(5 - 2 * j, 1)
+            axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=type(mechanism).__name__)
+        axes.axvline(self.epsilon, color="0.8", zorder=0)
+        axes.set_xlabel("epsilon")
+        axes.set_ylabel("noise of one entry (standard deviation)")
+        axes.set_title(
+            f"d = {self.n_columns}, B = {self.bound:.3g}, delta = {self.delta:g}, {self.adjacency}"
+        )
+        axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        axes.grid(which="major", color="0.92")
+        return axes
+
+
+def plan(
+    n_columns: int | Columns,
+    bound: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    n_rows: int | None = None,
+    adjacency: Adjacency = "replace",
+    *,
+    error: float = 0.01,
+    targets: Iterable[str] | None = None,
+    design: Any = None,
+    mechanisms: Iterable[Mechanism] = (),
+) -> Plan:
+    """Say what regressions on a release will be worth, and which mechanism to take.
+
+    Reads no secret data.
+
+    Parameters
+    ----------
+    n_columns : int or Columns
+        Number of columns d, an intercept counted; or the columns themselves.
+    bound : float, optional
+        L2 bound B of one row; by default that of the Columns.
+    epsilon : float
+        Privacy parameter, > 0; must be given.
+    delta : float
+        Privacy parameter, in [0, 1); must be given. At 0 there is one mechanism, `MatrixLaplace`.
+    n_rows : int, optional
+        Number of rows, if it is public.
+    adjacency : {"replace", "add-remove"}
+        Neighbouring tables: one row replaced, or one added or removed.
+    error : float
+        The accuracy asked of a regression on unit-scale data, for `PlanRow.needed`.
+    targets : iterable of str, optional
+        Terms of the Columns that regressions on the others are to explain: weights are proposed
+        that serve them (`privgram.columns.structure.proposed_weights` says how).
+    design : Release, DataFrame or mapping, optional
+        What the table is like, for the standard errors of each coefficient: an earlier release;
+        a public table with the variables of the Columns; or a guess of correlations, such as
+        ``{("age", "cost"): 0.3}`` or ``{"correlation": {...}, "mean": {...}, "std": {...}}``, in
+        own units (of logarithms, for `Log`). The mean of a truth value or of a level, such as
+        "region[n]", is the part of the rows that have it. Of a guess numbers are normal, by default
+        about the middle of their bounds with a standard deviation of a sixth of the range; those
+        within (0, 1) of which no deviation is said are 0 or 1, and these and levels are
+        equally frequent. The regressions are those of `targets` on all other columns, by default
+        of the last number; `n_rows` is by default the design's.
+    mechanisms : iterable of Mechanism, optional
+        Others to compare, such as those of `privgram.papers.sheffet`.
+
+    Returns
+    -------
+    Plan
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    TypeError
+        If epsilon, delta, or the bound of a number of columns is missing.
+
+    Notes
+    -----
+    The numbers of rows are for the table that is easiest to learn from, and real ones need more:
+    columns that are mapped to [-1, 1] rarely reach the ends, and say part of what others say. A
+    feature of which the others leave a mean square of v (in the units of the bound) needs 1 / v
+    times the rows for the same error of its coefficient; among the flights of the demo v is 0.0045
+    for the worst feature, the time in the air.
+
+    Unit-scale data has d - 1 uncorrelated features of second moment 1, and a
+    target of second moment 1 of which they explain one half, each as much as
+    the others. The error is the root mean square, over the coefficients, of the
+    standard deviation that the noise N alone causes. The exact second moment of
+    the features is n I, so to first order it is that of N v / n with
+    v = (coefficients, -1).
+
+    Examples
+    --------
+    >>> import privgram as pg
+    >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
+    """
+    columns = n_columns.settled(adjacency) if isinstance(n_columns, Columns) else None
+    if targets is not None and columns is None:
+        raise ValueError("targets are terms: plan(columns, ...) of Columns")
+    if isinstance(targets, str):
+        targets = [targets]
+    if isinstance(n_columns, Columns):
+        bound = n_columns.bound if bound is None else bound
+        n_columns = len(n_columns)
+    for what, value in {"bound": bound, "epsilon": epsilon, "delta": delta}.items():
+        if value is None:
+            raise TypeError(
+                f"{what} must be a number, not missing: plan(n_columns, bound, epsilon, delta), or "
+                "plan(columns, epsilon=..., delta=...) of Columns"
+            )
+    assert bound is not None
+    asked = Guarantee(epsilon, delta, adjacency, None)  # type: ignore[arg-type]
+    n_columns = check_integer(n_columns, "n_columns", 1)
+    n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
+    error = check_positive(error, "error")
+    compared = (*_candidates(asked.delta), *map(check_mechanism, mechanisms))
+
+    outlook = None
+    goals = None if targets is None else tuple(targets)
+    if design is not None:
+        if columns is None:
+            raise ValueError("a design is of columns: plan(columns, ...) of Columns")
+        outlook = make_outlook(
+            columns,
+            design,
+            goals,
+            {_name(mechanism): mechanism for mechanism in compared},
+            bound=bound,
+            guarantee=asked,
+            n_rows=n_rows,
+        )
+        n_rows = outlook.n_rows
+    rows = []
+    for mechanism in compared:
+        noise, refusal = _calibrate(mechanism, asked, n_columns, bound, n_rows)
+        rows.append(
+            PlanRow(
+                mechanism=_name(mechanism),
+                noise=noise.noise_std if noise else None,
+                needed=_rows_for(noise, error) if noise else None,
+                error=_error(noise, n_rows) if noise and n_rows else None,
+                remark=refusal,
+            )
+        )
+    if all(row.noise is None for row in rows):
+        raise ValueError(rows[0].remark)
+    rows.sort(key=lambda row: math.inf if row.needed is None else row.needed)
+    ours = set(map(_name, _candidates(asked.delta)))
+    recommended, reason = _recommend([r for r in rows if r.mechanism in ours], n_columns, n_rows)
+    weights = None
+    terms: tuple[TermRow, ...] = ()
+    if columns is not None and (goals is not None or not columns.plain):
+        (std,) = (row.noise for row in rows if row.mechanism == recommended)
+        assert std is not None
+        weights = None if goals is None else proposed_weights(columns, goals)
+        terms = _terms(columns, std, goals, weights)
+    return Plan(
+        n_columns=n_columns,
+        bound=bound,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
+        adjacency=adjacency,
+        n_rows=n_rows,
+        error=error,
+        rows=tuple(rows),
+        recommended=recommended,
+        reason=reason,
+        terms=terms,
+        weights=weights,
+        outlook=outlook,
+        mechanisms=compared,
+    )
+
+
+def _terms(
+    columns: Columns,
+    noise: float,
+    targets: tuple[str, ...] | None,
+    weights: dict[str, float] | None,
+) -> tuple[TermRow, ...]:
+    """What every term pays, at the standard deviation that the noise has without new weights."""
+    nothing: Facts = (None, None, None)
+
+    def facts(columns: Columns, noise: float) -> list[Facts]:
+        stored = by_term(columns)
+        weights = [max((one.weight for one in term), default=None) for term in stored.values()]
+        goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight
+        return [
+            nothing if weight is None else (weight, share(columns, term), noise / (weight * goal))
+            for weight, term in zip(weights, stored.values(), strict=True)
+        ]
+
+    now, then = facts(columns, noise), [nothing] * len(by_term(columns))
+    if weights is not None:
+        other = columns.replace(weights=weights)
+        then = facts(other, noise * (other.bound / columns.bound) ** 2)
+    return tuple(
+        TermRow(term, sum(one.size for one in stored), *before, *after)
+        for (term, stored), before, after in zip(by_term(columns).items(), now, then, strict=True)
+    )
+
+
+def _candidates(delta: float) -> list[Mechanism]:
+    """Mechanisms that promise nothing about the data."""
+    found: list[Mechanism] = [AnalyzeGauss(), AdditiveWishart(), MatrixLaplace()]
+    return [mechanism for mechanism in found if delta or mechanism.pure]
+
+
+def _calibrate(
+    mechanism: Mechanism,
+    guarantee: Guarantee,
+    n_columns: int,
+    bound: float,
+    n_rows: int | None,
+) -> tuple[Calibration | None, str]:
+    """Calibrate, or say why not, or that it has another delta than was asked for."""
+    try:
+        noise = mechanism.noise_for(guarantee, n_columns, bound, n_rows)
+    except ValueError as refusal:
+        return None, str(refusal)
+    reached = mechanism.reached(noise)
+    return noise, f"not private: its delta is {reached:.2g}" if reached > guarantee.delta else ""
+
+
+def _error(record: Calibration, n_rows: int) -> float:
+    """Error of a regression on n rows of unit-scale data; see `plan`."""
+    d = record.n_columns
+    coef = _coefficients(d)
+    if d > 3:
+        # The features are alike, and no law here knows an axis: the first one, the others
+        # together, and the target say it all, for any number of columns.
+        coef = np.array([coef[0], np.linalg.norm(coef[1:])])
+    size = len(coef) + 1
+    law = record.law.marginal(d, range(size))
+    shifted = n_rows * _correlated(coef) + law.shift_matrix(size)
+    frame = np.stack([np.eye(size)[0], np.append(coef, -1.0)])
+    return math.sqrt(law.entry_variance(shifted, frame)[0, 1]) / n_rows
+
+
+def _coefficients(n_columns: int) -> NDArray[np.float64]:
+    return np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
+
+
+def _correlated(coef: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Second moment of orthonormal features and a target of these coefficients."""
+    gram = np.eye(len(coef) + 1)
+    gram[:-1, -1] = gram[-1, :-1] = coef
+    return gram
+
+
+def _rows_for(record: Calibration, error: float) -> int | None:
+    """Fewest rows, to three digits, at which `_error` is at most `error`."""
+    rows = 1
+    while _error(record, rows) > error:
+        rows *= 2
+        if rows > MOST_ROWS:
+            return None
+    return edge(
+        lambda n: _error(record, n) <= error, rows, rows // 2, lambda n, few: n - few <= few // 1000
+    )
+
+
+def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple[str, str]:
+    """Name the mechanism to take, with the reason; `rows` come by need of data.
+
+    The same as `privgram.mechanisms.default`, for any order of the rows.
+    """
+    pure = next(row for row in rows if row.mechanism.startswith("MatrixLaplace"))
+    if len(rows) == 1:
+        return pure.mechanism, f"Take {pure.mechanism}: no other is private at delta = 0."
+    less = ""
+    rows = [row for row in rows if row is not pure]
+    best = rows[0]
+    if pure.noise is not None and best.noise is not None and pure.noise < best.noise:
+        less = (
+            f" {pure.mechanism} would add {1 - pure.noise / best.noise:.1%} less noise, with "
+            "heavier tails."
+        )
+    positive = next((row for row in rows if row.mechanism.startswith("AdditiveWishart")), None)
+    if positive is None or positive.noise is None or best.noise is None or positive is best:
+        return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows.{less}"
+    spectral = semicircle(best.noise, n_columns)
+    more = positive.noise / best.noise - 1
+    if n_rows is not None and n_rows < 2 * spectral:
+        return positive.mechanism, (
+            f"Take {positive.mechanism}: its release is positive definite always, and with "
+            f"{n_rows:,} rows {best.mechanism}'s may not be, whose noise has eigenvalues up to "
+            f"{spectral:.3g}. It adds {more:.1%} more noise.{less}"
+        )
+    return best.mechanism, (
+        f"Take {best.mechanism}: it adds little noise and no bias. If some direction of the "
+        f"table has a sum of squares below {2 * spectral:.3g}, take {positive.mechanism}, whose "
+        f"release is positive definite always, for {more:.1%} more noise.{less}"
+    )
+
+
+def _name(mechanism: Mechanism) -> str:
+    """Write the mechanism as one would in Python, defaults left out."""
+    given = [
+        f"{field.name}={getattr(mechanism, field.name)!r}"
+        for field in fields(mechanism)
+        if getattr(mechanism, field.name) != field.default
+    ]
+    return f"{type(mechanism).__name__}({', '.join(given)})"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"

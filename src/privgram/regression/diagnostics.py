@@ -1,0 +1,203 @@
+"""What a reader of a regression is warned of: designs, clipping, dependent columns."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from privgram._base.text import shown
+from privgram.columns.terms import INTERCEPT
+from privgram.regression.design import intercept_of
+from privgram.regression.inference import rows_behind, uncounted
+
+if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.regression.design import Design
+    from privgram.releases.record import ReleaseRecord
+from privgram.regression.summary import _FEWEST_ROWS, _NUMBERS, _SETTLED, _STEPS, CLEAR, NOTHING
+
+
+def differences(design: Design) -> list[str]:
+    """Notes on what effects of levels are, where levels were left out."""
+    notes = []
+    for terms, levels in design.left_out_levels:
+        of = f"in {', '.join(terms)}" if terms else "of levels"
+        notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
+    return notes
+
+
+def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> list[str]:
+    """What holds with and without inference on a release."""
+    notes = []
+    unit = release.privacy_unit
+    if unit is not None:
+        notes.append(
+            f"Protected are all rows of one {shown(unit.name)}. Units beyond the norm above count "
+            "for less, by one factor for all their rows."
+        )
+        if unit.within:
+            notes.append(
+                f"Means by {shown(unit.name)} are taken off: slopes are those with an effect for "
+                "each, and the intercept says nothing."
+                + " Their number is private and takes no degrees of freedom."
+                * (release.n_units is None)
+            )
+    notes += differences(design)
+    if n_rows is not None and n_rows != release.n_rows:
+        notes.append("The number of observations is read, with noise, off the intercept.")
+    if release.parameters.get("clipping_bias"):
+        said = release.parameters
+        notes.append(
+            f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
+            f"{said['clipped_rows_std']:.0f}). For what that moves an estimate by, standard errors "
+            f"hold a multiple of the noise: {said['clipping_bias']:.2f} sampling errors."
+        )
+    if release.condition is not None:
+        notes.append(f"The privacy guarantee holds only if {release.condition}.")
+    if release.reproducible:
+        notes.append("Reproducible: the release is not private against who knows its seed.")
+    return notes
+
+
+#: More columns than this are not named in an error.
+MOST_NAMED = 8
+
+
+def dependent(release: ReleaseRecord, design: Design) -> str | None:
+    """Say so if some directions of the features hold only noise and all others far more."""
+    law, rows = release.noise, design.frame[:-1]
+    values, vectors = np.linalg.eigh(design.moment(release)[:-1, :-1])
+    # Of the whole release: noise on the inverse has no law of some columns.
+    frame = vectors.T @ rows
+    noise = np.sqrt(law.entry_variance(release.matrix, frame).diagonal())
+    # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
+    # makes these coefficients small instead of wild.
+    signal = values - ((frame @ law.shift_matrix(release.n_columns)) * frame).sum(axis=1)
+    nothing = (signal < NOTHING * noise) & (values < CLEAR * noise)
+    nothing &= signal > -CLEAR * noise
+    if not nothing.any() or nothing.all() or (values < CLEAR * noise)[~nothing].any():
+        return None
+    # The noise turns these directions by less than a tenth.
+    part = np.linalg.norm(vectors[:, nothing], axis=1)
+    named = (*design.names, INTERCEPT)[: len(part)]
+    names = [repr(name) for name, share in zip(named, part, strict=True) if share > 0.1]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    cells = [cell for (_, cell), share in zip(design.functions, part, strict=False) if share > 0.1]
+    if len(cells) == len(names) and all(cells):  # references are left out: only counts are small
+        return (
+            f"the levels {', '.join(names[:MOST_NAMED])}{more} seem to have so few rows that the "
+            "noise hides them, and that can leave other coefficients open too. Describe fewer "
+            "levels, with other=True for the rest, or use ridge='auto' for predictions"
+        )
+    return (
+        f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
+        "indicators of all levels do beside an intercept: some combination of them holds nothing "
+        "but noise, and if they depend exactly, no epsilon tells their coefficients apart. Leave "
+        "one of them out, or use ridge='auto' for predictions"
+    )
+
+
+def pinned(release: ReleaseRecord, design: Design) -> str | None:
+    """Say so if the target's mean is at one of its bounds, as far as the noise can tell."""
+    columns, ones, goal = release.columns, intercept_of(release), design.frame[-1]
+    if columns is None or ones is None:
+        return None
+    count, total = float(ones @ release.unbiased @ ones), float(goal @ release.matrix @ ones)
+    # The distance from the bound is a short column, and may have far less noise than the mean.
+    frame = np.array([ones, ones - math.copysign(1.0, total) * goal])
+    noise, short = np.sqrt(release.noise.entry_variance(release.matrix, frame)[0])
+    if count - abs(total) > 3 * short or count < 20 * noise:
+        return None
+    end = "upper" if total > 0 else "lower"
+    value = design.ends[total > 0]
+    return (
+        f"all values of {design.target!r} seem to lie at its {end} bound, {value:g}, where "
+        "values beyond are clamped: so they say nothing of the features. State bounds in the "
+        "unit of the values, not far wider than they are, and release again, "
+        "which costs a budget of its own"
+    )
+
+
+# What clipping rows did to a regression, were the rows normal (docs/theory/inference.md).
+#
+# A row r with q = |r|^2 > B^2 enters the second moment with the weight w = B^2 / q. So coefficients
+# miss those of the rows themselves by E[w x x^T]^{-1} E[w x e], e = y - x^T theta, and for normal
+# rows E[w x e] is an average over the clipped rows alone, which simulation finds to a few percent.
+
+#: With more of the rows clipped, several looks can take more off variances than their errors say.
+MOST_CLIPPED = 0.03
+
+
+def clips(release: ReleaseRecord) -> bool:
+    """Whether the public bounds of the columns leave room for rows longer than the bound."""
+    if release.privacy_unit is not None:  # whole units are, and nobody knows how many
+        return False
+    return release.columns is None or release.bound < release.columns.bound
+
+
+def clipped_share(release: ReleaseRecord) -> float:
+    """Share of the rows that the last of several looks may have clipped; 0 for one look.
+
+    Clipping hardly moves coefficients, but variances become smaller.
+    """
+    recorded = release.parameters
+    if "clipping_bias" not in recorded:
+        return 0.0
+    rows = rows_behind(release)
+    clipped = float(recorded["clipped_rows"] + 2 * recorded["clipped_rows_std"])
+    return math.inf if rows is None else clipped / max(rows, 1.0)
+
+
+def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
+    """What clipping added to coefficients of the scaled columns, were the rows normal."""
+    if release.privacy_unit is not None:
+        raise ValueError("unclip is for rows that were clipped alone, not for units: leave it out")
+    if not clips(release):
+        return np.zeros(len(design.frame) - 1)
+    if design.positions is None:
+        raise ValueError("unclip is for regressions on released columns, not on terms of factors")
+    *chosen, goal = design.positions
+    if n_rows is None or n_rows <= len(chosen):
+        raise ValueError(f"unclip needs the number of rows: {uncounted(release)}")
+    moment = release.unbiased / n_rows
+    if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
+        raise ValueError("unclip needs noise below the signal in all directions of the features")
+    ones = release.names.index(INTERCEPT) if INTERCEPT in release.names else None
+    return normal_shift(moment, release.bound, chosen, goal, ones)
+
+
+def normal_shift(
+    moment: Matrix, bound: float, chosen: list[int], goal: int, ones: int | None
+) -> Vector:
+    """What clipping to norm B added to the coefficients (len(chosen),), if the rows were normal.
+
+    The moment (d, d), per row, is of all columns of the clipped rows, positive definite on the
+    features. Without a column of ones the mean is taken as zero.
+    """
+    n_rows = max(_NUMBERS // len(moment), _FEWEST_ROWS)
+    half = np.random.default_rng(0).standard_normal((n_rows // 2, len(moment)))
+    normal = np.concatenate([half, -half])  # a mean of exactly zero
+    # The law of the rows whose clipped second moment is the given one, by fixed point.
+    whole, before = moment, np.inf
+    for _ in range(_STEPS):
+        mean = np.zeros(len(moment)) if ones is None else whole[ones] / whole[ones, ones]
+        covariance = whole - np.outer(mean, mean)
+        values, vectors = np.linalg.eigh(covariance)
+        root = np.sqrt(np.maximum(values, 0.0)) * vectors
+        rows = mean + normal @ root.T
+        square = np.einsum("ij,ij->i", rows, rows)
+        clipped = square > bound**2
+        rows, square = rows[clipped], square[clipped, None]
+        lost = rows.T @ ((1 - bound**2 / square) * rows) / len(normal)
+        whole = moment + lost
+        if abs(np.trace(lost) - before) <= _SETTLED * np.trace(moment):
+            break
+        before = np.trace(lost)
+    gram = whole[np.ix_(chosen, chosen)]
+    contrast = np.zeros(len(moment))
+    contrast[goal], contrast[chosen] = 1.0, -np.linalg.solve(gram, whole[chosen, goal])
+    slope = -2 * (bound / square) ** 2 * (rows @ (covariance @ contrast))[:, None]
+    pull = (rows[:, chosen] * slope).sum(axis=0) / len(normal)
+    return np.linalg.solve(moment[np.ix_(chosen, chosen)], pull)

@@ -1,0 +1,503 @@
+"""One regression that was released by scores: the public record of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.installed import Room
+from privgram._base.numbers import (
+    check_adjacency,
+    check_integer,
+    check_not_negative,
+    check_one_of,
+    check_positive,
+    check_within,
+)
+from privgram._base.saved import Form
+from privgram._base.text import framed, shown
+from privgram.columns import Columns
+from privgram.privacy import GaussianProfile, Profile
+from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.diagnostics import differences
+from privgram.regression.families import FAMILIES, FamilyName
+from privgram.regression.inference import Inference, Of, RefusedError, refuse
+from privgram.regression.prediction import Means, Prediction
+from privgram.regression.results import CONSTANT, OfDesign
+from privgram.regression.summary import row_facts
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.plots import of_results
+    from privgram.privacy import Adjacency, Standing
+else:
+    of_results = Room("privgram.plots.of_results")
+
+__all__ = ["CovType", "ScoreFit"]
+
+#: What standard errors allow for, by statsmodels' names.
+CovType = Literal["nonrobust", "HC1", "cluster"]
+
+FORM = Form(
+    "privgram-regression",
+    1,
+    "a regression by scores",
+    key="fit",
+    arrays=("solution", "sampling", "noise", "unidentified"),
+)
+
+#: What is assumed of scores that noise hides and clipping shortened.
+Clipping = Literal["cautious", "assume-seen"]
+
+#: Which ways a fit may have come about, as the summary says it.
+METHODS = {"scores": "Scores", "one round": "One round"}
+
+#: Powers of what a file holds must stay a float64.
+MOST = 1e30
+
+PREDICTIONS_ALONE = (
+    'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
+    "standard errors: they take another fit without it"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFit(OfDesign):
+    """A regression by private scores, in the columns' own units.
+
+    Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
+    the logarithm of the mean.
+
+    Made by `privgram.regress`, or read back by `load`. It holds estimates and the parts of their
+    covariance, all released: what is computed from it costs no further privacy.
+
+    Attributes
+    ----------
+    target : str
+    terms : tuple of str
+        What it is explained by, as in `Columns`.
+    columns : Columns
+        The public bounds of the variables that were used.
+    reference : dict of str to str
+        Levels asked to be left out, by factor.
+    with_intercept : bool
+    solution : ndarray of shape (q,), float64
+        Coefficients of the design's columns.
+    sampling, noise : ndarray of shape (q, q), float64
+        Their covariance: of a sample, and of privacy with what clipping may have moved.
+    unidentified : ndarray of shape (q, q), float64
+        Covariance of what the noise hides: a coefficient of which this is more than the rest has an
+        interval without ends.
+    robust : bool
+        Whether the covariance allows for errors of unequal variance.
+    n_rows : float
+        Rows behind the fit: public, or estimated. Of long units they count for less.
+    refusal : str or None
+    epsilon, delta : float
+        The guarantee of all looks together.
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+    parameters : dict
+        The looks, each with its ratio and noise; what is known of the clip; the error of
+        `n_rows`, and the number of units, where it is public.
+    reproducible : bool
+        Whether the noise came from a generator with a seed.
+    unit : str or None
+        Whose rows are protected together: standard errors then let errors go together in them.
+    family : {"gaussian", "binomial", "poisson"}
+    """
+
+    target: str
+    terms: tuple[str, ...]
+    columns: Columns
+    reference: dict[str, str]
+    with_intercept: bool
+    solution: Vector
+    sampling: Matrix
+    noise: Matrix
+    unidentified: Matrix
+    robust: bool
+    n_rows: float
+    refusal: str | None
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    parameters: dict[str, Any]
+    reproducible: bool = False
+    unit: str | None = None
+    family: FamilyName = "gaussian"
+
+    @cached_property
+    def design(self) -> Design:  # type: ignore[override]
+        """The columns of the regression, and the way to own units."""
+        return design(
+            AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
+        )
+
+    @property
+    def _described(self) -> Columns:
+        return self.columns
+
+    @property
+    def _linear(self) -> bool:
+        """Whether the mean is the linear predictor itself."""
+        return self.family == "gaussian"
+
+    @property
+    def _title(self) -> str:  # type: ignore[override]
+        return "Private Huber Regression" if self._bounded else FAMILIES[self.family].title
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether the loss is Huber's."""
+        return "huber" in self.parameters
+
+    @property
+    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of `params`: the coefficients, then the intercept if own units have one."""
+        names = self.design.names
+        constant = self.design.has_level if self._linear else self.with_intercept
+        return (*names, CONSTANT) if constant else names
+
+    @property
+    def _own(self) -> tuple[Matrix, Vector]:
+        """From coefficients of the design's columns to `params`: what they are times, and plus."""
+        size = len(self.param_names)
+        if self._linear:
+            return self.design.transform[:size], self.design.offset[:size]
+        # Of the linear predictor, which has no units.
+        return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
+
+    @property
+    def standing(self) -> Standing:
+        """How well `privacy` is founded."""
+        return self.privacy.standing
+
+    @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows is public."""
+        return float(self.parameters["rows_std"])
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters, absorbed effects among them."""
+        absorbed = int(self.parameters.get("absorbed_levels", 1)) - 1
+        return self.n_rows - len(self.solution) - absorbed
+
+    @property
+    def cov_type(self) -> str:
+        """What the standard errors assume: "HC1" that errors are independent, and no more."""
+        if not self.robust:
+            return "nonrobust"
+        return "HC1" if self.unit is None else "cluster"
+
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        if self.refusal is not None:
+            return refuse(len(matrix), self.refusal)
+        transform, level = self._own
+        own, offset = matrix @ transform, matrix @ level
+        known = self.noise + (self.sampling if of == "population" else 0.0)
+        hidden = ((own @ self.unidentified) * own).sum(axis=1)
+        covariance = own @ (known + self.unidentified) @ own.T
+        estimate = own @ self.solution + offset
+        if self.parameters["purpose"] == "prediction":
+            nothing = np.full_like(covariance, np.nan)
+            return Inference(
+                estimate, nothing, "none", PREDICTIONS_ALONE, np.full(len(own), np.nan)
+            )
+        # What is mostly hidden is open.
+        is_open = hidden > ((own @ known) * own).sum(axis=1)
+        covariance[is_open, is_open] = np.inf
+        students = of == "population" and self._linear
+        df = np.full(len(own), self.df_resid if students else math.inf)
+        return Inference(estimate, covariance, self.cov_type, None, df)
+
+    def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
+        """Predict the target's mean for new rows, where an offset is 0.
+
+        Parameters
+        ----------
+        X : DataFrame or mapping of str to array_like
+            The variables of the features, in their own units. Values are clamped to their bounds.
+        which : {"mean", "linear"}, default "mean"
+            Means: in the target's units, or probabilities of family "binomial"; or linear
+            predictors, log odds of it and logarithms of means of "poisson".
+
+        Returns
+        -------
+        ndarray of shape (m,), float64
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        if which not in ("mean", "linear"):
+            raise ValueError(f"which is 'mean' or 'linear', not {which!r}")
+        if self.refusal is not None:
+            raise RefusedError(f"there is no fit: {self.refusal}")
+        linear = np.asarray(self._rows(X) @ self._estimate)
+        return linear if which == "linear" else FAMILIES[self.family].means(linear)[0]
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities of not being `target`, and of being it, as scikit-learn has them.
+
+        Parameters
+        ----------
+        X
+            As of `predict`.
+
+        Returns
+        -------
+        ndarray of shape (m, 2), float64
+        """
+        self._need_family("binomial", "probabilities are")
+        p = self.predict(X)
+        return np.column_stack([1 - p, p])
+
+    def get_prediction(self, X: Any) -> Prediction:
+        """Predicted means with their errors, and intervals of means and of new observations.
+
+        Parameters
+        ----------
+        X : DataFrame or mapping of str to array_like
+            As in `predict`.
+
+        Returns
+        -------
+        Prediction
+            Of another family than "gaussian", of means alone: intervals are those of the linear
+            predictor, on the scale of the mean.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        given = self._rows(X), self.scale, self.df_resid, self._contrasts
+        return Prediction(*given) if self._linear else Means(*given, FAMILIES[self.family])
+
+    def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
+        """By what odds are multiplied per unit of each feature, with its interval.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+
+        Returns
+        -------
+        DataFrame or ndarray of shape (p, 3), float64
+            exp of `params` and of `conf_int`, without the intercept: in the columns "ratio",
+            "lower" and "upper".
+        """
+        self._need_family("binomial", "odds are")
+        return self._ratios(alpha)
+
+    def rate_ratios(self, alpha: float = 0.05) -> DataFrame:
+        """By what means are multiplied per unit of each feature; as `odds_ratios`."""
+        self._need_family("poisson", "rates are")
+        return self._ratios(alpha)
+
+    def _ratios(self, alpha: float) -> Any:
+        with np.errstate(over="ignore"):
+            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
+        names = self.param_names[: len(self.design.names)]
+        return framed(both[: len(names)], names, ["ratio", "lower", "upper"])
+
+    def _need_family(self, family: str, what: str) -> None:
+        if self.family != family:
+            raise AttributeError(f'{what} of family="{family}", not of "{self.family}"')
+
+    @property
+    def scale(self) -> float:
+        """About the variance of the errors, in the target's units, squared: as the looks tell.
+
+        1 of other families than "gaussian", and NaN where inference is refused.
+        """
+        if self.refusal is not None:
+            return math.nan
+        if not self._linear:
+            return 1.0
+        square = (self.parameters["scale"] * self.design.spread[-1]) ** 2
+        return float(square * self.n_rows / self.df_resid)
+
+    #: By statsmodels' other name.
+    mse_resid = scale
+
+    plot = of_results.plot_coefficients
+
+    def _facts(self) -> dict[str, str]:
+        family = FAMILIES[self.family]
+        model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
+        return {
+            "Method": METHODS[self.parameters["method"]],
+            **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
+            "Covariance Type": self.cov_type,
+            "Epsilon": f"{self.epsilon:g}",
+            "Delta": f"{self.delta:g}",
+            "Adjacency": self.adjacency,
+            "Row norms up to": f"{self.columns.bound:.4g}",
+            **model,
+        }
+
+    def _assumes(self) -> list[str]:
+        what = "errors of equal variance" if self._linear else "that the model holds"
+        equal = "" if self.robust else f" They assume {what}."
+        clipping = " and" if self._bounded else ","
+        parts = f"sampling{clipping} privacy noise{'' if self._bounded else ' and clipping'}"
+        return [f"Standard errors cover {parts}.{equal}"]
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.unit is not None:
+            notes.append(
+                f"Protected are all rows of one {shown(self.unit)}. Rows of a long one count for "
+                "less: Weighted Rows, and nobs, may be fewer than the table has."
+            )
+        what = "rows" if self.unit is None else "units"
+        rows = self.parameters["clipped_rows"]
+        if self.parameters["method"] != "scores":
+            notes.append(f"Not by scores: {self.parameters['reason']}.")
+        if self._bounded:
+            error, leverage = (self.parameters["huber"][name] for name in ("error", "leverage"))
+            notes.append(
+                f"Huber's loss: errors count up to {error:g} scales, and rows whose whitened "
+                f"features are longer than {leverage:.3g} weigh less. Coefficients are those of "
+                "least squares where errors are symmetric."
+            )
+        elif self.parameters["method"] == "scores":
+            shortened = f"Scores of about {rows:,.0f} {what} were shortened"
+            if self.parameters["purpose"] == "inference":
+                shortened += (
+                    ", and intervals allow for what that may have moved by a multiple of the "
+                    "noise: a few rows far out that all pull one way may move a coefficient more"
+                )
+            notes.append(f"{shortened}.")
+        if offset := self.parameters.get("offset"):
+            notes.append(
+                f"{shown(offset)} is added to the linear predictor. Predictions leave it out: they "
+                "are where it is 0."
+            )
+        if absorbed := self.parameters.get("absorbed"):
+            notes.append(
+                f"Effects of {self.parameters['absorbed_levels']:,} levels of {shown(absorbed)} "
+                "are taken along and not shown: the intercept is their mean over rows."
+            )
+        if hidden := self.parameters.get("hidden_levels"):
+            notes.append(
+                f"{hidden:,} levels have too few rows to be seen beside the noise: their errors "
+                "are as wide as the bounds of the target."
+            )
+        notes += differences(self.design)
+        if self.reproducible:
+            notes.append("Reproducible: the fit is not private against who knows its seed.")
+        return notes
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.design.names))
+        kind = "Fit" if self._linear else FAMILIES[self.family].title.removeprefix("Private ")
+        text = f"{kind} of {shown(self.target)} on {names}: {self.standing}"
+        return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to `.json` or `.npz`, whole or not at all.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        FORM.save(Path(path), self._header(), {name: getattr(self, name) for name in FORM.arrays})
+
+    def _header(self) -> dict[str, Any]:
+        plain = (
+            "target", "reference", "with_intercept", "robust", "n_rows", "refusal", "epsilon",
+            "delta", "adjacency", "parameters", "reproducible", "unit", "family",
+        )  # fmt: skip
+        return {name: getattr(self, name) for name in plain} | {
+            "terms": list(self.terms),
+            "columns": self.columns.to_dict(),
+            "privacy": self.privacy.to_dict(),
+        }
+
+
+def read_fit(path: Path) -> ScoreFit:
+    """A fit that `ScoreFit.save` wrote; what it raises is said by `privgram.load`."""
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        header["columns"] = Columns.from_dict(header["columns"])
+        header["privacy"] = Profile.from_dict(header["privacy"])
+        header["terms"] = tuple(header["terms"])
+        values: dict[str, Any] = header | arrays
+        loaded = ScoreFit(**values)
+        _check(loaded)
+    return loaded
+
+
+def _check(fit: ScoreFit) -> None:
+    """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
+    q = len(fit.solution)
+    if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
+        raise ValueError("the terms are others than those of the solution")
+    for name in FORM.arrays:
+        array, shape = getattr(fit, name), (q,) if name == "solution" else (q, q)
+        if array.shape != shape or not (np.abs(array) <= MOST).all():  # also if it is NaN
+            raise ValueError(f"{name} must have shape {shape}, and be finite, {MOST:g} at most")
+    for name in ("epsilon", "n_rows"):
+        check_positive(getattr(fit, name), name)
+    check_within(fit.delta, "delta", 0, 1)
+    check_adjacency(fit.adjacency)
+    if fit.family not in FAMILIES:
+        raise ValueError("no such family")
+    if type(fit.robust) is not bool or type(fit.reproducible) is not bool:
+        raise ValueError("robust and reproducible are true or false")
+    check_one_of(fit.parameters["method"], "method", METHODS)
+    if not isinstance(fit.parameters["reason"], str):
+        raise ValueError("a reason is a sentence")
+    for name in ("clipped_rows", "rows_std"):
+        check_not_negative(fit.parameters[name], name)
+    if fit.parameters["units"] is not None:
+        check_integer(fit.parameters["units"], "units", 0, 2**63 - 1)
+    if not (fit.refusal is None or isinstance(fit.refusal, str)):
+        raise ValueError("a refusal is a sentence")
+    profile = fit.privacy
+    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
+        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
+    if not math.isclose(profile.delta(fit.epsilon), fit.delta, rel_tol=0.01):
+        raise ValueError("the privacy profile has another delta at epsilon than the fit")
+    if fit.refusal is None:
+        _check_errors(fit, profile.sensitivity_ratio)
+    json.dumps(fit._header(), allow_nan=False)
+    with np.errstate(all="ignore"):
+        str(fit.summary())
+
+
+def _check_errors(fit: ScoreFit, ratio: float) -> None:
+    """Raise unless standard errors may be those of a fit with this ratio of the guarantee.
+
+    Noise hides a row, and of n rows one has at least an nth of the sum of their squares, which is
+    what sampling errors are of: so noise has about 1 / (n ratio^2) of their variance at least. A
+    hundredth of that is asked for, as clipped rows are shorter.
+    """
+    if fit.df_resid <= 0:
+        raise ValueError("the rows are too few for standard errors")
+    if not (fit.sampling.diagonal() > 0).all():
+        raise ValueError("a variance is not positive")
+    try:
+        np.linalg.cholesky(fit.noise - 0.01 * fit.sampling / (fit.n_rows * ratio**2))
+    except np.linalg.LinAlgError:
+        raise ValueError("the covariance has less noise than the guarantee needs") from None

@@ -1,0 +1,544 @@
+"""Regression with instruments: two-stage least squares and LIML on a release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.numbers import check_one_of
+from privgram._base.text import shown
+from privgram.columns.terms import parse_one, parse_terms
+from privgram.regression.design import left_out
+from privgram.regression.diagnostics import caveats
+from privgram.regression.hypothesis import WaldTest, verdict, wald
+from privgram.regression.inference import (
+    Equations,
+    Inference,
+    Of,
+    clipping_refusal,
+    degrees_behind,
+    dependence,
+    level_of,
+    refuse,
+    rows_behind,
+    why_refused,
+)
+from privgram.regression.least_squares import design_of
+from privgram.regression.results import OfRelease
+from privgram.regression.summary import facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.noise import NoiseLaw
+    from privgram.regression.design import Described, Design
+    from privgram.releases.record import ReleaseRecord
+
+
+#: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
+WEAK = 10.0
+
+#: Values that are tried for the ends of an Anderson-Rubin set, on the whole line.
+TRIED = 201
+
+
+@dataclass(frozen=True, eq=False)
+class InstrumentalFit(OfRelease):
+    """A regression with instruments, in the columns' own units.
+
+    Attributes
+    ----------
+    target : str
+    endogenous : tuple of str
+        Those of the features that may depend on the error.
+    instruments : tuple of str
+        The q columns that stand in for them.
+    method : {"2sls", "liml"}
+    kappa : float
+        Of the k-class: 1 for two-stage least squares.
+    n_rows : float or None
+    release : Release
+    design : Design
+        Of the features and the target.
+    without : str or None
+        Why there is no estimate, or None.
+    """
+
+    endogenous: tuple[str, ...]
+    instruments: tuple[str, ...]
+    method: Literal["2sls", "liml"]
+    kappa: float
+    n_rows: float | None
+    release: ReleaseRecord
+    design: Design
+    without: str | None
+    _moments: _Moments = field(repr=False)
+
+    _title = "Private Regression with Instruments"
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters, and effects of units that were taken off."""
+        rows = self._moments.n_rows
+        return math.nan if rows is None else rows - self._moments.n_features
+
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        reason = self.without or why_refused(self.release, self._moments.reduced, of)
+        reason = reason or (clipping_refusal(self.release) if of == "data" else None)
+        if reason is not None:
+            return refuse(len(matrix), reason)
+        size = len(self.param_names)
+        transform, offset = self.design.transform[:size], self.design.offset[:size]
+        return self._moments.infer(matrix @ transform, matrix @ offset, of)
+
+    def predict(self, X: Any) -> Vector:
+        """Predicted target of new rows; see `privgram.regression.Fit.predict`."""
+        self._need_inference()
+        return self._rows(X) @ self._estimate
+
+    @cached_property
+    def first_stage(self) -> dict[str, WaldTest]:
+        """For each endogenous column the F test that no instrument explains it."""
+        self._need_inference()
+        moments = self._moments
+        return {
+            name: moments.excluded(moments.column(i), self.instruments)
+            for i, name in enumerate(self.endogenous)
+        }
+
+    @cached_property
+    def overidentification(self) -> WaldTest | None:
+        """Sargan's test that the instruments agree; None where there are no more than needed."""
+        self._need_inference()
+        if len(self.instruments) == len(self.endogenous):
+            return None
+        return verdict(("E[z e] = 0",), *self._moments.sargan())
+
+    @property
+    def caution(self) -> str | None:
+        """What to do about instruments that are weak, or that noise makes weak; or None."""
+        weak = [name for name, test in self.first_stage.items() if test.fvalue < WEAK]
+        if not weak:
+            return None
+        return (
+            f"the instruments say little of {', '.join(map(shown, weak))} beside sampling and "
+            f"privacy noise (F below {WEAK:g}): estimates lean towards least squares, and errors "
+            "are too small. Use anderson_rubin(), which holds its level"
+        )
+
+    def anderson_rubin_test(self, *values: float) -> WaldTest:
+        """Test that the endogenous columns' coefficients have these values: 0 by default.
+
+        It holds its level however weak the instruments are [1]_.
+
+        References
+        ----------
+        .. [1] Anderson, Rubin, "Estimation of the parameters of a single equation in a complete
+           system of stochastic equations", Ann. Math. Statist. 20 (1949).
+        """
+        self._need_inference()
+        if values and len(values) != len(self.endogenous):
+            raise ValueError(f"give {len(self.endogenous)} values, one for each endogenous column")
+        wanted = np.array(values or np.zeros(len(self.endogenous)), dtype=np.float64)
+        scaled = self._to_scaled(wanted)
+        said = tuple(f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True))
+        return self._moments.excluded(self._moments.target(scaled), said)
+
+    def anderson_rubin(self, alpha: float = 0.05) -> list[tuple[float, float]]:
+        """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+
+        Returns
+        -------
+        list of tuple of float
+            Intervals, in ascending order. None where all values are rejected; ends are infinite
+            where the instruments leave the coefficient open.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If `alpha` is out of its range, or there are several endogenous columns: test points
+            with `anderson_rubin_test`.
+        """
+        from scipy.optimize import brentq
+
+        self._need_inference()
+        if len(self.endogenous) != 1:
+            raise ValueError("a set is given for one endogenous column; test values of several")
+        level = level_of(alpha)
+        unit, center = self.inference.stderr[0], self.inference.estimate[0]
+
+        def kept(angle: float) -> float:
+            value = center + unit * math.tan(angle)
+            return self.anderson_rubin_test(value).pvalue - (1 - level)
+
+        angles = np.linspace(-math.pi / 2 + 1e-6, math.pi / 2 - 1e-6, TRIED)
+        inside = [kept(angle) for angle in angles]
+        edges = [
+            float(center + unit * math.tan(brentq(kept, angles[i], angles[i + 1])))
+            for i in range(TRIED - 1)
+            if (inside[i] >= 0) != (inside[i + 1] >= 0)
+        ]
+        ends = [-math.inf] * (inside[0] >= 0) + edges + [math.inf] * (inside[-1] >= 0)
+        return list(zip(ends[::2], ends[1::2], strict=True))
+
+    def _to_scaled(self, values: Vector) -> Vector:
+        """Coefficients of the design's endogenous columns, of those in own units."""
+        size = len(self.endogenous)
+        block = self.design.transform[:size]
+        if block[:, size:].any():
+            raise ValueError("endogenous columns are numbers or levels, without powers")
+        return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
+
+    def _facts(self) -> dict[str, str]:
+        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
+        method = {"Method": self.method.upper()}
+        return facts | method | {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
+
+    def _assumes(self) -> list[str]:
+        return [
+            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "They assume errors of equal variance, which second moments cannot show.",
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = caveats(self.release, self.n_rows, self.design)
+        notes.append(f"Endogenous: {', '.join(map(shown, self.endogenous))}.")
+        if self.refusal is None:
+            tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]
+            if self.overidentification is not None:
+                tests.append(("Overidentification", self.overidentification))
+            notes += [
+                f"{shown(name)}: {'F' if test.df_denom < math.inf else 'chi2'} = "
+                f"{test.statistic:.4g} with {test.df} degrees of freedom, p = {test.pvalue:.3g}."
+                for name, test in tests
+            ]
+            if self.caution is not None:
+                notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
+        return notes
+
+    def __repr__(self) -> str:
+        return self._shown(f"InstrumentalFit of {shown(self.target)} by {self.method}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Second moment of features W, instruments and target, in the scale of the release.
+
+    The columns are in the order: endogenous, exogenous (with the ones), excluded instruments,
+    target.
+    """
+
+    law: NoiseLaw
+    shifted: Matrix
+    n_rows: float | None
+    n_endogenous: int
+    n_features: int
+    liml: bool
+
+    @cached_property
+    def matrix(self) -> Matrix:
+        return self.shifted - self.law.shift_matrix(len(self.shifted))
+
+    @property
+    def w(self) -> slice:
+        """The features."""
+        return slice(0, self.n_features)
+
+    @property
+    def z(self) -> slice:
+        """What is exogenous, instruments included."""
+        return slice(self.n_endogenous, len(self.shifted) - 1)
+
+    def column(self, place: int) -> Vector:
+        row = np.zeros(len(self.shifted))
+        row[place] = 1.0
+        return row
+
+    def target(self, values: Vector) -> Vector:
+        """The target less values times the endogenous columns."""
+        row = self.column(-1)
+        row[: self.n_endogenous] = -values
+        return row
+
+    def equations(self, goal: Vector) -> Equations:
+        """Least squares of an image of the columns on what is exogenous."""
+        frame = np.vstack([np.eye(len(goal))[self.z], goal])
+        law = self.law.image(frame)
+        return Equations(law, frame @ self.shifted @ frame.T, self.n_rows)
+
+    @cached_property
+    def reduced(self) -> Equations:
+        """Of the target."""
+        return self.equations(self.column(-1))
+
+    def excluded(self, goal: Vector, said: tuple[str, ...]) -> WaldTest:
+        """The F test that instruments do not explain an image of the columns."""
+        equations = self.equations(goal)
+        size, own = equations.size, len(self.shifted) - 1 - self.n_features
+        contrasts = np.eye(own, size, size - own)
+        return verdict(said, *wald(equations, contrasts, np.zeros(own)), equations.df_resid)
+
+    @cached_property
+    def kappa(self) -> float:
+        if not self.liml:
+            return 1.0
+        from scipy.linalg import eigh
+
+        some = [*range(self.n_endogenous), len(self.shifted) - 1]
+        exogenous = slice(self.n_endogenous, self.n_features)
+        left = [self._left(some, columns) for columns in (exogenous, self.z)]
+        return float(eigh(*left, eigvals_only=True)[0])
+
+    def _left(self, some: list[int], columns: slice) -> Matrix:
+        """Second moment of some columns, less what others explain of them."""
+        m = self.matrix
+        cross = m[some, columns]
+        return m[np.ix_(some, some)] - cross @ np.linalg.solve(m[columns, columns], cross.T)
+
+    @cached_property
+    def weights(self) -> Matrix:
+        """L with L M v = 0 at the estimate, v = (-theta, 1) in place: shape (k, d).
+
+        First stages of the features, and for LIML a part of the features themselves.
+        """
+        m = self.matrix
+        found = np.zeros((self.n_features, len(m)))
+        found[:, self.z] = self.kappa * np.linalg.solve(m[self.z, self.z], m[self.z, self.w]).T
+        found[:, self.w] += (1 - self.kappa) * np.eye(self.n_features)
+        return found
+
+    @cached_property
+    def bread(self) -> Matrix:
+        """Inverse of L M_W, shape (k, k)."""
+        return np.asarray(np.linalg.inv(self.weights @ self.matrix[:, self.w]))
+
+    @cached_property
+    def theta(self) -> Vector:
+        return self.bread @ (self.weights @ self.matrix[:, -1])
+
+    @cached_property
+    def v(self) -> Vector:
+        row = self.column(-1)
+        row[self.w] = -self.theta
+        return row
+
+    @cached_property
+    def noise(self) -> Matrix:
+        """Covariance of N v, shape (d, d)."""
+        return self.law.sandwich(self.shifted, np.outer(self.v, self.v))
+
+    @cached_property
+    def squares(self) -> float:
+        """Sum of squared residuals, without the noise's second-order bias."""
+        pull = self.bread @ self.weights
+        alike = np.trace(pull @ self.noise[:, self.w])
+        spread = np.trace(self.matrix[self.w, self.w] @ pull @ self.noise @ pull.T)
+        return max(float(self.v @ self.matrix @ self.v + 2 * alike - spread), 0.0)
+
+    def infer(self, transform: Matrix, offset: Vector, of: Of) -> Inference:
+        """Fieller's, as of a regression: with first stages in the place of the features."""
+        df, sampling = math.inf, np.zeros_like(self.bread)
+        if of == "population":
+            assert self.n_rows is not None
+            df = self.n_rows - self.n_features
+            sampling = self.squares / df * (self.bread + self.bread.T) / 2
+        pull = self.bread @ self.weights
+        covariance = sampling + pull @ self.noise @ pull.T
+        own = transform @ covariance @ transform.T
+        stderr = np.sqrt(own.diagonal())
+        unit = np.where(stderr > 0, stderr, 1.0)[:, None]
+        rows = transform @ pull / unit
+        moved = np.zeros_like(rows)
+        moved[:, self.w] = -transform @ covariance / unit
+        alone = ((rows @ self.noise) * rows).sum(axis=1)
+        slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
+        estimate = transform @ self.theta + offset
+        degrees = np.full(len(own), df)
+        return Inference(estimate, own, "first-order", None, degrees, slope, curvature)
+
+    def sargan(self) -> tuple[float, int]:
+        """Statistic and degrees of freedom of the overidentification test."""
+        assert self.n_rows is not None
+        m = self.matrix
+        moments = m[self.z] @ self.v
+        # What estimating theta leaves of the errors of the moments.
+        rest = np.eye(len(m))[self.z] - m[self.z, self.w] @ self.bread @ self.weights
+        errors = self.noise.copy()
+        errors[self.z, self.z] += self.squares / self.n_rows * m[self.z, self.z]
+        covariance = rest @ errors @ rest.T
+        df = len(moments) - self.n_features
+        values, vectors = np.linalg.eigh(covariance)
+        found = vectors[:, -df:].T @ moments
+        return float((found**2 / values[-df:]).sum()), df
+
+
+def iv(
+    release: ReleaseRecord,
+    target: str,
+    endogenous: Iterable[str] = (),
+    instruments: Iterable[str] = (),
+    exogenous: Iterable[str] = (),
+    *,
+    method: Literal["2sls", "liml"] = "2sls",
+    intercept: bool = True,
+    reference: Mapping[str, Any] | None = None,
+) -> InstrumentalFit:
+    """Regression with instruments for columns that depend on the error.
+
+    Parameters
+    ----------
+    release : Release
+    target : str
+        Or a formula that says it all, such as ``"y ~ x | d ~ z"`` or ``"y ~ x + [d ~ z]"``.
+    endogenous : iterable of str
+        Columns whose effect is wanted and which may depend on the error.
+    instruments : iterable of str
+        At least as many columns (or terms) that act on the target through them alone.
+    exogenous : iterable of str
+        Columns or terms that enter the equation as they are.
+    method : {"2sls", "liml"}
+        Two-stage least squares, or limited-information maximum likelihood, which is nearer to the
+        middle where instruments are many or weak.
+    intercept : bool
+        Use the column of ones, if the release has one.
+    reference : mapping of str to level, optional
+        As in `regress`.
+
+    Returns
+    -------
+    InstrumentalFit
+        Refused, with NaN, where the released matrix is not positive definite on the instruments.
+
+    Raises
+    ------
+    ValueError
+        For an unknown column, one in two roles, or fewer instruments than endogenous columns.
+
+    Notes
+    -----
+    With A the first stages' coefficients and v = (-theta, 1) on the features W and the target, ::
+
+        A M_ZW (estimate - theta) = A (Z^T e + (N v)_Z)
+
+    to first order: the noise in A multiplies moments that are zero in expectation.
+    Errors are taken to have equal variance.
+    """
+    check_one_of(method, "method", ("2sls", "liml"))
+    if "~" in target:
+        if endogenous or instruments or exogenous:
+            raise ValueError("a formula names all columns: leave the others out")
+        parsed = parse_one(target)
+        parsed.check_absorbed({} if release.columns is None else release.columns.variables)
+        target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
+        exogenous = [*parsed.features, *parsed.absorbed]
+        intercept = intercept and parsed.intercept
+        reference = left_out(parsed.references, reference)
+    roles = Roles.of(
+        release,
+        lambda names: design_of(release, target, names, intercept, reference),
+        endogenous,
+        instruments,
+        exogenous,
+    )
+    design, n_endogenous = roles.design, len(roles.endogenous)
+    frame = np.vstack([design.frame[:-1], roles.instruments_frame, design.frame[-1:]])
+    law = release.noise.image(frame)
+    shifted = frame @ release.matrix @ frame.T
+    moments = _Moments(
+        law,
+        shifted,
+        degrees_behind(release, rows_behind(release)),
+        n_endogenous,
+        len(design.frame) - 1,
+        method == "liml",
+    )
+    kappa, without = math.nan, None
+    try:
+        np.linalg.cholesky(moments.matrix[moments.z, moments.z])
+        kappa = moments.kappa
+    except np.linalg.LinAlgError:
+        without = (
+            "the released matrix is not positive definite on these columns: its noise exceeds "
+            "the signal. Use fewer instruments, more rows or a larger epsilon"
+        )
+    return InstrumentalFit(
+        endogenous=roles.endogenous,
+        instruments=roles.instruments,
+        method=method,
+        kappa=kappa,
+        n_rows=rows_behind(release),
+        release=release,
+        design=design,
+        without=without,
+        _moments=moments,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """Which columns are endogenous and which are instruments, of release or description."""
+
+    design: Design  # of the target on the endogenous columns, which are first, and the exogenous
+    endogenous: tuple[str, ...]
+    instruments: tuple[str, ...]
+    instruments_frame: Matrix  # (k, d), the instruments as images of the columns
+
+    @classmethod
+    def of(
+        cls,
+        described: Described,
+        design_for: Callable[[list[str]], Design],
+        endogenous: Iterable[str],
+        instruments: Iterable[str],
+        exogenous: Iterable[str],
+    ) -> Roles:
+        """Find the columns of terms, of which `design_for` makes the target's designs.
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, one in two roles, or fewer instruments than endogenous columns.
+        """
+        own, outside, as_they_are = (
+            _labels(described, [names] if isinstance(names, str) else list(names))
+            for names in (endogenous, instruments, exogenous)
+        )
+        every = [*own, *outside, *as_they_are]
+        if len(set(every)) < len(every):
+            raise ValueError("a column has one role: endogenous, instrument or exogenous")
+        if not own:
+            raise ValueError("name an endogenous column, or use regress")
+        design, whole = design_for([*own, *as_they_are]), design_for(every)
+        places = [i for name in outside for i in whole.places([name])]
+        size = max(design.places(own)) + 1
+        if len(places) < size:
+            raise ValueError(
+                f"{size} endogenous columns need as many instruments, not {len(places)}"
+            )
+        names = tuple(whole.names[i] for i in places)
+        return cls(design, design.names[:size], names, whole.frame[places])
+
+
+def _labels(described: Described, names: list[str]) -> list[str]:
+    """Terms as a design calls them; released columns as they are."""
+    columns = described.columns
+    if columns is None:
+        return names
+    found: list[str] = []
+    for name in names:
+        terms = [] if name in described.names else parse_terms([name], columns.variables)
+        found += [term.label(columns.variables) for term in terms] or [name]
+    return found

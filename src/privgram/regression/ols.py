@@ -1,0 +1,508 @@
+"""A regression on a release: what was fitted, and what follows from it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from privgram._base.installed import Room
+from privgram._base.numbers import check_one_of
+from privgram._base.text import shown
+from privgram.regression.anova import Anova, Goodness, ShareOf, anova
+from privgram.regression.design import intercept_of
+from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
+from privgram.regression.hypothesis import WaldTest, verdict, wald
+from privgram.regression.inference import (
+    Equations,
+    Inference,
+    Of,
+    RefusedError,
+    about_means,
+    clipping_refusal,
+    degrees_behind,
+    infer,
+    level_of,
+    quantile_of,
+    refuse,
+    uncounted,
+    weight_behind,
+)
+from privgram.regression.prediction import Prediction
+from privgram.regression.results import OfRelease
+from privgram.regression.summary import facts_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.plots import of_results
+    from privgram.privacy import Profile, Standing
+    from privgram.regression.design import Design
+    from privgram.releases.record import ReleaseRecord
+else:
+    of_results = Room("privgram.plots.of_results")
+
+
+#: The summary mentions clipping if it may have moved an estimate by so many standard errors.
+NOTICED_SHIFT = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(OfRelease):
+    """A linear regression on a release, in the columns' own units.
+
+    `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
+    penalised fit are the penalised coefficients, which have no standard errors here.
+
+    Attributes
+    ----------
+    target : str
+    ridge : float, "auto" or ndarray of shape (p,)
+        Penalty added to the released matrix (in its scale), not on the intercept.
+    refusal : str or None
+        Why there are no standard errors, or None.
+    n_rows : float or None
+        Rows behind the fit: public, or estimated from the release; those with missing
+        values that were dropped do not count.
+    release : Release
+        What it was computed from.
+    design : Design
+        The columns of the release that were used, and the way to own units.
+    unclip : bool
+        Whether the effect of clipping was taken off, as if the rows were normal.
+    clipping : ndarray of shape (q,), float64, or None
+        What was taken off, of the coefficients of the design's columns.
+    caution : str or None
+        What to do about columns that seem to depend on each other, or None.
+    without : str or None
+        Why a fit of this kind has no inference, or None.
+    """
+
+    release: ReleaseRecord
+    design: Design
+    #: Coefficients of the design's columns, with all shrinkage.
+    theta: Vector
+    ridge: float | str | Vector
+    n_rows: float | None
+    clipping: Vector | None = None
+    without: str | None = None
+
+    @cached_property
+    def used(self) -> Vector:
+        """`theta` in own units, the constant last: an estimator's predictions."""
+        own = self.design.transform @ self.theta + self.design.offset
+        own.flags.writeable = False
+        return own
+
+    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+        reason = pinned(self.release, self.design) or self._penalised
+        if reason is not None:
+            return refuse(len(matrix), reason)
+        size = len(self.param_names)
+        transform, offset = matrix @ self.design.transform[:size], matrix @ self._offset[:size]
+        return infer(self.release, self._equations, transform, offset, of)
+
+    @property
+    def _penalised(self) -> str | None:
+        """Why there are no standard errors of an estimate that is shrunk on purpose."""
+        if self.without is not None or not np.any(self.ridge != 0.0):
+            return self.without
+        return (
+            "a ridge moves coefficients by what no standard error counts. For those of the "
+            "estimate without it, leave ridge out"
+        )
+
+    @cached_property
+    def _estimate(self) -> Vector:
+        """The penalised coefficients; else those that the noise lets be known."""
+        if self._penalised is not None and self.refusal == self._penalised:
+            return self.used[: len(self.param_names)]
+        if self.refusal is None:
+            return self.inference.estimate
+        return self._about("data").estimate  # where the number of rows alone is missing
+
+    @cached_property
+    def _offset(self) -> Vector:
+        """What is to be added to coefficients in own units: the bounds' part, less clipping."""
+        if self.clipping is None:
+            return self.design.offset
+        return self.design.offset - self.design.transform @ self.clipping
+
+    @cached_property
+    def _equations(self) -> Equations:
+        law, block = self.design.block(self.release)
+        return Equations(law, block, degrees_behind(self.release, self.n_rows))
+
+    @property
+    def unclip(self) -> bool:
+        """Whether the effect of clipping was taken off, as if the rows were normal."""
+        return self.clipping is not None
+
+    @cached_property
+    def caution(self) -> str | None:
+        """What to do about columns that seem to depend on each other, or None.
+
+        Not refused: which releases look like that turns on their noise, and intervals that are
+        offered by it would hold less than their level (docs/theory/inference.md).
+        """
+        return dependent(self.release, self.design)
+
+    @property
+    def privacy(self) -> Profile:
+        """Profile of the release, with what finite precision adds."""
+        return self.release.charged
+
+    @property
+    def standing(self) -> Standing:
+        """How well epsilon and delta are founded."""
+        return self.release.standing
+
+    def compare_f_test(self, restricted: Fit) -> tuple[float, float, int]:
+        """Test a fit of fewer parameters on the same release against this one.
+
+        Parameters
+        ----------
+        restricted : Fit
+            Of the same target, whose parameters are among these.
+
+        Returns
+        -------
+        fvalue, pvalue : float
+        df_diff : int
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If `restricted` is of another release or target, or is not nested in this fit.
+        """
+        left = [name for name in self.param_names if name not in restricted.param_names]
+        nested = len(left) == len(self.param_names) - len(restricted.param_names)
+        if restricted.release is not self.release or restricted.target != self.target:
+            raise ValueError("the restricted fit is of the same release and target")
+        if not nested or not left:
+            raise ValueError("the parameters of the restricted fit are some of this fit's")
+        places = [self.param_names.index(name) for name in left]
+        test = self.f_test(np.eye(len(self.param_names))[places])
+        return test.fvalue, test.pvalue, test.df
+
+    def anova(self, typ: Literal[1, 2, 3] = 2) -> Anova:
+        """Analysis of variance: what each term explains, with F tests.
+
+        Parameters
+        ----------
+        typ : {1, 2, 3}
+            Each term adjusted for those before it, for all but products with it, or for all.
+
+        Returns
+        -------
+        Anova
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        ValueError
+            If there is no such type.
+        """
+        if typ not in (1, 2, 3):
+            raise ValueError(f"typ is 1, 2 or 3, not {typ!r}")
+        self._need_inference()
+        return anova(self.design, self._equations, typ, self._unit**2 * self._largest_weight)
+
+    def _tested(
+        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
+    ) -> WaldTest:
+        self._need_inference()
+        size = len(self.param_names)
+        transform, offset = self.design.transform[:size], self._offset[:size]
+        found = wald(self._equations, matrix @ transform, matrix @ offset - values)
+        return verdict(said, *found, self.df_resid if use_f else math.inf)
+
+    @cached_property
+    def _goodness(self) -> Goodness:
+        self._need_inference()
+        return Goodness(self._equations, self.design.constant)
+
+    @property
+    def rsquared(self) -> float:
+        """Share of the target's sum of squares that is explained.
+
+        About its mean, where the features hold a constant: ones or all levels of a factor. Else
+        about what is predicted where all coefficients are 0: the middle of the target's bounds.
+        Estimated without the noise's bias, so that noise may push it out of [0, 1].
+        RefusedError without inference; so of all that follows from it.
+        """
+        return self._goodness.rsquared
+
+    @property
+    def rsquared_adj(self) -> float:
+        """The same of the population: with the degrees of freedom taken off."""
+        return self._goodness.adjusted
+
+    @property
+    def rsquared_stderr(self) -> float:
+        """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
+        self._need_inference("data")
+        return self._goodness.stderr
+
+    def rsquared_int(self, alpha: float = 0.05, *, of: ShareOf = "data") -> Vector:
+        """Confidence interval of R squared.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+        of : {"data", "normal"}, default "data"
+            R squared of least squares on the rows at hand, from which noise alone keeps the
+            released one; or that of the population, if its rows are normal.
+
+        Returns
+        -------
+        ndarray of shape (2,), float64
+            Within [0, 1].
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: for the population, whose rows need not be normal; for the data, where
+            the last of several looks shortened rows; or where there is no inference.
+        """
+        if str(of) == "population":  # which `conf_int` takes
+            raise RefusedError(
+                "the sampling error of R squared takes fourth moments, which a release does "
+                "not hold: take of='data' or of='normal'"
+            )
+        check_one_of(of, "of", get_args(ShareOf))
+        if of == "data":
+            if reason := clipping_refusal(self.release):
+                raise RefusedError(reason)
+            self._need_inference(of)
+        quantile = quantile_of(level_of(alpha))
+        return np.array(self._goodness.interval(quantile, of))
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters that were fitted, and effects of units that were taken off."""
+        return self._equations.df_resid
+
+    @property
+    def df_model(self) -> int:
+        """Parameters beside a constant, which levels of a factor may hold."""
+        return len(self._beside_constant)
+
+    @property
+    def fvalue(self) -> float:
+        """F statistic of the hypothesis that nothing but a constant explains the target."""
+        return self._overall.fvalue
+
+    @property
+    def f_pvalue(self) -> float:
+        """P value of `fvalue`."""
+        return self._overall.pvalue
+
+    @cached_property
+    def _overall(self) -> WaldTest:
+        if not self.df_model:
+            raise ValueError("nothing but a constant is in the regression: add a feature to test")
+        return self.f_test(self._beside_constant)
+
+    @cached_property
+    def _beside_constant(self) -> Matrix:
+        """Contrasts of the parameters that are all 0 where only a constant explains the target."""
+        from scipy.linalg import null_space
+
+        constant, size = self.design.constant, len(self.design.names)
+        contrasts = np.eye(size, len(self.param_names))
+        if constant is None or self.design.intercept:
+            return contrasts
+        own = self.design.transform[:size] @ constant
+        return np.asarray(null_space(own[None]).T @ contrasts)
+
+    @property
+    def _largest_weight(self) -> float:
+        """Weight of a row in its own units, where it is 1 in those of the release."""
+        columns = self.release.columns
+        return 1.0 if columns is None else columns.largest_weight
+
+    @property
+    def _unit(self) -> float:
+        """Target units of a residual of 1 in the scale of the released matrix."""
+        return float(self.design.spread[-1])
+
+    @property
+    def scale(self) -> float:
+        """Variance of the errors, in the target's units squared."""
+        self._need_inference()
+        return self._equations.variance * self._unit**2 * self._largest_weight
+
+    #: By statsmodels' other name.
+    mse_resid = scale
+
+    @property
+    def llf(self) -> float:
+        """Logarithm of the likelihood of normal errors, at the estimate.
+
+        It differs between fits by noise too: `compare_f_test` counts that, a likelihood ratio not.
+        RefusedError for weighted rows, of whose weights the logarithms were not released.
+        """
+        self._need_inference()
+        if self.release.weighted:
+            raise RefusedError(
+                "the likelihood of weighted rows takes the logarithms of their weights, which "
+                "were not released"
+            )
+        squares = self.scale * self.df_resid
+        if not squares > 0:
+            raise RefusedError("the noise hides the residuals, and with them the likelihood")
+        return -self.nobs / 2 * (math.log(2 * math.pi * squares / self.nobs) + 1)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's criterion, as `llf`."""
+        return 2 * len(self.param_names) - 2 * self.llf
+
+    @property
+    def bic(self) -> float:
+        """Bayes' criterion, as `llf`."""
+        return math.log(self.nobs) * len(self.param_names) - 2 * self.llf
+
+    @property
+    def _rmse(self) -> float:
+        return math.sqrt(self.scale)
+
+    def get_prediction(self, X: ArrayLike) -> Prediction:
+        """Predicted means with their errors, and intervals of means and of new observations.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p), DataFrame or mapping
+            As in `predict`.
+
+        Returns
+        -------
+        Prediction
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
+
+    def predict(self, X: ArrayLike) -> Vector:
+        """Predicted target.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p) or DataFrame
+            Features in their own units, in the order of `names`; of a data
+            frame the columns of these names are taken. Where the fit is of terms, a data frame
+            or a mapping of the variables themselves, whose values are clamped to their bounds.
+
+        Returns
+        -------
+        ndarray of shape (m,), float64
+            In the target's units.
+        """
+        if not np.isfinite(self._estimate).all():
+            raise RefusedError(
+                f"there is nothing to predict by: {self.refusal}. For predictions, take a "
+                "ridge='auto'"
+            )
+        return self._rows(X) @ self._estimate
+
+    def feature_std(self) -> Vector:
+        """Standard deviations of the features, estimated from the release as `describe` has them.
+
+        Returns
+        -------
+        ndarray of shape (p,), float64
+            In the features' own units; about zero where the release has no intercept column,
+            and NaN where noise hides the variance.
+
+        Raises
+        ------
+        ValueError
+            If the number of rows is unknown, or the sum of the weights of weighted rows.
+        """
+        if self.n_rows is None or self.n_rows < 1:
+            raise ValueError(uncounted(self.release))
+        total = weight_behind(self.release, self.n_rows)
+        if total is None:
+            raise ValueError(
+                "the sum of the rows' weights was not released: use a release with an intercept "
+                "column, which holds it"
+            )
+        release = self.release
+        frame, unit = self.design.varying(release)
+        ones = intercept_of(release)
+        if ones is None:
+            scatter = frame @ release.unbiased @ frame.T
+        else:
+            total, _, scatter = about_means(release, frame, ones)
+            total = max(total - 1.0, 1.0)
+        variance = scatter.diagonal() / total
+        return np.sqrt(np.where(variance > 0, variance, math.nan)) * unit
+
+    plot = of_results.plot_coefficients
+
+    def _facts(self) -> dict[str, str]:
+        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
+        facts |= {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
+        if np.any(self.ridge != 0.0):
+            many = isinstance(self.ridge, np.ndarray)
+            facts["Ridge"] = "per feature" if many else f"{self.ridge}"
+        if self.refusal is None:
+            error = f"{self._goodness.stderr:.3f}"  # of the noise
+            facts["R-squared"] = f"{self.rsquared:.3f}" + f" ± {error}" * (float(error) > 0)
+        return facts
+
+    def _assumes(self) -> list[str]:
+        notes = [
+            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "Of a population they assume equal error variances; study.regress does not.",
+        ]
+        unit = self.release.privacy_unit
+        if unit is not None:
+            notes.append(
+                f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
+                "they are not, std err is too small."
+            )
+        return notes
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.unclip:
+            notes.append("The effect of clipping rows was taken off, as if they were normal.")
+        elif self.refusal is None and clips(self.release):
+            notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
+            moved = self._moved_by_clipping
+            if moved > NOTICED_SHIFT:
+                notes.append(
+                    f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
+                    "see unclip. If no row is longer, it moved none."
+                )
+        notes += caveats(self.release, self.n_rows, self.design)
+        if self.caution is not None:
+            notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
+        return notes
+
+    @cached_property
+    def _moved_by_clipping(self) -> float:
+        """What clipping did to the estimates if the rows were normal, in standard errors: slow."""
+        if self.design.positions is None:  # indicators are not normal
+            return 0.0
+        own = self.design.transform @ clipping_shift(self.release, self.design, self.n_rows)
+        size = len(self.param_names)
+        return float(np.max(np.abs(own[:size]) / self.inference.stderr[:size], initial=0.0))
+
+    def __repr__(self) -> str:
+        names = ", ".join(map(shown, self.design.names))
+        return self._shown(f"Fit of {shown(self.target)} on {names}: {self.standing}")

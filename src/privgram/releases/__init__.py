@@ -1,0 +1,1 @@
+"""What leaves: the record, releases and their groups, and what they are checked for."""

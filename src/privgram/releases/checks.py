@@ -1,0 +1,222 @@
+"""Whether a saved release is sound: its parts, its noise beside its profile, what is said twice."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.numbers import check_integer, check_number, check_positive
+from privgram.mechanisms import AnalyzeGauss
+from privgram.mechanisms._base import sensitivity
+from privgram.noise import (
+    GaussianLaw,
+    ImageLaw,
+    MaskedLaw,
+    MatrixLaplaceLaw,
+    NoiseLaw,
+    TiedLaw,
+    WishartLaw,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from privgram._base.numbers import Matrix
+    from privgram.privacy import Profile
+    from privgram.releases.record import ReleaseRecord
+
+
+def check_parts(release: ReleaseRecord) -> None:
+    """Raise unless the parts of a release are sound and fit together, as saved ones do."""
+    from privgram._base.numbers import check_adjacency
+    from privgram.privacy.composition import adjacencies
+
+    names, d = release.names, release.n_columns
+    if not all(isinstance(name, str) for name in names) or len(set(names)) != d or not d:
+        raise ValueError("names must be different strings, at least one")
+    if release.matrix.shape != (d, d) or release.matrix.dtype != np.float64:
+        raise ValueError(f"the matrix of {d} columns must have shape ({d}, {d}), of float64")
+    size = float(np.abs(release.matrix).max())
+    if not size < math.inf:  # also if it is NaN
+        raise ValueError("the entries of the matrix must be finite")
+    # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
+    if (np.abs(release.matrix - release.matrix.T) > 1e-6 * size).any():
+        raise ValueError("the matrix must be symmetric")
+    sketch = release.sketch
+    if sketch is not None and (sketch.shape[1:] != (d,) or sketch.dtype != np.float64):
+        raise ValueError(f"the sketch of {d} columns must have shape (r, {d}), of float64")
+    if sketch is not None and not np.isfinite(sketch).all():
+        raise ValueError("the entries of the sketch must be finite")
+    if release.columns is not None and not set(names) <= set(release.columns.names):
+        raise ValueError("the columns with bounds are others than those of the matrix")
+    check_positive(release.bound, "bound")
+    check_positive(release.epsilon, "epsilon")
+    if not 0 <= check_number(release.delta, "delta") <= 1:
+        raise ValueError("delta must be in [0, 1]")
+    for name, count in {"n_rows": release.n_rows, "n_units": release.n_units}.items():
+        if count is not None:
+            check_integer(count, name, 0, 2**63 - 1)
+    release.noise.check(d)
+    if not isinstance(release.parameters, dict) or not isinstance(release.reproducible, bool):
+        raise ValueError("parameters must be a mapping and reproducible true or false")
+    if not all(isinstance(source, str) for source in release.noise_sources):
+        raise ValueError("the sources of the noise must be texts")
+    if not isinstance(release.condition, (str, type(None))):
+        raise ValueError("the condition must be a sentence")
+    check_adjacency(release.adjacency)
+    if d > 1 and not adjacencies(release.privacy) <= {release.adjacency}:
+        raise ValueError("the privacy profile is for another adjacency")
+    # A hundredth is for profiles that a later version evaluates more sharply.
+    if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:
+        raise ValueError("the privacy profile has a larger delta at epsilon than the release")
+    json.dumps(release._header())  # what cannot be written again was not written by `save`
+    repr(release)
+
+
+def _least_delta(privacy: Profile, epsilon: float) -> float:
+    """Delta of a profile, or of a part if the whole needs an extra or takes seconds."""
+    from privgram.privacy import ComposedProfile
+
+    if isinstance(privacy, ComposedProfile):
+        return max((_least_delta(part, epsilon) for part in privacy.profiles), default=1.0)
+    return privacy._quick().delta(epsilon)
+
+
+#: Rows are quantised to 20 bits, which lengthens the bound by far less, and fewer bits by less.
+_TOLERANCE = 0.02
+
+#: Parameters of releases whose noise is not that of one draw: of sums, and of streams.
+_SEVERAL = {"groups", "pooled", "stream"}
+
+
+def check_stated(release: ReleaseRecord) -> None:
+    """Raise unless the law of the noise is the one that the profile is of, where one tells that.
+
+    Lengths of the noise are those of the profile in proportion to the squared bound; what was drawn
+    or added after calibration is among the parameters. Nothing is known of sums, streams, several
+    looks, and of profiles that are only stated or composed.
+    """
+    if _SEVERAL & release.parameters.keys():
+        return
+    law = release.noise
+    while isinstance(law, (MaskedLaw, TiedLaw, ImageLaw)):
+        law = law.base
+    for name, values in _expected(release, law, release.privacy).items():
+        found = getattr(law, name)
+        if values and not any(math.isclose(found, value, rel_tol=_TOLERANCE) for value in values):
+            raise ValueError(f"{name} of the noise is not what the guarantee needs")
+
+
+def _expected(
+    release: ReleaseRecord, law: NoiseLaw, profile: Profile
+) -> Mapping[str, tuple[float, ...]]:
+    """What the parameters of a law may be; none where the profile does not tell."""
+    from privgram import privacy
+
+    square, parameters = release.bound**2, release.parameters
+    if isinstance(law, GaussianLaw) and isinstance(release.mechanism, AnalyzeGauss):
+        if not isinstance(profile, privacy.GaussianProfile):
+            return {}
+        # One column may be all that is left of several.
+        widths = (release.n_columns, 2)
+        sigmas = [
+            sensitivity(release.bound, d, release.adjacency) / profile.sensitivity_ratio
+            for d in widths
+        ]
+        narrow = 1.0 if release.mechanism.noise == "triangular" else math.sqrt(2.0)
+        return {
+            "std": tuple(sigma / narrow for sigma in sigmas),
+            "std_diagonal": tuple(sigmas),
+            "added": (number_of(parameters, "added", 0.0),),
+        }
+    if isinstance(law, WishartLaw) and isinstance(profile, privacy.WishartProfile):
+        return {
+            "scale": (square / profile.ratio,),
+            "dof": (profile.dof,),
+            "subtracted": (number_of(parameters, "subtracted", 0.0),),
+        }
+    if isinstance(law, MatrixLaplaceLaw) and isinstance(profile, privacy.MatrixLaplaceProfile):
+        return {"scale": (square / profile.ratio,), "dof": (profile.dof,)}
+    return law.expected(release)
+
+
+def number_of(parameters: Mapping[str, Any], name: str, default: float) -> float:
+    """A number among the parameters of a release."""
+    value = parameters.get(name, default)
+    if not isinstance(value, (int, float)):
+        raise ValueError(f"{name} must be a number")
+    return float(value)
+
+
+def derived(release: ReleaseRecord) -> dict[str, Any]:
+    """What docs/guide/file-format.md lists under the key of this name, as plain values.
+
+    None also for what is beyond the largest number.
+    """
+    from privgram.regression.design import intercept_of
+    from privgram.regression.inference import degrees_behind, rows_behind
+
+    center, half_width = _scale(release)
+    ones = intercept_of(release)
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = degrees_behind(release, rows_behind(release))
+        variances, frame = _variances(release)
+    return {
+        "center": center,
+        "half_width": half_width,
+        "ones": None if ones is None else ones.tolist(),
+        "rows": rows if rows is not None and math.isfinite(rows) else None,
+        "variances": None if variances is None else variances.tolist(),
+        "frame": None if frame is None else frame.tolist(),
+    }
+
+
+def check_derived(found: dict[str, Any], release: ReleaseRecord) -> None:
+    """Raise ValueError where a file says something else than what follows from the rest of it."""
+    for name, expected in derived(release).items() if found else ():
+        if name in found and not _alike(found[name], expected):
+            raise ValueError(f"its {name!r} does not follow from the rest of it")
+
+
+def _variances(release: ReleaseRecord) -> tuple[Matrix | None, Matrix | None]:
+    """Of the entries of the noise, if all that it does is to add them, or their projection.
+
+    With the frame L, shape (d, m), if they are of noise N that the release has as L N L^T.
+    """
+    law, d = release.noise, release.n_columns
+    frame = law.frame if isinstance(law, ImageLaw) and not isinstance(law.base, TiedLaw) else None
+    if isinstance(law, ImageLaw) and frame is not None:
+        law, d = law.base, frame.shape[1]
+    try:
+        # Of tied noise, those before the projection: the ties say the rest.
+        found = (law.base if isinstance(law, TiedLaw) else law).independent(d)
+    except OverflowError:
+        found = None
+    if found is None or law.shift_matrix(d).any() or not np.isfinite(found).all():
+        return None, None
+    return found, frame
+
+
+def _alike(found: Any, expected: Any) -> bool:
+    # None becomes NaN. Logarithms and sums may be rounded otherwise elsewhere.
+    one, other = (np.asarray(value, dtype=np.float64) for value in (found, expected))
+    return one.shape == other.shape and np.allclose(one, other, 1e-9, 1e-12, equal_nan=True)
+
+
+def _scale(release: ReleaseRecord) -> tuple[list[float | None], list[float | None]]:
+    """Centers and half-widths of variables and indicators; None for products and powers."""
+    columns, d = release.columns, release.n_columns
+    if columns is None:
+        return [0.0] * d, [1.0] * d
+    own: dict[str, tuple[float | None, float | None]] = dict.fromkeys(release.names, (None, None))
+    for stored in columns.layout.stored:
+        powers, factors = stored.piece.powers, stored.piece.factors
+        if powers and (factors or len(powers) > 1 or powers[0][1] > 1):
+            continue
+        for i in range(columns.layout.size)[stored.columns]:
+            own[columns.names[i]] = float(columns.center[i]), float(columns.half_width[i])
+    center, half_width = zip(*(own[name] for name in release.names), strict=True)
+    return list(center), list(half_width)

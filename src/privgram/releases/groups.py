@@ -1,0 +1,324 @@
+"""What may leave of the groups of a table: a release for each, and one guarantee for all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from privgram._base.installed import extra
+from privgram._base.numbers import check_integer
+from privgram._base.saved import Form
+from privgram._base.text import Printed, as_frame, as_text, listed
+from privgram.columns.groups import Groups
+from privgram.releases.release import Release, added, build
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from privgram.columns.variables import Level
+    from privgram.privacy import Standing
+    from privgram.regression.groups import GroupFits
+
+FORM = Form(
+    "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
+)
+
+#: What differs between the releases of groups besides the matrices.
+OWN = ("noise", "parameters")
+
+
+def _stacked(by: str, frames: Mapping[Level, Any]) -> Any:
+    with extra("pandas", "a table of groups as a data frame needs"):
+        import pandas as pd
+    return pd.concat(frames, names=[by])
+
+
+class GroupDescription(Protocol):
+    """What `Release.describe` gives of one group: `privgram.multivariate.Description`."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Numbers by heading."""
+
+    @property
+    def level(self) -> float:
+        """Of the intervals."""
+
+    def frame(self) -> Any:
+        """A data frame of them."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupDescriptions(Printed):
+    """Counts, means and standard deviations in the groups of a table.
+
+    Attributes
+    ----------
+    by : str
+        The column that says the group.
+    groups : dict of level to Description or None
+        None of a group whose noise hides how many rows it has.
+    """
+
+    by: str
+    groups: dict[Level, GroupDescription | None]
+
+    def __getitem__(self, group: Level) -> GroupDescription | None:
+        return self.groups[group]
+
+    def frame(self) -> Any:
+        """The frames of the groups, one below the other, as a pandas DataFrame (extra `pandas`).
+
+        NaN of a group whose noise hides how many rows it has.
+        """
+        frames = {group: one.frame() for group, one in self.groups.items() if one is not None}
+        nothing = next(iter(frames.values())) * np.nan
+        return _stacked(self.by, {group: frames.get(group, nothing) for group in self.groups})
+
+    def __str__(self) -> str:
+        known = {group: one for group, one in self.groups.items() if one is not None}
+        first = next(iter(known.values()))
+        columns = {
+            head: np.concatenate([one.columns[head] for one in known.values()])
+            for head in first.columns
+        }
+        names = [f"{group} {name}" for group, one in known.items() for name in one.names]
+        hidden = [str(group) for group, one in self.groups.items() if one is None]
+        below = [f"{self.by} and column, with {first.level:.0%} intervals."]
+        if hidden:
+            below.append(f"The noise hides how many rows have: {listed(hidden)}.")
+        return as_text(names, columns, *below, digits=5)
+
+
+class Releases(Mapping[Any, Release]):
+    """Private second-moment matrices of the groups of a table: a mapping of group to `Release`.
+
+    `privgram.release` makes it, given ``by``, or `load`. The guarantee is of all releases
+    together.
+
+    Parameters
+    ----------
+    groups : Groups
+        The column that says the group, its public values, and what became of other rows.
+    releases : sequence of Release
+        In the order of the groups; of one mechanism and one guarantee.
+    n_rows : int or None
+        Rows of the table, where they are public (adjacency "replace"), dropped ones too. Those of a
+        group never are.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Columns of every release.
+    mechanism : Mechanism
+        What made them, with its parameters.
+    epsilon, delta, adjacency, privacy
+        The guarantee of all releases together, and its profile.
+    reproducible : bool
+        True if the noise came from a generator the caller seeded.
+
+    Raises
+    ------
+    ValueError
+        If there is not one release for each group, or they do not belong together.
+    """
+
+    def __init__(self, groups: Groups, releases: Sequence[Release], n_rows: int | None) -> None:
+        labels = groups.labels
+        if len(releases) != len(labels):
+            raise ValueError(f"there are {len(releases)} releases for {len(labels)} groups")
+        first = releases[0]
+        for what in ("names", "mechanism", "epsilon", "delta", "adjacency", "bound", "columns"):
+            if any(getattr(one, what) != getattr(first, what) for one in releases):
+                raise ValueError(f"the releases differ in {what}: they were not made together")
+        self.groups = groups
+        self.n_rows = n_rows
+        self.names = first.names
+        self.mechanism = first.mechanism
+        self.epsilon, self.delta = first.epsilon, first.delta
+        self.adjacency = first.adjacency
+        self.privacy = first.privacy
+        self.reproducible = first.reproducible
+        self._releases = dict(zip(labels, releases, strict=True))
+        self._first = first
+
+    @property
+    def shared(self) -> Release:
+        """What all releases have in common, with the rows of the table: the first of them."""
+        return replace(self._first, n_rows=self.n_rows)
+
+    @property
+    def by(self) -> str:
+        """The column that says the group."""
+        return self.groups.by
+
+    @property
+    def standing(self) -> Standing:
+        """How well it is founded; see `Release.standing`."""
+        return self.privacy.standing
+
+    def __len__(self) -> int:
+        return len(self._releases)
+
+    def __iter__(self) -> Iterator[Level]:
+        return iter(self._releases)
+
+    def __getitem__(self, group: Level) -> Release:
+        return self._releases[group]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        d = len(self.names)
+        return (
+            f"<Releases of {len(self)} groups by {self.by!r}, {d} x {d} each, by {self.mechanism}: "
+            f"epsilon={self.epsilon:g}, delta={self.delta:g} for all together, {self.adjacency}, "
+            f"{self.standing}>"
+        )
+
+    def regress(
+        self,
+        target: str | int,
+        features: Iterable[str | int] | None = None,
+        ridge: float | str | ArrayLike = 0.0,
+        intercept: bool = True,
+        reference: Mapping[str, Any] | None = None,
+    ) -> GroupFits:
+        """The same linear regression in every group; see `privgram.regression.groups`."""
+        from privgram.regression.groups import regress_groups
+
+        return regress_groups(
+            self,
+            target,
+            features,
+            by=self.by,
+            ridge=ridge,
+            intercept=intercept,
+            reference=reference,
+        )
+
+    def describe(
+        self, columns: Sequence[str] | None = None, *, level: float = 0.95
+    ) -> GroupDescriptions:
+        """Counts, means and standard deviations in every group.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            By default all.
+        level : float
+            Coverage of the intervals, in (0, 1).
+
+        Returns
+        -------
+        GroupDescriptions
+            Of a group whose noise hides how many rows it has there is none.
+
+        Raises
+        ------
+        RefusedError
+            If that is so in every group.
+        """
+        from privgram.regression.inference import RefusedError
+
+        described: dict[Level, GroupDescription | None] = dict.fromkeys(self)
+        for group, one in self.items():
+            try:
+                described[group] = one.describe(columns, level=level)
+            except RefusedError as error:
+                refused = error
+        if not any(described.values()):
+            raise refused
+        return GroupDescriptions(self.by, described)
+
+    def frame(self) -> Any:
+        """The matrices of all groups below one another, as a pandas DataFrame (extra `pandas`).
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each group and column, a column for each column.
+        """
+        return _stacked(
+            self.by,
+            {group: as_frame(one.matrix, self.names, self.names) for group, one in self.items()},
+        )
+
+    def total(self) -> Release:
+        """The sum of the matrices: a release of the table as a whole, with the noise of all.
+
+        Returns
+        -------
+        Release
+            Of the guarantee of all together. Its noise is that of one group times the square root
+            of their number: a release of the whole table has as much less.
+
+        Raises
+        ------
+        ValueError
+            If the mechanism does not add its noise to the second moment.
+        """
+        chosen = {k: v for k, v in self._first.parameters.items() if k.startswith("bound_")}
+        made = added(list(self.values()), chosen | {"groups": len(self)})
+        return replace(made, n_rows=self.n_rows)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all releases to one `.json` or `.npz` file, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Its suffix picks the format.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        headers = [one._header() for one in self.values()]
+        shared = {name: value for name, value in headers[0].items() if name not in OWN}
+        header = {
+            "groups": self.groups.to_dict(),
+            "n_rows": self.n_rows,
+            "release": shared,
+            "own": [{name: each[name] for name in OWN} for each in headers],
+        }
+        arrays = {"matrix": np.array([one.matrix for one in self.values()])}
+        if self._first.sketch is not None:
+            arrays["sketch"] = np.array([one.sketch for one in self.values()])
+        FORM.save(Path(path), header, arrays)
+
+
+def read_releases(path: Path) -> Releases:
+    """Read releases of groups written by `Releases.save`."""
+    header, arrays = FORM.read(path)
+    with FORM.understood(path):
+        groups = Groups.from_dict(header["groups"])
+        parts = [
+            {name: array[i].copy() for name, array in arrays.items()}
+            for i in range(len(header["own"]))
+        ]
+        if any(len(array) != len(parts) for array in arrays.values()):
+            raise ValueError("the numbers of groups differ")
+        made = [
+            build(header["release"] | own, part)
+            for own, part in zip(header["own"], parts, strict=True)
+        ]
+        n_rows = header["n_rows"]
+        if n_rows is not None:
+            n_rows = check_integer(n_rows, "n_rows", 0, 2**63 - 1)
+        return Releases(groups, made, n_rows)

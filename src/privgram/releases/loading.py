@@ -1,0 +1,71 @@
+"""Reading what was saved, of whatever kind."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from privgram._base.saved import DamagedFile, format_of
+from privgram._base.text import shown
+
+if TYPE_CHECKING:
+    from privgram.regression.glm import ScoreFit
+    from privgram.releases.groups import Releases
+    from privgram.releases.release import Release
+
+#: What `load` is told to expect.
+Saved = TypeVar("Saved", bound="Release | Releases | ScoreFit")
+
+#: What reads a file of each format, imported when there is one.
+READERS = {
+    "privgram-release": "privgram.releases.release:read_release",
+    "privgram-releases": "privgram.releases.groups:read_releases",
+    "privgram-regression": "privgram.regression.glm:read_fit",
+}
+
+
+@overload
+def load(path: str | os.PathLike[str], kind: None = None) -> Release | Releases | ScoreFit: ...
+@overload
+def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
+def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
+    """Read what was saved: a release, the releases of groups, or a regression.
+
+    Parameters
+    ----------
+    path : path-like
+        A `.json` or `.npz` file, as the `save` of any of these writes it.
+    kind : type, optional
+        What is expected, such as `Release`: type checkers then know what comes.
+
+    Returns
+    -------
+    Release, Releases or ScoreFit
+        Whichever the file says it holds.
+
+    Raises
+    ------
+    TypeError
+        If the file holds another kind.
+    DamagedFile
+        A ValueError: if the file holds none of these, is of a later version, was truncated or
+        altered, or has parts that contradict each other.
+    OSError
+        If it cannot be read.
+    """
+    path = Path(path)
+    name = format_of(path)
+    if name not in READERS:
+        raise DamagedFile(
+            f"{shown(path.name)} is not a release of privgram, of groups or of one table, nor a "
+            "fit, or is damaged"
+        )
+    module, _, reader = READERS[name].partition(":")
+    found = getattr(import_module(module), reader)(path)
+    if kind is not None and not isinstance(found, kind):
+        raise TypeError(
+            f"{shown(path.name)} holds a {type(found).__name__}, and no {kind.__name__}"
+        )
+    return found

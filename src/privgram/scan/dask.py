@@ -1,0 +1,236 @@
+"""Dask arrays and DataFrames: a task a partition, on whatever scheduler is active.
+
+The task that accumulates a partition is fused with those that make it, so that rows are
+neither kept nor moved: what leaves a worker is a state of 16 bytes for each pair of columns.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+from dask.base import get_scheduler
+from dask.callbacks import Callback
+from dask.delayed import Delayed, delayed
+
+from privgram.columns.unit import Unit
+from privgram.scan.partitions import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
+from privgram.scan.progress import INTERVAL, Report, reporter
+from privgram.scan.request import Pass
+from privgram.sources.files import check_once, find
+
+
+def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
+    """Compute the second moment of a Dask collection, or feed its rows to accumulators.
+
+    As `privgram.second_moment` and `privgram.scan.executor.accumulate`; with `new`, accumulators
+    pickle.
+    """
+
+    def plan(empty: Any) -> Plan:
+        return Plan.check(empty, asked, new)
+
+    source, unit = asked.source, asked.unit
+    client = _client(source) if asked.progress else None
+    topic = f"privgram-{uuid4().hex}" if client else ""
+    if _is_a("dask.array", "Array", source):
+        if unit is not None:
+            raise ValueError(
+                "the rows of a unit are brought together by a shuffle, which Dask has for "
+                "DataFrames alone: pass a dask.dataframe with the unit as a column"
+            )
+        n_rows, states = _of_array(source, plan, topic)
+    elif _is_a("dask.dataframe", "DataFrame", source):
+        _check_files(source)
+        n_rows, states = None, _of_frame(source, plan, topic, unit)
+    else:
+        raise TypeError(
+            f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
+            "or a dask.dataframe"
+        )
+    states = [_without_alias(state) for state in states]
+    tree = _tree(states)
+    with reporter(asked.progress, n_rows) as report:
+        told, failed = _noted(report)
+        problem: Exception | None = None
+        try:
+            if client:
+                found = _watch(client, tree, topic, told)
+            else:
+                with _Counter({state.key for state in states}, told):
+                    found = tree.compute()
+        except Failure as failure:
+            problem = failure.error()
+        except Exception as error:
+            if failed == [error]:  # the caller's own
+                raise
+            problem = redacted("Dask", error)
+        if problem is not None:  # outside the handler, or Dask's error would stay behind it
+            raise problem
+        report(rows_of(found))
+    return found
+
+
+def _check_files(frame: Any) -> None:
+    """Refuse Parquet files that one reading has twice, as far as they are on this machine."""
+    for reading in frame.expr.walk():
+        if type(reading).__name__.startswith("ReadParquet"):
+            paths = reading.operand("path")
+            names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+            with suppress(FileNotFoundError):  # on another machine
+                check_once(file for name in names for file in find(Path(name)))
+
+
+def _noted(report: Report) -> tuple[Report, list[Exception]]:
+    """Give the same function, and a list that takes what it raises."""
+    failed: list[Exception] = []
+
+    def told(rows: int) -> None:
+        try:
+            report(rows)
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    return told, failed
+
+
+def _of_array(array: Any, check: Callable[[Any], Plan], topic: str) -> tuple[int | None, list[Any]]:
+    """Turn each chunk into a state, to be computed."""
+    if array.ndim != 2:
+        raise ValueError(f"a table has two dimensions, rows and columns, not {array.ndim}")
+    if np.isnan(array.shape[1]):
+        raise ValueError("the number of columns is unknown; call .compute_chunk_sizes() first")
+    if array.numblocks[1] != 1:
+        raise ValueError(
+            f"the columns are split over {array.numblocks[1]} chunks and a row must be whole; "
+            "use .rechunk({1: -1}), which moves the data between workers"
+        )
+    plan = check(np.empty((0, array.shape[1]), array.dtype))
+    states = array.map_blocks(
+        _state_of,
+        plan,
+        topic,
+        dtype=object,
+        chunks=((1,) * array.numblocks[0], (1,)),
+        meta=np.empty((0, 0), object),
+    )
+    n_rows = array.shape[0]
+    return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
+
+
+def _of_frame(frame: Any, check: Callable[[Any], Plan], topic: str, unit: Unit | None) -> list[Any]:
+    """Turn each partition into a state, to be computed."""
+    plan = check(_without_categories(frame._meta))
+    if plan.selected and all(isinstance(name, str) for name in frame.columns):
+        frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
+    if unit is not None:
+        frame = frame.shuffle(on=unit.name)
+    states = frame.map_partitions(
+        _state_of, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
+    )
+    return states.to_delayed()  # type: ignore[no-any-return]
+
+
+def _without_categories(meta: Any) -> Any:
+    """Have columns whose categories are not known yet hold anything: partitions are checked."""
+    from dask.dataframe.utils import has_known_categories
+
+    unknown = [
+        name
+        for name, column in meta.items()
+        if hasattr(column.dtype, "categories") and not has_known_categories(column)
+    ]
+    return meta.astype(dict.fromkeys(unknown, object))
+
+
+def _state_of(
+    part: Any,
+    plan: Plan,
+    topic: str,
+    block_id: tuple[int, int] = (0, 0),  # which Dask tells of an array,
+    partition_info: Mapping[str, Any] | None = None,  # and of a DataFrame
+) -> State:
+    """Accumulate a partition, and tell the client, through the scheduler, how many rows it had."""
+    partition = block_id[0] if partition_info is None else partition_info["number"]
+    state = plan.state((part,), partition)
+    if topic and not isinstance(state, Failure):
+        from distributed import get_worker
+
+        get_worker().log_event(topic, (partition, rows_of(state)))
+    return state
+
+
+def _tree(states: list[Any]) -> Any:
+    """Merge delayed states."""
+    merge = delayed(_merge, pure=True)
+    while True:
+        states = [merge(states[i : i + FAN_IN]) for i in range(0, len(states), FAN_IN)]
+        if len(states) == 1:
+            return states[0]
+
+
+def _without_alias(state: Any) -> Any:
+    """Skip the alias that Dask's fusion leaves behind: a cluster would run it as a task."""
+    target = getattr(state.dask[state.key], "target", None)
+    return (
+        state if target is None else Delayed(target, state.dask, layer=state.__dask_layers__()[0])
+    )
+
+
+def _merge(states: list[State]) -> State:
+    """Merge, or end the pass: a task that may fail, since it was given no data to log."""
+    result = merged(states)
+    if isinstance(result, Failure):
+        raise result
+    return result
+
+
+class _Counter(Callback):
+    """Report the rows of finished partitions, on the schedulers of one machine."""
+
+    def __init__(self, keys: set[Any], report: Report) -> None:
+        super().__init__(posttask=self.count)  # type: ignore[no-untyped-call]
+        self.keys = keys
+        self.report = report
+        self.rows = 0
+
+    def count(self, key: Any, result: Any, *_: Any) -> None:
+        """Take note of a task that has ended."""
+        if key in self.keys and not isinstance(result, Failure):
+            self.rows += rows_of(result)
+            self.report(self.rows)
+
+
+def _watch(client: Any, total: Any, topic: str, report: Report) -> Any:
+    """Compute on a distributed cluster, and report from the calling thread meanwhile."""
+    from distributed import wait
+
+    rows: dict[int, int] = {}  # a partition may be computed twice, where a worker has died
+    client.subscribe_topic(topic, lambda event: rows.update((event[1],)))
+    try:
+        future = client.compute(total)
+        while not future.done():
+            with suppress(TimeoutError):
+                wait(future, timeout=INTERVAL)
+            report(sum(list(rows.values())))
+        return future.result()
+    finally:
+        client.unsubscribe_topic(topic)
+
+
+def _client(source: Any) -> Any:
+    """Return the client of a distributed cluster if that is where Dask would compute."""
+    client = getattr(get_scheduler(collections=[source]), "__self__", None)
+    return client if _is_a("distributed", "Client", client) else None
+
+
+def _is_a(module: str, name: str, what: Any) -> bool:
+    """Tell whether this is an instance of a class, which need not have been imported."""
+    return isinstance(what, getattr(sys.modules.get(module), name, ()))

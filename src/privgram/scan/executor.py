@@ -1,0 +1,408 @@
+"""One pass over a table by the threads of one machine.
+
+The caller's thread advances the source, so that a generator, a database cursor or Ctrl-C
+find the thread they expect, and hands chunks to workers, which decode and accumulate them
+with the GIL released. Each worker has an accumulator of its own; they are merged at the
+end, exactly, so that who did what leaves no trace.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
+
+from privgram._base.files import check_process
+from privgram._core.scale import DefaultRounding
+from privgram.columns.groups import Groups
+from privgram.moment import SecondMoment
+from privgram.moment.accumulators import Feeder, new_total
+from privgram.moment.grouped import (
+    GroupFeeder,
+    SecondMoments,
+    accumulator_of,
+    apart,
+    bounds_of,
+    keyed,
+    moment_of,
+    new_totals,
+)
+from privgram.moment.second_moment import check_bound, check_n_columns, check_width
+from privgram.scan.progress import Progress, Report, reporter
+from privgram.scan.request import Pass, scale_out
+from privgram.scan.units import Gatherer, Store, UnitFeeder
+from privgram.scan.units import Layout as UnitLayout
+from privgram.scan.units import selection as selection_with
+from privgram.sources import open_source
+from privgram.sources.table import Chunk, InvalidRow, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from privgram.columns import Columns
+    from privgram.columns.unit import Unit
+
+WHOLE = "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+
+#: Below this many values one thread has finished before a second has started.
+SMALL = 1 << 18
+
+
+@overload
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    *,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    unit: Unit | str | Any = None,
+    by: None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+) -> SecondMoment: ...
+@overload
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    *,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str,
+    threads: int | None = None,
+    progress: Progress = False,
+) -> SecondMoments: ...
+def second_moment(
+    source: Any,
+    bound: float | None = None,
+    *,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    unit: Unit | str | Any = None,
+    by: Groups | str | None = None,
+    threads: int | None = None,
+    progress: Progress = False,
+) -> SecondMoment | SecondMoments:
+    """Compute the exact second moment of a table, or of each of its groups, in one pass.
+
+    Parameters
+    ----------
+    source : array_like, path, DataFrame, Arrow stream, mapping, or iterable of blocks
+        A two-dimensional array (C or Fortran order, any strides and real type), a path
+        (``.npy``, ``.csv``, ``.parquet``, or a folder or glob of them), an object with
+        ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb), a query (pyarrow Dataset or
+        Scanner, polars LazyFrame, DuckDB relation; run for the selected columns alone), a
+        pandas DataFrame, a mapping of names to columns, or an iterable of any of these (of
+        paths, a list). A Dask array or DataFrame, or a Spark DataFrame, is read by the workers
+        of its cluster.
+    bound : float, optional
+        L2 bound of a row. It may be left out with `Columns`, whose own bound is then used;
+        a smaller one clips the scaled rows further.
+    columns : Columns, mapping or sequence of str, optional
+        Public bounds by which values are scaled, or names of the columns to take as they
+        are. A mapping is what `Columns` takes, with a column of ones beside it. By default all
+        columns are taken as they are. A table without names, such as an array, has its columns in
+        the order of the bounds.
+    threads : int, optional
+        Number of threads; by default as many as cores this process may use, or one where
+        the table is small. The result does not depend on it. Not for Dask and Spark.
+    progress : bool or callable, default False
+        True shows progress on stderr. A callable is called from this thread, now and
+        then and at the end, with the number of rows read and the total if it is known.
+    unit : Unit or str, optional
+        Whose rows are bounded together: neighbouring tables then differ in all rows of one unit.
+        The column alone, ``unit="patient"``, stands for ``Unit("patient")``.
+    by : Groups or str, optional
+        Which rows are of which group: the result is then a second moment for each. The column
+        alone, ``by="state"``, is enough where `columns` describes it as a `Factor`; it is then no
+        longer one of the columns. A unit that has rows in several groups is in each of them, and
+        they share its bound.
+
+    Returns
+    -------
+    SecondMoment, or SecondMoments with `by`
+        SECRET: not differentially private.
+
+    Raises
+    ------
+    ValueError
+        If the bound is missing or unusable, a column is unknown, blocks differ in
+        width, or a row holds NaN or infinity. The message gives the row's position, of the first
+        such row in the order of the source, and no value of the data.
+    TypeError
+        If a column does not hold real numbers or the source is of no known kind.
+    OSError
+        If a file is missing, damaged, or changes while it is read.
+    ImportError
+        If a CSV, Parquet or Arrow source is read without pyarrow.
+
+    Notes
+    -----
+    Memory is bounded by a few blocks a thread, besides two d x d integer matrices of 16
+    bytes an entry a thread.
+
+    On a cluster each partition becomes a small state, and states are merged as a tree: the
+    result is one machine's, bit for bit. A bad row is named by its partition and its
+    position there; if there are several, any of them.
+
+    With `Columns` infinities are clamped to the bounds like other values out of bounds;
+    without, they raise.
+
+    With `unit` rows may come in any order. They are kept until all are read, beyond a gigabyte in
+    a temporary file (`TMPDIR` says where), which is as secret as the table.
+    """
+    asked = Pass.of(source, columns, bound, unit, by, threads, progress)
+    asked.check_known()
+    made: SecondMoment | SecondMoments = total_of(asked)
+    return made
+
+
+def total_of(asked: Pass) -> Any:
+    """Do the pass of `second_moment`."""
+    if asked.groups is not None and hasattr(asked.source, "sensitivity_bound"):
+        raise TypeError(WHOLE)
+    if (engine := scale_out(asked.source)) is not None:
+        asked.check_cluster()
+        return engine.total(asked)
+    scaling, groups, unit = asked.scaling, asked.groups, asked.unit
+    if unit is not None:
+        row_bound, bound = bounds_of(unit, asked.row_bound)
+        n = 0 if groups is None else len(groups)
+        total, names = accumulate_units(
+            asked, lambda d: accumulator_of(unit, d, bound, row_bound, scaling, groups=n)
+        )
+        return moment_of(unit, total, names, scaling, bound, groups)
+    bound = check_bound(asked.row_bound)
+    if groups is not None:
+        total, named = accumulate(asked, lambda d: new_totals(scaling, d, bound, groups))
+        return SecondMoments(total, groups, named, scaling, bound)
+    total, named = accumulate(asked, lambda d: new_total(scaling, d, bound))
+    return SecondMoment.from_accumulator(total, named, scaling, bound)
+
+
+def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...] | None]:
+    """Feed every row of a source to accumulators and merge them; with the names, if there are any.
+
+    `new` makes an empty accumulator of rows of so many columns, or of rows by group: with an
+    ``update`` and a ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both
+    pickle, and there are no names.
+    """
+    groups, scaling = asked.groups, asked.scaling
+    if (engine := scale_out(asked.source)) is not None:
+        asked.check_cluster()
+        if groups is not None:
+            raise ValueError(
+                "the norms of rows by group are counted by one machine, and this table is on a "
+                "cluster: pass its files, or as bound what private_norm_bound chooses"
+            )
+        return engine.total(asked, new), None
+    select, n_threads = asked.select, asked.n_threads
+    if groups is not None:
+        select = groups.selection(scaling, select)
+    table = open_source(asked.source, select, by_position=scaling is not None)
+    feeder: Callable[[Any], Feeder] = partial(Feeder, columns=scaling)
+    names, width = table.names, table.n_columns
+    try:
+        if groups is not None:
+            names, place = apart(table, groups)
+            feeder = partial(GroupFeeder, columns=scaling, groups=groups, place=place)
+            width -= 1
+        d = width if scaling is None else len(scaling)
+        check_width(width, check_n_columns(d), scaling)
+        small = table.n_rows is not None and table.n_rows * d < SMALL
+        if asked.threads is None and small:
+            n_threads = 1
+        names = names if scaling is None else scaling.names
+        with reporter(asked.progress, table.n_rows) as report:
+            total = _Pass(table, lambda: feeder(new(d)), report).run(n_threads)
+    finally:
+        table.chunks.close()
+    return total, names
+
+
+def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...]]:
+    """Feed all rows of every unit of a source to accumulators, together, and merge them.
+
+    As `accumulate`, but that an accumulator's ``update`` takes whole units, as
+    `privgram._core.units.UnitAccumulator` has it.
+    """
+    if scale_out(asked.source) is not None:
+        raise ValueError(
+            "the norms of units are counted by one machine, and this table is on a cluster: pass "
+            "its files, or a Unit with a bound or rows"
+        )
+    unit, scaling = asked.unit, asked.scaling
+    assert unit is not None
+    _ = asked.select  # a bad one is refused
+    source, named = keyed(unit, asked.source, asked.columns)
+    groups = asked.groups
+    layout = UnitLayout(named if scaling is None else scaling.selected, scaling, groups)
+    d = check_n_columns(len(named) if scaling is None else len(scaling))
+    select = selection_with(named, scaling, unit.name, groups)
+    n_threads = asked.n_threads
+    table = open_source(source, select, by_position=False)
+    if asked.threads is None and table.n_rows is not None and table.n_rows * d < SMALL:
+        n_threads = 1
+    with Store(layout, n_threads) as store:
+        try:
+            with reporter(asked.progress, table.n_rows) as report:
+                run = _Pass(table, lambda: Gatherer(store, unit.missing == "drop"), report)
+                run.run(n_threads).finish()
+        finally:
+            table.chunks.close()
+
+        def feeder() -> UnitFeeder:
+            with DefaultRounding():
+                return UnitFeeder(new(d), layout)
+
+        run = _Pass(store.table(), feeder, lambda _: None)
+        total = run.run(n_threads)
+    return total, named if scaling is None else scaling.names
+
+
+class _Pass:
+    """What the threads of one pass share."""
+
+    def __init__(self, table: Table, new_feeder: Callable[[], Any], report: Report) -> None:
+        self.table = table
+        self.new_feeder = new_feeder
+        self.report = report
+        self.lock = threading.Lock()
+        self.pid = os.getpid()
+        self.aborted = False
+        self.rows = 0
+        # Where a bad row stands is known once all chunks before its own are counted:
+        # `before` rows are in the first `first` chunks, `counted` are out of turn.
+        self.first, self.before = 0, 0
+        self.counted: dict[int, int] = {}
+        self.failure: tuple[int, Chunk, BaseException] | None = None
+
+    def to_do(self) -> Iterator[tuple[int, Chunk]]:
+        """Number the chunks."""
+        for index, chunk in enumerate(self.table.chunks):
+            check_process(self.pid)
+            yield index, chunk
+        check_process(self.pid)
+
+    def run(self, n_threads: int) -> Any:
+        """Feed all rows to one accumulator, by so many threads."""
+        return self.inline() if n_threads == 1 else self.threaded(n_threads)
+
+    def inline(self) -> Any:
+        """Run in the caller's thread."""
+        feeder = self.new_feeder()
+        for index, chunk in self.to_do():
+            self.process(feeder, index, chunk)
+            if self.failure:
+                break
+            self.report(self.rows)
+        self.raise_failure()
+        return feeder.accumulator
+
+    def threaded(self, n_threads: int) -> Any:
+        """Run in worker threads, started as work arrives."""
+        tasks: queue.Queue[tuple[int, Chunk] | None] = queue.Queue(n_threads)
+        feeders: list[Any] = []
+        workers: list[threading.Thread] = []
+        try:
+            for task in self.to_do():
+                if len(workers) < n_threads:
+                    feeders.append(self.new_feeder())
+                    workers.append(
+                        threading.Thread(target=self.work, args=(feeders[-1], tasks), daemon=True)
+                    )
+                    workers[-1].start()
+                tasks.put(task)
+                if self.failure:
+                    break
+                self.report(self.rows)
+            check_process(self.pid)
+            for _ in workers:
+                tasks.put(None)
+            for worker in workers:
+                worker.join()
+        except BaseException:
+            # Nothing before this call: a second Ctrl-C may come at any time.
+            self.dismiss(workers, tasks)
+            raise
+        self.raise_failure()
+        self.report(self.rows)
+        check_process(self.pid)
+        total = feeders[0].accumulator if feeders else self.new_feeder().accumulator
+        for feeder in feeders[1:]:
+            total.merge(feeder.accumulator)
+        return total
+
+    def dismiss(
+        self, workers: list[threading.Thread], tasks: queue.Queue[tuple[int, Chunk] | None]
+    ) -> None:
+        """End the workers, however often Ctrl-C is pressed meanwhile: it takes a block."""
+        interrupted = None
+        while True:
+            try:
+                if os.getpid() != self.pid:  # without workers, and with locks they may have held
+                    return
+                self.aborted = True
+                with suppress(queue.Empty):
+                    while True:
+                        tasks.get_nowait()
+                for _ in workers:
+                    with suppress(queue.Full):
+                        tasks.put_nowait(None)
+                # One interrupted while it was started may be late: it finds that all is over.
+                while any(worker.is_alive() for worker in workers):
+                    for worker in workers:
+                        if worker.is_alive():
+                            worker.join()
+                break
+            except KeyboardInterrupt as again:
+                interrupted = again
+        if interrupted is not None:
+            raise interrupted
+
+    def work(self, feeder: Any, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
+        """Process chunks until told to end."""
+        while not self.aborted and (task := tasks.get()) is not None:
+            self.process(feeder, *task)
+
+    def process(self, feeder: Any, index: int, chunk: Chunk) -> None:
+        """Accumulate a chunk; a failure is kept if no earlier chunk has failed."""
+        rows = 0
+        try:
+            for block in chunk.read():
+                if self.is_pointless(index):
+                    return
+                rows += feeder.feed(block)
+        except InvalidRow as error:
+            self.fail(index, chunk, InvalidRow(rows + error.row, error.problem))
+        except BaseException as error:
+            self.fail(index, chunk, error)
+        else:
+            with self.lock:
+                self.rows += rows
+                self.counted[index] = rows
+                while self.first in self.counted:
+                    self.before += self.counted.pop(self.first)
+                    self.first += 1
+
+    def is_pointless(self, index: int) -> bool:
+        """Tell whether a chunk is no longer wanted: the pass is over, or failed before it."""
+        failure = self.failure
+        return self.aborted or (failure is not None and failure[0] < index)
+
+    def fail(self, index: int, chunk: Chunk, error: BaseException) -> None:
+        """Keep a failure, the first in the order of the source."""
+        with self.lock:
+            if self.failure is None or index < self.failure[0]:
+                self.failure = index, chunk, error
+
+    def raise_failure(self) -> None:
+        """Raise the kept failure, all chunks before it being done."""
+        if self.failure is None:
+            return
+        _, chunk, error = self.failure
+        self.failure = None  # its traceback refers to this object
+        if isinstance(error, InvalidRow):
+            raise error.explain(self.before, chunk.place)
+        raise error

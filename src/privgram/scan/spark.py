@@ -1,0 +1,129 @@
+"""Spark DataFrames: each partition a state by Arrow, the states merged as a tree."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram.columns.encoding import DATES, LEVELS, kinds_of, mistaken
+from privgram.columns.unit import Identifier
+from privgram.columns.variables import Dates, Factor, Variable
+from privgram.scan.partitions import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
+from privgram.scan.progress import reporter
+from privgram.scan.request import Pass
+from privgram.sources.frames import require
+from privgram.sources.table import positions
+
+
+def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
+    """Compute the second moment of a Spark DataFrame, or feed its rows to accumulators.
+
+    As `privgram.second_moment` and `privgram.scan.executor.accumulate`; with `new`, accumulators
+    pickle.
+    """
+    source, scaling, unit, groups = asked.source, asked.scaling, asked.unit, asked.groups
+    if not hasattr(source, "mapInArrow"):
+        raise TypeError(
+            f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
+            "SQL DataFrame (RDD.toDF() or .to_spark() makes one)"
+        )
+    require("pyarrow", "a Spark DataFrame")
+    reads: dict[str, Variable] = dict(scaling.reads) if scaling else {}
+    if unit is not None:
+        reads[unit.name] = Identifier()
+    if groups is not None:
+        reads[groups.by] = groups.factor
+    empty = {name: _empty(reads.get(name)) for name in source.columns}
+    plan = Plan.check(empty, asked, new)
+    names = list(plan.selected or ())
+    positions(source.columns, names)  # or Spark may find two of one name, in its own words
+    _check_types(source.schema, names, reads)
+    # Spark would read a dot in a name as a path into a structure.
+    selected = source.select(*(source[_quoted(name)] for name in names))
+    with reporter(asked.progress, None) as report:  # Spark's own console shows its stages
+        problem = None
+        try:
+            if unit is not None:
+                selected = selected.repartition(selected[_quoted(unit.name)])
+            result = _of_rows(selected, plan)
+        except Exception as error:
+            problem = redacted("Spark", error)
+        if problem is not None:  # outside the handler, or Spark's error would stay behind it
+            raise problem
+        if isinstance(result, Failure):
+            raise result.error()
+        report(rows_of(result))
+    return result
+
+
+def _of_rows(frame: Any, plan: Plan) -> State:
+    """Have Spark read the table and hand over its rows."""
+    names = frame.columns
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
+    rows = numbered.mapInArrow(partial(_states, plan, names), "state binary")
+    if type(rows).__module__.startswith("pyspark.sql.connect"):  # has no RDD
+        return _both(None, *map(_state, rows.collect())) or plan.state((), 0)
+    return _merged(rows.rdd.map(_state)) or plan.state((), 0)
+
+
+def _empty(wanted: Variable | None) -> NDArray[Any]:
+    """A column without rows of what is wanted."""
+    kinds: dict[type, str] = {Factor: "O", Dates: "M8[us]", Identifier: "i8"}
+    return np.empty(0, kinds.get(type(wanted), "f8"))
+
+
+def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -> None:
+    """Refuse columns that do not hold real numbers, or what is wanted; say what to do."""
+    from pyspark.sql import types
+
+    letters: tuple[tuple[str, Any], ...] = (  # as of `privgram.columns.encoding.kinds_of`
+        ("", types.NullType),
+        ("b", types.BooleanType),
+        ("i", types.IntegralType),
+        ("d", types.DecimalType),
+        ("f", types.NumericType),
+        ("M", (types.DateType, types.TimestampType, types.TimestampNTZType)),
+        ("U", types.StringType),
+    )
+    for name in names:
+        held, wanted = schema[name].dataType, reads.get(name)
+        kind = next((letter for letter, known in letters if isinstance(held, known)), "V")
+        if kind not in kinds_of(wanted):
+            advice = (DATES if kind == "M" else LEVELS) + ", or name the columns to take"
+            raise mistaken(f"values of type {held.simpleString()}", name, wanted, advice)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """Turn the record batches of a partition into one row; runs on a worker."""
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    named = (pa.RecordBatch.from_arrays(batch.columns, names) for batch in batches)
+    partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
+    state = plan.state(named, partition)
+    yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
+
+
+def _merged(states: Any) -> State | None:
+    """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
+    if states.getNumPartitions() <= FAN_IN:
+        return _both(*states.collect())
+    return states.treeAggregate(None, _both, _both)
+
+
+def _both(*states: State | None) -> State | None:
+    some = [state for state in states if state is not None]
+    return merged(some) if some else None
+
+
+def _state(row: Any) -> State:
+    return pickle.loads(row.state)

@@ -1,0 +1,342 @@
+"""Rows of a unit brought together: parts by a hash of the unit, each then sorted by it.
+
+One pass over the source puts rows into parts, in memory and, beyond a budget, in a file without
+a name, which is gone when the process is. A part holds all rows of its units and is small
+enough to sort. So memory is bounded by the budget and by a part a thread, and any source
+will do, read once, whatever the order of its rows.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._core.scale import DefaultRounding
+from privgram.columns.encoding import Codes, codes_of, named
+from privgram.columns.unit import Identifier
+from privgram.columns.variables import Boolean, Dates, Factor, Variable
+from privgram.moment.grouped import NO_GROUP
+from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privgram.columns import Columns
+    from privgram.columns.groups import Groups
+
+#: Bytes of rows that all threads together hold before they are written to a file.
+BUDGET = 1 << 30
+
+#: A table of 10^11 rows has parts of a gigabyte or two.
+PARTS = 256
+
+#: Rows handed to the kernel at a time, or one unit's.
+PIECE = 1 << 13
+
+_NO_UNIT = (
+    "has no unit: nobody's rows cannot be bounded; leave such rows out by Unit(..., missing='drop')"
+)
+
+
+class Layout:
+    """How rows are kept: the numbers of a row, the codes of its factors, its group and its key.
+
+    The column of the groups comes after the others.
+    """
+
+    def __init__(
+        self, names: Sequence[str], columns: Columns | None, groups: Groups | None = None
+    ) -> None:
+        self.columns = columns
+        self.groups = groups
+        reads: Mapping[str, Variable] = {} if columns is None else columns.reads
+        self.wanted = {name: reads.get(name) for name in names}
+        self.coded = [name for name, want in self.wanted.items() if isinstance(want, Factor)]
+        self.numbers = [name for name in names if name not in self.coded]
+        self.drop = columns is not None and columns.missing == "drop"
+
+    def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
+        """Rows as records; InvalidRow at the first that may not be used."""
+        found = np.empty(
+            len(key),
+            [
+                ("key", key.dtype),
+                *([] if self.groups is None else [("group", "i4")]),
+                ("numbers", "f8", (len(self.numbers),)),
+                ("codes", "i4", (len(self.coded),)),
+            ],
+        )
+        found["key"] = key
+        bad = np.zeros(len(key), bool)
+        if self.groups is not None:
+            *parts, given = parts
+            found["group"] = self._groups_of(self.groups, given)
+        for (name, want), part in zip(self.wanted.items(), parts, strict=True):
+            if isinstance(want, Factor):
+                codes = _codes(name, part, want)
+                found["codes"][:, self.coded.index(name)] = codes
+                bad |= codes < 0
+            else:
+                if isinstance(want, (Boolean, Dates)):
+                    part = named(want.raw, name)(part)
+                with np.errstate(over="ignore"):
+                    found["numbers"][:, self.numbers.index(name)] = part
+        numbers = found["numbers"]
+        if self.columns is None:
+            bad |= ~np.isfinite(numbers).all(axis=1)
+        elif not self.drop:
+            bad |= np.isnan(numbers).any(axis=1)
+        if self.groups is not None:
+            bad &= found["group"] >= 0
+        if bad.any() and not self.drop:
+            row = int(bad.argmax())
+            raise InvalidRow(row, UNLISTED) if self.coded else InvalidRow(row)
+        return found
+
+    @staticmethod
+    def _groups_of(groups: Groups, given: Any) -> NDArray[Any]:
+        """Codes of the groups, -1 for rows that are left out."""
+        codes = _codes(groups.by, given, groups.factor)
+        lost = (codes < 0) | (codes >= len(groups.factor))
+        if groups.unlisted == "error" and lost.any():
+            raise InvalidRow(int(lost.argmax()), NO_GROUP)
+        return np.where(lost, len(groups.factor) if groups.unlisted == "other" else -1, codes)
+
+    def unpack(self, records: NDArray[Any]) -> NDArray[np.float64]:
+        """Rows of the second moment, missing values NaN."""
+        numbers, columns = records["numbers"], self.columns
+        if columns is None:
+            return np.ascontiguousarray(numbers)
+        given: dict[str, Any] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
+        given |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
+        return columns.encoder.table([given[name] for name in self.wanted])
+
+
+def _codes(name: str, part: Any, factor: Factor) -> NDArray[Any]:
+    return part.plain() if isinstance(part, Codes) else named(codes_of, name)(part, factor)
+
+
+class Store:
+    """Parts of rows, filled by several threads and then read."""
+
+    def __init__(self, layout: Layout, n_threads: int) -> None:
+        self.layout = layout
+        self.budget = BUDGET // n_threads
+        self.parts: dict[int, list[NDArray[Any]]] = defaultdict(list)
+        self.written: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        self.kind: np.dtype[Any] | None = None  # of the keys
+        self.record: np.dtype[Any] | None = None
+        self._file: IO[bytes] | None = None
+        self._lock = threading.Lock()
+        #: Odd and secret: nobody can choose units that all fall into one part.
+        self._factor = np.uint64(int.from_bytes(os.urandom(8), "little") | 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+        """Which part each key belongs to; `high` ones have parts of their own (see `Keys`)."""
+        words = key.view(np.uint64).reshape(len(key), -1)
+        mixed = words[:, 0] * self._factor
+        for j in range(1, words.shape[1]):
+            mixed = ((mixed ^ (mixed >> np.uint64(32))) + words[:, j]) * self._factor
+        mixed ^= mixed >> np.uint64(29)
+        mixed *= self._factor
+        part = (mixed >> np.uint64(56)).astype(np.intp)
+        return part if high is None else part + PARTS * high
+
+    def check_kind(self, key: np.dtype[Any]) -> None:
+        """Refuse keys of another kind than there were."""
+        with self._lock:
+            self.kind = self.kind or key
+        if self.kind != key:
+            raise TypeError("units are whole numbers in one part of the table and texts in another")
+
+    def write(self, pieces: Mapping[int, list[NDArray[Any]]]) -> None:
+        """Write rows of each part to the file."""
+        with self._lock:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="privgram-")  # noqa: SIM115
+        for part, some in pieces.items():
+            whole = np.concatenate(some)
+            raw: Any = whole.view(np.uint8)
+            with self._lock:
+                self.written[part].append((self._file.tell(), whole.nbytes))
+                self._file.write(raw)
+
+    def table(self) -> Table:
+        """The parts as the chunks of a table."""
+        return Table(None, len(self.layout.wanted), None, self._chunks())
+
+    def _chunks(self) -> Generator[Chunk]:
+        """Parts, small ones several at a time; but never of keys that are high and of others."""
+        some: list[int] = []
+        size = 0
+        for part in sorted({*self.parts, *self.written}):
+            if some and (size >= PIECE or some[0] // PARTS != part // PARTS):
+                yield Chunk(partial(self._read, some))
+                some, size = [], 0
+            some.append(part)
+            size += self._size(part)
+        if some:
+            yield Chunk(partial(self._read, some))
+
+    def _size(self, part: int) -> int:
+        """How many rows of a part are in memory; of one on disk, as many as are a part alone."""
+        return PIECE if part in self.written else sum(map(len, self.parts[part]))
+
+    def _read(self, parts: Sequence[int]) -> Iterator[Any]:
+        """Rows of some parts, by unit, and where each unit begins."""
+        some = [records for part in parts for records in self.parts.get(part, ())]
+        for part in parts:
+            some += [self._from_file(at, size) for at, size in self.written.get(part, ())]
+        assert self.record is not None
+        # As bytes: of records NumPy compares the types of all pieces, longer than the copy takes.
+        raw: Any = np.concatenate([records.view(np.uint8) for records in some])
+        del some
+        records = raw.view(self.record)
+        records = records[_order(records)]
+        key = records["key"]
+        starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
+        yield records, starts
+
+    def _from_file(self, at: int, size: int) -> NDArray[Any]:
+        assert self.record is not None
+        found: NDArray[Any] = np.empty(size // self.record.itemsize, self.record)
+        raw: Any = found.view(np.uint8)
+        with self._lock:
+            assert self._file is not None
+            self._file.seek(at)
+            if self._file.readinto(raw) != size:  # type: ignore[attr-defined]
+                raise OSError("the temporary file of rows by unit was cut short")
+        return found
+
+
+def _order(records: NDArray[Any]) -> NDArray[np.intp]:
+    """By key, and rows of one key by group."""
+    key, grouped = np.ascontiguousarray(records["key"]), "group" in (records.dtype.names or ())
+    if key.dtype.kind == "i" and not grouped:
+        return np.argsort(key)
+    words = list(key.view(np.uint64).reshape(len(key), -1).T)
+    return np.lexsort([records["group"], *words] if grouped else words)
+
+
+class Gatherer:
+    """Puts the rows of blocks into the parts of a store; one a thread."""
+
+    def __init__(self, store: Store, drop: bool) -> None:
+        self.store = store
+        self.drop = drop
+        self.held: dict[int, list[NDArray[Any]]] = defaultdict(list)
+        self.size = 0
+
+    @property
+    def accumulator(self) -> Gatherer:
+        """What the pass merges: this."""
+        return self
+
+    def feed(self, block: Any) -> int:
+        """Take every row of a block, whose last column holds the units; return their number."""
+        *parts, given = block
+        key = given if isinstance(given, Keys) else keys_of(given)
+        n_rows, kept = len(key), None
+        if key.missing is not None and key.missing.any():
+            if not self.drop:
+                raise InvalidRow(int(key.missing.argmax()), _NO_UNIT)
+            kept = np.flatnonzero(~key.missing)
+            key, parts = key[kept], [part[kept] for part in parts]
+        if not len(key):
+            return n_rows
+        self.store.check_kind(key.values.dtype)
+        try:
+            self._take(self.store.layout.pack(parts, key.values), key.high)
+        except InvalidRow as error:
+            row = error.row if kept is None else int(kept[error.row])
+            raise InvalidRow(row, error.problem) from None
+        return n_rows
+
+    def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
+        self.store.record = records.dtype
+        part = self.store.parts_of(np.ascontiguousarray(records["key"]), high)
+        records = records[np.argsort(part, kind="stable")]
+        ends = np.cumsum(np.bincount(part, minlength=2 * PARTS))
+        starts = np.concatenate([[0], ends[:-1]])
+        for i in np.flatnonzero(ends > starts).tolist():
+            self.held[i].append(records[starts[i] : ends[i]])
+        self.size += records.nbytes
+        if self.size > self.store.budget:
+            self.store.write(self.held)
+            self.held.clear()
+            self.size = 0
+
+    def finish(self) -> None:
+        """Leave what is in memory to the store."""
+        for part, some in self.held.items():
+            self.store.parts[part].extend(some)
+        self.held.clear()
+
+    def merge(self, other: Gatherer) -> None:
+        """Take what another thread's holds."""
+        other.finish()
+
+
+class UnitFeeder:
+    """Feeds the parts of a store, whole units at a time, to an accumulator; one a thread.
+
+    The accumulator has ``update(x, starts, drop)`` and ``merge``, as
+    `privgram._core.units.UnitAccumulator` has them.
+    """
+
+    def __init__(self, accumulator: Any, layout: Layout) -> None:
+        self.accumulator = accumulator
+        self._layout = layout
+
+    def _add(self, records: NDArray[Any], starts: NDArray[np.intp]) -> int:
+        x = self._layout.unpack(records)
+        if self._layout.groups is None:
+            return int(self.accumulator.update(x, starts, self._layout.drop))
+        codes = np.ascontiguousarray(records["group"])
+        return int(self.accumulator.update(x, starts, self._layout.drop, None, codes))
+
+    def feed(self, block: Any) -> int:
+        """Accumulate the units of a part and return the number of their rows."""
+        records, starts = block
+        at = np.searchsorted(starts, np.arange(0, len(records), PIECE))
+        cuts = np.unique(np.append(at, len(starts)))
+        ends = np.append(starts, len(records))
+        for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+            row = ends[first]
+            with DefaultRounding():
+                bad = self._add(records[row : ends[last]], ends[first:last] - row)
+            if bad >= 0:  # looked for already
+                raise ValueError("a row holds a value that cannot be used")
+        return len(records)
+
+
+def selection(
+    names: Sequence[str], columns: Columns | None, unit: str, groups: Groups | None
+) -> dict[str, Any]:
+    """What to read of a source: the columns, perhaps the group, and who each row belongs to."""
+    reads: Mapping[str, Variable | None] = (
+        dict.fromkeys(names) if columns is None else columns.reads
+    )
+    if unit in reads:
+        raise ValueError(f"{unit!r} tells whose row a row is, and cannot be one of the columns too")
+    if groups is not None:
+        groups.selection(columns, list(reads))  # which refuses one of the columns
+        reads = {**reads, groups.by: groups.factor}
+    if unit in reads:
+        raise ValueError(f"{unit!r} tells whose row a row is, and cannot say the group too")
+    return {**reads, unit: Identifier()}

@@ -1,0 +1,761 @@
+"""One table, one protected unit, one budget: said once, and spent on whatever is asked.
+
+It asks the library for releases, and draws no noise itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
+
+from privgram._base.log import log
+from privgram._base.numbers import check_integer, check_positive
+from privgram._base.text import facts_html, listed, shown
+from privgram.columns import Columns
+from privgram.columns.groups import Groups
+from privgram.columns.terms import parse
+from privgram.columns.unit import Guarantee, Unit
+from privgram.disclosure.release import release_for
+from privgram.glm.problem import FitPurpose
+from privgram.ledger import BudgetExceeded, Ledger, check_ledger
+from privgram.regression.families import FamilyName, LossName
+from privgram.scan.request import scale_out
+from privgram.study.answer import needed, protected, release_and_fit
+from privgram.study.check import Check, look, read_study, rows_of
+from privgram.study.parts import described, forget, identity, open_ledger, table_name
+from privgram.study.planning import Advice, Precision, RegressOptions, precision
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    import numpy as np
+
+    from privgram.ledger import Composition, Entry
+    from privgram.mechanisms import Mechanism, Purpose
+    from privgram.privacy import Adjacency
+    from privgram.regression import Fit, InstrumentalFit
+    from privgram.regression.glm import CovType, ScoreFit
+    from privgram.releases.groups import Releases
+    from privgram.releases.release import Release
+    from privgram.scan.progress import Progress
+
+__all__ = ["Check", "Precision", "Study", "regress"]
+
+#: Families that are fitted by scores alone.
+ByScores: TypeAlias = Literal["binomial", "poisson"]
+
+
+class Shared(TypedDict, total=False):
+    """What `regress` and `Study.regress` take alike."""
+
+    label: str
+    cov_type: CovType | None
+    purpose: FitPurpose
+    weights: str | None
+    offset: str | None
+    reference: Mapping[str, Any] | None
+    mechanism: Mechanism | str | None
+    out: str | os.PathLike[str] | None
+    rng: np.random.Generator | None
+
+
+class Options(Shared, total=False):
+    """What `Study.regress` takes besides a formula, an epsilon, a family and a loss."""
+
+    delta: float | None
+
+
+class OneOptions(Shared, total=False):
+    """What `regress` takes besides what a study is made of, and a family."""
+
+    loss: LossName
+
+
+class Study:
+    """A table, its public columns, the unit that is protected, and a budget, said once.
+
+    Whatever is asked of the study afterwards, several releases or regressions, is charged to the
+    one budget before any noise is drawn, and refused beyond it.
+
+    Parameters
+    ----------
+    table : table
+        Whatever `privgram.release` reads: a path, a folder, a data frame, a query, a Dask or Spark
+        table, an array, blocks. What can be read again gets the best estimates.
+    columns : mapping, Columns or path-like
+        What is publicly known of each column, as `Columns` takes it; or a TOML or JSON file of it.
+    epsilon, delta : float
+        The budget of all that the study will release, > 0 and in [0, 1). For a ledger that is
+        there, the same as it was made with.
+    adjacency : {"replace", "add-remove"}
+        Which tables are neighbours.
+    unit : str or Unit, optional
+        Whose rows are protected together: a column that tells whose row a row is. By default rows
+        are people.
+    ledger : path-like or Ledger, optional
+        File that keeps the budget. Without one the budget ends with this process: run again, the
+        same lines spend it again.
+    composition : {"gaussian", "pld", "basic"}, optional
+        As of `Ledger`: by default answers may be chosen by what earlier ones showed.
+    weights : str, optional
+        Column that weights rows, a number with public bounds.
+    missing : {"error", "drop"}, optional
+        What a row with a missing value does, as of `Columns`.
+    name : str, optional
+        What the table is called; by default as its file or folder. With the names of the columns
+        and the unit it tells one study from another: a ledger is of one study.
+    threads, progress
+        As in `second_moment`: of every pass over the table.
+    cache_bytes : int, optional
+        How many bytes of decoded rows may stay in memory between passes, where there are several; 0
+        decodes them again for each. By default a gigabyte, or a quarter of the memory if that is
+        less.
+
+    Attributes
+    ----------
+    columns : Columns
+    ledger : Ledger
+    durable : bool
+        Whether the ledger outlives this process.
+    identity : str
+        What the ledger calls the table: its name, with a digest of the columns' names and the
+        unit's.
+    adjacency, unit, name
+        As given.
+
+    Raises
+    ------
+    ValueError
+        If the columns are not described, or the ledger has another budget, notion of neighbours,
+        unit, or table. Nothing is read or spent then.
+    TypeError
+        If a parameter is not of its type.
+
+    Notes
+    -----
+    Copies of a study, pickled or forked, share its budget, and threads may use it at once: a spend
+    is entered under the lock of the ledger's file before its noise is drawn from a generator that
+    is made for that release alone. A process that is killed has at most spent what nobody saw.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(0, 10, 50_000)
+    >>> people = {"x": x, "y": 2 * x + rng.normal(0, 1, 50_000)}
+    >>> study = pg.Study(people, {"x": (0, 10), "y": (-5, 30)}, epsilon=2.0, delta=1e-6)
+    >>> fit = study.regress("y ~ x", epsilon=0.5, label="first")
+    >>> [entry.label for entry in study.entries]
+    ['first']
+    """
+
+    def __init__(
+        self,
+        table: Any,
+        columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        *,
+        epsilon: float,
+        delta: float,
+        adjacency: Adjacency = "replace",
+        unit: Any = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        composition: Composition | None = None,
+        weights: str | None = None,
+        missing: str | None = None,
+        name: str | None = None,
+        threads: int | None = None,
+        progress: Progress = False,
+        cache_bytes: int | None = None,
+    ) -> None:
+        if hasattr(table, "sensitivity_bound"):
+            raise TypeError(
+                "a study reads a table, and a SecondMoment has no rows: release it by pg.release"
+            )
+        self.table = table
+        self.columns = described(columns, weights, missing).settled(adjacency)
+        self.adjacency: Adjacency = adjacency
+        whose = Unit.of(unit)
+        self.unit = None if whose is None else whose.settled(adjacency)
+        self.name = table_name(table) if name is None else name
+        self.threads = threads
+        self.progress = progress
+        self.cache_bytes = (
+            None if cache_bytes is None else check_integer(cache_bytes, "cache_bytes", 0)
+        )
+        column = None if self.unit is None else self.unit.name
+        if column in self.columns.selected:
+            raise ValueError(
+                f"{column!r} tells whose row a row is, and is no column to release: leave it out "
+                "of the columns"
+            )
+        self._begun = False
+        self.identity = identity(self.name, self.columns.variables, column)
+        self.ledger, self.durable = open_ledger(
+            ledger, epsilon, delta, adjacency, self.identity, composition
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, progress: Progress = False) -> Study:
+        """Read a study from a TOML file, as `privgram init TABLE` writes it to be filled in.
+
+        Parameters
+        ----------
+        path : path-like
+            With the keys ``table``, ``ledger``, ``epsilon``, ``delta``, a table ``[columns]``, and,
+            where they are wanted, ``adjacency``, ``unit``, ``rows_per_unit`` and ``cache_bytes``.
+            Paths in it are relative to its folder.
+        progress
+            As of `Study`.
+
+        Raises
+        ------
+        ValueError
+            If it is no such file, something is left to fill in, or as `Study`.
+        OSError
+            If it cannot be read.
+        """
+        table, asked = read_study(Path(path))
+        return cls(table, progress=progress, **asked)
+
+    def __repr__(self) -> str:
+        unit = "rows" if self.unit is None else f"all rows of one {shown(self.unit.name)}"
+        spent, _ = self.ledger.spent
+        kept = (
+            f"kept in {shown(self.ledger.path.name)}"
+            if self.durable
+            else "of this process alone: it ends with the process. ledger='NAME.ledger' keeps it"
+        )
+        return (
+            f"Study of {shown(self.name)}: {listed(list(self.columns.variables))}\n"
+            f"protected: {unit}, neighbours by {self.adjacency}\n"
+            f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
+            f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"
+        )
+
+    def _repr_html_(self) -> str:
+        """The same as notebooks show it."""
+        lines = (line.partition(": ")[::2] for line in repr(self).split("\n")[1:])
+        facts = {"columns": listed(list(self.columns.variables))} | dict(lines)
+        return facts_html(f"Study of {self.name}", facts)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What was spent, in order: label, what, columns, epsilon, delta and when, of each."""
+        return self.ledger.entries
+
+    def remaining(self) -> float:
+        """Largest epsilon that one more release or regression may have, at the usual delta.
+
+        Returns
+        -------
+        float
+            For the Gaussian noise of the default mechanisms, to a ten-thousandth of the budget, on
+            the safe side; 0.0 where nothing is left.
+        """
+        return self.ledger.remaining()
+
+    @overload
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Release: ...
+    @overload
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Groups | str,
+        rng: np.random.Generator | None = None,
+    ) -> Releases: ...
+    def release(
+        self,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        out: str | os.PathLike[str] | None = None,
+        terms: Iterable[str] | None = None,
+        purpose: Purpose = "regression",
+        mechanism: Mechanism | str | None = None,
+        by: Groups | str | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> Release | Releases:
+        """Release the second moment of the columns: any number of regressions, at one price.
+
+        Parameters
+        ----------
+        epsilon : float
+            What this release may cost of the budget.
+        delta : float, optional
+            By default the budget's, or with "basic" composition the same part of it as of epsilon.
+        label : str, optional
+            What the ledger calls it.
+        out : path-like, optional
+            File to save the release to, `.json` or `.npz`. That it can be written is made sure of
+            before anything is spent.
+        terms : iterable of str, optional
+            What to release, as in `Columns`: ``["poly(age, 2)", "sex*region", "wage"]``. By
+            default each column.
+        purpose : {"regression", "components", "means"}
+            What the mechanism is chosen for. The release's `way` says which was taken and why.
+        mechanism : Mechanism or str, optional
+            Instead of the choice.
+        by : str or Groups, optional
+            A factor among the columns, or groups of another column: a release for each of its
+            levels, at one guarantee for all together.
+        rng : numpy.random.Generator, optional
+            For experiments only.
+
+        Returns
+        -------
+        Release, or Releases of groups
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget has no room for it. Nothing is spent then.
+        ValueError, TypeError, OSError
+            As `privgram.release`.
+        """
+        columns = self.columns
+        if terms is not None:
+            asked = [terms] if isinstance(terms, str) else list(terms)
+            columns = columns.replace(terms=asked)
+        price = self._price(epsilon, delta)
+        request = self._request(label, columns.selected) | protected(self.unit, price)
+        log.info("release at epsilon=%g", price.epsilon)
+        with self._telling():
+            made = release_for(
+                purpose,
+                self._source(columns),
+                columns,
+                mechanism=mechanism,
+                by=by,
+                out=out,
+                rng=rng,
+                **request,
+            )
+        log.info("released")
+        return made
+
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: ByScores,
+        loss: LossName = "squared",
+        **options: Unpack[Options],
+    ) -> ScoreFit: ...
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: FamilyName = "gaussian",
+        loss: Literal["huber"],
+        **options: Unpack[Options],
+    ) -> ScoreFit: ...
+    @overload
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        family: FamilyName = "gaussian",
+        loss: LossName = "squared",
+        **options: Unpack[Options],
+    ) -> ScoreFit | Fit | InstrumentalFit: ...
+    def regress(
+        self,
+        formula: str,
+        epsilon: float | None = None,
+        *,
+        delta: float | None = None,
+        label: str = "",
+        family: FamilyName = "gaussian",
+        loss: LossName = "squared",
+        cov_type: CovType | None = None,
+        purpose: FitPurpose = "inference",
+        weights: str | None = None,
+        offset: str | None = None,
+        reference: Mapping[str, Any] | None = None,
+        mechanism: Mechanism | str | None = None,
+        out: str | os.PathLike[str] | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> ScoreFit | Fit | InstrumentalFit:
+        """Fit one regression, mostly with less noise than a release of its columns has.
+
+        Parameters
+        ----------
+        formula : str
+            Such as ``"log(wage) ~ education + poly(experience, 2) + region"``; ``"y ~ x | firm"``
+            takes effects of firms along, and ``"y ~ x | d ~ z"`` has the instrument z for d
+            (extra `formula`).
+        epsilon : float
+            What this fit may cost of the budget.
+        delta, label, mechanism, rng
+            As of `release`.
+        family : {"gaussian", "binomial", "poisson"}
+            Least squares; logistic regression of a truth value, of 0 and 1 within bounds (0, 1), of
+            a factor of two levels or of one level, "region[n]"; or regression of counts with the
+            link log. Standard errors of the last two are robust too, as of statsmodels' GLM with
+            ``cov_type="HC1"``.
+        loss : {"squared", "huber"}
+            "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
+            1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
+            doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
+            of least squares, elsewhere others; `privgram.reference.huber` has the equation, which
+            is not that of statsmodels' `RLM`. Of single rows, with an intercept.
+        cov_type : {"nonrobust", "HC1", "cluster"}, optional
+            What standard errors allow for, by statsmodels' names: errors of equal variance; of
+            unequal variance, which is the default of single rows; or errors that go together in
+            the study's unit, which is that of units. The last two are by scores: of rows that can
+            be read again, and no mechanism.
+        purpose : {"inference", "prediction"}
+            What the fit is for. For predictions it always answers: directions that the noise
+            hides are shrunk, and coefficients have no intervals.
+        weights : str, optional
+            Column that weights rows of this regression, a number with public bounds that are not
+            negative. Only of a study without weights of its own.
+        offset : str, optional
+            Of families "binomial" and "poisson": a column that is added to the linear predictor,
+            as statsmodels' `offset`; "log(exposure)" is what `exposure` is there, of a column that
+            is described by `Log`.
+        reference : mapping of str to level, optional
+            The level of a factor that is left out, where the formula does not say it; the first by
+            default.
+        out : path-like, optional
+            File to save what was released to: the fit itself, if it is by scores.
+
+        Returns
+        -------
+        ScoreFit, Fit or InstrumentalFit
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget has no room for it. Nothing is spent then.
+        ValueError, TypeError, OSError
+            As `privgram.release`, or where the formula is not one of the columns.
+        """
+        columns = self._weighted(weights)
+        used = needed(formula, columns, offset)
+        price = self._price(epsilon, delta)
+        if family != "gaussian" and mechanism is not None:
+            raise ValueError('mechanism is of family="gaussian": leave it out')
+        request = self._request(label or formula, used.selected)
+        options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
+        log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
+        with self._telling():
+            fit = release_and_fit(
+                self._source(used),
+                formula,
+                columns,
+                price,
+                unit=self.unit,
+                out=out,
+                rng=rng,
+                **vars(options),
+                **request,
+            )
+        log.info("answered" if fit.refusal is None else "refused")
+        if fit.refusal is not None:
+            fit._advised_by(Advice(formula, columns, price, fit.n_rows, self.unit, options))
+        return fit
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Let what is over the budget say how much of it is left."""
+        try:
+            yield
+        except BudgetExceeded as error:
+            left = self.remaining()
+            raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
+
+    def _source(self, used: Columns) -> Any:
+        """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
+        import numpy as np
+
+        table, names = self.table, self.columns.selected
+        if not isinstance(table, np.ndarray) or table.dtype.names or table.ndim != 2:
+            return table
+        if table.shape[1] != len(names):
+            raise ValueError(
+                f"the study describes {len(names)} columns and the array has {table.shape[1]}: "
+                "those of an array have no names, and are taken in the order of the description"
+            )
+        if used.selected == names:
+            return table
+        return table[:, [names.index(name) for name in used.selected]]
+
+    def _weighted(self, weights: str | None) -> Columns:
+        """The columns, with rows weighted for one answer."""
+        own = self.columns.row_weights
+        if weights is None or weights == own:
+            return self.columns
+        if own is not None:
+            raise ValueError(
+                f"the study weights its rows by {own!r}, and this regression asks for {weights!r}: "
+                "make another study of the same ledger without weights, or leave them out here"
+            )
+        return described(self.columns, weights)
+
+    def plan(
+        self,
+        formula: str,
+        want: Mapping[str, float] | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        n_rows: int | None = None,
+        design: Any = None,
+        by: Any = None,
+        family: FamilyName = "gaussian",
+        loss: LossName = "squared",
+        cov_type: CovType | None = None,
+        weights: str | None = None,
+        offset: str | None = None,
+        reference: Mapping[str, Any] | None = None,
+        mechanism: Mechanism | str | None = None,
+    ) -> Precision:
+        """Say what a regression takes or gives, before anything is spent or read.
+
+        Parameters
+        ----------
+        formula : str
+            As of `regress`, with instruments too.
+        want : mapping of str to float, optional
+            Standard errors that are wanted, by coefficient, or by factor for all its levels. The
+            plan's `epsilon` is then what they take, with nine of ten fits offered.
+        epsilon : float, optional
+            Instead: the plan says what precision this gives. By default all that is left.
+        n_rows : int, optional
+            About how many rows there are. Where their number is public (adjacency "replace") it
+            need not be said.
+        design : Release, DataFrame or mapping, optional
+            What the table is like: an earlier release; a public table, with the unit's column too
+            if it has one; or a guess, as in `privgram.plan`.
+        by : str or Groups, optional
+            As of `release`: the regression in each group, by least squares.
+        delta, family, loss, cov_type, weights, offset, reference, mechanism
+            As of `regress`.
+
+        Returns
+        -------
+        Precision
+            Printed, it is one screen; as a number, its epsilon.
+
+        Raises
+        ------
+        ValueError
+            If the formula is not one of the columns, `regress` would not take the options, or a
+            number of rows must be given.
+
+        Notes
+        -----
+        Rows are simulated by the design, and fitted by what will fit the table, some times over.
+        First is said which part of these fits is offered, and not refused for noise. Then come the
+        medians of the standard errors that `regress` will state, and beside them those of a
+        regression on a release of the same columns, of which there may be any number.
+
+        What no design says is guessed, and the notes say what: numbers are normal about the middle
+        of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
+        Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
+        stand in for, and a unit of which nothing is said has five rows.
+        """
+        columns = self._weighted(weights)
+        groups, _ = Groups.of(by, columns)
+        left = self.remaining()
+        return precision(
+            formula,
+            columns,
+            partial(self._price, delta=delta),
+            left=left,
+            n_rows=self._rows(formula, n_rows),
+            want=want,
+            epsilon=epsilon,
+            design=design,
+            unit=self.unit,
+            groups=groups,
+            options=RegressOptions(
+                family, loss, cov_type, "inference", reference, mechanism, offset
+            ),
+            once=isinstance(self.table, Iterator) or scale_out(self.table) is not None,
+        )
+
+    def _rows(self, formula: str, n_rows: int | None) -> int:
+        """The number of rows, if it is public or said."""
+        if n_rows is not None:
+            return n_rows
+        if self.adjacency != "replace" or self.unit is not None:
+            raise ValueError(
+                "the number of rows is private where rows are added or removed, or a unit may have "
+                "any number: say about how many there are by what is public, n_rows=..."
+            )
+        used = needed(formula, self.columns)
+        return rows_of(self._source(used), used)
+
+    def check(self) -> Check:
+        """Look at the table beside its description: NOT PRIVATE, for its holder's eyes alone.
+
+        Returns
+        -------
+        Check
+            How many values are clamped, missing or not listed, which levels seem to have no rows,
+            and how many rows a protected unit has. It spends nothing, and cannot be saved.
+
+        Raises
+        ------
+        ValueError
+            If the table can be read once only, or is on a cluster.
+        """
+        return look(self.table, self.columns, self.unit, self.name)
+
+    def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
+        """The guarantee of one answer."""
+        if epsilon is None:
+            raise TypeError(
+                f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
+                "that are left"
+            )
+        epsilon = check_positive(epsilon, "epsilon")
+        if delta is None:
+            delta = self.ledger.usual_delta(epsilon)
+        unit = None if self.unit is None else self.unit.protected
+        return Guarantee(epsilon, delta, self.adjacency, unit)
+
+    def _request(self, label: str, columns: Iterable[str]) -> dict[str, Any]:
+        """What every answer is asked with."""
+        ledger = self.ledger.entered_as(label, columns, self.identity)
+        if isinstance(self.table, Iterator):
+            if self._begun:
+                raise ValueError(
+                    "the table of this study can be read once, and an answer before may have read "
+                    "it: make a study of a new iterator, with ledger=study.ledger"
+                )
+            self._begun = True
+        return {
+            "threads": self.threads,
+            "progress": self.progress,
+            "cache_bytes": self.cache_bytes,
+            "ledger": ledger,
+        }
+
+
+@overload
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: ByScores,
+    **options: Unpack[OneOptions],
+) -> ScoreFit: ...
+@overload
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: FamilyName = "gaussian",
+    **options: Unpack[OneOptions],
+) -> ScoreFit | Fit | InstrumentalFit: ...
+def regress(
+    table: Any,
+    formula: str,
+    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    adjacency: Adjacency = "replace",
+    unit: Any = None,
+    ledger: Ledger | None = None,
+    family: FamilyName = "gaussian",
+    label: str = "",
+    **options: Any,
+) -> ScoreFit | Fit | InstrumentalFit:
+    """Fit one regression of a table, at one price: a `Study` of one answer.
+
+    Parameters
+    ----------
+    table, columns, adjacency, unit
+        As of `Study`.
+    formula, family, label
+        As of `Study.regress`, which takes the `options`.
+    epsilon, delta : float
+        The guarantee.
+    ledger : Ledger, optional
+        Budget to enter the fit in, durably, before its noise is drawn.
+
+    Returns
+    -------
+    ScoreFit, Fit or InstrumentalFit
+
+    Raises
+    ------
+    ValueError, TypeError, OSError
+        As `Study.regress`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.uniform(0, 10, 50_000)
+    >>> people = {"x": x, "y": 2 * x + rng.normal(0, 1, 50_000)}
+    >>> fit = pg.regress(people, "y ~ x", {"x": (0, 10), "y": (-5, 30)}, epsilon=1.0, delta=1e-6)
+    """
+    example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
+    asked = Guarantee.of(epsilon, delta, adjacency, example)
+    parse(formula)  # before the columns, whose text is a path
+    check_ledger(ledger)
+    once = Study(
+        table,
+        columns,
+        epsilon=asked.epsilon if ledger is None else ledger.epsilon,
+        delta=asked.delta if ledger is None else ledger.delta,
+        adjacency=adjacency,
+        unit=unit,
+        ledger=ledger,
+    )
+    try:
+        fit: ScoreFit | Fit | InstrumentalFit = once.regress(
+            formula, epsilon, delta=delta, label=label, family=family, **options
+        )
+        return fit
+    finally:
+        if not once.durable:
+            forget(str(once.ledger.path.parent), os.getpid())

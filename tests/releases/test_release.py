@@ -1,0 +1,277 @@
+"""Saving, loading and cutting down a release; what it must not show."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+import os
+import stat
+import sys
+import warnings
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import make_release
+
+import privgram as pg
+from privgram.disclosure.norm_bound import private_norm_bound
+from privgram.noise import GaussianLaw
+from privgram.papers.sheffet import InverseWishartLaw
+
+
+@pytest.fixture
+def release():
+    rng = np.random.default_rng(1)
+    columns = pg.Columns({"a": (0, 1), "b": (-2, 5)}, intercept=True, missing="drop")
+    matrix = rng.standard_normal((3, 3))
+    return make_release(matrix @ matrix.T, columns.names, n_rows=12, columns=columns)
+
+
+def assert_same(a, b):
+    assert np.array_equal(a.matrix, b.matrix)
+    assert (a.sketch is None) == (b.sketch is None)
+    if a.sketch is not None:
+        assert np.array_equal(a.sketch, b.sketch)
+    for field in dataclasses.fields(a):
+        if field.name not in ("matrix", "sketch"):
+            assert getattr(a, field.name) == getattr(b, field.name), field.name
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize("sketch", [False, True])
+def test_round_trip_is_exact(tmp_path, release, suffix, sketch):
+    if sketch:
+        rows = np.random.default_rng(2).standard_normal((5, 3))
+        release = dataclasses.replace(release, sketch=rows, reproducible=True)
+    path = tmp_path / f"gram{suffix}"
+    release.save(path)
+    assert_same(pg.load(path), release)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_other_suffixes_are_refused(tmp_path, release):
+    with pytest.raises(ValueError, match=r"\.json or \.npz"):
+        release.save(tmp_path / "gram.pickle")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, release, monkeypatch):
+    path = tmp_path / "gram.json"
+    release.save(path)
+    before = path.read_bytes()
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="space"):
+        release.marginal(["a"]).save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
+def test_permissions_follow_the_umask(tmp_path, release):
+    old = os.umask(0o027)
+    try:
+        release.save(tmp_path / "gram.json")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "gram.json").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_truncation_is_detected(tmp_path, release, suffix):
+    path = tmp_path / f"gram{suffix}"
+    release.save(path)
+    data = path.read_bytes()
+    for size in range(0, len(data) - 2, 97):
+        path.write_bytes(data[:size])
+        with pytest.raises(ValueError, match=r"not a release|damaged"):
+            pg.load(path)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_alteration_is_detected(tmp_path, release, suffix):
+    path = tmp_path / f"gram{suffix}"
+    release.save(path)
+    data = bytearray(path.read_bytes())
+    rng = np.random.default_rng(3)
+    for position in rng.integers(0, len(data), 300):
+        altered = bytearray(data)
+        altered[position] ^= 1 << int(rng.integers(8))
+        path.write_bytes(altered)
+        try:
+            loaded = pg.load(path)
+        except ValueError:
+            continue
+        # White space in JSON and zip's own padding carry nothing.
+        assert_same(loaded, release)
+
+
+def test_a_later_version_is_refused(tmp_path, release):
+    path = tmp_path / "gram.json"
+    release.save(path)
+    payload = json.loads(path.read_text())
+    path.write_text(json.dumps(payload | {"version": 2}))
+    with pytest.raises(ValueError, match="version 2"):
+        pg.load(path)
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", "null", "", '{"format": "other"}', "[" * 10**5])
+def test_other_files_are_refused(tmp_path, text):
+    path = tmp_path / "gram.json"
+    path.write_text(text)
+    with pytest.raises(ValueError, match="not a release"):
+        pg.load(path)
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        pg.load(tmp_path / "none.json")
+
+
+def test_marginal(release):
+    part = release.marginal(["intercept", 0])
+    assert part.names == ("intercept", "a")
+    assert np.array_equal(part.matrix, release.matrix[np.ix_([2, 0], [2, 0])])
+    assert (part.epsilon, part.delta, part.privacy) == (
+        release.epsilon,
+        release.delta,
+        release.privacy,
+    )
+
+
+def test_marginal_regresses_in_own_units(release):
+    whole = release.regress("b", ["a"])
+    part = release.marginal(["b", "a", "intercept"]).regress("b")
+    np.testing.assert_allclose(part.params, whole.params)
+    np.testing.assert_allclose(part.bse, whole.bse)
+
+
+def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):
+    release = dataclasses.replace(release, noise=InverseWishartLaw(20.0, 1.0))
+    assert release.marginal(["a", "b"]).noise.dof == 19.0
+
+
+@pytest.mark.parametrize(
+    ("names", "message"), [([], "at least one"), (["a", "a"], "once"), (["z"], "no column 'z'")]
+)
+def test_marginal_checks_columns(release, names, message):
+    with pytest.raises(ValueError, match=message):
+        release.marginal(names)
+
+
+def test_matrix_is_read_only(release):
+    with pytest.raises(ValueError, match="read-only"):
+        release.matrix[0, 0] = 1.0
+
+
+def test_repr_shows_the_guarantee_and_warns(release):
+    assert "epsilon=1" in repr(release)
+    assert "REPRODUCIBLE" not in repr(release)
+    marked = dataclasses.replace(release, reproducible=True, condition="pigs fly")
+    assert "REPRODUCIBLE" in repr(marked)
+    assert "only if pigs fly" in repr(marked)
+
+
+@pytest.mark.parametrize("sketch", [False, True])
+def test_the_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
+    """Or files that are there could not be read; by hand, from what both forms hold."""
+    if sketch:
+        rows = np.random.default_rng(2).standard_normal((5, 3))
+        release = dataclasses.replace(release, sketch=rows)
+    release.save(tmp_path / "gram.json")
+    release.save(tmp_path / "gram.npz")
+    payload = json.loads((tmp_path / "gram.json").read_text())
+    arrays = {n: np.array(payload["release"].pop(n)) for n in ("matrix", "sketch")[: 1 + sketch]}
+    with np.load(tmp_path / "gram.npz", allow_pickle=False) as archive:
+        members = dict(archive)
+    packed = json.loads(str(members.pop("header")))
+    assert members.keys() == arrays.keys()
+    assert all(np.array_equal(members[name], arrays[name]) for name in arrays)
+    for form in (payload, packed):
+        total = hashlib.sha256(json.dumps(form["release"], sort_keys=True).encode())
+        for name, array in arrays.items():
+            total.update(f"{name} {array.shape} ".encode() + array.astype("<f8").tobytes())
+        assert form.keys() == {"format", "version", "sha256", "release"}
+        assert (form["format"], form["version"]) == ("privgram-release", 1)
+        assert form["sha256"] == total.hexdigest()
+    del payload["release"]["derived"]
+    assert packed["release"] == payload["release"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "adjacency", "words"),
+    [
+        (1.0, 1e-6, "replace", None),
+        (20.0, 9e-4, "replace", None),
+        (1000.0, 1e-6, "replace", "e\\^1000 times as likely"),
+        (1.0, 0.5, "replace", "delta=0.5 promises little"),
+        (1.0, 0.5, "add-remove", "delta=0.5 promises little"),
+        (1.0, 2e-3, "replace", "1 / rows"),
+        (1.0, 2e-3, "add-remove", None),  # their number is private, and a warning would tell it
+    ],
+)
+def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
+    rng, tmp_path, epsilon, delta, adjacency, words
+):
+    moment = pg.second_moment(rng.uniform(-1, 1, (1000, 3)), bound=2.0)
+    ledger = pg.Ledger(tmp_path / "study.ledger", 2000.0, 0.9, adjacency)
+    call = functools.partial(
+        pg.release, moment, epsilon=epsilon, delta=delta, adjacency=adjacency, ledger=ledger
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if words is None:
+            call()
+            return
+        with pytest.raises(UserWarning, match=words):  # before anything is spent
+            call()
+        assert not ledger.entries
+        call = functools.partial(call, rng=rng)  # an experiment: not private, and marked so
+        assert call().reproducible
+
+
+WEAK = {"epsilon": 1000.0, "delta": 1e-6}
+ROWS = np.random.default_rng(0).uniform(-1, 1, (300, 3))
+NAMED = {"x": ROWS[:, 0], "y": ROWS[:, 1]}
+
+
+def _study(**more):
+    return pg.Study(NAMED, {"x": (-1, 1), "y": (-1, 1)}, **WEAK, **more)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pg.release(ROWS, bound=2.0, **WEAK),
+        lambda: pg.release(pg.second_moment(ROWS, bound=2.0), **WEAK),
+        lambda: pg.AnalyzeGauss().release(pg.second_moment(ROWS, bound=2.0), 1000.0, 1e-6),
+        lambda: _study().release(1000.0),
+        pytest.param(
+            lambda: _study().regress("y ~ x", 1000.0),
+            marks=pytest.mark.skipif(find_spec("formulaic") is None, reason="needs formulaic"),
+        ),
+        lambda: private_norm_bound(ROWS, epsilon=1e-3),
+    ],
+)
+def test_a_warning_shows_the_line_of_the_caller(call):
+    with pytest.warns(UserWarning, match="protects hardly|too few") as caught:
+        call()
+    assert {Path(warning.filename) for warning in caught} == {Path(__file__)}
+
+
+def test_an_epsilon_beyond_floating_point_is_one_line():
+    with pytest.raises(ValueError, match="beyond what floating point can calibrate"):
+        pg.AdditiveWishart().calibrate(3, 2.0, 1e308, 1e-6)
+
+
+@pytest.mark.parametrize("law", [GaussianLaw(0.0, 0.0), GaussianLaw(1.0, 0.0)])
+def test_a_file_without_noise_is_no_release(tmp_path, law):
+    """Its checksum may hold: no mechanism makes it, and no interval of it would mean anything."""
+    make_release(np.eye(2), "ab", law).save(tmp_path / "it.json")
+    with pytest.raises(ValueError, match="of the noise must be positive"):
+        pg.load(tmp_path / "it.json")

@@ -1,0 +1,314 @@
+"""Second moments by unit: from any source, in any order and cutting, the same to the last bit."""
+
+import math
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.columns.unit import PrivacyUnit
+from privgram.moment import merge
+from privgram.scan import units
+from privgram.sources.table import keys_of
+
+COLUMNS = pg.Columns(
+    {
+        "a": (-3, 3),
+        "b": (-2, 2),
+        "group": ["x", "y", "z"],
+        "day": pg.Dates("2000-01-01", "2001-01-01"),
+    },
+    intercept=True,
+    terms=["poly(a, 2)", "b", "group", "a:group", "day"],
+    missing="drop",
+)
+
+
+def table(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "id": rng.zipf(1.5, n).clip(max=10**6).astype(np.int64),
+        "a": rng.normal(size=n),
+        "b": np.where(rng.random(n) < 0.02, np.nan, rng.normal(size=n)),
+        "group": rng.choice(
+            np.array(["x", "y", "z", "unlisted"], object), n, p=[0.4, 0.3, 0.2, 0.1]
+        ),
+        "day": np.datetime64("2000-01-01") + rng.integers(0, 366, n),
+    }
+
+
+def state(moment):
+    return moment.to_bytes()
+
+
+def by_hand(data, columns, bound, clip="frobenius"):
+    """The sum over units of their clipped matrices, in floats."""
+    d = columns.scale_array(np.stack([data[name] for name in columns.selected], axis=1))
+    d *= np.minimum(1.0, bound / np.linalg.norm(d, axis=1))[:, None]  # no row beyond its unit
+    total = np.zeros((d.shape[1],) * 2)
+    for unit in np.unique(data["id"]):
+        m = d[data["id"] == unit].T @ d[data["id"] == unit]
+        norm = np.trace(m) if clip == "trace" else np.linalg.norm(m)
+        total += m * min(1.0, bound**2 / norm)
+    return total
+
+
+@pytest.mark.parametrize("clip", ["frobenius", "trace"])
+@pytest.mark.parametrize("bound", [1.0, 3.0, 1e3])
+def test_it_is_the_sum_of_clipped_matrices(clip, bound):
+    data = {name: table(500)[name] for name in ("id", "a", "day")}
+    data["b"] = data.pop("day").astype(float) % 5 - 2
+    columns = pg.Columns({"a": (-3, 3), "b": (-2, 2)}, intercept=True)
+    moment = pg.second_moment(data, columns=columns, unit=pg.Unit("id", bound=bound, clip=clip))
+    expected = by_hand(data, columns, bound, clip)
+    assert np.allclose(moment.matrix(), expected, rtol=1e-5, atol=1e-5 * bound**2)
+    assert moment.n_rows == len(np.unique(data["id"]))
+    assert moment.n_dropped == 0
+    assert math.isclose(moment.sensitivity_bound, bound, rel_tol=1e-5)
+
+
+def test_with_a_bound_beyond_all_units_it_is_the_moment_of_rows():
+    data = table()
+    of_rows = pg.second_moment({k: v for k, v in data.items() if k != "id"}, columns=COLUMNS)
+    of_units = pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", rows=3000))
+    assert np.allclose(of_units.matrix(), of_rows.matrix(), rtol=1e-4, atol=0.1)
+
+
+def test_with_a_row_a_unit_it_is_the_moment_of_rows_bit_for_bit():
+    data = table() | {"id": np.arange(3000)}
+    of_rows = pg.second_moment({k: v for k, v in data.items() if k != "id"}, columns=COLUMNS)
+    of_units = pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", rows=1))
+    assert np.array_equal(of_units.limbs(), of_rows.limbs())
+    assert of_units.n_rows == of_rows.n_rows + of_rows.n_dropped  # public under replace
+
+
+@pytest.mark.slow
+def test_every_order_cutting_and_number_of_threads_gives_the_same_bits(monkeypatch):
+    data = table()
+    expected = state(pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", rows=4)))
+    order = np.random.default_rng(1).permutation(3000)
+    shuffled = {name: column[order] for name, column in data.items()}
+
+    def blocks(size):
+        for start in range(0, 3000, size):
+            yield {name: column[start : start + size] for name, column in shuffled.items()}
+
+    for source, threads in ((shuffled, 1), (blocks(100), 3), (blocks(2999), 2), (blocks(37), 1)):
+        for budget in (1 << 30, 1 << 14):
+            monkeypatch.setattr(units, "BUDGET", budget)
+            source = list(source) if not isinstance(source, dict) else source
+            found = pg.second_moment(
+                source, columns=COLUMNS, unit=pg.Unit("id", rows=4), threads=threads
+            )
+            assert state(found) == expected
+    monkeypatch.setattr(units, "PIECE", 5)
+    assert state(pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", rows=4))) == expected
+
+
+@pytest.mark.slow
+def test_texts_and_numbers_tell_the_same_units_apart():
+    data = table()
+    expected = state(pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", rows=4)))
+    for form in ("{}", "person {:040d}"):
+        texts = [form.format(i) for i in data["id"]]
+        for ids in (np.array(texts), np.array(texts, object), np.array(texts, "S")):
+            found = pg.second_moment(
+                data | {"id": ids}, columns=COLUMNS, unit=pg.Unit("id", rows=4)
+            )
+            assert state(found) == expected
+    unsigned = data | {"id": data["id"].astype(np.uint64) + np.uint64(2**63)}
+    found = pg.second_moment(unsigned, columns=COLUMNS, unit=pg.Unit("id", rows=4))
+    assert state(found) == expected
+
+
+@pytest.mark.slow
+def test_sources(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import csv, dataset, parquet
+
+    frame = pd.DataFrame(table())
+    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", rows=4)}
+    expected = state(pg.second_moment(frame, **arguments))
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    for part in range(3):
+        rows = arrow.take(np.flatnonzero(np.arange(3000) % 3 == part))
+        parquet.write_table(rows, tmp_path / f"{part}.parquet", row_group_size=100)
+    csv.write_csv(arrow, tmp_path / "all.csv")
+    texts = frame.assign(id=frame["id"].astype(str))
+    encoded = arrow.set_column(0, "id", arrow["id"].cast("string").dictionary_encode())
+    for source in (
+        arrow,
+        arrow.to_batches(max_chunksize=70),
+        tmp_path / "*.parquet",
+        tmp_path / "all.csv",
+        dataset.dataset([str(tmp_path / f"{i}.parquet") for i in (2, 0, 1)]),
+        texts,
+        texts.assign(id=texts["id"].astype("category")),
+        frame.assign(id=frame["id"].astype("Int64")),
+        frame.assign(id=texts["id"].astype("string")),
+        encoded,
+    ):
+        assert state(pg.second_moment(source, **arguments)) == expected
+
+
+@pytest.mark.slow
+def test_polars_and_duckdb():
+    pl = pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    data = table()
+    frame = pl.DataFrame({k: v if v.dtype != object else v.tolist() for k, v in data.items()})
+    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", rows=4)}
+    expected = state(pg.second_moment(data, **arguments))
+    # NaN is a number to polars, and a missing one here.
+    assert state(pg.second_moment(frame, **arguments)) == expected
+    assert state(pg.second_moment(frame.lazy(), **arguments)) == expected
+    assert (
+        state(pg.second_moment(duckdb.sql("select * from frame order by a"), **arguments))
+        == expected
+    )
+
+
+def test_units_of_the_rows_of_an_array():
+    rng = np.random.default_rng(0)
+    x, ids = rng.normal(size=(200, 2)), rng.integers(0, 30, 200)
+    columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)})
+    named = {"a": x[:, 0], "b": x[:, 1], "id": ids}
+    expected = pg.second_moment(named, columns=columns, unit=pg.Unit("id", bound=2.0))
+    found = pg.second_moment(x, columns=columns, unit=pg.Unit("id", values=ids, bound=2.0))
+    assert np.array_equal(found.limbs(), expected.limbs())
+    plain = pg.second_moment(x, unit=pg.Unit("id", values=ids, bound=2.0))
+    assert plain.names is None
+    assert plain.n_rows == len(np.unique(ids))
+    with pytest.raises(ValueError, match="array of the n units of its rows"):
+        pg.second_moment(x, unit=pg.Unit("id", values=ids[1:], bound=2.0))
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_within_takes_off_the_means_of_a_unit(intercept):
+    rng = np.random.default_rng(2)
+    ids = rng.integers(0, 40, 400)
+    x = rng.uniform(-1, 1, (400, 3)) / 3 + rng.uniform(-0.6, 0.6, 40)[ids, None]
+    columns = pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=intercept)
+    moment = pg.second_moment(
+        x, columns=columns, unit=pg.Unit("id", values=ids, rows=100, within=True)
+    )
+    means = np.array([x[ids == i].mean(axis=0) for i in range(40)])
+    centred = x - means[ids]
+    matrix = moment.matrix()
+    assert np.allclose(matrix[:3, :3], centred.T @ centred, atol=1e-3)
+    if intercept:
+        assert np.array_equal(matrix[3, :3], np.zeros(3))
+        assert math.isclose(matrix[3, 3], 400, rel_tol=1e-4)
+
+
+def test_rows_without_a_unit():
+    data = table()
+    ids = data["id"].astype(object)
+    ids[[3, 70]] = None, math.nan
+    gappy = data | {"id": ids}
+    with pytest.raises(ValueError, match="row 3 has no unit"):
+        pg.second_moment(gappy, columns=COLUMNS, unit=pg.Unit("id", rows=4))
+    kept = np.setdiff1d(np.arange(3000), [3, 70])
+    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", rows=4, missing="drop")}
+    expected = pg.second_moment({k: v[kept] for k, v in data.items()}, **arguments)
+    found = pg.second_moment(gappy, **arguments)
+    assert state(found) == state(expected)
+
+
+def test_bad_rows_are_named_by_their_position():
+    data = {"id": np.arange(9), "a": np.ones(9)}
+    data["a"][7] = np.nan
+    with pytest.raises(ValueError, match=r"row 7 holds a missing value"):
+        pg.second_moment(data, columns=["a"], unit=pg.Unit("id", bound=1.0))
+    data["a"][7] = np.inf
+    with pytest.raises(ValueError, match=r"row 7 holds a missing value"):
+        pg.second_moment(data, columns=["a"], unit=pg.Unit("id", bound=1.0))
+    columns = pg.Columns({"a": (0, 1), "g": ["x"]})
+    blocks = [
+        {"id": [1, None], "a": [0.0, 0.0], "g": ["x", "x"]},
+        {"id": [1], "a": [0], "g": ["y"]},
+    ]
+    blocks = [{k: np.array(v, object if k != "a" else float) for k, v in b.items()} for b in blocks]
+    with pytest.raises(ValueError, match=r"row 2 holds .* not listed"):
+        pg.second_moment(blocks, columns=columns, unit=pg.Unit("id", bound=1.0, missing="drop"))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "text"),
+    [
+        ({"bound": None}, ValueError, "a unit needs a bound"),
+        ({"rows": 3}, ValueError, "give one of them"),
+        ({"bound": None, "rows": 0}, ValueError, "rows must be"),
+        ({"bound": pg.columns.Auto(0.1)}, ValueError, "pass it to pg.release"),
+        ({"clip": "spectral"}, ValueError, "clip is 'frobenius' or 'trace'"),
+        ({"missing": "keep"}, ValueError, "missing is"),
+        ({"within": 1}, TypeError, "within is True or False"),
+        ({"within": True}, ValueError, "within=True takes no factors"),
+        ({"name": "a"}, ValueError, "cannot be one of the columns"),
+        ({"name": "nobody"}, ValueError, "no column named 'nobody'"),
+        ({"name": "b2"}, TypeError, "whole numbers or texts.*floats too"),
+        ({"name": "day2"}, TypeError, "whole numbers or texts"),
+        ({"columns": None}, ValueError, "columns is missing"),
+    ],
+)
+def test_what_cannot_be_done_is_said(change, error, text):
+    data = table(50)
+    change = dict(change)
+    data |= {"b2": data["a"], "day2": data["day"]}
+    columns = change.pop("columns", COLUMNS)
+
+    def asked():
+        unit = pg.Unit(**({"name": "id", "bound": 3.0} | change))
+        return pg.second_moment(data, columns=columns, unit=unit)
+
+    with pytest.raises(error, match=text):
+        asked()
+
+
+def test_what_has_no_names_or_two_kinds_of_units():
+    with pytest.raises(ValueError, match="no names"):
+        pg.second_moment(np.ones((3, 2)), columns=["a"], unit=pg.Unit("id", bound=1.0))
+    blocks = [{"id": np.array(ids), "a": np.ones(1)} for ids in ([1], ["1"])]
+    with pytest.raises(TypeError, match="whole numbers in one part of the table and texts"):
+        pg.second_moment(blocks, columns=["a"], unit=pg.Unit("id", bound=1.0))
+    for odd in ([1, "1"], [1.5, None], [True, None], [2**70, None]):
+        with pytest.raises(TypeError, match="neither whole numbers nor texts"):
+            keys_of(np.array(odd, object))
+
+
+def test_a_moment_by_unit_takes_no_more_rows():
+    data = {"id": np.arange(4), "a": np.ones(4)}
+    moment = pg.second_moment(data, columns=["a"], unit=pg.Unit("id", bound=1.0))
+    with pytest.raises(ValueError, match="cannot be told"):
+        moment.update(np.ones((1, 1)))
+    with pytest.raises(ValueError, match="rows of the same units"):
+        moment.merge(moment.copy())
+    with pytest.raises(ValueError, match="rows of the same units"):
+        merge([moment, moment])
+    assert math.isnan(moment.rounding_error)
+    assert moment.copy().privacy_unit == moment.privacy_unit
+    again = pg.SecondMoment.from_bytes(moment.to_bytes())
+    assert again.privacy_unit == moment.privacy_unit == PrivacyUnit("id")
+    assert again.to_bytes() == moment.to_bytes()
+    assert "unit='id'" in repr(again)
+
+
+def test_an_empty_table_and_a_unit_of_missing_rows():
+    none = {"id": np.empty(0, np.int64), "a": np.empty(0)}
+    moment = pg.second_moment(none, columns=["a"], unit=pg.Unit("id", bound=1.0))
+    assert moment.n_rows == 0
+    assert not moment.matrix().any()
+
+
+def test_the_file_is_gone_after_an_error(monkeypatch, tmp_path):
+    monkeypatch.setattr(units, "BUDGET", 1)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def blocks():
+        yield {"id": np.arange(100), "a": np.ones(100)}
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        pg.second_moment(blocks(), columns=["a"], unit=pg.Unit("id", bound=1.0))
+    assert not list(tmp_path.iterdir())
