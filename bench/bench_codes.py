@@ -107,7 +107,7 @@ class Codes:
         for codes, first in zip(self.codes, firsts[:-1], strict=True):
             x[np.arange(n), first + codes[:n]] = 1
         norm = self.share * (DENSE + len(self.levels)) ** 0.5
-        made = [rows.Accumulator(x.shape[1], norm) for _ in range(CORES)]
+        made = [rows.RowAccumulator(x.shape[1], norm) for _ in range(CORES)]
         half = n // CORES
 
         def part(i):

@@ -140,7 +140,7 @@ class Layouts:
         return base / ours
 
 
-class Scaled(rows.Accumulator):
+class Scaled(rows.RowAccumulator):
     """An accumulator that clamps and maps values as with Columns."""
 
     def __init__(self, d, bound):

@@ -100,8 +100,8 @@ def without(x, y, truth, _):
 METHODS = {
     "least squares, not private": without,
     "`regress`, with an intercept": ours(regressed),
-    "several looks, `Refined`": ours(released(pg.Refined())),
-    "one look, `AnalyzeGauss`": ours(released(pg.AnalyzeGauss())),
+    "adaptive rounds, `AdaptiveGaussian`": ours(released(pg.AdaptiveGaussian())),
+    "one round, `AnalyzeGauss`": ours(released(pg.AnalyzeGauss())),
     "AdaSSP": theirs(AdaSSP),
     "linear mixing": theirs(LinearMixing),
     "Hessian mixing": theirs(HessianMixing),

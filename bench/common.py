@@ -114,7 +114,7 @@ def accumulate(x: np.ndarray, threads: int = CORES, chunk_bytes: int = 1 << 21, 
     """
     n, d = x.shape
     step = max(chunk_bytes // (d * x.itemsize) // 768 * 768, 768)
-    make = make or (lambda: rows.Accumulator(d, BOUND_PER_SQRT_D * d**0.5))
+    make = make or (lambda: rows.RowAccumulator(d, BOUND_PER_SQRT_D * d**0.5))
     accumulators = [make() for _ in range(threads)]
     counter = itertools.count()
 

@@ -1,7 +1,7 @@
 """Coverage of every interval and size of every test of a release, and where they are worst.
 
     python -m bench.inference [--draws 200] [--again 1000] [--tables wages ...]
-                              [--mechanisms Refined ...]
+                              [--mechanisms AdaptiveGaussian ...]
 
 Some minutes a table on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed population, real or
 made.  A draw takes n of its rows with replacement and releases them at epsilon = 1 and
@@ -36,8 +36,8 @@ CELLS = {
     ("add-remove", "AnalyzeGauss"): pg.AnalyzeGauss(),
     ("add-remove", "MatrixLaplace"): pg.MatrixLaplace(),
     ("replace", "AdditiveWishart"): pg.AdditiveWishart(),
-    ("replace", "Refined"): pg.Refined(),
-    ("add-remove", "Refined"): pg.Refined(),
+    ("replace", "AdaptiveGaussian"): pg.AdaptiveGaussian(),
+    ("add-remove", "AdaptiveGaussian"): pg.AdaptiveGaussian(),
 }
 #: The posterior takes longer than all else, so only one draw in so many has it at first.
 EVERY = {"posterior": 4}
@@ -399,29 +399,29 @@ def described(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
     truth, rows = known.moments(found.names), sample.moments(found.names)
     yield "mean, of the population", held(found.mean_interval, truth[0])
     yield "standard deviation, of the data", held(found.std_interval, rows[1])
-    found = release.describe(of="data")
+    found = release.describe(estimand="sample")
     yield "mean, of the data", held(found.mean_interval, rows[0])
 
 
 def related(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
     """Coverage of correlations."""
-    for of, truth in (("data", sample), ("normal", known)):
-        if of == "data" or known.population.normal:
-            found = release.correlation(of=of)
+    for of, truth in (("sample", sample), ("normal", known)):
+        if of == "sample" or known.population.normal:
+            found = release.correlation(estimand=of)
             above = np.triu_indices(len(found.names), 1)
             expected = truth.moments(found.names)[2]
-            about = "data" if of == "data" else "population"
+            about = "data" if of == "sample" else "population"
             yield f"correlation, of the {about}", held(found.intervals[above], expected[above])
 
 
 def held_fixed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
     """Coverage of partial correlations."""
-    for of, truth in (("data", sample), ("normal", known)):
-        if of == "data" or known.population.normal:
-            found = release.correlation(partial=True, of=of)
+    for of, truth in (("sample", sample), ("normal", known)):
+        if of == "sample" or known.population.normal:
+            found = release.correlation(partial=True, estimand=of)
             above = np.triu_indices(len(found.names), 1)
             expected = truth.partial(found.names)
-            about = "data" if of == "data" else "population"
+            about = "data" if of == "sample" else "population"
             yield (
                 f"partial correlation, of the {about}",
                 held(found.intervals[above], expected[above]),
@@ -458,7 +458,7 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
         fit = release.regress(pop.as_is, pop.features)
         if fit.refusal is None:
             rows = sample.least_squares(pop.as_is, names)
-            yield "coefficient, of the data", held(fit.conf_int(of="data"), rows)
+            yield "coefficient, of the data", held(fit.conf_int(estimand="sample"), rows)
 
 
 def explained(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
@@ -468,10 +468,10 @@ def explained(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
     if fit.refusal is None:
         names = fit.param_names
         if pop.normal:
-            told = fit.rsquared_int(of="normal")
+            told = fit.rsquared_int(estimand="normal")
             truth = known.rsquared(pop.target, names)
             yield "R squared, of the population", held(told, truth)
-        told = fit.rsquared_int(of="data")
+        told = fit.rsquared_int(estimand="sample")
         yield "R squared, of the data", held(told, sample.rsquared(pop.target, names))
 
 
@@ -549,7 +549,7 @@ def measure(
             ]
             if not kinds:
                 continue
-            if label == "Refined":
+            if label == "AdaptiveGaussian":
                 release = pg.release(
                     rows,
                     columns,

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 import privgram as pg
-from privgram.stream import State
+from privgram.stream import StreamState
 from privgram.stream.factors import Epoch, RunningSums
 
 ROWS, COLUMNS, MONTHS = 10**6, 50, 1000
@@ -46,11 +46,11 @@ def main() -> None:
     plain = least(lambda: pg.second_moment(table, columns=study.columns))
     month = least(lambda: stream.release(table, stream.periods + 1))
     print("a month beside the plain pass: cpu {:.3f}, wall {:.3f}".format(*month / plain))
-    state = State.read(stream.path, stream._secret)
+    state = StreamState.read(stream.path, stream._secret)
     full = replace(state, months=tuple(state.past[i % 5] for i in range(MONTHS)))
     full.save(stream.path, stream._secret)
     print(f"file of {MONTHS} months: {stream.path.stat().st_size / 1e6:.1f} MB")
-    print("read in {1:.3f} s".format(*least(lambda: State.read(stream.path, stream._secret))))
+    print("read in {1:.3f} s".format(*least(lambda: StreamState.read(stream.path, stream._secret))))
     print("last sum in {1:.3f} s".format(*least(lambda: stream.upto(MONTHS))))
     print("saved in {1:.3f} s".format(*least(lambda: full.save(stream.path, stream._secret))))
 

@@ -1,9 +1,9 @@
 """Tables of the pages of results: put in their places, and found out where they are stale.
 
     python -m bench.pages               # names what is stale, with the command that measures it
-    python -m bench.pages --keep looks  # it holds all the same: the commit says why
+    python -m bench.pages --keep zoo  # it holds all the same: the commit says why
 
-A table rests on laws: of one look, of several, of scores. `measured.json` has for each table the
+A table rests on laws: of one round, of several, of scores. `measured.json` has for each table the
 digests of these laws when it was measured: some seeded answers on small made tables, to six digits,
 since moments are exact and a seed's noise is the same everywhere. What moves an answer moves a
 digest, and the tables that rest on it are stale until their command has run. Times repeat on no
@@ -52,31 +52,31 @@ KERNELS = "src/privgram/_core"
 LOW_RANK = ("src/privgram/papers/hardt_roth", "bench/paper/low_rank.py")
 SWEEP = "bench.paper {} --out docs/benchmarks; python -m docs.low_rank"
 TABLES = {
-    "accuracy": Table("README.md", "bench.zoo", ("one look", "several looks", "scores")),
+    "accuracy": Table("README.md", "bench.zoo", ("one round", "adaptive rounds", "scores")),
     "zoo": Table(
-        "docs/benchmarks/accuracy.md", "bench.zoo", ("one look", "several looks", "scores")
+        "docs/benchmarks/accuracy.md", "bench.zoo", ("one round", "adaptive rounds", "scores")
     ),
     "zoo, worst": Table("docs/benchmarks/accuracy.md", "bench.zoo", ("scores",)),
     "named": Table("docs/benchmarks/accuracy.md", "bench.zoo", ("scores", "logistic")),
     "binagg": Table(
-        "docs/benchmarks/accuracy.md", "bench.binagg", ("one look", "several looks", "scores")
+        "docs/benchmarks/accuracy.md", "bench.binagg", ("one round", "adaptive rounds", "scores")
     ),
     "uci": Table(
         "docs/benchmarks/accuracy.md",
         "bench.utility.run FOLDER",
-        ("one look", "several looks"),
+        ("one round", "adaptive rounds"),
     ),
     "planning": Table(
-        "docs/benchmarks/accuracy.md", "bench.planning", ("one look", "several looks")
+        "docs/benchmarks/accuracy.md", "bench.planning", ("one round", "adaptive rounds")
     ),
-    "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one look",)),
+    "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one round",)),
     "inference": Table(
-        "docs/benchmarks/coverage.md", "bench.inference", ("one look", "several looks")
+        "docs/benchmarks/coverage.md", "bench.inference", ("one round", "adaptive rounds")
     ),
     "peers, regression": Table(
-        "docs/benchmarks/peers.md", "bench.peers", ("one look", "several looks")
+        "docs/benchmarks/peers.md", "bench.peers", ("one round", "adaptive rounds")
     ),
-    "peers, components": Table("docs/benchmarks/peers.md", "bench.peers", ("one look",)),
+    "peers, components": Table("docs/benchmarks/peers.md", "bench.peers", ("one round",)),
     "peers, speed": Table(
         "docs/benchmarks/peers.md", "bench.peers --speed", (KERNELS, "bench/peers")
     ),
@@ -87,8 +87,8 @@ TABLES = {
     "compression": Table("docs/experiments.md", SWEEP.format("compression"), ("compression",)),
     "signs": Table("docs/experiments.md", SWEEP.format("compression"), ("compression",)),
     "groups": Table("docs/benchmarks/speed.md", "bench.groups", (KERNELS, "bench/groups.py")),
-    "refined": Table(
-        "docs/benchmarks/speed.md", "bench.second_looks", (KERNELS, "bench/second_looks.py")
+    "adaptive-gaussian": Table(
+        "docs/benchmarks/speed.md", "bench.adaptive_rounds", (KERNELS, "bench/adaptive_rounds.py")
     ),
     "scale": Table(
         "docs/benchmarks/speed.md", "docs.scale_out", (KERNELS, "bench/bench_scale_out.py")
@@ -240,20 +240,20 @@ def released(mechanism: Any, table: dict[str, Any], adjacency: Any, epsilon: flo
     return [release.matrix, *([np.nan] if np.isnan(fit.theta).any() else answers(fit))]
 
 
-def one_look() -> list[Any]:
+def one_round() -> list[Any]:
     """Of each mechanism, under both notions of neighbours."""
     mechanisms = (pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace())
     cases = product(mechanisms, NEIGHBOURS)
     return [found for one, by in cases for found in released(one, rows(), by, 4.0)]
 
 
-def several_looks() -> list[Any]:
+def adaptive_rounds() -> list[Any]:
     """With tails and without, of few rows and many, at budgets between which decisions change."""
     cases = product(TAILS, (500, 4000, 40_000), NEIGHBOURS, (0.1, 0.3, 1.0, 4.0))
     return [
         found
         for tail, n, adjacency, epsilon in cases
-        for found in released(pg.Refined(), rows(tail, n), adjacency, epsilon)
+        for found in released(pg.AdaptiveGaussian(), rows(tail, n), adjacency, epsilon)
     ]
 
 
@@ -276,7 +276,7 @@ def scores() -> list[Any]:
     return [
         *(found for tail, n, by in cases for found in regressed(rows(tail, n), COLUMNS, by)),
         *regressed(rows(3.0), COLUMNS, loss="huber"),
-        *regressed(people, COLUMNS, unit=pg.Unit("person", rows=2)),
+        *regressed(people, COLUMNS, unit=pg.Unit("person", max_rows=2)),
     ]
 
 
@@ -311,8 +311,8 @@ def compression() -> list[Any]:
 
 
 LAWS: dict[str, Callable[[], list[Any]]] = {
-    "one look": one_look,
-    "several looks": several_looks,
+    "one round": one_round,
+    "adaptive rounds": adaptive_rounds,
     "scores": scores,
     "logistic": logistic,
     "Sheffet": sheffet,

@@ -18,7 +18,7 @@ from bench.pages import fill
 
 DELTA = 1e-6
 EPSILONS = (0.5, 2.0, 8.0)
-MECHANISMS = (pg.AnalyzeGauss(), pg.Refined())
+MECHANISMS = (pg.AnalyzeGauss(), pg.AdaptiveGaussian())
 
 #: Of earlier releases.
 EARLIER = 2.0
@@ -177,7 +177,7 @@ def shown(name: str, mechanism: Any, epsilon: float, draws: int) -> Any:
 def planned(columns: pg.Columns, design: Any, settings: dict[str, Any]) -> dict[str, Any]:
     """Planned standard errors by mechanism: NaN where the plan refuses."""
     try:
-        rows = pg.plan(columns, design=design, **settings).outlook.rows
+        rows = pg.plan(columns, design=design, **settings).power.rows
     except ValueError:  # the earlier release says too little
         return {f"{type(one).__name__}()": np.array([np.nan]) for one in MECHANISMS}
     return {name: np.array([row.stderr[name] for row in rows], float) for name in rows[0].stderr}
@@ -245,7 +245,8 @@ def main() -> None:
     if options.tables:
         return
     head = [
-        "| table | rows | epsilon | mechanism | half of it | earlier `Refined` | one look |",
+        "| table | rows | epsilon | mechanism | half of it | earlier `AdaptiveGaussian` | one "
+        "round |",
         "|---|--:|--:|---|--:|--:|--:|",
     ]
     fill("planning", [*head, *(line for _, line in sorted(lines, key=lambda found: -found[0]))])

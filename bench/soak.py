@@ -6,7 +6,7 @@
 
 Rows come as slices of one table, of varied sizes; how often each row was given is known, so
 the total is a sum of products of integers, done exactly. The norms are at the bound, so entries
-reach 2^40 a row: sums pass 2^63, and carry into the second limb, after 2^23 rows.
+reach 2^40 a row: sums pass 2^63, and carry into the high half, after 2^23 rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 import privgram as pg
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from oracle import Accumulator
+from oracle import RowAccumulator
 
 
 def rss() -> float:
@@ -35,13 +35,13 @@ def rss() -> float:
 
 def integers(total: pg.SecondMoment) -> np.ndarray:
     """The matrix as Python's integers."""
-    hi, lo = total.limbs()
+    hi, lo = total.int128()
     return hi.astype(object) * 2**64 + lo.astype(object)
 
 
 def expected(table: np.ndarray, times: np.ndarray, bound: float) -> np.ndarray:
     """Sum of q q^T with q from the plain NumPy twin, row i taken times[i] times."""
-    q = Accumulator(table.shape[1], bound).quantise(table)
+    q = RowAccumulator(table.shape[1], bound).quantise(table)
     total = np.zeros((table.shape[1],) * 2, dtype=object)
     for count in np.unique(times):  # rows given equally often; their sums stay below 2**63
         for part in np.array_split(q[times == count], max(1, (times == count).sum() >> 20)):

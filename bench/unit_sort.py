@@ -43,7 +43,7 @@ def by_privgram(path: Path) -> None:
     import privgram as pg
 
     columns = pg.Columns(dict.fromkeys(COLUMNS, (0, 1)), intercept=True)
-    pg.second_moment(path, columns=columns, unit=pg.Unit("id", rows=15))
+    pg.second_moment(path, columns=columns, unit=pg.Unit("id", max_rows=15))
 
 
 def by_duckdb(path: Path) -> None:

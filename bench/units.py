@@ -10,8 +10,8 @@ the same guarantee for all rows of one person, add-remove:
 
 - group: noise for k rows, the most of a person;
 - k rows: k rows of each person, at random, and noise for them; the best k in hindsight;
-- bound: `Unit(rows=k)`, the most of a person;
-- auto: `Unit(bound=Auto(...))`, a tenth of epsilon for the choice.
+- bound: `Unit(max_rows=k)`, the most of a person;
+- auto: `Unit(bound=PrivateBound(...))`, a tenth of epsilon for the choice.
 
 The error is how far fitted values are off those of least squares on all rows, root mean square over
 the residuals' standard deviation, the median over draws.
@@ -195,10 +195,10 @@ def measure(panel: Panel, draws: int, rng: np.random.Generator) -> Iterator[tupl
     yield "k rows", min(median(partial(few_rows, panel, k, rng)) for k in few)
     yield (
         "bound",
-        median(lambda: of_release(panel, rng, panel.epsilon, pg.Unit("id", rows=panel.most))),
+        median(lambda: of_release(panel, rng, panel.epsilon, pg.Unit("id", max_rows=panel.most))),
     )
-    bound = pg.columns.Auto(panel.epsilon / 10, panel.quantile)
-    auto = pg.Unit("id", rows=panel.most, bound=bound)
+    bound = pg.PrivateBound(panel.epsilon / 10, panel.quantile)
+    auto = pg.Unit("id", max_rows=panel.most, bound=bound)
     yield "auto", median(lambda: of_release(panel, rng, 0.9 * panel.epsilon, auto))
 
 

@@ -42,7 +42,7 @@ where a sentence with a word of promise is in neither list there, and where a pr
 here does not exist. The theory pages are the proofs, and are not searched.
 
 `tests/recorder` records what meets noise in a private run, and replays the run on neighbouring
-tables with the same outputs: over mechanisms, looks, groups, units, scores, logistic and Poisson
+tables with the same outputs: over mechanisms, rounds, groups, units, scores, logistic and Poisson
 regression, chosen bounds, streams of three months and what a study answers, under both notions of
 neighbours. `make test` runs 388 pairs and `make long` 1,440 more. On each the parameters of all
 primitives and all that is published are

@@ -29,17 +29,17 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 def impl(request: pytest.FixtureRequest) -> Iterator[type]:
     """Return the accumulator of the reference and of each instruction set in turn."""
     if request.param == "reference":
-        yield reference.Accumulator
+        yield reference.RowAccumulator
         return
     rows.select(request.param)
-    yield rows.Accumulator
+    yield rows.RowAccumulator
     rows.select(rows.available()[0])
 
 
 @pytest.fixture
 def coded(impl: type) -> type:
     """Return the accumulator of rows of codes of the same implementation."""
-    return (reference if impl is reference.Accumulator else rows).TableAccumulator
+    return (reference if impl is reference.RowAccumulator else rows).TableAccumulator
 
 
 @pytest.fixture(params=LAYOUTS)

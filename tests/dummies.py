@@ -24,7 +24,7 @@ COLUMNS = pg.Columns(DESCRIBED, missing="drop", terms=TERMS, weights=WEIGHTS)
 
 
 def rows(n=600, missing=True):
-    """Columns as NumPy has them: values out of bounds, unlisted levels, and perhaps missing ones.
+    """Columns as NumPy has them: values out of bounds, unknown levels, and perhaps missing ones.
 
     Text is objects with None, the rest NaN and NaT: `grade` is a float and `union` an object
     where any is missing.
@@ -98,6 +98,6 @@ def assert_same(moment, raw):
     """The moment is that of the dummy table, bit for bit."""
     table, whole = dummies(raw)
     by_hand = pg.second_moment(table[whole], bound=COLUMNS.bound)
-    for ours, theirs in zip(moment.limbs(), by_hand.limbs(), strict=True):
+    for ours, theirs in zip(moment.int128(), by_hand.int128(), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert (moment.n_rows, moment.n_dropped) == (whole.sum(), (~whole).sum())

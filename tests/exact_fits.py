@@ -18,7 +18,7 @@ from privgram.columns.terms import INTERCEPT
 from privgram.noise import GaussianLaw
 from privgram.privacy import GaussianProfile
 from privgram.regression.design import AllColumns, design
-from privgram.regression.glm import ScoreFit
+from privgram.regression.glm import GLMResults
 
 N = 300
 
@@ -218,7 +218,7 @@ def logistic(case):
     rows = columns.encode(case.table) @ model.frame[:-1].T
     p = theirs.predict(X).to_numpy()
     q = rows.shape[1]
-    fit = ScoreFit(
+    fit = GLMResults(
         target="b",
         terms=tuple(names),
         columns=columns,
@@ -254,7 +254,7 @@ def scored(case):
     e = y - X @ solution
     n, q = X.shape
     inverse = np.linalg.inv(X.T @ X)
-    return ScoreFit(
+    return GLMResults(
         target=case.target,
         terms=case.terms,
         columns=columns,

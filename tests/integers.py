@@ -16,8 +16,8 @@ def integers(matrix: Any) -> Integers:
     return np.array([[int(x) for x in row] for row in matrix], dtype=object)
 
 
-def limbs(matrix: Integers) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Split integers as `SecondMoment.limbs` does."""
+def int128_of(matrix: Integers) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Split integers as `SecondMoment.int128` does."""
     return (matrix >> 64).astype(np.int64), (matrix & (2**64 - 1)).astype(np.uint64)
 
 

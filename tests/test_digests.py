@@ -28,7 +28,7 @@ MECHANISMS = {
     "inverse Wishart": InverseWishart(dof=700.0),
     "adaptive inverse Wishart": InverseWishart(dof=50.0, adaptive=True),
     "inverse Gauss": InverseGauss(eigenvalue_floor=50.0),
-    "refined": pg.Refined(),
+    "adaptive-gaussian": pg.AdaptiveGaussian(),
 }
 # Their theorems are for epsilon below 1.
 PUBLISHED = {
@@ -65,8 +65,8 @@ DIGESTS = {
     "adaptive inverse Wishart, add-remove": "b51b511cab80",
     "inverse Gauss, replace": "97dbe352a35c",
     "inverse Gauss, add-remove": "c4e3456e2fd7",
-    "refined, replace": "66804db60225",
-    "refined, add-remove": "b429f547a7d8",
+    "adaptive-gaussian, replace": "66804db60225",
+    "adaptive-gaussian, add-remove": "b429f547a7d8",
     "published symmetric, replace": "b54fb2d39657",
     "published symmetric, add-remove": "b54fb2d39657",
     "published Wishart, replace": "e8b3f4ecd4c5",

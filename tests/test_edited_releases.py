@@ -10,7 +10,7 @@ import pytest
 import privgram as pg
 from privgram._base.saved import DamagedFile, digest
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
-from privgram.releases.record import FORM
+from privgram.releases.record import RELEASE_FORMAT
 
 COLUMNS = pg.Columns({"a": (-1, 2), "y": (-4, 6), "b": (-3, 1)}, intercept=True)
 
@@ -125,7 +125,7 @@ def test_noise_that_was_edited_everywhere_is_not_what_the_guarantee_needs(table,
         },
         "parameters": {name: size * value for name, value in release.parameters.items()},
     }
-    FORM.save(tmp_path / "it.json", header, {"matrix": release.matrix})
+    RELEASE_FORMAT.save(tmp_path / "it.json", header, {"matrix": release.matrix})
     with pytest.raises(DamagedFile, match="not what the guarantee needs"):
         pg.load(tmp_path / "it.json")
 
@@ -138,7 +138,7 @@ def fitted(request, table, tmp_path_factory):
     """A saved fit: its path, what the file has, and the arrays."""
     path = tmp_path_factory.mktemp("fits") / "fit.json"
     rows = dict(zip("ayb", table[:6000].T, strict=True))
-    unit = None if request.param is None else pg.Unit("who", rows=3)
+    unit = None if request.param is None else pg.Unit("who", max_rows=3)
     rows |= {} if unit is None else {"who": np.arange(6000) // 3}
     rng = np.random.default_rng(1)
     pg.regress(rows, "y ~ a + b", COLUMNS, 4.0, 1e-6, unit=unit, rng=rng).save(path)

@@ -271,7 +271,7 @@ def test_files_are_whole_or_not_there(tmp_path, monkeypatch, step):
             low.save(tmp_path / "low.npz")
     if step != "replace":
         with pytest.raises(KeyboardInterrupt):
-            _files.create(new, b"something else")
+            _files.create_file(new, b"something else")
     assert names(tmp_path) == ["low.npz", "old"]
     assert old.read_bytes() == b"as it was"
     assert (tmp_path / "low.npz").read_bytes() == whole
@@ -287,7 +287,7 @@ def test_permissions_follow_the_umask(tmp_path):
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("public", "secret")]
     assert modes == [0o640, 0o600]
     with pytest.raises(FileExistsError, match="public"):
-        _files.create(tmp_path / "public", b"more")
+        _files.create_file(tmp_path / "public", b"more")
 
 
 @pytest.mark.parametrize("link", ["", "symlink", "hard link", "dots", "folder"])

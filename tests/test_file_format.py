@@ -73,7 +73,7 @@ MECHANISMS = {
     "AdditiveWishart": pg.AdditiveWishart(),
     "biased": pg.AdditiveWishart(debias=False),
     "MatrixLaplace": pg.MatrixLaplace(),
-    "Refined": pg.Refined(),
+    "AdaptiveGaussian": pg.AdaptiveGaussian(),
     "GaussianSketch": GaussianSketch(2000),
     "with rows": GaussianSketch(2000, keep_rows=True),
     "InverseWishart": InverseWishart(2000),

@@ -89,7 +89,7 @@ def test_a_write_locks_nothing_for_longer(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", forking)
     try:
-        files.create(path, b"")
+        files.create_file(path, b"")
         with open(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:

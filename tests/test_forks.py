@@ -39,10 +39,10 @@ def forked(work):
 """
 
 UPDATES = """
-one = [int(v) for v in pg.SecondMoment(D, 20.0).update(row).limbs()[1].diagonal()]
+one = [int(v) for v in pg.SecondMoment(D, 20.0).update(row).int128()[1].diagonal()]
 
 def whole():
-    hi, lo = (limb.diagonal() for limb in moment.limbs())
+    hi, lo = (limb.diagonal() for limb in moment.int128())
     total = [int(h) * 2**64 + int(v) for h, v in zip(hi, lo)]
     assert total == [moment.n_rows * v for v in one], "half of a block"
 
@@ -323,16 +323,16 @@ print(*(f"{{begun}},{{code}}" for begun, code in points), len(budget["ledger"].e
 
 #: What draws noise and reads a table; and whether a charge is entered in the ledger.
 DOORS = {
-    "one look": ("of('AnalyzeGauss', 1)", True),
-    "one look, threads": ("of('AnalyzeGauss', 2)", True),
-    "looks": ("of('Refined', 1)", True),
-    "looks, threads": ("of('Refined', 2)", True),
+    "one round": ("of('AnalyzeGauss', 1)", True),
+    "one round, threads": ("of('AnalyzeGauss', 2)", True),
+    "rounds": ("of('AdaptiveGaussian', 1)", True),
+    "rounds, threads": ("of('AdaptiveGaussian', 2)", True),
     "Laplace": ("of('MatrixLaplace', 1)", True),
     "Wishart": ("of('AdditiveWishart', 1)", True),
     "groups": ("by('by', pg.Groups('g', ['a', 'b']))", True),
-    "units": ("by('unit', pg.Unit('who', rows=5))", True),
+    "units": ("by('unit', pg.Unit('who', max_rows=5))", True),
     "scores": ("regress()", True),
-    "scores of units": ("regress('who', unit=pg.Unit('who', rows=5))", True),
+    "scores of units": ("regress('who', unit=pg.Unit('who', max_rows=5))", True),
     "logistic": ("logistic()", True),
     "stream": ("stream()", True),
     "estimator": ("estimator()", True),

@@ -25,7 +25,7 @@ from privgram.releases.groups import Releases
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE, API = DOCS / "security.md", DOCS / "api" / "index.rst"
-LEVELS = get_args(privacy.Standing)
+LEVELS = get_args(privacy.ProofStatus)
 
 
 def rows_of(name):
@@ -37,8 +37,8 @@ def rows_of(name):
     ]
 
 
-def said(standing, condition):
-    return standing if condition is None else f"{standing}, conditional"
+def said(proof_status, condition):
+    return proof_status if condition is None else f"{proof_status}, conditional"
 
 
 NAMES = {
@@ -60,14 +60,14 @@ def test_mechanisms(cells, adjacency):
     except PublishedErratumError:
         assert "refused" in cells[2] or cells[2] == "the same"
         return
-    assert record.standing == record.privacy.standing
-    assert said(record.standing, mechanism.condition) == cells[1]
+    assert record.proof_status == record.privacy.proof_status
+    assert said(record.proof_status, mechanism.condition) == cells[1]
 
 
 @pytest.mark.parametrize("cells", PROFILES, ids=lambda cells: cells[0])
 def test_profiles(cells):
     profile = eval(cells[0].strip("`"), {}, NAMES)
-    assert said(profile.standing, getattr(profile, "condition", None)) == cells[1]
+    assert said(profile.proof_status, getattr(profile, "condition", None)) == cells[1]
 
 
 def test_no_mechanism_or_profile_is_missing():
@@ -106,8 +106,8 @@ def test_no_result_is_missing():
         fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
         # An event is handed to dp_accounting, which has its own notions.
         if "privacy" in fields | set(dir(kind)) and kind.__name__ != "ReleaseDpEvent":
-            assert hasattr(kind, "standing"), kind
-        if hasattr(kind, "standing") and not issubclass(kind, privacy.Profile):
+            assert hasattr(kind, "proof_status"), kind
+        if hasattr(kind, "proof_status") and not issubclass(kind, privacy.Profile):
             # A record is in the table by the class that gives it its methods.
             names = "|".join(k.__name__ for k in (kind, *kind.__subclasses__()))
             assert re.search(rf"`(\w+\.)?({names})`", listed), kind
@@ -121,33 +121,33 @@ def results(name):
     if name == "`Release`":
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
-        return [(r, r.privacy.standing) for r in (exact, taken, taken.marginal([0]))]
+        return [(r, r.privacy.proof_status) for r in (exact, taken, taken.marginal([0]))]
     if name == "`Releases`":
         groups = Groups("g", ["a", "b"], "error")
         exact = make_release(np.eye(2), "ab")
         taken = replace(exact, privacy=stated)
         made = [Releases(groups, [one, one], None) for one in (exact, taken)]
-        return [(releases, releases.privacy.standing) for releases in made]
+        return [(releases, releases.privacy.proof_status) for releases in made]
     if name == "`regression.Fit`":
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
         told = replace(fit, release=replace(fit.release, privacy=stated))
-        return [(fit, fit.release.standing), (told, "stated")]
-    if name == "`ScoreFit`":
+        return [(fit, fit.release.proof_status), (told, "stated")]
+    if name == "`GLMResults`":
         table = {"x": table[:, 0], "y": table[:, 1]}
         fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)
-        return [(fit, "proved")]
+        return [(fit, "exact")]
     if name == "`mechanisms.Calibration`":
         sketch = GaussianSketch(9, adaptive=True)
         records = [one.calibrate(3, 2.0, 0.5, 1e-6) for one in (sketch, sheffet.published(sketch))]
-        return [(r, r.privacy.standing) for r in records]
+        return [(r, r.privacy.proof_status) for r in records]
     if name == "`NormBound`":
-        return [(private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "proved")]
+        return [(private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "exact")]
     if "LowRank" in name:
         make = getattr(low_rank, re.findall(r"`(\w+)`$", name)[0])
         budget = {} if "halko" in name else {"epsilon": 1.0, "delta": 1e-6}
         return [(make(rng.standard_normal((20, 15)), 2, rng=rng, **budget), None)]
-    if name == "`hardt_roth.Calibration`":
-        return [(low_rank.calibrate((20, 15), 2, epsilon=1.0, delta=1e-6), "bounded")]
+    if name == "`hardt_roth.LowRankCalibration`":
+        return [(low_rank.calibrate((20, 15), 2, epsilon=1.0, delta=1e-6), "upper bound")]
     if "Compressed" in name:
         options = {"reference": np.eye(3)} if "reference public" in name else {}
         if "reference and scales public" in name:
@@ -156,7 +156,7 @@ def results(name):
     if "Entry" in name:
         profiles = [stated, privacy.GaussianProfile(0.1)] if "with a profile" in name else [None]
         return [
-            (Entry(1, "", "", 1.0, 1e-6, 0.0, p), None if p is None else p.standing)
+            (Entry(1, "", "", 1.0, 1e-6, 0.0, p), None if p is None else p.proof_status)
             for p in profiles
         ]
     assert name == "`opendp.make_measurement`"
@@ -167,27 +167,27 @@ def results(name):
 @pytest.mark.parametrize("cells", RESULTS, ids=lambda cells: cells[0])
 def test_results(cells):
     for item, expected in results(cells[0]):
-        assert item.standing in LEVELS
-        assert item.standing == (expected if cells[1].startswith("its ") else cells[1])
-        if not isinstance(item, (Calibration, Entry, low_rank.Calibration, Compressed)):
-            assert item.standing.replace("none", "not private") in repr(item)
-        if isinstance(item, Compressed) and item.standing == "bounded":
-            assert item.profile(3**0.5, 10.0).standing == "bounded"
+        assert item.proof_status in LEVELS
+        assert item.proof_status == (expected if cells[1].startswith("its ") else cells[1])
+        if not isinstance(item, (Calibration, Entry, low_rank.LowRankCalibration, Compressed)):
+            assert item.proof_status.replace("none", "not private") in repr(item)
+        if isinstance(item, Compressed) and item.proof_status == "upper bound":
+            assert item.profile(3**0.5, 10.0).proof_status == "upper bound"
 
 
 def test_the_weakest_part_decides():
     proved, stated = privacy.GaussianProfile(0.1), privacy.StatedProfile(1.0, 1e-6)
     sketch = sheffet.SketchProfile(9, 0.1)
-    assert privacy.compose([proved, proved]).standing == "proved"
-    assert privacy.compose([proved, sketch]).standing == "bounded"
-    assert privacy.compose([proved, sketch, stated]).standing == "stated"
+    assert privacy.compose([proved, proved]).proof_status == "exact"
+    assert privacy.compose([proved, sketch]).proof_status == "upper bound"
+    assert privacy.compose([proved, sketch, stated]).proof_status == "stated"
 
 
 def test_a_profile_that_does_not_say_is_stated():
     class Own(privacy.GaussianProfile):
-        _standing = privacy.Profile._standing
+        _proof_status = privacy.Profile._proof_status
 
     try:
-        assert Own(0.1).standing == "stated"
+        assert Own(0.1).proof_status == "stated"
     finally:
         del privacy.Profile.kinds["Own"]

@@ -61,9 +61,9 @@ CASES = {
         {"bound": (2.0, optional(POSITIVE)), "threads": (1, optional(COUNT))},
     ),
     "Unit of a bound": (partial(pg.Unit, "id"), {"bound": (2.0, optional(POSITIVE))}),
-    "Unit of rows": (partial(pg.Unit, "id"), {"rows": (2, optional(COUNT))}),
-    "Auto": (
-        pg.columns.Auto,
+    "Unit of rows": (partial(pg.Unit, "id"), {"max_rows": (2, optional(COUNT))}),
+    "PrivateBound": (
+        pg.PrivateBound,
         {"epsilon": (0.1, POSITIVE), "quantile": (0.9, optional(SHARE))},
     ),
     "private_norm_bound": (

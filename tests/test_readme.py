@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 #: A plan draws fits until it knows their median; the pages are to run, and the fewest serve.
-FEWEST = "privgram.study.planning.KNOWN", math.inf
+FEWEST = "privgram.study.planning.MEDIAN_KNOWN", math.inf
 BUILT = {"_build", "gallery", "generated"}
 PAGES = [
     README,

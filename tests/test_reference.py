@@ -77,7 +77,7 @@ def test_private_intervals_hold_the_root_on_the_rows_at_hand(adjacency):
             people, FORMULA, COLUMNS, 1.0, 1e-6, loss="huber", adjacency=adjacency, rng=rng
         )
         root = huber(people, FORMULA, COLUMNS, fit=fit).params
-        low, high = np.asarray(fit.conf_int(of="data")).T
+        low, high = np.asarray(fit.conf_int(estimand="sample")).T
         held.append((low <= root) & (root <= high))
     assert np.mean(held) >= 0.9
 

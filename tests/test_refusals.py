@@ -2,7 +2,7 @@
 
 Each line is a call, its error and its whole message. Whatever can be said is refused here before
 the ledger has an entry. What cannot be said needs no line: the price of a bound without the bound
-(`Auto` has both), what goes with a unit or with groups without these (`Unit`, `Groups`).
+(`PrivateBound` has both), what goes with a unit or with groups without these (`Unit`, `Groups`).
 """
 
 import warnings
@@ -13,7 +13,7 @@ import pytest
 
 import privgram as pg
 from privgram import BudgetExceeded
-from privgram.columns import Auto as AUTO
+from privgram.columns import PrivateBound as AUTO
 from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch
 
@@ -29,7 +29,7 @@ TABLE = {
 LEVELS = ["a", "b", "c"]
 C = {"columns": COLUMNS}
 GROUPS = pg.Groups("state", LEVELS)
-UNIT = pg.Unit("who", rows=5)
+UNIT = pg.Unit("who", max_rows=5)
 MOMENT = pg.second_moment(ARRAY, 2.0)
 MOMENTS = pg.second_moment(TABLE, columns=COLUMNS, by=GROUPS)
 
@@ -127,7 +127,7 @@ REFUSED = {
         R(ARRAY, mechanism="gaus", bound=2.0),
         ValueError,
         "there is no mechanism 'gaus'; there are analyze-gauss, additive-wishart, "
-        "matrix-laplace, refined",
+        "matrix-laplace, adaptive-gaussian",
     ),
     "mechanism a class": (
         R(ARRAY, mechanism=pg.AnalyzeGauss, bound=2.0),
@@ -144,20 +144,20 @@ REFUSED = {
         ValueError,
         "inverse-gauss needs a parameter: InverseGauss(eigenvalue_floor=...)",
     ),
-    "refined of a moment": (
-        R(MOMENT, mechanism=pg.Refined()),
+    "adaptive of a moment": (
+        R(MOMENT, mechanism=pg.AdaptiveGaussian()),
         TypeError,
-        "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
-        "table itself to pg.release, or take AnalyzeGauss()",
+        "AdaptiveGaussian() reads the table again, and a SecondMoment has no rows to read: pass "
+        "the table itself to pg.release, or take AnalyzeGauss()",
     ),
-    "refined of an iterator": (
-        R(iter([ARRAY]), mechanism=pg.Refined(), bound=2.0),
+    "adaptive of an iterator": (
+        R(iter([ARRAY]), mechanism=pg.AdaptiveGaussian(), bound=2.0),
         ValueError,
-        "Refined() reads the table several times, and an iterator or a stream is read once: "
-        "pass a path, a data frame or a list of blocks, or take AnalyzeGauss()",
+        "AdaptiveGaussian() reads the table several times, and an iterator or a stream is read "
+        "once: pass a path, a data frame or a list of blocks, or take AnalyzeGauss()",
     ),
-    "refined names a term that is not there": (
-        R(TABLE, mechanism=pg.Refined(target="z"), **C),
+    "adaptive names a term that is not there": (
+        R(TABLE, mechanism=pg.AdaptiveGaussian(target="z"), **C),
         ValueError,
         "the target 'z' is no column of the release, which are x, y, intercept; nothing was spent",
     ),
@@ -253,7 +253,7 @@ REFUSED = {
     "bound text": (
         R(ARRAY, bound="large"),
         TypeError,
-        "bound must be a number, or Auto(epsilon=...), not str",
+        "bound must be a number, or PrivateBound(epsilon=...), not str",
     ),
     "price of an automatic bound zero": (
         R(ARRAY, bound=lambda: AUTO(0.0)),
@@ -268,8 +268,8 @@ REFUSED = {
     "automatic bound of an iterator": (
         R(iter([ARRAY]), bound=lambda: AUTO(0.1)),
         ValueError,
-        "Auto() reads the table several times, and an iterator or a stream is read once: pass "
-        "a path, a data frame or a list of blocks",
+        "PrivateBound() reads the table several times, and an iterator or a stream is read once: "
+        "pass a path, a data frame or a list of blocks",
     ),
     # threads and files
     "threads zero": (
@@ -306,13 +306,13 @@ REFUSED = {
     "unit without a bound": (
         R(TABLE, unit="who", **C),
         ValueError,
-        "a unit needs a bound: Unit('who', rows=k) for units of about k rows, or Unit('who', "
+        "a unit needs a bound: Unit('who', max_rows=k) for units of about k rows, or Unit('who', "
         "bound=C)",
     ),
     "unit with both bounds": (
-        R(TABLE, unit=lambda: pg.Unit("who", bound=2.0, rows=2), **C),
+        R(TABLE, unit=lambda: pg.Unit("who", bound=2.0, max_rows=2), **C),
         ValueError,
-        "bound and rows both bound a unit: give one of them",
+        "bound and max_rows both bound a unit: give one of them",
     ),
     "unit bound zero": (
         R(TABLE, unit=lambda: pg.Unit("who", bound=0.0), **C),
@@ -340,9 +340,9 @@ REFUSED = {
         "clip is 'frobenius' or 'trace', not 'max'",
     ),
     "within no truth value": (
-        R(TABLE, unit=lambda: pg.Unit("who", 5, within=1), **C),
+        R(TABLE, unit=lambda: pg.Unit("who", 5, fixed_effects=1), **C),
         TypeError,
-        "within is True or False",
+        "fixed_effects is True or False",
     ),
     "unit missing unknown": (
         R(TABLE, unit=lambda: pg.Unit("who", 5, missing="other"), **C),
@@ -352,13 +352,14 @@ REFUSED = {
     "automatic row bound of units": (
         R(TABLE, unit=UNIT, bound=lambda: AUTO(0.1), **C),
         ValueError,
-        "bound=Auto(...) looks at single rows, not at units: take Unit('who', bound=Auto(...))",
+        "bound=PrivateBound(...) looks at single rows, not at units: take Unit('who', "
+        "bound=PrivateBound(...))",
     ),
     "automatic unit bound by an iterator": (
         R(iter([TABLE]), unit=lambda: pg.Unit("who", bound=AUTO(0.1)), **C),
         ValueError,
-        "Auto() reads the table several times, and an iterator or a stream is read once: pass "
-        "a path, a data frame or a list of blocks",
+        "PrivateBound() reads the table several times, and an iterator or a stream is read once: "
+        "pass a path, a data frame or a list of blocks",
     ),
     "automatic unit bound without columns": (
         R(TABLE, unit=lambda: pg.Unit("who", bound=AUTO(0.1)), columns=["x", "y"]),
@@ -405,10 +406,10 @@ REFUSED = {
         ValueError,
         "GaussianSketch is proved for single rows, not for units: take AnalyzeGauss()",
     ),
-    "unit and looks": (
-        R(TABLE, mechanism=pg.Refined(), unit=UNIT, **C),
+    "unit and rounds": (
+        R(TABLE, mechanism=pg.AdaptiveGaussian(), unit=UNIT, **C),
         ValueError,
-        "Refined is proved for single rows, not for units: take AnalyzeGauss()",
+        "AdaptiveGaussian is proved for single rows, not for units: take AnalyzeGauss()",
     ),
     "unit and groups": (
         R(TABLE, mechanism=pg.MatrixLaplace(), unit=UNIT, by=GROUPS, **{**C, "delta": 0.0}),
@@ -451,10 +452,10 @@ REFUSED = {
         "data: a group that only one person has would give that person away. List those that "
         "the form or the code book has",
     ),
-    "unlisted unknown": (
+    "unknown unknown": (
         R(TABLE, by=lambda: pg.Groups("state", LEVELS, "ignore"), **C),
         ValueError,
-        "unlisted is one of error, drop, other, not 'ignore'",
+        "unknown is one of error, drop, other, not 'ignore'",
     ),
     "a group called other": (
         R(TABLE, by=lambda: pg.Groups("state", ["a", "other"], "other"), **C),
@@ -476,14 +477,15 @@ REFUSED = {
         R(TABLE, by=lambda: pg.Groups("state", ["a", "b"], "error"), **C),
         ValueError,
         "row 2 is of a group that is not listed, or of none: list its value in Groups, put "
-        "such rows together by Groups(..., unlisted='other'), or leave them out by "
-        "unlisted='drop'. This error tells what one row holds, at no cost: it must not reach "
+        "such rows together by Groups(..., unknown='other'), or leave them out by "
+        "unknown='drop'. This error tells what one row holds, at no cost: it must not reach "
         "the public",
     ),
-    "groups and looks": (
-        R(TABLE, mechanism=pg.Refined(), by=GROUPS, **C),
+    "groups and rounds": (
+        R(TABLE, mechanism=pg.AdaptiveGaussian(), by=GROUPS, **C),
         ValueError,
-        "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()",
+        "AdaptiveGaussian() reads one table several times, and not at its groups: take "
+        "AnalyzeGauss()",
     ),
     "groups of the sketch": (
         R(TABLE, mechanism=GaussianSketch(100), by=GROUPS, **C),
@@ -507,28 +509,28 @@ REFUSED = {
     "moment: automatic bound": (
         M(ARRAY, AUTO(0.1)),
         ValueError,
-        "Auto(...) spends privacy: pass it to pg.release, or pass here what "
+        "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
         "private_norm_bound(...) chose",
     ),
     "moment: automatic unit bound": (
         M(TABLE, unit=pg.Unit("who", bound=AUTO(0.1)), **C),
         ValueError,
-        "Auto(...) spends privacy: pass it to pg.release, or pass here what "
+        "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
         "private_norm_bound(...) chose",
     ),
     "moment: unit with both bounds": (
-        M(TABLE, unit=lambda: pg.Unit("who", bound=2.0, rows=2), **C),
+        M(TABLE, unit=lambda: pg.Unit("who", bound=2.0, max_rows=2), **C),
         ValueError,
-        "bound and rows both bound a unit: give one of them",
+        "bound and max_rows both bound a unit: give one of them",
     ),
     "moment: unit without a bound": (
         M(TABLE, unit="who", **C),
         ValueError,
-        "a unit needs a bound: Unit('who', rows=k) for units of about k rows, or Unit('who', "
+        "a unit needs a bound: Unit('who', max_rows=k) for units of about k rows, or Unit('who', "
         "bound=C)",
     ),
     "moment: unit and groups": (
-        M(TABLE, unit=lambda: pg.Unit("who", rows=2, clip="trace"), by=GROUPS, **C),
+        M(TABLE, unit=lambda: pg.Unit("who", max_rows=2, clip="trace"), by=GROUPS, **C),
         ValueError,
         "groups that share the bound of a unit take clip='frobenius', by which they share it",
     ),
@@ -547,12 +549,12 @@ REFUSED = {
     "moment: within and factors": (
         M(
             TABLE,
-            unit=lambda: pg.Unit("who", 5, within=True),
+            unit=lambda: pg.Unit("who", 5, fixed_effects=True),
             columns=pg.Columns({"x": (0, 1), "state": LEVELS}),
         ),
         ValueError,
-        "within=True takes no factors, whose levels would no longer sum to one: describe the "
-        "levels that matter as columns of their own, by bool",
+        "fixed_effects=True takes no factors, whose levels would no longer sum to one: describe "
+        "the levels that matter as columns of their own, by bool",
     ),
     "moment: threads zero": (
         M(ARRAY, 2.0, threads=0),

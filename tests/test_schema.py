@@ -47,7 +47,7 @@ MECHANISMS = [
     GaussianSketch(2000, keep_rows=True),
     InverseWishart(2000),
     InverseGauss(3000.0),
-    pg.Refined(),
+    pg.AdaptiveGaussian(),
 ]
 
 
@@ -223,7 +223,7 @@ def test_it_leads_from_stored_columns_to_variables(name, tmp_path):
         assert set(release["names"]) - set(own) == {"P2(a)"}
 
 
-def test_what_second_looks_let_others_compute(tmp_path):
+def test_what_second_rounds_let_others_compute(tmp_path):
     """Standard errors, by the page's recipe: sums over entries of the noise in the frame."""
     rng = np.random.default_rng(5)
     a = rng.uniform(0.2, 0.3, 20_000)
@@ -231,7 +231,9 @@ def test_what_second_looks_let_others_compute(tmp_path):
     columns = pg.Columns(dict.fromkeys(source, (-1, 1)), intercept=True)
     path = tmp_path / "release.json"
     budget = {"epsilon": 2.0, "delta": 1e-6, "adjacency": "replace"}
-    release = pg.release(source, mechanism=pg.Refined(), columns=columns, rng=rng, **budget)
+    release = pg.release(
+        source, mechanism=pg.AdaptiveGaussian(), columns=columns, rng=rng, **budget
+    )
     release.save(path)
     plain = json.loads(path.read_text(encoding="utf-8"))
     assert not faults(plain, SCHEMA)
@@ -347,7 +349,9 @@ def test_r_stops_on_other_laws(mechanism, tmp_path):
 
 @pytest.mark.slow
 @needs_r
-@pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.Refined()], ids=["one", "looks"])
+@pytest.mark.parametrize(
+    "mechanism", [pg.AnalyzeGauss(), pg.AdaptiveGaussian()], ids=["one", "rounds"]
+)
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_r_finds_what_regress_finds(adjacency, mechanism, tmp_path):
     columns = pg.Columns(

@@ -106,7 +106,7 @@ def test_no_text_of_a_study_or_file_holds_control_characters(tmp_path, monkeypat
         {evil: (0, 1), "y": (0, 1)},
         epsilon=1,
         delta=1e-6,
-        unit=pg.Unit("w\x1b", rows=1),
+        unit=pg.Unit("w\x1b", max_rows=1),
         name=evil,
         ledger=f"{evil}.ledger",
     )

@@ -15,12 +15,12 @@ pytestmark = pytest.mark.slow
 SNIPPET = """
 import privgram as pg
 from privgram.releases.groups import Releases
-from privgram.regression import Fit, InstrumentalFit
-from privgram.regression.glm import ScoreFit
+from privgram.regression import Fit, IVResults
+from privgram.regression.glm import GLMResults
 
 study = pg.Study({}, {"x": (0, 1)}, epsilon=1.0, delta=1e-6)
 fit = study.regress("y ~ x", 0.5)
-reveal_type(fit)  # ScoreFit | Fit | InstrumentalFit
+reveal_type(fit)  # GLMResults | Fit | IVResults
 fit.pramas  # error: attr
 fit.params["x"]
 fit.bse.iloc[0]
@@ -28,20 +28,20 @@ fit.summary().as_txt()  # error: attr
 float(fit.rsquared)  # error: attr
 if isinstance(fit, Fit):
     fit.rsquared + 1
-reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # ScoreFit
-reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # ScoreFit
+reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # GLMResults
+reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # GLMResults
 study.regress("y ~ x", 0.5, famly="binomial")  # error: call
 study.regress("y ~ x", 0.5, family="binomail")  # error: call
 reveal_type(study.release(0.5))  # Release
 reveal_type(study.release(0.5, by="g"))  # Releases
 reveal_type(study.release(0.5).regress("y"))  # Fit
 study.release(0.5).regres("y")  # error: attr
-reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # ScoreFit
+reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # GLMResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
-reveal_type(pg.load("it.json"))  # Release | Releases | ScoreFit
+reveal_type(pg.load("it.json"))  # Release | Releases | GLMResults
 pg.load("it.json").params  # error: attr
 reveal_type(pg.load("it.json", pg.Release))  # Release
-reveal_type(pg.load("it.json", ScoreFit).refusal)  # str | None
+reveal_type(pg.load("it.json", GLMResults).refusal)  # str | None
 pg.load("it.json", pg.Release).pramas  # error: attr
 reveal_type(fit.refusal)  # str | None
 """
@@ -105,7 +105,7 @@ def test_a_file_that_holds_another_kind_than_expected_is_refused(tmp_path):
     made = privgram.release(table, columns, epsilon=1.0, delta=1e-6)
     made.save(tmp_path / "it.json")
     assert type(privgram.load(tmp_path / "it.json", privgram.Release)) is privgram.Release
-    from privgram.regression.glm import ScoreFit
+    from privgram.regression.glm import GLMResults
 
-    with pytest.raises(TypeError, match=r"it\.json holds a Release, and no ScoreFit"):
-        privgram.load(tmp_path / "it.json", ScoreFit)
+    with pytest.raises(TypeError, match=r"it\.json holds a Release, and no GLMResults"):
+        privgram.load(tmp_path / "it.json", GLMResults)

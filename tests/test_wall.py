@@ -77,7 +77,7 @@ class Imports(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and node.func.id == "Room":
+        if isinstance(node.func, ast.Name) and node.func.id == "LazyModule":
             for text in ast.walk(node):
                 if isinstance(text, ast.Constant):
                     self.add(str(text.value))

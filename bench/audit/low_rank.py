@@ -185,7 +185,9 @@ class FindAndProject(Step):
         result: Array = _basis(W, A[:, used], noise.finder_std) + cross / std**2
         return result
 
-    def _noise(self, shape: tuple[int, int], epsilon: float, delta: float) -> low_rank.Calibration:
+    def _noise(
+        self, shape: tuple[int, int], epsilon: float, delta: float
+    ) -> low_rank.LowRankCalibration:
         return low_rank.calibrate(
             shape, self.rank, self.oversample, epsilon=epsilon, delta=delta, leverage=1.0
         )

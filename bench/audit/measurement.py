@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_within
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AdaptiveGaussian
 
-from . import low_rank, moments, refined, together
+from . import adaptive, low_rank, moments, together
 from .cases import Case, Estimate, Pair, Together
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "leading", "measure", "worst_pairs"]
 
 #: What `privgram audit` runs.
-CASES: tuple[Case, ...] = moments.CASES + refined.CASES + low_rank.CASES + together.CASES
+CASES: tuple[Case, ...] = moments.CASES + adaptive.CASES + low_rank.CASES + together.CASES
 
 #: Draws of each table with one seed, so that results do not depend on the processes.
 CHUNK = 1000
@@ -39,8 +39,8 @@ def _room(case: Case) -> ModuleType:
     """Where the pairs, the profile and the scores of a case are made."""
     if isinstance(case.mechanism, Together):
         return together
-    if isinstance(case.mechanism, Refined):
-        return refined
+    if isinstance(case.mechanism, AdaptiveGaussian):
+        return adaptive
     return low_rank if isinstance(case.mechanism, low_rank.Step) else moments
 
 

@@ -173,7 +173,7 @@ def variants(peer: str, task: str) -> list[dict[str, Any]]:
         found += [{"delta": 1e-12}, {"delta": 0.0}]
         if task in ("regression", "line"):
             found += [{"delta": DELTA, "ridge": "auto"}, {"delta": 0.0, "ridge": "auto"}]
-            found.append({"delta": DELTA, "looks": "auto"})
+            found.append({"delta": DELTA, "rounds": "auto"})
     return found
 
 

@@ -45,13 +45,13 @@ def _errors(rows: list[dict[str, Any]], task: str) -> str:
     epsilons = sorted({row["epsilon"] for row in rows if row["peer"] != "sklearn"})
     regression = "PCA" not in task
     lines = []
-    kinds = [(row["peer"], row["delta"], row.get("ridge"), row.get("looks")) for row in rows]
+    kinds = [(row["peer"], row["delta"], row.get("ridge"), row.get("rounds")) for row in rows]
     for key in dict.fromkeys(kinds):
-        peer, delta, ridge, looks = key
+        peer, delta, ridge, rounds = key
         own = {row["epsilon"]: row for row, kind in zip(rows, kinds, strict=True) if kind == key}
         pure = peer in ("diffprivlib", "opendp")
         promise = "not private" if peer == "sklearn" else f"δ = {0 if pure else _delta(delta)}"
-        name = NAMES[peer] + (", ridge" if ridge else ", several looks" if looks else "")
+        name = NAMES[peer] + (", ridge" if ridge else ", adaptive rounds" if rounds else "")
         answers = [own[min(own)] if peer == "sklearn" else own[e] for e in epsilons]
         cells = [_cell(answer, regression) for answer in answers]
         lines.append([name, promise, *cells])

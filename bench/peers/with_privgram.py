@@ -1,6 +1,6 @@
 """privgram: one release, and regressions or components from it. Replace.
 
-Of Analyze Gauss or second looks, or at delta = 0 of matrix Laplace noise.
+Of Analyze Gauss or adaptive rounds, or at delta = 0 of matrix Laplace noise.
 """
 
 import numpy as np
@@ -12,8 +12,8 @@ import privgram as pg
 def released(table, job, seed, target=None, **known):
     """A release of a table, or of a moment, of which nothing else is known."""
     mechanism = pg.AnalyzeGauss() if job["delta"] > 0 else pg.MatrixLaplace()
-    if "looks" in job:
-        mechanism = pg.Refined(looks=job["looks"], target=target)
+    if "rounds" in job:
+        mechanism = pg.AdaptiveGaussian(rounds=job["rounds"], target=target)
     rng = np.random.default_rng(seed)  # to repeat the experiment; not for use
     return pg.release(
         table, epsilon=job["epsilon"], delta=job["delta"], mechanism=mechanism, rng=rng, **known

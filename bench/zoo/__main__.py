@@ -71,7 +71,7 @@ def cell(
         index = [str(name).replace("[T.", "[") for name in fit.params.index]
         at = [index.index(name) for name in reference.names]
         try:
-            ends = np.asarray(fit.conf_int(of="data"))[at]
+            ends = np.asarray(fit.conf_int(estimand="sample"))[at]
         except pg.RefusedError:
             ends = np.asarray(fit.conf_int())[at]
         if not np.isfinite(ends).all():
@@ -152,7 +152,7 @@ def of_named(task: Named, draws: int) -> list[str]:
                 continue
             index = [name.replace("T.", "") for name in fit.params.index]
             truth, error = reference.loc[index, "value"], reference.loc[index, "error"].to_numpy()
-            ends, whole = np.asarray(fit.conf_int(of="data")), np.asarray(fit.conf_int())
+            ends, whole = np.asarray(fit.conf_int(estimand="sample")), np.asarray(fit.conf_int())
             gaps.append((np.asarray(fit.params) - truth.to_numpy()) / error)
             halves.append((whole[:, 1] - whole[:, 0]) / (2 * 1.96 * error))
             held.append((ends[:, 0] <= truth) & (truth <= ends[:, 1]))

@@ -4,13 +4,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import __version__ as __version__
-from privgram._base.saved import Kinds as _Kinds
-from privgram.columns import Columns, Dates, Factor, Log
+from privgram._base.saved import Registry as _Registry
+from privgram.columns import Columns, Dates, Factor, Log, PrivateBound
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release
 from privgram.ledger import BudgetExceeded, Ledger
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Refined
+from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
 from privgram.moment import SecondMoment
 from privgram.releases.loading import load
 from privgram.releases.release import Release, pool
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from privgram.study import Study, regress
 
 __all__ = [
+    "AdaptiveGaussian",
     "AdditiveWishart",
     "AnalyzeGauss",
     "BudgetExceeded",
@@ -34,7 +35,7 @@ __all__ = [
     "Ledger",
     "Log",
     "MatrixLaplace",
-    "Refined",
+    "PrivateBound",
     "RefusedError",
     "Release",
     "SecondMoment",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 # A saved release may name a mechanism of the papers, which no other room imports.
-_Kinds.rooms.append("privgram.papers")
+_Registry.rooms.append("privgram.papers")
 
 #: Names whose rooms need SciPy, which takes longer to import than all the rest.
 _LATER = {

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from privgram._base.numbers import Matrix, check_not_negative, check_positive
-from privgram._base.saved import Kinds
+from privgram._base.saved import Registry
 from privgram._core import wishart
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SIZES = ("std", "std_diagonal", "scale", "dof", "rows")
 
 
 @dataclass(frozen=True)
-class NoiseLaw(Kinds, ABC, key="law", what="law of noise"):
+class NoiseLaw(Registry, ABC, key="law", what="law of noise"):
     """What a released matrix M is, given the second moment G."""
 
     #: Whether the law of M - E[M] depends on E[M].
@@ -98,7 +98,7 @@ def _isotropic_sandwich(variance: float, inner: Matrix) -> Matrix:
     return result
 
 
-def pairs(metric: Matrix, outer: float, square: float) -> Matrix:
+def pair_covariance(metric: Matrix, outer: float, square: float) -> Matrix:
     """Var(f^T N g) where E[N_ij N_kl] = a M_ij M_kl + b (M_ik M_jl + M_il M_jk).
 
     With metric = F M F^T, outer = b and square = a + b.
@@ -151,7 +151,7 @@ class GaussianLaw(NoiseLaw):
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         excess = self.std_diagonal**2 - 2 * self.std**2
         squares = frame**2
-        alike = pairs(frame @ frame.mT, self.std**2, self.std**2)
+        alike = pair_covariance(frame @ frame.mT, self.std**2, self.std**2)
         return alike + excess * (squares @ squares.mT)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
@@ -490,7 +490,7 @@ class WishartLaw(NoiseLaw):
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = self.dof * self.scale**2
-        return pairs(frame @ frame.mT, variance, variance)
+        return pair_covariance(frame @ frame.mT, variance, variance)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         noise = standard_wishart(len(matrix), self.dof, rng)
@@ -509,7 +509,7 @@ class MatrixLaplaceLaw(NoiseLaw):
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = 2 * self.dof * self.scale**2
-        return pairs(frame @ frame.mT, variance, variance)
+        return pair_covariance(frame @ frame.mT, variance, variance)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         return matrix + self.scale * matrix_laplace(len(matrix), self.dof, rng)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.regression.design import Design
-    from privgram.regression.glm import ScoreFit
+    from privgram.regression.glm import GLMResults
 
 __all__ = ["HuberReference", "huber"]
 
@@ -34,7 +34,7 @@ MOST_ROUNDS = 500
 #: The equation is solved when a round moves no direction by more, in sigma / sqrt(n).
 SETTLED = 1e-9
 
-SECRET = "a reference is NOT PRIVATE and cannot be saved, copied or sent: print it"
+NOT_PRIVATE = "a reference is NOT PRIVATE and cannot be saved, copied or sent: print it"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,7 +81,7 @@ class HuberReference(Printed):
         return as_text(self.param_names, columns, "", f"{self.n_rows:,} rows. {MARK}")
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError(SECRET)
+        raise TypeError(NOT_PRIVATE)
 
 
 def huber(
@@ -89,7 +89,7 @@ def huber(
     formula: str,
     columns: Columns | Mapping[str, Any] | str | os.PathLike[str],
     *,
-    fit: ScoreFit | None = None,
+    fit: GLMResults | None = None,
     reference: Mapping[str, Any] | None = None,
 ) -> HuberReference:
     r"""Solve the equation of `regress` with ``loss="huber"`` on the rows themselves: NOT PRIVATE.
@@ -100,7 +100,7 @@ def huber(
         Whatever `privgram.Study` reads on one machine.
     formula, columns, reference
         As of `privgram.regress`.
-    fit : ScoreFit, optional
+    fit : GLMResults, optional
         A private fit of the same formula with ``loss="huber"``: its equation is solved, by the
         frame W and the scale sigma that it released. By default they are those of this table: W
         makes the second moment of the features the identity, and sigma is the root mean square of
@@ -171,7 +171,7 @@ def _own(model: Design) -> Matrix:
     return np.asarray(model.transform / model.spread[-1])
 
 
-def _check_same(fit: ScoreFit, model: Design) -> None:
+def _check_same(fit: GLMResults, model: Design) -> None:
     """Raise unless a private fit solves an equation, which is of this formula."""
     if "huber" not in getattr(fit, "parameters", {}):
         raise ValueError('fit is a regression with loss="huber": that of no other has an equation')

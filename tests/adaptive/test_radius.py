@@ -7,12 +7,12 @@ import pytest
 from scipy.special import binom
 
 from privgram.adaptive.radius import (
-    RankChoice,
+    RadiusChoice,
     bin_edges,
-    choose_by_rank,
+    choose_radius,
+    counts_sensitivity,
     cumulative_counts,
     cumulative_std,
-    sensitivity,
     weighted_counts,
 )
 
@@ -29,7 +29,7 @@ def moved(size, adjacency):
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 24, 65])
 def test_the_sensitivity_is_the_most_that_a_row_moves(size, adjacency):
-    assert sensitivity(size, adjacency) == pytest.approx(moved(size, adjacency), rel=1e-12)
+    assert counts_sensitivity(size, adjacency) == pytest.approx(moved(size, adjacency), rel=1e-12)
 
 
 def test_weights_are_the_root_of_sums():
@@ -67,10 +67,12 @@ def test_sums_have_less_noise_than_by_a_histogram_or_the_best_of_a_tree(size):
     sums = np.tril(np.ones((size, size)))
     released = np.array([weighted_counts(row) for row in np.eye(size, dtype=np.int64)[::-1]]).T
 
-    def deviations(matrix, sensitivity):
-        return sensitivity * np.sqrt(np.diag(sums @ np.linalg.inv(matrix.T @ matrix) @ sums.T))
+    def deviations(matrix, counts_sensitivity):
+        return counts_sensitivity * np.sqrt(
+            np.diag(sums @ np.linalg.inv(matrix.T @ matrix) @ sums.T)
+        )
 
-    own = deviations(released.astype(float), sensitivity(size, "add-remove"))
+    own = deviations(released.astype(float), counts_sensitivity(size, "add-remove"))
     nodes = tree(size)
     by_tree = deviations(nodes, np.sqrt(nodes.sum(axis=0).max()))
     assert own[: size * 3 // 4].max() < 0.9 * by_tree[: size * 3 // 4].max()
@@ -84,7 +86,7 @@ def test_noisy_sums_are_near_and_fall():
     counts = np.rint(10_000 * 0.6 ** np.arange(size)).astype(np.int64)
     counts[15:] = 0
     exact = np.cumsum(counts[::-1])[::-1]
-    std = sensitivity(size, "replace") / 0.3
+    std = counts_sensitivity(size, "replace") / 0.3
     found = np.array(
         [
             cumulative_counts(weighted_counts(counts) + rng.normal(0, std, size))
@@ -105,13 +107,13 @@ def test_the_choice_is_the_least_edge_with_few_rows_beyond():
     edges = bin_edges(1.0, 10.0, 2)
     np.testing.assert_allclose(edges**2, [1, 2, 4, 8, 16, 32, 64, 100])
     beyond = np.array([900.0, 300, 80, 41, 39, 10, 2, 0])
-    assert choose_by_rank(edges, beyond, 40.0) == RankChoice(edges[4], 39.0)
-    assert choose_by_rank(edges, beyond, 1e6) == RankChoice(edges[0], 900.0)
-    assert choose_by_rank(edges, beyond + 50, 40.0) == RankChoice(edges[-1], 50.0)
+    assert choose_radius(edges, beyond, 40.0) == RadiusChoice(edges[4], 39.0)
+    assert choose_radius(edges, beyond, 1e6) == RadiusChoice(edges[0], 900.0)
+    assert choose_radius(edges, beyond + 50, 40.0) == RadiusChoice(edges[-1], 50.0)
 
 
 @pytest.mark.parametrize("largest", [0.5, 1.0])
 def test_there_is_always_an_edge(largest):
     np.testing.assert_array_equal(bin_edges(1.0, largest, 2), [1.0])
-    assert sensitivity(1, "add-remove") == 1024
+    assert counts_sensitivity(1, "add-remove") == 1024
     assert cumulative_counts(np.array([-4096.0])).tolist() == [0.0]

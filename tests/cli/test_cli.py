@@ -95,7 +95,7 @@ def test_a_release_is_entered_in_its_ledger(folder):
     report = json.loads(succeed("ledger", "show", "study.ledger", "--json"))
     assert [entry["epsilon"] for entry in report["entries"]] == [0.8]
     assert report["spent_epsilon"] == pytest.approx(0.8, abs=2e-4)
-    assert "Refined" in succeed("ledger", "show", "study.ledger")
+    assert "AdaptiveGaussian" in succeed("ledger", "show", "study.ledger")
     left = json.loads(succeed("ledger", "show", "study.ledger", "--delta", "1e-7", "--json"))
     assert left.pop("left_epsilon") == pg.Ledger("study.ledger").remaining(1e-7) > 0
     assert left.pop("left_delta") == 1e-7
@@ -139,7 +139,7 @@ def test_release_saves_what_it_says(folder, suffix):
     assert report["rows"] == release.n_rows == N_ROWS
     assert report["parameters"] == json.loads(json.dumps(release.parameters))
     assert (release.epsilon, release.delta, release.adjacency) == (1.0, 1e-6, "replace")
-    assert isinstance(release.mechanism, pg.Refined)
+    assert isinstance(release.mechanism, pg.AdaptiveGaussian)
     assert not release.reproducible
     # How long a pass took tells how many rows there were, which "add-remove" keeps private.
     assert "seconds" not in report
@@ -221,7 +221,7 @@ def test_release_with_a_bound_of_the_tables_own(folder):
             ["allow-published-erratum=true"],
             PublishedAnalyzeGauss(allow_published_erratum=True),
         ),
-        ("refined", ["looks=2"], pg.Refined(looks=2)),
+        ("adaptive-gaussian", ["rounds=2"], pg.AdaptiveGaussian(rounds=2)),
     ],
 )
 def test_release_by_every_mechanism(folder, name, settings, mechanism):
@@ -236,7 +236,7 @@ def test_release_by_every_mechanism(folder, name, settings, mechanism):
 
 def test_release_for_people(folder):
     out = succeed(*RELEASE, "--out", "new.json")
-    for word in ("new.json", "age, pressure, cost, intercept", f"{N_ROWS:,}", "Refined"):
+    for word in ("new.json", "age, pressure, cost, intercept", f"{N_ROWS:,}", "AdaptiveGaussian"):
         assert word in out
 
 
@@ -301,7 +301,7 @@ def test_nothing_secret_is_printed(folder):
          "described in a .toml or .json file"),
         (["release", "table.npy", "--columns", "age,cost", *GUARANTEE, "--out", "new.json"],
          "--bound is needed, or --columns with a file"),
-        ([*RELEASE, "--unit", "age", "--out", "new.json"], "--unit needs a bound: --rows-per-unit"),
+        ([*RELEASE, "--unit", "age", "--out", "new.json"], "--unit needs a bound: --max-rows"),
         (["plan", "--magic"], "No such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -377,7 +377,7 @@ def test_plan(folder):
     told = succeed(*arguments, "--design", "earlier.json")
     assert told.index("no privacy") < told.index("least rows")
     report = json.loads(succeed(*arguments, "--design", "earlier.json", "--json"))
-    assert report["outlook"]["n_rows"] == 5000
+    assert report["power"]["n_rows"] == 5000
     assert "file of bounds" in fail(
         "plan", "--columns", "3", "--bound", "2", *GUARANTEE, "--design", "gram.json"
     )
@@ -506,7 +506,7 @@ def test_demo(flights, tmp_path, monkeypatch):
     release = pg.load(report["release"])
     assert (release.epsilon, release.delta, release.n_rows) == (1.0, 1e-6, 336_776)
     assert report["names"] == ["dep_delay", "distance", "air_time", "hour", "month", "intercept"]
-    assert report["looks"] in (3, 4)
+    assert report["rounds"] in (3, 4)
     assert np.abs(report["difference_in_standard_errors"]).max() < 4.8
     assert np.abs(report["difference_of_one_look"]).max() < 70
     # The known fit of the table, clamped to the public bounds, by any statistics package.
@@ -543,14 +543,14 @@ def test_release_and_regress_by_group(folder):
     assert "--json has intervals" in fail(*asked[:-1], "--level", "0.9")
     assert np.shape(found["params"]) == np.shape(found["bse"]) == (3, 2)
     (folder / "sites.txt").write_text("1\n2\n")
-    others = ["--groups", "sites.txt", "--unlisted", "other", "--out", "other.npz"]
+    others = ["--groups", "sites.txt", "--unknown", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)
     assert list(pg.load("other.npz")) == [1, 2, "other"]
     taken = [*ask, "--groups", "sites.txt", "--out", "new.json", "--ledger", "sites.txt"]
     assert "--groups and --ledger are one file" in fail(*taken)
     assert (folder / "sites.txt").read_text() == "1\n2\n"
     assert "not listed" in fail(
-        *ask, "--groups", "[1, 2]", "--unlisted", "error", "--out", "new.json"
+        *ask, "--groups", "[1, 2]", "--unknown", "error", "--out", "new.json"
     )
     assert "go together" in fail(*ask, "--out", "new.json")
     assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")

@@ -71,13 +71,13 @@ def test_reads_extras_from_the_metadata(monkeypatch):
 
 def test_leaves_the_best_kernel_selected():
     run()
-    assert rows.Accumulator(1, 1.0).simd() == rows.available()[0]
+    assert rows.RowAccumulator(1, 1.0).simd() == rows.available()[0]
 
 
 def test_the_digest_is_the_oracles():
-    plain = oracle.Accumulator(13, 3.0)
+    plain = oracle.RowAccumulator(13, 3.0)
     plain.update(doctor._table())
-    assert doctor.digest(plain) == doctor.DIGEST
+    assert doctor.total_digest(plain) == doctor.DIGEST
 
 
 def larger(real):

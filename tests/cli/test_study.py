@@ -56,7 +56,7 @@ def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
     assert "NOT PRIVATE" in (shown := run("check", "study.toml"))
     assert "misspelt" in shown
     file.write_text(file.read_text().replace('["a", "c"]', '["a", "b"]'))
-    plan = run("plan", "study.toml", "x ~ g", "--want", "g=0.5")
+    plan = run("plan", "study.toml", "x ~ g", "--target-se", "g=0.5")
     assert "Take epsilon" in plan
     assert plan.startswith("Offered: 9")
     asked = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")

@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
         }
     )
     table["wage"] = np.exp(3 + 0.2 * (table.sex == "male") + rng.normal(0, 0.3, N_ROWS))
-    table.loc[:9, "sex"] = "unlisted"
+    table.loc[:9, "sex"] = "unknown"
     table.to_parquet(folder / "wages.parquet")
     table.to_csv(folder / "wages.csv", index=False)
     (folder / "columns.toml").write_text(TOML)

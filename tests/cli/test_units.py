@@ -32,7 +32,7 @@ def run(*more):
 
 
 def test_a_release_by_unit(visits):
-    result = run("--unit", "who", "--rows-per-unit", "6", "--json")
+    result = run("--unit", "who", "--max-rows", "6", "--json")
     assert result.exit_code == 0, result.stderr
     report = json.loads(result.stdout)
     units = len(np.unique(visits["who"]))
@@ -43,13 +43,14 @@ def test_a_release_by_unit(visits):
     shown = json.loads(CliRunner().invoke(program, ["info", "r.json", "--json"]).stdout)
     bound = release.columns.bound
     assert shown["unit"] == {
-        "name": "who", "clip": "frobenius", "within": False, "row_bound": bound, "missing": "error",
+        "name": "who", "clip": "frobenius", "fixed_effects": False, "row_bound": bound,
+        "missing": "error",
     }  # fmt: skip
     assert shown["units"] == units
 
 
 def test_every_option_arrives(visits):
-    more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --within --force"
+    more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --fixed-effects --force"
     result = run(*more.split(), "--unit-missing", "drop", "--delta", "0")
     assert result.exit_code == 0, result.stderr
     release = pg.load("r.json")
@@ -64,8 +65,8 @@ def test_every_option_arrives(visits):
         ("--unit who", "--unit needs a bound"),
         ("--unit who --unit-bound auto", "say how much by --bound-epsilon"),
         ("--unit who --unit-bound wide", "must be a number or auto"),
-        ("--unit whom --rows-per-unit 3", "no column named 'whom'; did you mean 'who'"),
-        ("--unit a --rows-per-unit 3", "cannot be one of the columns"),
+        ("--unit whom --max-rows 3", "no column named 'whom'; did you mean 'who'"),
+        ("--unit a --max-rows 3", "cannot be one of the columns"),
     ],
 )
 def test_what_cannot_be_done(visits, more, text):

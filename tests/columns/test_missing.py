@@ -35,10 +35,12 @@ def studied(table, columns, **asked):
 
 ROUTES = {
     "release": released,
-    "refined": lambda *of, **asked: released(*of, mechanism=pg.Refined(), **asked),
+    "adaptive-gaussian": lambda *of, **asked: released(
+        *of, mechanism=pg.AdaptiveGaussian(), **asked
+    ),
     "groups": lambda *of, **asked: released(*of, by=pg.Groups("who", range(3)), **asked),
-    "units": lambda *of, **asked: released(*of, unit=pg.Unit("who", rows=4), **asked),
-    "auto": lambda *of, **asked: released(*of, bound=pg.columns.Auto(0.5), **asked),
+    "units": lambda *of, **asked: released(*of, unit=pg.Unit("who", max_rows=4), **asked),
+    "auto": lambda *of, **asked: released(*of, bound=pg.PrivateBound(0.5), **asked),
     "study": studied,
     "logistic": lambda table, columns, **asked: (
         pg.regress(table, "y ~ x", columns, family="binomial", **SPENT, **asked).columns
@@ -85,7 +87,7 @@ def test_a_file_that_does_not_say_it_leaves_it_open(tmp_path):
 def test_units_that_are_left_are_not_counted_for_the_public(adjacency, table, tmp_path):
     """Where rows of no unit are left out, one person's lack of an id moves no public number."""
     table["who"] = np.where(table["who"] == 3, None, table["who"])
-    unit, columns = pg.Unit("who", rows=4, missing="drop"), pg.Columns(BOUNDS, True)
+    unit, columns = pg.Unit("who", max_rows=4, missing="drop"), pg.Columns(BOUNDS, True)
     path = tmp_path / "r.json"
     made = pg.release(table, columns, **SPENT, unit=unit, adjacency=adjacency, out=path)
     assert made.n_units is None
@@ -96,12 +98,12 @@ def test_units_that_are_left_are_not_counted_for_the_public(adjacency, table, tm
     assert pg.second_moment(table, columns=columns, unit=unit).n_rows == 499  # the secret
     assert made.regress("x").bse[0] > 0
     with pytest.raises(ValueError, match="row 12 has no unit"):
-        pg.release(table, columns, **SPENT, unit=pg.Unit("who", rows=4))
+        pg.release(table, columns, **SPENT, unit=pg.Unit("who", max_rows=4))
 
 
 @pytest.mark.parametrize(("missing", "units"), [("error", 500), ("drop", None)])
 def test_units_are_counted_where_none_is_left_out(missing, units, table):
-    unit = pg.Unit("who", rows=4, missing=missing)
+    unit = pg.Unit("who", max_rows=4, missing=missing)
     assert pg.release(table, pg.Columns(BOUNDS), **SPENT, unit=unit).n_units == units
 
 

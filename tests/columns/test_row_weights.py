@@ -97,10 +97,10 @@ def test_the_sum_of_weights_counts_no_rows():
     with pytest.raises(ValueError, match=said):
         fit.feature_std()
     release = released(describe(), rows)
-    with pytest.raises(RefusedError, match='of="data"'):
+    with pytest.raises(RefusedError, match='estimand="sample"'):
         release.describe()
     weights = np.clip(rows["w"], 0, 4)
-    about_rows = release.describe(of="data")
+    about_rows = release.describe(estimand="sample")
     mean = np.average(rows["x"], weights=weights)
     assert_allclose(about_rows.mean[0], mean, rtol=1e-4)
     assert (release.correlation().stderr[0, 1:] > 0).all()

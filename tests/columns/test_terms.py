@@ -13,7 +13,7 @@ from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
-from privgram.moment.accumulators import entries, n_totals, new_total, state_of
+from privgram.moment.accumulators import entries, n_totals, new_total, totals_of
 
 BOUNDS = {
     "wage": pg.Log(2, 500),
@@ -232,8 +232,8 @@ def test_codes_of_any_kind_of_column(data):
     factor = pg.Factor(levels, other)
     stranger = "zz" if text else 2**62 + 1
     values = data.draw(st.lists(st.sampled_from([*levels, stranger]), max_size=20))
-    unlisted = len(levels) if other else -1
-    expected = [levels.index(v) if v in levels else unlisted for v in values]
+    unknown = len(levels) if other else -1
+    expected = [levels.index(v) if v in levels else unknown for v in values]
     kinds = [object, *((np.str_,) if text else (np.int64,))]
     for kind in kinds:
         assert codes_of(np.array(values, kind), factor).tolist() == expected
@@ -256,7 +256,9 @@ def test_missing_values_and_levels(table):
         moment = pg.second_moment(broken, columns=dropping)
         assert (moment.n_rows, moment.n_dropped) == (len(table) - 1, 1)
         rest = pg.second_moment(broken.drop(index=7), columns=dropping)
-        assert all(np.array_equal(*pair) for pair in zip(moment.limbs(), rest.limbs(), strict=True))
+        assert all(
+            np.array_equal(*pair) for pair in zip(moment.int128(), rest.int128(), strict=True)
+        )
 
 
 def test_saved_moments_of_tables(table):
@@ -265,14 +267,14 @@ def test_saved_moments_of_tables(table):
     again = pg.SecondMoment.from_bytes(moment.to_bytes())
     twice = merge([moment, again])
     for a, b, c in zip(
-        moment.limbs(), again.limbs(), (moment + moment.copy()).limbs(), strict=True
+        moment.int128(), again.int128(), (moment + moment.copy()).int128(), strict=True
     ):
         np.testing.assert_array_equal(a, b)
-        np.testing.assert_array_equal(c, twice.limbs()[0 if c.dtype == np.int64 else 1])
+        np.testing.assert_array_equal(c, twice.int128()[0 if c.dtype == np.int64 else 1])
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
-    assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
+    assert all(np.array_equal(*p) for p in zip(moment.int128(), dummies.int128(), strict=True))
     total = new_total(columns, len(columns), columns.bound)
-    assert n_totals(columns, len(columns)) == len(entries(total)[0]) == len(state_of(total)[0])
+    assert n_totals(columns, len(columns)) == len(entries(total)[0]) == len(totals_of(total)[0])
 
 
 def test_what_levels_imply_is_not_kept():
@@ -287,7 +289,7 @@ def test_smaller_bounds_clip_as_the_dummy_table_is_clipped(table, bound):
     columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
     moment = pg.second_moment(table, bound=bound, columns=columns)
     dummies = pg.second_moment(columns.encode(table), bound=bound)
-    assert all(np.array_equal(*p) for p in zip(moment.limbs(), dummies.limbs(), strict=True))
+    assert all(np.array_equal(*p) for p in zip(moment.int128(), dummies.int128(), strict=True))
 
 
 def test_order_of_description_and_not_of_writing():

@@ -27,8 +27,8 @@ from exact_fits import (
 from helpers import make_release
 
 import privgram as pg
-from privgram.regression import Fit
-from privgram.regression.glm import ScoreFit
+from privgram.regression import OLSResults
+from privgram.regression.glm import GLMResults
 from privgram.regression.groups import GroupFits, regress_groups
 from privgram.regression.hypothesis import Contrasts, WaldTest
 from privgram.regression.prediction import Prediction
@@ -267,7 +267,7 @@ OWN = {
     "epsilon": "the guarantee",
     "delta": "the guarantee",
     "privacy": "the guarantee",
-    "standing": "the guarantee",
+    "proof_status": "the guarantee",
     "inference": "what all is made of",
     "caution": "of noise",
     "unclip": "of clipped rows",
@@ -511,7 +511,7 @@ LOGISTIC_OWN = {
     "adjacency", "advice", "columns", "cov_type", "delta", "design", "df_model", "df_resid",
     "epsilon", "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
-    "reproducible", "robust", "sampling", "scale", "solution", "standing", "summary",
+    "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
     "target", "terms", "tidy", "unidentified", "unit", "with_intercept",
 }  # fmt: skip
 
@@ -519,7 +519,7 @@ LOGISTIC_OWN = {
 def test_every_method_of_logistic_is_in_the_table():
     fit = logistic(FIRST)[0]
     assert public(fit) == LOGISTIC_METHODS | LOGISTIC_OWN
-    assert public(ScoreFit) <= public(fit)
+    assert public(GLMResults) <= public(fit)
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -558,7 +558,7 @@ SCORED_OWN = {
     "adjacency", "advice", "columns", "delta", "design", "epsilon", "family", "glance",
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
-    "solution", "standing", "target", "terms", "unidentified", "unit", "with_intercept", "save",
+    "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
     "plot",
 }  # fmt: skip
 
@@ -630,7 +630,7 @@ def test_a_run_of_scores_leads_to_least_squares(target, formula, names, of_units
     table = made_table().drop(columns="k")
     who = np.arange(len(table)) // 3
     rows = table.assign(who=who) if of_units else table
-    unit = pg.Unit("who", rows=3) if of_units else None
+    unit = pg.Unit("who", max_rows=3) if of_units else None
     columns = pg.Columns(VARIABLES, intercept=True)
     fit = pg.regress(
         rows, f"{target} ~ {formula}", columns, **RUN, unit=unit, rng=np.random.default_rng(0)
@@ -730,4 +730,4 @@ def test_names_of_tests_and_predictions_are_in_the_table():
         "effect", "sd", "tvalue", "statistic", "pvalue", "conf_int", "df_denom", "summary_frame",
         "hypothesis", "inference", "value",
     }  # fmt: skip
-    assert {Fit, Prediction, Contrasts, WaldTest, pd.DataFrame}
+    assert {OLSResults, Prediction, Contrasts, WaldTest, pd.DataFrame}

@@ -53,7 +53,7 @@ def test_in_python_integers(coded, rng, bits):
     assert case.feed(acc) == -1
     q = [[round(v * acc.scale) for v in row] for row in case.dummies().tolist()]
     expected = sum(np.outer(row, row) for row in np.array(q, dtype=object))
-    hi, lo = acc.limbs()
+    hi, lo = acc.int128()
     assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), expected)
 
 
@@ -185,11 +185,11 @@ def test_scaling_may_change_between_blocks(coded, rng):
         center, inverse, _ = case.scaling
         case.scaling = center, inverse, np.full(4, limit)
         assert case.feed(acc) == -1
-        plain = rows.Accumulator(case.d, 2.0)
+        plain = rows.RowAccumulator(case.d, 2.0)
         assert plain.update(case.dummies()) == -1
-        hi, lo = plain.limbs()
+        hi, lo = plain.int128()
         total = total + hi.astype(object) * 2**64 + lo.astype(object)
-    hi, lo = acc.limbs()
+    hi, lo = acc.int128()
     assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), total)
 
 
@@ -205,19 +205,19 @@ def test_sums_beyond_64_bits(coded, bound):
         assert acc.update([], codes, [], False, scaling) == -1
 
     feed(acc, 1)
-    hi, lo = acc.limbs()
+    hi, lo = acc.int128()
     one = hi.astype(object) * 2**64 + lo.astype(object)
     assert one[1, 1] > 0.999 * 4**24
     acc.reset()
     for _ in range(4):
         feed(acc, n)
     acc.merge(acc)
-    hi, lo = acc.limbs()
+    hi, lo = acc.int128()
     assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), 8 * n * one)
     assert acc.n_rows == 8 * n
     acc.reset()
     assert acc.n_rows == 0
-    assert not np.any(acc.limbs())
+    assert not np.any(acc.int128())
 
 
 def factor_of(terms, positions, acc):
@@ -233,7 +233,7 @@ def factor_of(terms, positions, acc):
 def rows_next_to_a_tie():
     """Entries and codes that another order of the sum would round to another integer."""
     rng = np.random.default_rng(3)
-    acc = rows.Accumulator(16, 0.5)
+    acc = rows.RowAccumulator(16, 0.5)
     hard = []
     while len(hard) < 10:
         x, c, e = rng.uniform(0.1, 1, 3).tolist(), *rng.integers(1, 5, 2).tolist()
@@ -260,9 +260,9 @@ def test_norms_are_summed_as_those_of_dummies(coded):
     table[:, [0, 1, 10]] = np.stack(dense, axis=1)
     table[np.arange(len(c)), 2 + c] = 0.7
     table[np.arange(len(c)), 11 + e] = 0.3
-    plain = rows.Accumulator(16, 0.5)
+    plain = rows.RowAccumulator(16, 0.5)
     assert plain.update(table) == -1
-    assert_array_equal(acc.limbs(), plain.limbs())
+    assert_array_equal(acc.int128(), plain.int128())
 
 
 def test_what_is_stored(coded, rng):
@@ -275,12 +275,12 @@ def test_what_is_stored(coded, rng):
     assert len(set(zip(i.tolist(), j.tolist(), strict=True))) == len(i)
     hi, lo = acc.totals()
     assert (hi.dtype, lo.dtype, hi.shape, lo.shape) == (np.int64, np.uint64, i.shape, i.shape)
-    full = acc.limbs()
+    full = acc.int128()
     assert_array_equal((full[0][i, j], full[1][i, j]), (hi, lo))
     back = coded.from_totals(
         case.positions, case.factors, case.blocks, case.norm, 20, hi, lo, acc.n_rows, 3
     )
-    assert_array_equal(back.limbs(), full)
+    assert_array_equal(back.int128(), full)
     assert (back.n_rows, back.n_dropped) == (400, 3)
 
 

@@ -45,11 +45,11 @@ def test_each_group_is_a_table_of_its_own(coded, rng, name, share, other):
     group = rng.integers(-1, GROUPS + 2, case.n)
     acc = coded(case.positions, case.factors, case.blocks, bound, 20, GROUPS, other)
     assert feed(acc, case, group, leave_out=not other) == -1
-    hi, lo = acc.limbs()
+    hi, lo = acc.int128()
     slot = slot_of(group, other)
     for number in range(GROUPS + other):
         part = alone(case, bound, slot, number)
-        assert_array_equal((hi[number], lo[number]), part.limbs())
+        assert_array_equal((hi[number], lo[number]), part.int128())
         assert acc.counts()[:, number].tolist() == [part.n_rows, 0]
     assert acc.counts()[:, -1].tolist() == [0, (slot < 0).sum()]
     assert acc.n_rows + acc.n_dropped == case.n
@@ -65,11 +65,11 @@ def test_every_width(coded, rng, d, scaled, layout):
     acc = coded(range(d), (), (), 1.5, 20, 3)
     block = x if layout == "rows" else [np.ascontiguousarray(column) for column in x.T]
     assert acc.update(block, [], [], False, scaling, (group, None)) == -1
-    hi, lo = acc.limbs()
+    hi, lo = acc.int128()
     for number in range(3):
-        part = rows.Accumulator(d, 1.5)
+        part = rows.RowAccumulator(d, 1.5)
         assert part.update(x[group == number], False, scaling) == -1
-        assert_array_equal((hi[number], lo[number]), part.limbs())
+        assert_array_equal((hi[number], lo[number]), part.int128())
 
 
 def test_sums_stay_exact(coded, rng):
@@ -79,10 +79,10 @@ def test_sums_stay_exact(coded, rng):
     acc = coded(range(2), (), (), 1.0, 24, 2)
     group = np.ones(len(x), np.int64)
     assert acc.update(x, [], [], False, None, (group, None)) == -1
-    part = rows.Accumulator(2, 1.0, 24)
+    part = rows.RowAccumulator(2, 1.0, 24)
     part.update(x)
-    hi, lo = acc.limbs()
-    assert_array_equal((hi[1], lo[1]), part.limbs())
+    hi, lo = acc.int128()
+    assert_array_equal((hi[1], lo[1]), part.int128())
     assert not lo[0].any()
 
 
@@ -100,7 +100,7 @@ def test_orders_and_cuttings(coded, rng):
     assert_array_equal(cut.totals(), whole.totals())
     assert_array_equal(cut.counts(), whole.counts())
     again = coded.from_groups(*layout, False, *whole.totals(), whole.counts())
-    assert_array_equal(again.limbs(), whole.limbs())
+    assert_array_equal(again.int128(), whole.int128())
     again.merge(cut)
     assert (again.n_rows, again.n_dropped) == (600, 0)
     again.reset()

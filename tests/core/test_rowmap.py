@@ -6,11 +6,11 @@ from oracle.rowmap import map_rows
 
 import privgram as pg
 from privgram._core import rowmap
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram.exact.int128 import to_integers
-from privgram.moment.accumulators import Levelled, Mapped
+from privgram.moment.accumulators import FactorAccumulator, MappedAccumulator
 from privgram.scan.executor import accumulate
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 
 
 def apply(block, bound, frame, out, *more):
@@ -24,7 +24,7 @@ def images(block, bound, frame):
 
 
 def frame_of(rng, d, condition=1e8):
-    """Orthogonal rows of lengths from 1 to `condition`, as second looks take them."""
+    """Orthogonal rows of lengths from 1 to `condition`, as adaptive rounds take them."""
     turn = np.linalg.qr(rng.standard_normal((d, d)))[0]
     return np.geomspace(condition, 1.0, d)[:, None] * turn
 
@@ -75,14 +75,14 @@ def extreme_rows(rng, frame, bound):
 @pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 3.0])
 def test_no_row_is_longer_than_the_radius_in_any_frame(rng, d, condition, radius):
-    """The sensitivity of a look is that of its integers, whatever the frame: 2^bits."""
+    """The sensitivity of a round is that of its integers, whatever the frame: 2^bits."""
     bound = np.sqrt(d)
     frame = frame_of(rng, d, condition)
     longest = 0
     for row in extreme_rows(rng, frame, bound):
-        look = Mapped(frame, bound, Accumulator(d, radius * bound))
-        assert look.update(row[None]) == -1
-        total = to_integers(look.inner.limbs())
+        mapped = MappedAccumulator(frame, bound, RowAccumulator(d, radius * bound))
+        assert mapped.update(row[None]) == -1
+        total = to_integers(mapped.inner.int128())
         assert (total**2).sum() == total.trace() ** 2  # one row's: its Frobenius norm is its trace
         longest = max(longest, total.trace())
     assert longest <= 1 << 40
@@ -92,16 +92,16 @@ def test_no_row_is_longer_than_the_radius_in_any_frame(rng, d, condition, radius
 
 def test_blocks_of_any_kind_are_one_table(rng, layout):
     table, frame = rng.uniform(-1, 1, (5000, 3)), frame_of(rng, 3, 10.0)
-    whole = Mapped(frame, 1.5, Accumulator(3, 2.0))
+    whole = MappedAccumulator(frame, 1.5, RowAccumulator(3, 2.0))
     assert whole.update(layout(table)) == -1
-    halves = [Mapped(frame, 1.5, Accumulator(3, 2.0)) for _ in range(2)]
+    halves = [MappedAccumulator(frame, 1.5, RowAccumulator(3, 2.0)) for _ in range(2)]
     assert halves[0].update([column.copy() for column in table[:1234].T]) == -1
     assert halves[1].update(table[1234:]) == -1
     halves[0].merge(halves[1])
-    expected = Accumulator(3, 2.0)
+    expected = RowAccumulator(3, 2.0)
     expected.update(map_rows(table, 1.5, frame))
     for found in (whole.inner, halves[0].inner):
-        for ours, theirs in zip(found.limbs(), expected.limbs(), strict=True):
+        for ours, theirs in zip(found.int128(), expected.int128(), strict=True):
             np.testing.assert_array_equal(ours, theirs)
         assert found.n_rows == 5000
 
@@ -110,10 +110,10 @@ def test_blocks_of_any_kind_are_one_table(rng, layout):
 def test_missing_values_are_found_or_dropped(rng, drop):
     table, frame = rng.uniform(-1, 1, (40_000, 3)), frame_of(rng, 3)
     table[30_001, 1] = np.nan
-    look = Mapped(frame, 1.5, Accumulator(3, 2.0))
-    assert look.update(table, drop) == (-1 if drop else 30_001)
+    mapped = MappedAccumulator(frame, 1.5, RowAccumulator(3, 2.0))
+    assert mapped.update(table, drop) == (-1 if drop else 30_001)
     if drop:
-        assert (look.inner.n_rows, look.inner.n_dropped) == (39_999, 1)
+        assert (mapped.inner.n_rows, mapped.inner.n_dropped) == (39_999, 1)
 
 
 @pytest.mark.parametrize("ones", [False, True])
@@ -207,16 +207,18 @@ def test_images_from_a_row_on_are_those_of_all(rng):
         np.testing.assert_array_equal(part, whole[first : first + size])
 
 
-def test_a_look_at_coded_rows_clips_them_as_the_moment_does(rng):
+def test_a_round_at_coded_rows_clips_them_as_the_moment_does(rng):
     """By a bound that was chosen, which is below what the columns allow."""
     columns = pg.Columns({"x": (-1.0, 1.0), "g": ["a", "b", "c"]}, intercept=True)
     table = {"x": rng.uniform(-1, 1, 500), "g": rng.choice(["a", "b", "c"], 500)}
     bound, frame = 0.9, frame_of(rng, len(columns), 10.0)
-    asked = Pass(table, columns, bound)
-    look, _ = accumulate(asked, lambda d: Mapped(frame, bound, Accumulator(d, 20.0)))
-    expected = Accumulator(len(columns), 20.0)
+    asked = ScanRequest(table, columns, bound)
+    mapped, _ = accumulate(
+        asked, lambda d: MappedAccumulator(frame, bound, RowAccumulator(d, 20.0))
+    )
+    expected = RowAccumulator(len(columns), 20.0)
     expected.update(map_rows(columns.encode(table), bound, frame))
-    np.testing.assert_array_equal(look.inner.limbs(), expected.limbs())
+    np.testing.assert_array_equal(mapped.inner.int128(), expected.int128())
 
 
 @pytest.mark.parametrize("k", [1, 3, 9])
@@ -228,15 +230,15 @@ def test_no_row_with_levels_is_longer_than_the_bound(rng, k, radius):
     images = far * rng.choice([-1.0, 1.0], (80, k)) * rng.uniform(0.5, 1, (80, k))
     longest = 0
     for image in images:
-        look = Levelled(range(k), levels, radius)
+        mapped = FactorAccumulator(range(k), levels, radius)
         codes = [(np.array([i], np.int32), None) for i in (3, 1)]
-        assert look.update(image[None].copy(), False, codes) == -1
-        total = to_integers(look.inner.limbs())
+        assert mapped.update(image[None].copy(), False, codes) == -1
+        total = to_integers(mapped.inner.int128())
         assert (total**2).sum() == total.trace() ** 2
         longest = max(longest, total.trace())
     assert 0.999 * (1 << 40) < longest <= 1 << 40
     with pytest.raises(ValueError, match="leave no room"):
-        Levelled(range(k), levels, 0.5 * radius)
+        FactorAccumulator(range(k), levels, 0.5 * radius)
 
 
 def test_wrong_input():

@@ -24,7 +24,7 @@ def matrix(total):
     if isinstance(total, reference_units.UnitAccumulator):
         d = total.n_columns
         return [[total.total[max(i, j)][min(i, j)] for j in range(d)] for i in range(d)]
-    hi, lo = total.limbs()
+    hi, lo = total.int128()
     return [
         [int(h) * 2**64 + int(low) for h, low in zip(*pair, strict=True)]
         for pair in zip(hi, lo, strict=True)
@@ -85,13 +85,13 @@ def test_compiled_equals_reference(d, bound, row_bound, bits, trace, centred):
 def test_of_one_row_each_it_is_the_moment_of_rows():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(2000, 5)) * rng.choice([0.1, 1.0, 10.0], (2000, 1))
-    plain = rows.Accumulator(5, 2.0)
+    plain = rows.RowAccumulator(5, 2.0)
     plain.update(x)
     for trace in (False, True):
         by_unit = UnitAccumulator(5, 2.0, 2.0, 20, trace)
         by_unit.update(x, np.arange(2000))
         assert all(
-            np.array_equal(a, b) for a, b in zip(plain.limbs(), by_unit.limbs(), strict=True)
+            np.array_equal(a, b) for a, b in zip(plain.int128(), by_unit.int128(), strict=True)
         )
 
 
@@ -269,7 +269,7 @@ def of_groups(units, codes, *args, kind=UnitAccumulator, groups=3, **kwargs):
         return [
             [[t[max(i, j)][min(i, j)] for j in range(d)] for i in range(d)] for t in total.totals
         ]
-    return (np.array(total.limbs()[0], object) * 2**64 + total.limbs()[1]).tolist()
+    return (np.array(total.int128()[0], object) * 2**64 + total.int128()[1]).tolist()
 
 
 def grouped(units, rng, groups=3):
@@ -334,7 +334,7 @@ def test_groups_by_a_second_route():
         wide = np.hstack([clipped * (code == g)[:, None] for g in range(3)])
         m = wide.T @ wide
         expected += m * min(1, 16.0 / max(np.linalg.norm(m), 1e-300))
-    hi, lo = total.limbs()
+    hi, lo = total.int128()
     found = (hi * 2.0**64 + lo) / total.scale**2
     for g in range(3):
         at = slice(3 * g, 3 * g + 3)
@@ -356,7 +356,7 @@ def test_groups_do_not_depend_on_the_order():
         parts[i % 2].update(units[i][order], np.array([0]), codes=given)
     parts[1].merge(parts[0])
     total = parts[1]
-    assert (np.array(total.limbs()[0], object) * 2**64 + total.limbs()[1]).tolist() == of_groups(
+    assert (np.array(total.int128()[0], object) * 2**64 + total.int128()[1]).tolist() == of_groups(
         units, codes, *args
     )
     assert total.n_units == 4

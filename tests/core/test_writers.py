@@ -19,7 +19,7 @@ LARGE, SMALL = 60.0, 0.2132
 
 def check(moment, n):
     """The trace is at most n B^2, in integers: nobody has more than the bound."""
-    hi, lo = moment.limbs()
+    hi, lo = moment.int128()
     trace = sum(int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True))
     assert moment.n_rows + moment.n_dropped == n
     assert 0 <= trace <= n * 4**20
@@ -70,7 +70,7 @@ def test_a_thread_that_writes(impl, alternate, kind):
     n = 0
     end = time.monotonic() + 0.1
     while time.monotonic() < end:
-        # What Feeder converts is private by then.
+        # What BlockReader converts is private by then.
         assert acc.update(x.astype(float) if scaled else x) == -1
         n += len(x)
     check(acc, n)

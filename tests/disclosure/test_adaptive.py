@@ -1,4 +1,4 @@
-"""Second looks: their law, their account, and what happens where they cannot be taken."""
+"""Adaptive rounds: their law, their account, and what happens where they cannot be taken."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import pytest
 from helpers import slopes
 
 import privgram as pg
-from bench.audit import refined as audit
+from bench.audit import adaptive as audit
 from privgram.adaptive import rounds, rules, whitening
 from privgram.adaptive.whitening import whiten
 from privgram.disclosure import samplers
@@ -21,7 +21,7 @@ COLUMNS = pg.Columns(dict.fromkeys(NAMES, (-1.0, 1.0)), intercept=True)
 
 
 def made_table(n=4000, seed=5):
-    """Narrow, off centre and correlated: what one look drowns."""
+    """Narrow, off centre and correlated: what one round drowns."""
     rng = np.random.default_rng(seed)
     a = 0.3 + 0.1 * rng.standard_normal(n)
     b = a + 0.02 * rng.standard_normal(n)
@@ -33,15 +33,15 @@ TABLE = made_table()
 EXACT = pg.second_moment(TABLE, columns=COLUMNS).matrix()
 
 
-def refined(source=TABLE, seed=None, **options):
+def adaptive(source=TABLE, seed=None, **options):
     settings = {"epsilon": 2.0, "delta": 1e-6, "adjacency": "add-remove", "columns": COLUMNS}
-    mechanism = options.pop("mechanism", pg.Refined())
+    mechanism = options.pop("mechanism", pg.AdaptiveGaussian())
     rng = None if seed is None else np.random.default_rng(seed)
     return pg.release(source, mechanism=mechanism, rng=rng, **settings | options)
 
 
-def one_look(source=TABLE, **options):
-    return refined(source, mechanism=pg.AnalyzeGauss(), **options)
+def one_round(source=TABLE, **options):
+    return adaptive(source, mechanism=pg.AnalyzeGauss(), **options)
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def noise_alone(monkeypatch):
 @pytest.mark.long
 @pytest.mark.usefixtures("noise_alone")
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
-@pytest.mark.parametrize("looks", ["auto", 2])
-def test_errors_have_the_law_that_the_release_states(adjacency, looks):
+@pytest.mark.parametrize("rounds", ["auto", 2])
+def test_errors_have_the_law_that_the_release_states(adjacency, rounds):
     """Standardised errors of 200 releases of a table whose rows are all as long in the frame.
 
     Means and variances of 200 standard normals for 10 entries; limits of 4.5 standard errors: a
@@ -74,8 +74,10 @@ def test_errors_have_the_law_that_the_release_states(adjacency, looks):
     upper = np.triu_indices(4)
     scores = []
     for seed in range(200):
-        made = refined(table, seed=seed, adjacency=adjacency, mechanism=pg.Refined(looks=looks))
-        assert made.parameters["looks"] in ((3, 4) if looks == "auto" else (2,))
+        made = adaptive(
+            table, seed=seed, adjacency=adjacency, mechanism=pg.AdaptiveGaussian(rounds=rounds)
+        )
+        assert made.parameters["rounds"] in ((3, 4) if rounds == "auto" else (2,))
         error = frame @ (made.matrix - exact) @ frame.T
         variance = made.noise.entry_variance(made.matrix, frame)
         scores.append((error / np.sqrt(variance))[upper])
@@ -89,14 +91,14 @@ def test_errors_have_the_law_that_the_release_states(adjacency, looks):
 def test_coefficients_have_the_errors_that_the_fit_states(adjacency):
     """The same of slopes, of normal rows; 4.5 errors, 6 numbers."""
     table = made_table(20_000)
-    sure = one_look(table, seed=0, epsilon=1e6, delta=0.5).regress("y")
+    sure = one_round(table, seed=0, epsilon=1e6, delta=0.5).regress("y")
     exact, features = pg.second_moment(table, columns=COLUMNS).matrix(), [0, 1, 3]
     inverse = np.zeros((4, 4))
     inverse[np.ix_(features, features)] = np.linalg.inv(exact[np.ix_(features, features)])
     v = np.insert(-np.asarray(sure.params), 2, 1.0)
     scores = []
     for seed in range(200):
-        made = refined(table, seed=seed, adjacency=adjacency)
+        made = adaptive(table, seed=seed, adjacency=adjacency)
         noise = inverse @ made.noise.sandwich(made.matrix, np.outer(v, v)) @ inverse
         errors = made.regress("y").params - sure.params
         scores.append(errors / np.sqrt(np.diag(noise)[features]))
@@ -106,31 +108,31 @@ def test_coefficients_have_the_errors_that_the_fit_states(adjacency):
 
 def test_far_less_noise_than_one_look():
     """Medians of nine releases: one of a hundred does not find its frame."""
-    one = one_look().noise
+    one = one_round().noise
     frame = np.linalg.inv(np.linalg.cholesky(EXACT / len(TABLE)))
     ratios = []
     for seed in range(9):
-        made = refined(seed=seed)
+        made = adaptive(seed=seed)
         assert isinstance(made.noise, ImageLaw)
         ours = made.noise.entry_variance(made.matrix, frame)
         ratios.append(one.entry_variance(made.matrix, frame) / ours)
     ratio = np.median(ratios, axis=0)
-    # The direction of the residual; nowhere much more than the budget of other looks costs.
+    # The direction of the residual; nowhere much more than the budget of other rounds costs.
     assert ratio[-1, -1] > 10
     assert (ratio > 1 / 30).all()
 
 
 @pytest.mark.slow
-def test_one_look_where_a_frame_gains_nothing():
+def test_one_round_where_a_frame_gains_nothing():
     """The rest of the budget is spent in the same frame: the law is Analyze Gauss's."""
     corners = np.random.default_rng(2).choice([-1.0, 1.0], (4000, 3))
     exact = pg.second_moment(corners, columns=COLUMNS).matrix()
-    law = one_look().noise
+    law = one_round().noise
     errors = []
     for seed in range(300):
-        made = refined(corners, seed=seed)
+        made = adaptive(corners, seed=seed)
         assert made.noise == law
-        assert made.parameters["look_radius"] == [2.0, 2.0]
+        assert made.parameters["round_radius"] == [2.0, 2.0]
         errors.append((made.matrix - exact)[np.triu_indices(4)])
     # 10 variances of 300 draws, limits of 4.5 standard errors: a false alarm in 10 000.
     expected = np.where(np.equal(*np.triu_indices(4)), law.std_diagonal**2, law.std**2)
@@ -140,20 +142,24 @@ def test_one_look_where_a_frame_gains_nothing():
 
 
 @pytest.mark.parametrize(
-    "mechanism", [pg.Refined(looks=1), pg.Refined(purpose="components")], ids=["looks", "purpose"]
+    "mechanism",
+    [pg.AdaptiveGaussian(rounds=1), pg.AdaptiveGaussian(purpose="components")],
+    ids=["rounds", "purpose"],
 )
-def test_one_look_if_it_is_asked_for(mechanism):
-    made = refined(seed=3, mechanism=mechanism)
-    assert made.parameters["looks"] == 1
-    assert made.noise == one_look().noise
+def test_one_round_if_it_is_asked_for(mechanism):
+    made = adaptive(seed=3, mechanism=mechanism)
+    assert made.parameters["rounds"] == 1
+    assert made.noise == one_round().noise
     # It needs no table.
     moment = pg.second_moment(TABLE, columns=COLUMNS)
-    assert pg.release(moment, epsilon=2.0, delta=1e-6, mechanism=mechanism).parameters["looks"] == 1
+    assert (
+        pg.release(moment, epsilon=2.0, delta=1e-6, mechanism=mechanism).parameters["rounds"] == 1
+    )
 
 
 def test_too_few_rows_for_a_second_look():
-    made = refined(TABLE[:40], seed=4)
-    assert made.parameters["look_radius"] == [2.0, 2.0]
+    made = adaptive(TABLE[:40], seed=4)
+    assert made.parameters["round_radius"] == [2.0, 2.0]
     assert isinstance(made.noise, GaussianLaw)
 
 
@@ -163,39 +169,39 @@ def test_looks_and_the_histogram_add_up_to_the_budget(adjacency, columns):
     options = {} if columns is COLUMNS else {"bound": 1.5}
     table = dict(zip(NAMES, TABLE.T, strict=True))
     options |= {"columns": columns, "adjacency": adjacency}
-    made = refined(table, **options)
-    assert made.privacy == one_look(table, **options).privacy
+    made = adaptive(table, **options)
+    assert made.privacy == one_round(table, **options).privacy
     assert isinstance(made.privacy, GaussianProfile)
     found = made.parameters
-    spent = [*found["look_mu"], *found["counts_mu"], found.get("number_mu", 0.0)]
+    spent = [*found["round_mu"], *found["counts_mu"], found.get("number_mu", 0.0)]
     assert math.hypot(*spent) <= made.privacy.sensitivity_ratio
     assert math.hypot(*spent) == pytest.approx(made.privacy.sensitivity_ratio, rel=1e-9)
-    # Each look's noise is what its share needs for the longest row it lets in.
+    # Each round's noise is what its share needs for the longest row it lets in.
     replaced = math.sqrt(2.0) if adjacency == "replace" and made.n_columns > 1 else 1.0
     for mu, radius, std in zip(
-        found["look_mu"], found["look_radius"], found["look_noise_std"], strict=True
+        found["round_mu"], found["round_radius"], found["round_noise_std"], strict=True
     ):
         needed = replaced * radius**2 / mu / math.sqrt(2.0)
         assert needed <= std < 1.001 * needed
 
 
 @pytest.mark.long
-def test_the_joint_loss_of_adaptive_looks_is_a_gaussian_mechanisms():
+def test_the_joint_loss_of_adaptive_rounds_is_a_gaussian_mechanisms():
     """An independent route to the account: losses of whole releases, simulated on neighbours.
 
-    Every look shortens the row that one table has more to its radius, so it moves each by all that
-    its share pays for: then the loss is N(mu^2 / 2, mu^2), however the looks adapt.  600 losses:
+    Every round shortens the row that one table has more to its radius, so it moves each by all that
+    its share pays for: then the loss is N(mu^2 / 2, mu^2), however the rounds adapt.  600 losses:
     mean and variance within 4.5 standard errors, a false alarm in 100 000.
     """
     (case,) = (case for case in audit.CASES if case.adjacency == "add-remove")
     (pair,) = audit.worst_pairs(case)
-    noise = pg.Refined().calibrate(2, 1.000001, case.epsilon, case.delta, "add-remove")
+    noise = pg.AdaptiveGaussian().calibrate(2, 1.000001, case.epsilon, case.delta, "add-remove")
     rng = np.random.default_rng(3)
     scores = []
     for _ in range(600):
-        looks = audit.Watched(pair.first, pair.second, noise=noise, rng=rng)
-        samplers.take_looks(pg.Refined(), looks)
-        assert rounds.record["parameters"]["looks"] in (3, 4)
+        rounds = audit.Watched(pair.first, pair.second, noise=noise, rng=rng)
+        samplers.run_rounds(pg.AdaptiveGaussian(), rounds)
+        assert rounds.record["parameters"]["rounds"] in (3, 4)
         assert "number_mu" in rounds.record["parameters"]
         scores.append((rounds.ratio - noise.mu**2 / 2) / noise.mu)
     assert abs(np.mean(scores)) < 4.5 / math.sqrt(600)
@@ -204,19 +210,19 @@ def test_the_joint_loss_of_adaptive_looks_is_a_gaussian_mechanisms():
 
 def test_the_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeypatch):
     ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
-    refined(ledger=ledger)
+    adaptive(ledger=ledger)
     (entry,) = ledger.entries
     assert (entry.epsilon, entry.delta) == (2.0, 1e-6)
-    # A crash in the second look loses the release and not the account.
+    # A crash in the second round loses the release and not the account.
     seen = []
 
     def fail(self, frame, radius):
         seen.append(len(ledger.entries))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(samplers.Looks, "mapped", fail)
+    monkeypatch.setattr(samplers.TableRounds, "mapped", fail)
     with pytest.raises(KeyboardInterrupt):
-        refined(ledger=ledger, epsilon=0.5)
+        adaptive(ledger=ledger, epsilon=0.5)
     assert seen == [2]
     assert len(ledger.entries) == 2
 
@@ -225,7 +231,7 @@ def test_the_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeyp
 
     monkeypatch.setattr(samplers, "noisy_matrix", unused)
     with pytest.raises(pg.BudgetExceeded):
-        refined(ledger=ledger, epsilon=2.9)
+        adaptive(ledger=ledger, epsilon=2.9)
     assert len(ledger.entries) == 2
 
 
@@ -233,39 +239,44 @@ def test_a_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(t
     ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
     once = (part for part in np.array_split(TABLE, 3))
     with pytest.raises(ValueError, match=r"read once.*AnalyzeGauss"):
-        refined(once, ledger=ledger)
+        adaptive(once, ledger=ledger)
     assert next(once).shape[1] == 3  # nothing was taken off it
     with pytest.raises(TypeError, match=r"no rows to read.*AnalyzeGauss"):
         pg.release(
             pg.second_moment(TABLE, columns=COLUMNS),
             epsilon=1.0,
             delta=1e-6,
-            mechanism=pg.Refined(),
+            mechanism=pg.AdaptiveGaussian(),
             ledger=ledger,
         )
     with pytest.raises(TypeError, match="no rows to read"):
-        pg.Refined().release(pg.second_moment(TABLE, columns=COLUMNS), 1.0, 1e-6, ledger=ledger)
+        pg.AdaptiveGaussian().release(
+            pg.second_moment(TABLE, columns=COLUMNS), 1.0, 1e-6, ledger=ledger
+        )
     assert not ledger.entries
-    assert refined(np.array_split(TABLE, 3)).parameters["looks"] >= 3
+    assert adaptive(np.array_split(TABLE, 3)).parameters["rounds"] >= 3
 
 
 @pytest.mark.slow
 def test_dask_gives_the_bits_of_one_machine():
     dask = pytest.importorskip("dask.array")
-    expected = refined(seed=6)
-    for columns in (COLUMNS, None):  # without a column of ones a look more tells the number of rows
+    expected = adaptive(seed=6)
+    for columns in (
+        COLUMNS,
+        None,
+    ):  # without a column of ones a round more tells the number of rows
         options = {"columns": columns} | ({} if columns else {"bound": 1.5})
-        ours = refined(dask.from_array(TABLE, chunks=(700, 3)), seed=6, **options)
-        np.testing.assert_array_equal(ours.matrix, refined(seed=6, **options).matrix)
+        ours = adaptive(dask.from_array(TABLE, chunks=(700, 3)), seed=6, **options)
+        np.testing.assert_array_equal(ours.matrix, adaptive(seed=6, **options).matrix)
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
     frame = frames.from_pandas(pandas.DataFrame(TABLE, columns=NAMES), npartitions=9)
     rows = []
-    ours = refined(frame, seed=6, progress=lambda read, total: rows.append(read))
+    ours = adaptive(frame, seed=6, progress=lambda read, total: rows.append(read))
     np.testing.assert_array_equal(ours.matrix, expected.matrix)
-    assert rows.count(4000) >= expected.parameters["looks"]
+    assert rows.count(4000) >= expected.parameters["rounds"]
     with pytest.raises(ValueError, match="threads is for one machine"):
-        refined(frame, threads=2)
+        adaptive(frame, threads=2)
 
 
 @pytest.mark.slow
@@ -282,7 +293,9 @@ def test_a_target_gets_less_noise():
     for target in (None, "x24"):
         fits = []
         for seed in range(16):
-            made = refined(table, seed, columns=columns, mechanism=pg.Refined(target=target))
+            made = adaptive(
+                table, seed, columns=columns, mechanism=pg.AdaptiveGaussian(target=target)
+            )
             inverse = np.linalg.inv(made.matrix[:24, :24])
             fits.append(inverse @ made.matrix[:24, 24] - slopes)
             v = np.append(slopes + fits[-1], -1)
@@ -298,14 +311,14 @@ def test_a_target_is_one_of_the_columns(tmp_path):
     ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
     for source in (TABLE, np.full((3, 3), np.nan)):  # before anything is read
         with pytest.raises(ValueError, match=r"target 'z' is no column.*nothing was spent"):
-            refined(source, mechanism=pg.Refined(target="z"), ledger=ledger)
+            adaptive(source, mechanism=pg.AdaptiveGaussian(target="z"), ledger=ledger)
     with pytest.raises(ValueError, match=r"target 'y' is no column.*x0, x1, x2"):
-        refined(mechanism=pg.Refined(target="y"), ledger=ledger, columns=None, bound=1.0)
+        adaptive(mechanism=pg.AdaptiveGaussian(target="y"), ledger=ledger, columns=None, bound=1.0)
     assert not ledger.entries
     with pytest.raises(TypeError, match="name of a column"):
-        pg.Refined(target=3)
+        pg.AdaptiveGaussian(target=3)
     with pytest.raises(ValueError, match="of regressions"):
-        pg.Refined(purpose="components", target="y")
+        pg.AdaptiveGaussian(purpose="components", target="y")
 
 
 def test_a_frame_towards_a_target_lengthens_its_residual_alone():
@@ -322,7 +335,7 @@ def test_a_frame_towards_a_target_lengthens_its_residual_alone():
     np.testing.assert_allclose(metric, np.diag(np.diag(metric)), atol=1e-9 * metric.max())
 
 
-def test_a_table_that_changes_between_looks_is_noticed(tmp_path):
+def test_a_table_that_changes_between_rounds_is_noticed(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, TABLE)
 
@@ -330,14 +343,14 @@ def test_a_table_that_changes_between_looks_is_noticed(tmp_path):
         np.save(path, TABLE[:100])
 
     with pytest.warns(UserWarning, match=r"could not be read again \(it has changed meanwhile\)"):
-        release = refined(path, progress=shorten)
+        release = adaptive(path, progress=shorten)
     assert release.parameters["unread"]
 
 
 def test_threads_and_sources_make_no_difference(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, np.asfortranarray(TABLE))
-    expected = refined(seed=6, threads=1)
+    expected = adaptive(seed=6, threads=1)
     for source, options in (
         (TABLE, {"threads": 3}),
         (np.asfortranarray(TABLE), {}),
@@ -345,13 +358,13 @@ def test_threads_and_sources_make_no_difference(tmp_path):
         (dict(zip(NAMES, TABLE.T, strict=True)), {}),
         (np.array_split(TABLE, 7), {}),
     ):
-        np.testing.assert_array_equal(refined(source, seed=6, **options).matrix, expected.matrix)
+        np.testing.assert_array_equal(adaptive(source, seed=6, **options).matrix, expected.matrix)
 
 
 def test_rows_with_missing_values_are_dropped_in_every_look():
     columns = pg.Columns(COLUMNS.bounds, intercept=True, missing="drop")
     gaps = np.insert(TABLE, [0, 7, 2000], np.nan, axis=0)
-    ours, theirs = refined(gaps, seed=7, columns=columns), refined(seed=7)
+    ours, theirs = adaptive(gaps, seed=7, columns=columns), adaptive(seed=7)
     np.testing.assert_array_equal(ours.matrix, theirs.matrix)
 
 
@@ -361,7 +374,7 @@ def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
     for missing, asked in (("drop", True), ("error", False)):
         source = gaps if asked else TABLE
         columns = pg.Columns(dict.fromkeys(NAMES, (-1.0, 1.0)), missing=missing)
-        made = refined(source, seed=7, columns=columns, adjacency="replace")
+        made = adaptive(source, seed=7, columns=columns, adjacency="replace")
         assert ("number_mu" in made.parameters) == asked
         frame = np.linalg.inv(made.noise.frame)
         square = np.trace(frame @ made.matrix @ frame.T) / len(TABLE)
@@ -371,7 +384,7 @@ def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
 def test_the_number_that_was_asked_for_serves_the_ridge():
     """As the public one does: without it, any number that the lengths allow is believed."""
     columns = pg.Columns(dict.fromkeys(NAMES, (-1.0, 1.0)))
-    made = refined(seed=7, columns=columns)
+    made = adaptive(seed=7, columns=columns)
     assert abs(made.parameters["rows"] - len(TABLE)) < 5 * made.parameters["rows_std"]
     public = replace(made, n_rows=round(made.parameters["rows"]), adjacency="replace")
     ours, theirs = (one.regress("y", ridge="auto").used for one in (made, public))
@@ -381,7 +394,7 @@ def test_the_number_that_was_asked_for_serves_the_ridge():
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 @pytest.mark.parametrize("kind", ["normal", "exponential", "t3"])
 def test_as_many_rows_are_clipped_as_the_noise_stands_for(kind, adjacency):
-    """By a look at the rows themselves, and not far fewer at the edge before.
+    """By the rows themselves, and not far fewer at the edge before.
 
     Numbers of 24 releases are within 5 of the deviations that are stated: a false alarm in 10^5.
     """
@@ -394,10 +407,10 @@ def test_as_many_rows_are_clipped_as_the_noise_stands_for(kind, adjacency):
     table = 0.02 * draw[kind](size=(20_000, 3)) @ [[1, 0.9, 0], [0, 0.5, 0.5], [0, 0, 1]]
     rows = np.column_stack([table.clip(-1, 1), np.ones(20_000)])
     for seed in range(4):
-        made = refined(table, seed=seed, adjacency=adjacency)
-        found, radius = made.parameters, made.parameters["look_radius"][-1]
+        made = adaptive(table, seed=seed, adjacency=adjacency)
+        found, radius = made.parameters, made.parameters["round_radius"][-1]
         lengths = np.linalg.norm(rows @ np.linalg.inv(made.noise.frame).T, axis=1)
-        wanted = rules.BEYOND * found["look_noise_std"][-1] / radius**2
+        wanted = rules.BEYOND * found["round_noise_std"][-1] / radius**2
         wanted = max(wanted, rules.SEEN * found["clipped_rows_std"])
         five = 5 * found["clipped_rows_std"]
         assert found["clipped_rows"] <= wanted
@@ -405,30 +418,32 @@ def test_as_many_rows_are_clipped_as_the_noise_stands_for(kind, adjacency):
         assert (lengths > radius * 2 ** (-0.5 / rules.PER_OCTAVE)).sum() > wanted - five
 
 
-@pytest.mark.parametrize("what", ["the last look would drown", "its noise would be larger"])
-def test_several_looks_take_nothing_away_that_one_shows(what, monkeypatch):
-    """Where what they found in the end is worse, what is left goes to one look."""
-    if what == "the last look would drown":
-        monkeypatch.setattr(whitening.Frame, "loudest", lambda frame, rows: 1.0)
-        monkeypatch.setattr(whitening.Frame, "teaches", lambda frame, noise, rows: True)
+@pytest.mark.parametrize("what", ["the last round would drown", "its noise would be larger"])
+def test_several_rounds_take_nothing_away_that_one_shows(what, monkeypatch):
+    """Where what they found in the end is worse, what is left goes to one round."""
+    if what == "the last round would drown":
+        monkeypatch.setattr(whitening.WhiteningTransform, "loudest", lambda frame, rows: 1.0)
+        monkeypatch.setattr(
+            whitening.WhiteningTransform, "teaches", lambda frame, noise, rows: True
+        )
     else:
         monkeypatch.setattr(rules, "WORTH_LAST", 1e9)
-    made = refined(seed=7)
+    made = adaptive(seed=7)
     found = made.parameters
     assert isinstance(made.noise, GaussianLaw)
     assert len(found["counts_mu"]) >= 2
     assert "clipped_rows" not in found
-    assert found["look_radius"][0] == found["look_radius"][-1] == 2.0
-    spent = math.hypot(found["look_mu"][0], found["look_mu"][-1])
+    assert found["round_radius"][0] == found["round_radius"][-1] == 2.0
+    spent = math.hypot(found["round_mu"][0], found["round_mu"][-1])
     assert made.noise.std == pytest.approx(
-        one_look().noise.std * made.privacy.sensitivity_ratio / spent, rel=1e-9
+        one_round().noise.std * made.privacy.sensitivity_ratio / spent, rel=1e-9
     )
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_saved_and_read_back(tmp_path, suffix):
     path = tmp_path / f"release{suffix}"
-    made = refined(seed=8, out=path, mechanism=pg.Refined(target="y"))
+    made = adaptive(seed=8, out=path, mechanism=pg.AdaptiveGaussian(target="y"))
     read = pg.load(path)
     assert read.mechanism.target == "y"
     assert read.noise == made.noise
@@ -446,7 +461,7 @@ def test_saved_and_read_back(tmp_path, suffix):
 
 @pytest.mark.slow
 def test_what_is_made_of_a_release_takes_it_as_it_is():
-    made = refined(seed=9)
+    made = adaptive(seed=9)
     parts = made.marginal(["y", "intercept", "a"])
     block = np.ix_([2, 3, 0], [2, 3, 0])
     np.testing.assert_array_equal(parts.matrix, made.matrix[block])
@@ -457,7 +472,7 @@ def test_what_is_made_of_a_release_takes_it_as_it_is():
     fit, whole = parts.regress("y"), made.regress("y", ["a"])
     np.testing.assert_allclose(slopes(fit, fit.conf_int()), slopes(whole, whole.conf_int()))
     assert made.pca(1).error_bound < 0.5
-    assert "Refined" in made.to_html(["y"])
+    assert "AdaptiveGaussian" in made.to_html(["y"])
     bias = made.parameters["clipping_bias"]
     printed = " ".join(str(fit.summary()).split())
     assert f"multiple of the noise: {bias:.2f} sampling errors" in printed
@@ -470,22 +485,22 @@ def test_a_bound_chosen_at_a_cost_is_counted_in():
         table,
         epsilon=2.0,
         delta=1e-6,
-        mechanism=pg.Refined(),
+        mechanism=pg.AdaptiveGaussian(),
         adjacency="add-remove",
-        bound=pg.columns.Auto(0.5),
+        bound=pg.PrivateBound(0.5),
     )
     assert made.epsilon == 2.5
-    assert made.parameters["looks"] >= 2
+    assert made.parameters["rounds"] >= 2
 
 
 def test_by_name_and_its_parameters():
-    assert refined(mechanism="refined", seed=1).mechanism == pg.Refined()
+    assert adaptive(mechanism="adaptive-gaussian", seed=1).mechanism == pg.AdaptiveGaussian()
     for bad in (0, 5, True, "many", 1.5):
-        with pytest.raises((ValueError, TypeError), match="looks"):
-            pg.Refined(looks=bad)
+        with pytest.raises((ValueError, TypeError), match="rounds"):
+            pg.AdaptiveGaussian(rounds=bad)
     with pytest.raises(ValueError, match="purpose"):
-        pg.Refined(purpose="all")
-    assert replace(pg.Refined(), looks=2).most_looks == 2
+        pg.AdaptiveGaussian(purpose="all")
+    assert replace(pg.AdaptiveGaussian(), rounds=2).most_rounds == 2
 
 
 def test_frames_have_orthogonal_rows_and_whiten():
@@ -528,7 +543,7 @@ def test_intervals_hold_the_rows_at_hand_though_some_were_shortened(adjacency):
             rng=np.random.default_rng(seed),
         )
         shortened += bool(made.parameters.get("clipping_bias"))
-        low, high = np.asarray(made.regress("y").conf_int(of="data"))[:3].T
+        low, high = np.asarray(made.regress("y").conf_int(estimand="sample"))[:3].T
         held.append((low < exact) & (exact < high))
     assert shortened > 30
     assert np.mean(held) > 0.88

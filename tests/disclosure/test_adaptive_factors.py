@@ -1,4 +1,4 @@
-"""Second looks at tables with factors, which are apart in a frame."""
+"""Adaptive rounds at tables with factors, which are apart in a frame."""
 
 import math
 from dataclasses import replace
@@ -39,9 +39,9 @@ TABLE, COLUMNS = made_table(), described()
 EXACT = pg.second_moment(TABLE, columns=COLUMNS).matrix()
 
 
-def refined(source=TABLE, seed=0, columns=COLUMNS, **options):
+def adaptive(source=TABLE, seed=0, columns=COLUMNS, **options):
     settings = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove"}
-    settings |= {"mechanism": pg.Refined(), "rng": np.random.default_rng(seed)}
+    settings |= {"mechanism": pg.AdaptiveGaussian(), "rng": np.random.default_rng(seed)}
     return pg.release(source, columns=columns, **settings | options)
 
 
@@ -51,7 +51,7 @@ def test_a_frame_whitens_numbers_within_levels():
     levels = [TABLE[f"f{k}"] == i for k, size in enumerate(LEVELS) for i in range(size)]
     rows = np.column_stack([*numbers, *levels]).astype(float)
     moment = rows.T @ rows
-    plain = whitening.plain_frame(COLUMNS, len(COLUMNS), COLUMNS.bound, -1)
+    plain = whitening.plain_transform(COLUMNS, len(COLUMNS), COLUMNS.bound, -1)
     assert [(start, size) for start, size, _ in plain.levels] == [(4, 9), (13, 4), (17, 2)]
     first = whitening.whiten(moment, 1e-9, n, plain)
     image = first.matrix @ moment @ first.matrix.T
@@ -102,7 +102,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
     forms = np.random.default_rng(1).standard_normal((20, 2, 19))
     scores = []
     for seed in range(60):
-        made = refined(table, seed, adjacency=adjacency, epsilon=4.0)
+        made = adaptive(table, seed, adjacency=adjacency, epsilon=4.0)
         assert isinstance(made.noise, ImageLaw)
         images = forms @ np.linalg.inv(np.linalg.cholesky(made.noise.frame @ made.noise.frame.T))
         error = images @ (made.matrix - exact) @ images.mT
@@ -121,16 +121,16 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
 def test_threads_sources_and_clusters_make_no_difference(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    expected = refined(threads=1)
+    expected = adaptive(threads=1)
     assert isinstance(expected.noise, ImageLaw)
     path = tmp_path / "table.parquet"
     parquet.write_table(pyarrow.table(TABLE), path, row_group_size=3000)
     for source, options in ((TABLE, {"threads": 3}), (path, {"threads": 2})):
-        np.testing.assert_array_equal(refined(source, **options).matrix, expected.matrix)
+        np.testing.assert_array_equal(adaptive(source, **options).matrix, expected.matrix)
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
     source = frames.from_pandas(pandas.DataFrame(TABLE), npartitions=5)
-    np.testing.assert_array_equal(refined(source).matrix, expected.matrix)
+    np.testing.assert_array_equal(adaptive(source).matrix, expected.matrix)
 
 
 def test_rows_with_missing_levels_are_dropped_in_every_look():
@@ -139,32 +139,34 @@ def test_rows_with_missing_levels_are_dropped_in_every_look():
     gaps["f1"][[0, 8]] = np.nan
     gaps["x1"][2002] = np.nan
     columns = described(missing="drop")
-    ours = refined(gaps, columns=columns)
+    ours = adaptive(gaps, columns=columns)
     assert isinstance(ours.noise, ImageLaw)
-    np.testing.assert_array_equal(ours.matrix, refined(columns=columns).matrix)
+    np.testing.assert_array_equal(ours.matrix, adaptive(columns=columns).matrix)
 
 
-@pytest.mark.parametrize("options", [{"bound": 2.0}, {"mechanism": pg.Refined(target="f2[1]")}])
+@pytest.mark.parametrize(
+    "options", [{"bound": 2.0}, {"mechanism": pg.AdaptiveGaussian(target="f2[1]")}]
+)
 def test_factors_are_not_apart_where_that_would_not_be_theirs(options):
     """Of rows that are clipped a level's entry is shorter; a target is a number."""
-    made = refined(**options, epsilon=4.0)
+    made = adaptive(**options, epsilon=4.0)
     error = np.abs(made.matrix - EXACT).max() / len(TABLE["y"])
     assert isinstance(made.noise, ImageLaw)
     assert "bound" in options or error < 0.05
-    plain = whitening.plain_frame(COLUMNS, 19, made.bound, 18 if "mechanism" in options else -1)
+    plain = whitening.plain_transform(COLUMNS, 19, made.bound, 18 if "mechanism" in options else -1)
     assert len(plain.levels) == (0 if "bound" in options else 2)
 
 
 def test_few_levels_of_which_one_is_rare_are_whitened():
     table = {name: TABLE[name] for name in ("x0", "x1", "x2", "y")}
     table["f0"] = (np.random.default_rng(0).uniform(size=20_000) < 0.05).astype(int)
-    made = refined(table, columns=described((2,)))
+    made = adaptive(table, columns=described((2,)))
     assert isinstance(made.noise.base, EntryLaw)
-    assert not isinstance(refined().noise.base, EntryLaw)
+    assert not isinstance(adaptive().noise.base, EntryLaw)
 
 
 def test_what_is_made_of_a_release_takes_it_as_it_is(tmp_path):
-    made = refined(epsilon=4.0, out=tmp_path / "release.json")
+    made = adaptive(epsilon=4.0, out=tmp_path / "release.json")
     read = pg.load(tmp_path / "release.json")
     assert read.noise == made.noise
     fit = made.regress("y", reference={"f0": 0, "f1": 0, "f2": 0})
@@ -172,7 +174,7 @@ def test_what_is_made_of_a_release_takes_it_as_it_is(tmp_path):
     np.testing.assert_array_equal(fit.bse, other.bse)
     off = np.asarray(fit.params)[:3] - [0.5, -1.0, 0.7]
     assert (np.abs(off) < 5 * np.asarray(fit.bse)[:3]).all()
-    assert "Refined" in made.to_html(["y"])
+    assert "AdaptiveGaussian" in made.to_html(["y"])
     assert "clipping" in str(fit.summary()) or "sampling errors" in str(fit.summary())
 
 
@@ -190,9 +192,9 @@ def test_five_hundred_levels_are_no_worse_than_one_look(epsilon, part):
         return np.linalg.solve(matrix[np.ix_(features, features)], matrix[features, 3])
 
     sizes = {}
-    for mechanism in (pg.AnalyzeGauss(), pg.Refined()):
+    for mechanism in (pg.AnalyzeGauss(), pg.AdaptiveGaussian()):
         errors = [
-            solved(refined(table, seed, columns, mechanism=mechanism, epsilon=epsilon).matrix)
+            solved(adaptive(table, seed, columns, mechanism=mechanism, epsilon=epsilon).matrix)
             - solved(exact)
             for seed in range(3)
         ]

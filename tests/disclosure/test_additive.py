@@ -81,9 +81,9 @@ def test_noise_is_no_smaller_than_calibrated(draws, mechanism, adjacency):
     noise = mechanism.calibrate(4, one.sensitivity_bound, 1.0, 1e-6, adjacency)
     mechanism.release(one, 1.0, 1e-6, adjacency=adjacency)
     (off, _), (along, _) = draws
-    exact, moved = (int128.to_integers(one.limbs()), int128.to_integers(other.limbs()))
+    exact, moved = (int128.to_integers(one.int128()), int128.to_integers(other.int128()))
     change = exact - moved if adjacency == "replace" else exact
-    steps = 4 ** lattice_shift(noise.noise_std / one.unit, 10)
+    steps = 4 ** lattice_shift(noise.noise_std / one.resolution, 10)
     square = sum(
         Fraction(int(change[i, j]) ** 2 * steps) / (along if i == j else off)
         for i in range(4)
@@ -105,7 +105,7 @@ def test_law_of_noise_on_counts(rng, std):
 def test_noise_that_integers_have_no_room_for_is_refused_before_anything_is_spent(tmp_path):
     columns = pg.Columns(dict.fromkeys("xyz", (-1, 1)))
     ledger = pg.Ledger(tmp_path / "ledger", 1.0, 1e-6)
-    for mechanism in (pg.AnalyzeGauss(), pg.Refined()):
+    for mechanism in (pg.AnalyzeGauss(), pg.AdaptiveGaussian()):
         with pytest.raises(ValueError, match="must be larger"):
             pg.release(np.eye(3), columns, 1e-13, 1e-14, mechanism=mechanism, ledger=ledger)
     assert not ledger.entries

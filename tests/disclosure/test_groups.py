@@ -74,10 +74,10 @@ def test_each_is_a_release_of_its_own_table(table, mechanism):
 
 
 def integers(columns, table):
-    moments = pg.second_moment(table, columns=columns, by=pg.Groups("site", SITES, unlisted="drop"))
+    moments = pg.second_moment(table, columns=columns, by=pg.Groups("site", SITES, unknown="drop"))
     found = []
     for moment in moments.values():
-        hi, lo = moment.limbs()
+        hi, lo = moment.int128()
         found.append((hi.astype(object) << 64) + lo.astype(object))
     return np.array(found)
 
@@ -269,13 +269,13 @@ def test_save_and_load(table, tmp_path, suffix):
 @pytest.mark.parametrize(
     ("more", "error", "said"),
     [
-        ({"mechanism": pg.Refined()}, ValueError, "not at its groups"),
+        ({"mechanism": pg.AdaptiveGaussian()}, ValueError, "not at its groups"),
         (
             {"mechanism": GaussianSketch(20)},
             ValueError,
             "AnalyzeGauss",
         ),
-        ({"bound": "auto"}, TypeError, "number, or Auto"),
+        ({"bound": "auto"}, TypeError, "number, or PrivateBound"),
         ({"by": "site"}, ValueError, "must be public"),
     ],
 )
@@ -325,7 +325,7 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
         source,
         epsilon=1.0,
         delta=1e-6,
-        bound=pg.columns.Auto(2.0),
+        bound=pg.PrivateBound(2.0),
         ledger=ledger,
         rng=np.random.default_rng(3),
         **ask,
@@ -342,10 +342,10 @@ def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     ask = ASK | {"by": pg.Groups("site", SITES[:2], "error")}
     with pytest.raises(ValueError, match="of a group that is not listed"):
-        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(2.0), ledger=ledger, **ask)
+        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.PrivateBound(2.0), ledger=ledger, **ask)
     table["x"][5] = np.nan
     with pytest.raises(ValueError, match="row"):
-        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(2.0), ledger=ledger, **ASK)
+        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.PrivateBound(2.0), ledger=ledger, **ASK)
     assert not ledger.entries
 
 
@@ -353,7 +353,7 @@ def test_a_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
     monkeypatch.setattr("privgram.scan.executor.scale_out", lambda source: object())
     ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     with pytest.raises(ValueError, match="pass its files, or as bound what"):
-        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.columns.Auto(0.5), ledger=ledger, **ASK)
+        pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.PrivateBound(0.5), ledger=ledger, **ASK)
     assert not ledger.entries
 
 
@@ -361,7 +361,7 @@ def test_how_many_rows_are_of_no_group_is_not_told(table):
     """The warning of few rows tells those of the table, which are public under replace."""
     ask = ASK | {"by": pg.Groups("site", SITES[:2], "drop"), "epsilon": 1.0, "delta": 1e-6}
     with pytest.warns(UserWarning, match=r"^900 rows are too few"):
-        pg.release(table, bound=pg.columns.Auto(0.1), **ask)
+        pg.release(table, bound=pg.PrivateBound(0.1), **ask)
 
 
 def test_stored_moments(table):

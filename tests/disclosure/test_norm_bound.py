@@ -16,14 +16,19 @@ from helpers import by
 
 import privgram as pg
 from privgram import privacy
-from privgram.columns import Auto
-from privgram.disclosure.norm_bound import Choice, NormCounts, private_norm_bound, quantile_losses
+from privgram.columns import PrivateBound
+from privgram.disclosure.norm_bound import (
+    BoundSelection,
+    NormCounts,
+    private_norm_bound,
+    quantile_losses,
+)
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import merge
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import BoundedRangeProfile
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -49,7 +54,9 @@ def test_counts_are_those_of_the_norms(rng, form, threads):
         "blocks": lambda: iter([x[:1], x[1:9000], x[9000:]]),
         "frame": lambda: {f"x{j}": x[:, j] for j in range(4)},
     }.get(form, lambda: x)()
-    choice = Choice(Auto(1.0), Pass(source, threads=threads), lower=0.01, upper=100.0)
+    choice = BoundSelection(
+        PrivateBound(1.0), ScanRequest(source, threads=threads), lower=0.01, upper=100.0
+    )
     counts = choice.count()
     norms = np.sqrt((x.astype(float) ** 2).sum(axis=1))
     expected = np.histogram(norms, np.concatenate([[0], choice.grid[:-1], [np.inf]]))[0]
@@ -72,7 +79,7 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
     x = np.column_stack([rng.uniform(-5, 15, 3000), rng.uniform(-2, 2, 3000)])
     x[::7, 0] = np.nan
     x[5, 1] = np.inf  # clamped
-    counts = Choice(Auto(1.0), Pass(x, columns)).count()
+    counts = BoundSelection(PrivateBound(1.0), ScanRequest(x, columns)).count()
     kept = x[~np.isnan(x).any(axis=1)]
     norms = np.linalg.norm(columns.scale_array(kept), axis=1)
     assert counts.counts.sum() == len(kept)
@@ -197,7 +204,9 @@ def test_rate_of_the_draw(monkeypatch, rng):
         lambda losses, rate, rng: handed.append((losses, rate)) or 0,
     )
     for adjacency, sensitivity in (("replace", 10), ("add-remove", 9)):
-        choice = Choice(Auto(0.3, 0.9), Pass(table(rng)), adjacency, 1.0, 4.0, 1)
+        choice = BoundSelection(
+            PrivateBound(0.3, 0.9), ScanRequest(table(rng)), adjacency, 1.0, 4.0, 1
+        )
         choice.draw(choice.count(), rng)
         assert handed.pop()[1] == Fraction(0.3) / (2 * sensitivity)
 

@@ -76,7 +76,7 @@ ASK = {
     "logistic": lambda study: study.regress("b ~ x", 0.5, family="binomial"),
     "huber": lambda study: study.regress("y ~ x", 0.5, loss="huber"),
     "release": lambda study: study.release(0.5),
-    "looks": lambda study: study.release(0.5, mechanism="refined"),
+    "rounds": lambda study: study.release(0.5, mechanism="adaptive-gaussian"),
 }
 ONCE = {
     "one iterator": OneIterator,
@@ -97,7 +97,7 @@ def test_what_is_read_once_and_no_iterator_is_refused_before_the_spend(ask, sour
 
 def test_a_bound_is_not_chosen_by_a_table_that_is_read_once(tmp_path):
     ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
-    auto = pg.columns.Auto(epsilon=0.1)
+    auto = pg.PrivateBound(epsilon=0.1)
     given = {"epsilon": 0.5, "delta": 1e-7, "bound": auto, "ledger": ledger}
     with pytest.raises(ValueError, match="no rows when it was opened again"):
         pg.release(OneIterator(), ["x", "y"], mechanism=pg.AnalyzeGauss(), **given)
@@ -135,16 +135,16 @@ def test_a_release_that_ended_early_says_so_and_spent_no_more_than_its_budget(tm
     study = pg.Study(Iterable(6000, 6000, 3000), COLUMNS, epsilon=2.0, delta=1e-6)
     with pytest.warns(UserWarning, match="could not be read again"):
         made = study.release(0.5, out=tmp_path / "it.json")
-    assert made.way == "one look: the table could not be read again"
+    assert (made.method, made.reason) == ("one round", "the table could not be read again")
     parameters = pg.load(tmp_path / "it.json").parameters
-    spent = math.hypot(*parameters["look_mu"], *parameters["counts_mu"])
-    whole = pg.Refined().calibrate(len(study.columns), 1.0, 0.5, 1e-6, "replace").mu
+    spent = math.hypot(*parameters["round_mu"], *parameters["counts_mu"])
+    whole = pg.AdaptiveGaussian().calibrate(len(study.columns), 1.0, 0.5, 1e-6, "replace").mu
     assert whole * (1 - 1e-9) < spent < whole
 
 
 @pytest.mark.parametrize("choose", [False, True])
 def test_people_whose_rows_are_gone_after_the_spend_leave_a_refused_fit(choose):
-    unit = "who" if choose else pg.Unit("who", rows=3)
+    unit = "who" if choose else pg.Unit("who", max_rows=3)
     source = Iterable(6000, 6000, 3000)
     study = pg.Study(source, COLUMNS, epsilon=8.0, delta=1e-6, unit=unit, adjacency="add-remove")
     fit = study.regress("y ~ x", 4.0, rng=np.random.default_rng(1))

@@ -30,7 +30,9 @@ GIVEN = {"columns": COLUMNS, "epsilon": 2.0, "delta": 1e-6}
 
 @pytest.mark.slow
 def test_what_a_release_by_unit_says(tmp_path):
-    release = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, rng=np.random.default_rng(0))
+    release = pg.release(
+        panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
+    )
     assert release.privacy_unit == PrivacyUnit("id")
     assert (release.n_rows, release.n_units) == (None, 4000)
     assert math.isclose(release.bound, math.sqrt(6) * COLUMNS.bound)
@@ -45,7 +47,7 @@ def test_what_a_release_by_unit_says(tmp_path):
         release.save(tmp_path / name)
         again = pg.load(tmp_path / name)
         assert (again.privacy_unit, again.n_units) == (release.privacy_unit, 4000)
-    hidden = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, adjacency="add-remove")
+    hidden = pg.release(panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, adjacency="add-remove")
     assert (hidden.n_rows, hidden.n_units) == (None, None)
 
 
@@ -93,7 +95,7 @@ def test_a_bound_chosen_by_the_table(adjacency, tmp_path):
     release = pg.release(
         panel(),
         **GIVEN,
-        unit=pg.Unit("id", bound=pg.columns.Auto(0.5)),
+        unit=pg.Unit("id", bound=pg.PrivateBound(0.5)),
         adjacency=adjacency,
         rng=np.random.default_rng(0),
         ledger=ledger,
@@ -113,7 +115,7 @@ def test_a_bound_chosen_by_an_array():
     """Its units lie beside it, so it is read from where it is, twice."""
     data = panel(300)
     x = np.stack([data[name] for name in "aby"], axis=1)
-    auto = pg.columns.Auto(5.0)
+    auto = pg.PrivateBound(5.0)
     named, plain = (
         pg.release(
             source,
@@ -145,18 +147,18 @@ def test_a_bound_chosen_before():
 
 
 def test_pure_privacy_takes_the_trace():
-    made = pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", rows=6, clip="trace"))
+    made = pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", max_rows=6, clip="trace"))
     assert made.mechanism == pg.MatrixLaplace()
     assert made.privacy_unit.clip == "trace"
     with pytest.raises(ValueError, match="clip='trace'"):
-        pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", rows=6))
+        pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", max_rows=6))
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
         ({"mechanism": "inverse-wishart"}, "proved for single rows"),
-        ({"mechanism": "refined"}, "proved for single rows"),
+        ({"mechanism": "adaptive-gaussian"}, "proved for single rows"),
         ({"mechanism": GaussianSketch(100)}, "proved for single rows"),
         ({"unit": "id"}, "a unit needs a bound"),
     ],
@@ -167,20 +169,22 @@ def test_what_is_refused_before_the_table_is_read(change, text):
         yield
 
     with pytest.raises(ValueError, match=text):
-        pg.release(never(), **GIVEN | {"unit": pg.Unit("id", rows=6)} | change)
+        pg.release(never(), **GIVEN | {"unit": pg.Unit("id", max_rows=6)} | change)
 
 
 def test_a_moment_is_not_asked_for_units_and_keeps_those_it_has():
     rows = pg.second_moment({k: v for k, v in panel(50).items() if k != "id"}, columns=COLUMNS)
     with pytest.raises(ValueError, match="no longer knows whose rows"):
-        pg.release(rows, epsilon=1.0, delta=1e-6, unit=pg.Unit("id", rows=6))
-    moment = pg.second_moment(panel(50), columns=COLUMNS, unit=pg.Unit("id", rows=6))
+        pg.release(rows, epsilon=1.0, delta=1e-6, unit=pg.Unit("id", max_rows=6))
+    moment = pg.second_moment(panel(50), columns=COLUMNS, unit=pg.Unit("id", max_rows=6))
     release = pg.release(moment, epsilon=1.0, delta=1e-6)
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)
 
 
 def test_what_needs_rows_is_refused():
-    release = pg.release(panel(), unit=pg.Unit("id", rows=6), **GIVEN, rng=np.random.default_rng(0))
+    release = pg.release(
+        panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
+    )
     with pytest.raises(ValueError, match="not for units"):
         release.regress("y", unclip=True)
 
@@ -190,7 +194,7 @@ def test_within_is_the_regression_with_an_effect_for_each_unit():
     release = pg.release(
         data,
         **GIVEN | {"epsilon": 1e4},
-        unit=pg.Unit("id", rows=5, within=True),
+        unit=pg.Unit("id", max_rows=5, fixed_effects=True),
         rng=np.random.default_rng(0),
     )
     fit = release.regress("y")
@@ -224,7 +228,7 @@ def test_within_beside_panel_ols():
     release = pg.release(
         frame,
         **GIVEN | {"epsilon": 1e6},
-        unit=pg.Unit("id", rows=30, within=True),
+        unit=pg.Unit("id", max_rows=30, fixed_effects=True),
         rng=np.random.default_rng(0),
     )
     fit = release.regress("y", ["a", "b"])
@@ -248,11 +252,11 @@ def test_a_choice_by_rows_is_none_for_units(tmp_path):
     given = {"columns": COLUMNS, "epsilon": 1.0, "delta": 1e-6}
     ledger = pg.Ledger(tmp_path / "ledger.json", epsilon=100.0, delta=1e-3)
     more = {"ledger": ledger}
-    for unit in (pg.Unit("id", rows=6), pg.Unit("id", bound=pg.columns.Auto(1.0))):
+    for unit in (pg.Unit("id", max_rows=6), pg.Unit("id", bound=pg.PrivateBound(1.0))):
         with pytest.raises(ValueError, match="not private for units"):
             pg.release(data, bound=by_rows, **given, **more, unit=unit)
     with pytest.raises(ValueError, match="not at units"):
-        pg.release(data, **given, **more, unit=unit, bound=pg.columns.Auto(1.0))
+        pg.release(data, **given, **more, unit=unit, bound=pg.PrivateBound(1.0))
     assert not ledger.entries
     with pytest.raises(ValueError, match="chosen for single rows"):
         pg.release(data, unit=pg.Unit("id", bound=by_rows), **given)
@@ -272,7 +276,7 @@ def test_a_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
     parquet.write_table(pa.table(data), tmp_path / "t.parquet")
     seen, plain = [], frames.keys_by_code
     monkeypatch.setattr(frames, "keys_by_code", lambda *given: seen.append(1) or plain(*given))
-    more = {"unit": pg.Unit("id", bound=pg.columns.Auto(5.0)), "rng": np.random.default_rng(0)}
+    more = {"unit": pg.Unit("id", bound=pg.PrivateBound(5.0)), "rng": np.random.default_rng(0)}
     release = pg.release(tmp_path / "t.parquet", **GIVEN, **more)
     assert release.n_units == 300
     assert len(seen) == 1

@@ -71,8 +71,8 @@ def test_the_fit_is_that_of_the_release_to_the_last_bit(frame, kind, target):
     rng = np.random.default_rng(3)
     made = pg.release(frame, described, epsilon=20.0, delta=1e-6, rng=rng)
     fit = made.regress("log(pay)" if target == "pay" else target, ridge="auto")
-    assert model.release_.way == made.way
-    assert model.release_.way.startswith("several looks")
+    assert model.release_.method == made.method
+    assert model.release_.method == "adaptive rounds"
     np.testing.assert_array_equal(model.release_.matrix, made.matrix)
     assert (model.result_.param_names, model.result_.target) == (fit.param_names, fit.target)
     np.testing.assert_array_equal([*model.coef_, model.intercept_], np.asarray(fit.params))

@@ -151,13 +151,17 @@ def test_without_noise_truncated_svd_is_scikit_learns(table):
 
 
 def test_a_fit_is_the_releases_regression(table):
-    """By hand, through the public functions, with the same noise: with looks, as there."""
+    """By hand, through the public functions, with the same noise: with rounds, as there."""
     X, y = np.tile(table[0], (20, 1)), np.tile(table[1], 20)
     model = PrivateRidge(epsilon=2.0, **BOUNDS, random_state=3).fit(X, y)
     pairs = dict(zip(["x0", "x1", "x2", "y"], [*BOUNDS["bounds"], (-20, 10)], strict=True))
     columns = pg.Columns(pairs, intercept=True)
     by_hand = pg.release(np.column_stack([X, y]), columns, 2.0, 1e-6, rng=np.random.default_rng(3))
-    assert by_hand.way == model.release_.way == "several looks: the table can be read again"
+    assert (
+        (by_hand.method, by_hand.reason)
+        == (model.release_.method, model.release_.reason)
+        == ("adaptive rounds", "the table can be read again")
+    )
     assert np.array_equal(model.release_.matrix, by_hand.matrix)
     fit = by_hand.regress("y", ["x0", "x1", "x2"], ridge="auto")
     assert np.array_equal(model.coef_, fit.used[:-1])
@@ -249,7 +253,7 @@ def _try(action):
 
 SPENDING = ("fit", "fit_transform", "release", "partial_fit", "fit_from")
 ROWS = np.random.default_rng(1).uniform(-1, 1, (30, 3))
-LOOKS = {
+READINGS = {
     "attribute": _attribute,
     "dir": _try(dir),
     "repr": _try(repr),
@@ -278,18 +282,18 @@ LOOKS = {
 @pytest.mark.parametrize("kind", ALL)
 @hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 @hypothesis.given(st.data())
-def test_no_sequence_of_looks_spends(kind, data):
+def test_no_sequence_of_rounds_spends(kind, data):
     """Whatever is read, drawn, copied or asked, before there are rows and after."""
     with mock.patch.object(estimators._base, "release_for", side_effect=release_for) as release:
         model = unit(kind)
-        for look in data.draw(st.lists(st.sampled_from(sorted(LOOKS)), max_size=12)):
-            LOOKS[look](model, data)
+        for reading in data.draw(st.lists(st.sampled_from(sorted(READINGS)), max_size=12)):
+            READINGS[reading](model, data)
         model.partial_fit(ROWS, ROWS[:, 0])
         n_rows = model._moment.n_rows
         assert not release.called
         assert model.release().n_rows == n_rows
-        for look in data.draw(st.lists(st.sampled_from(sorted(LOOKS)), max_size=6)):
-            LOOKS[look](model, data)
+        for reading in data.draw(st.lists(st.sampled_from(sorted(READINGS)), max_size=6)):
+            READINGS[reading](model, data)
         assert release.call_count == 1
 
 

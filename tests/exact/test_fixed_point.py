@@ -10,7 +10,7 @@ from privgram.exact import int128 as fp
 int128 = st.integers(-(2**126), 2**126 - 1)
 
 
-def limbs(values):
+def int128_of(values):
     high = np.array([v >> 64 for v in values], dtype=np.int64)
     low = np.array([v & (2**64 - 1) for v in values], dtype=np.uint64)
     return high, low
@@ -23,7 +23,7 @@ def integers(value):
 @given(st.lists(st.tuples(int128, int128), min_size=1, max_size=8))
 def test_add(pairs):
     a, b = zip(*pairs, strict=True)
-    assert integers(fp.add(limbs(a), limbs(b))) == [x + y for x, y in pairs]
+    assert integers(fp.add(int128_of(a), int128_of(b))) == [x + y for x, y in pairs]
 
 
 @pytest.mark.slow
@@ -35,18 +35,18 @@ def test_add(pairs):
     )
 )
 def test_to_limbs_rounds_to_nearest(values):
-    assert integers(fp.to_limbs(np.array(values))) == [round(v) for v in values]
+    assert integers(fp.from_float(np.array(values))) == [round(v) for v in values]
 
 
 @pytest.mark.parametrize("value", [2.0**126, -(2.0**126), np.inf, np.nan])
 def test_to_limbs_refuses_what_does_not_fit(value):
     with pytest.raises(ValueError, match="126"):
-        fp.to_limbs(np.array([value]))
+        fp.from_float(np.array([value]))
 
 
 @given(st.lists(int128, min_size=1, max_size=8), st.integers(0, 126))
 def test_round_to_grid(values, exponent):
-    got = fp.round_to_grid(limbs(values), exponent)
+    got = fp.round_to_grid(int128_of(values), exponent)
     half = (1 << exponent) >> 1
     expected = [(v + half) >> exponent for v in values]
     for g, e in zip(got.tolist(), expected, strict=True):
@@ -58,7 +58,7 @@ def test_round_to_grid(values, exponent):
 
 def test_round_to_grid_refuses_an_exponent_beyond_the_limbs():
     with pytest.raises(ValueError, match="127"):
-        fp.round_to_grid(limbs([1]), 127)
+        fp.round_to_grid(int128_of([1]), 127)
 
 
 @pytest.mark.parametrize(

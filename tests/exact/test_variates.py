@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from privgram.exact import variates
-from privgram.exact.variates import bartlett, laplace, normals
+from privgram.exact.variates import bartlett, laplace_step, normals
 
 ALARM = 1e-6
 
@@ -55,7 +55,7 @@ def test_chis(rng, dof):
 @pytest.mark.parametrize("dof", [None, 1.0, 7.5])
 def test_laws_where_decimals_decide(rng, monkeypatch, dof):
     """The same laws where float64 leaves all to decimals, also of the words they have seen."""
-    monkeypatch.setattr(variates, "ROUNDING", 1.0)
+    monkeypatch.setattr(variates, "DECISION_ROUNDING", 1.0)
     size = 400
     if dof is not None:
         assert follows(drawn(rng, size, dof) ** 2, stats.chi2(dof).cdf)
@@ -80,7 +80,7 @@ def test_bartlett(rng):
 
 def test_laplace(rng):
     location, scale, step = -3.3, 2.0, 0.75
-    counts = np.array([laplace(rng, location, scale, step) for _ in range(2000)])
+    counts = np.array([laplace_step(rng, location, scale, step) for _ in range(2000)])
     edges = (np.arange(-12, 5) - 0.5) * step
     inside = np.diff(stats.laplace.cdf([-np.inf, *edges, np.inf], location, scale))
     observed = np.bincount(np.searchsorted(edges, counts * step), minlength=len(inside))
@@ -136,7 +136,7 @@ def excess(k, sign, u, v, chi):
             return x ** (m - 1) * mpmath.exp(-(x**2) / 2)
 
         ratio = density(x) / density(c) * 2 ** mpmath.mpf(k) / (2 * mpmath.exp(-half))
-        ratio *= mpmath.exp(-mpmath.mpf(variates.FLOOR))
+        ratio *= mpmath.exp(-mpmath.mpf(variates.MODE_FLOOR))
     return mpmath.log(ratio) - mpmath.log(v)
 
 
@@ -193,7 +193,7 @@ def test_acceptance_is_no_more_than_one():
             c, m = mpmath.mpf(parts[0][0]), mpmath.mpf(m)
             y = (m - 1) / c - c  # the least of c y - (m - 1) ln(1 + y/c)
             least = c * y - (m - 1) * mpmath.log((m - 1) / c**2) if m > 1 else c * y
-            assert least + variates.FLOOR >= 0
+            assert least + variates.MODE_FLOOR >= 0
         for k in range(4):
             assert k**2 / 2 + (1 - k) * mpmath.log(2) - 0.5 >= 0
 

@@ -160,11 +160,11 @@ def update(data: bytes) -> None:
         if isinstance(given, dict):
             given = np.column_stack(list(given.values()))
         plain = np.array(given, dtype=np.float64, order="C")
-    twin = reference.Accumulator(d, bound)
+    twin = reference.RowAccumulator(d, bound)
     assert twin.update(begun) == twin.update(plain) == -1
     assert _state(moment) == _state(twin), "not the plain twin's"
 
 
 def _state(total: Any) -> tuple[Any, ...]:
-    hi, lo = total.limbs()
+    hi, lo = total.int128()
     return hi.tobytes(), lo.tobytes(), total.n_rows, total.n_dropped

@@ -141,7 +141,7 @@ def regression(data: bytes) -> None:
 
 def low_rank(data: bytes) -> None:
     path = _file(data, "fuzz.npz")
-    loaded = _taken(lambda: pg.papers.hardt_roth.load(path), path.name)
+    loaded = _taken(lambda: pg.papers.hardt_roth.load_low_rank(path), path.name)
     if loaded is not None:
         repr(loaded)
         m, n = loaded.shape
@@ -149,7 +149,7 @@ def low_rank(data: bytes) -> None:
         with np.errstate(all="ignore"):  # infinities are numbers
             assert (loaded @ np.zeros(n)).shape == (m,)
         loaded.save(path)
-        pg.papers.hardt_roth.load(path)
+        pg.papers.hardt_roth.load_low_rank(path)
 
 
 def ledger(data: bytes) -> None:
@@ -329,8 +329,8 @@ _MOMENT = b"privgram.moment\n"
 
 
 def _open_moment(data: bytes) -> Any:
-    header, limbs = _unframed(_MOMENT, data)
-    return [header, limbs.hex()]
+    header, body = _unframed(_MOMENT, data)
+    return [header, body.hex()]
 
 
 def _seal_moment(parts: Any) -> bytes:

@@ -52,7 +52,7 @@ def load(name, data):
         "release_json": lambda: pg.load(path),
         "release_npz": lambda: pg.load(path),
         "regression": lambda: pg.load(path),
-        "low_rank": lambda: pg.papers.hardt_roth.load(path),
+        "low_rank": lambda: pg.papers.hardt_roth.load_low_rank(path),
         "ledger": lambda: Ledger(path),
         "columns_json": lambda: pg.Columns.load(path.rename(path.with_suffix(".json"))),
         "columns_toml": lambda: pg.Columns.load(path.rename(path.with_suffix(".toml"))),

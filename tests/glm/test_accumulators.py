@@ -13,28 +13,28 @@ import pytest
 from recorder.recorder import Recorder, moved
 
 import privgram as pg
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram._core.units import UnitAccumulator
 from privgram.adaptive import radius
 from privgram.columns.unit import Guarantee
 from privgram.glm.accumulators import (
     PARTS,
     UNITS,
-    Curved,
-    Leading,
+    HessianAccumulator,
+    LeadingAccumulator,
     LevelFirst,
     LevelScores,
     LevelSums,
-    Modelled,
     NormHistogram,
+    ScoreAccumulator,
     ScoreBoth,
     ScoreSum,
-    UnitScored,
-    UnitSecond,
+    UnitMomentAccumulator,
+    UnitScoreAccumulator,
 )
 from privgram.glm.rounds import Rounds
-from privgram.mechanisms import Refined
-from privgram.moment.accumulators import Mapped
+from privgram.mechanisms import AdaptiveGaussian
+from privgram.moment.accumulators import MappedAccumulator
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import second_moment
 
@@ -51,12 +51,12 @@ def test_no_row_moves_a_score_by_more_than_it_is_calibrated_for(rng):
         rows = rng.uniform(-1, 1, (6, d))
         grid = np.geomspace(1e-3, 1e3, 9)
         for row in rows:
-            read = Mapped(frame, bound, ScoreSum(q, clip))
+            read = MappedAccumulator(frame, bound, ScoreSum(q, clip))
             assert read.update(row[None].copy()) == -1
             square = sum(int(x) ** 2 for x in read.inner.total)
             assert square <= UNITS**2
             most = max(most, math.sqrt(square) / UNITS)
-            counted = Mapped(frame, bound, NormHistogram(q, grid))
+            counted = MappedAccumulator(frame, bound, NormHistogram(q, grid))
             counted.update(row[None].copy())
             assert counted.inner.counts.sum() == PARTS
             assert np.count_nonzero(counted.inner.counts) == 1
@@ -78,7 +78,7 @@ def test_no_unit_moves_a_score_by_more_than_a_row_and_its_rows_have_no_order(rng
         rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
         totals = []
         for some in (rows, rows[::-1]):
-            read = UnitScored(frame, bound, ScoreSum(q, clip))
+            read = UnitScoreAccumulator(frame, bound, ScoreSum(q, clip))
             assert read.update(some.copy(), np.zeros(1, np.intp)) == -1
             assert read.n_rows == 1
             totals.append(read.inner.total)
@@ -96,10 +96,12 @@ def test_no_unit_moves_a_second_moment_in_a_frame_by_more_than_the_radius(rng):
         frame = rng.standard_normal((d, d)) * 10.0 ** rng.integers(-3, 4, (d, 1))
         radius = float(10.0 ** rng.uniform(-3, 3))
         rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
-        read = UnitSecond(frame, bound, Leading(UnitAccumulator(m, radius, radius)))
+        read = UnitMomentAccumulator(
+            frame, bound, LeadingAccumulator(UnitAccumulator(m, radius, radius))
+        )
         assert read.update(rows, np.zeros(1, np.intp)) == -1
         assert (read.n_rows, read.inner.inner.n_units) == (1, 1)
-        hi, lo = (limb.astype(object) for limb in read.inner.inner.limbs())
+        hi, lo = (limb.astype(object) for limb in read.inner.inner.int128())
         square = sum((hi[i, j] * 2**64 + lo[i, j]) ** 2 for i in range(m) for j in range(m))
         assert square <= 2 ** (4 * read.inner.inner.bits)
         most = max(most, math.sqrt(square) / 2.0 ** (2 * read.inner.inner.bits))
@@ -128,25 +130,27 @@ def test_no_row_moves_a_score_of_a_model_by_more_than_it_is_calibrated_for(famil
         rows = rng.uniform(-1, 1, (6, d))
         rows[:, q] = rng.choice([-1.0, 1.0, 5.0, -1e6] if trial % 3 == 0 else [-1.0, 1.0], 6)
         for row in rows:
-            read = Mapped(frame, bound, Modelled(ScoreSum(q, clip), expected))
+            read = MappedAccumulator(frame, bound, ScoreAccumulator(ScoreSum(q, clip), expected))
             assert read.update(row[None].copy()) == -1
             square = sum(int(x) ** 2 for x in read.inner.inner.total)
             assert square <= UNITS**2
             most[0] = max(most[0], math.sqrt(square) / UNITS)
-            counted = Mapped(frame, bound, Modelled(NormHistogram(q, grid), expected))
+            counted = MappedAccumulator(
+                frame, bound, ScoreAccumulator(NormHistogram(q, grid), expected)
+            )
             counted.update(row[None].copy())
             counts = counted.inner.inner.counts
             assert 0 <= counts.sum() <= PARTS
             assert np.count_nonzero(counts) <= 1
             most[1] = max(most[1], counts.sum() / PARTS)
             for made_of in (
-                Modelled(ScoreBoth(q, clip), expected),
-                Curved(Accumulator(q, clip), expected),
+                ScoreAccumulator(ScoreBoth(q, clip), expected),
+                HessianAccumulator(RowAccumulator(q, clip), expected),
             ):
-                read = Mapped(frame, bound, made_of)
+                read = MappedAccumulator(frame, bound, made_of)
                 read.update(row[None].copy())
                 both = read.inner.inner
-                moment = both if isinstance(both, Accumulator) else both.second
+                moment = both if isinstance(both, RowAccumulator) else both.second
                 trace = float(
                     np.trace(pg.SecondMoment.from_accumulator(moment, None, None).matrix())
                 )
@@ -163,7 +167,7 @@ def test_no_unit_moves_a_score_of_a_model_by_more_than_a_row(rng):
         clip = float(10.0 ** rng.uniform(-3, 3))
         rows, totals = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d)), []
         for some in (rows, rows[::-1]):
-            read = UnitScored(frame, bound, Modelled(ScoreSum(q, clip), expected))
+            read = UnitScoreAccumulator(frame, bound, ScoreAccumulator(ScoreSum(q, clip), expected))
             assert read.update(some.copy(), np.zeros(1, np.intp)) == -1
             totals.append(read.inner.inner.total)
         np.testing.assert_array_equal(*totals)
@@ -202,7 +206,7 @@ def rounds_of(adjacency, rng):
         columns = pg.Columns(dict.fromkeys("vwxyz", (-1, 1)))
         moment = second_moment(dict.fromkeys("vwxyz", np.zeros(3)), columns=columns)
         guarantee = Guarantee(1.0, 1e-6, adjacency, None)
-        ROUNDS[adjacency] = moment, Refined().noise_for(guarantee, D, BOUND)
+        ROUNDS[adjacency] = moment, AdaptiveGaussian().noise_for(guarantee, D, BOUND)
     return Rounds(*ROUNDS[adjacency], rng, None)
 
 
@@ -224,19 +228,22 @@ OF_ROWS = {
     "score": (lambda clip, _: ScoreSum(Q, clip), released_sums),
     "counts": (lambda *_: NormHistogram(Q, EDGES), released_counts),
     "second moment of scores": (lambda clip, _: ScoreBoth(Q, clip), released_second),
-    "Hessian": (lambda clip, _: Leading(Accumulator(Q, clip)), released_second),
-    "counts of features": (lambda *_: Leading(NormHistogram(Q, EDGES)), released_counts),
-    "score of a model": (lambda clip, model: Modelled(ScoreSum(Q, clip), model), released_sums),
+    "Hessian": (lambda clip, _: LeadingAccumulator(RowAccumulator(Q, clip)), released_second),
+    "counts of features": (lambda *_: LeadingAccumulator(NormHistogram(Q, EDGES)), released_counts),
+    "score of a model": (
+        lambda clip, model: ScoreAccumulator(ScoreSum(Q, clip), model),
+        released_sums,
+    ),
     "counts of a model": (
-        lambda _, model: Modelled(NormHistogram(Q, EDGES), model),
+        lambda _, model: ScoreAccumulator(NormHistogram(Q, EDGES), model),
         released_counts,
     ),
     "Hessian of a model": (
-        lambda clip, model: Curved(Accumulator(Q, clip), model),
+        lambda clip, model: HessianAccumulator(RowAccumulator(Q, clip), model),
         released_second,
     ),
     "counts of a Hessian": (
-        lambda _, model: Curved(NormHistogram(Q, EDGES), model),
+        lambda _, model: HessianAccumulator(NormHistogram(Q, EDGES), model),
         released_counts,
     ),
 }
@@ -244,11 +251,14 @@ OF_UNITS = {
     "score": OF_ROWS["score"],
     "counts": OF_ROWS["counts"],
     "second moment of scores": OF_ROWS["second moment of scores"],
-    "Hessian": (lambda clip, _: Leading(UnitAccumulator(Q, clip, clip)), released_second),
+    "Hessian": (
+        lambda clip, _: LeadingAccumulator(UnitAccumulator(Q, clip, clip)),
+        released_second,
+    ),
     "score of a model": OF_ROWS["score of a model"],
     "counts of a model": OF_ROWS["counts of a model"],
     "Hessian of a model": (
-        lambda clip, model: Curved(UnitAccumulator(Q, clip, clip), model),
+        lambda clip, model: HessianAccumulator(UnitAccumulator(Q, clip, clip), model),
         released_second,
     ),
 }
@@ -302,14 +312,20 @@ def farthest(adjacency, new, release, read_of, rng, trials):
 def fed(frame, read, rows):
     """What is added up after some rows of one, or a unit's; which are left out where they miss."""
     if isinstance(rows, list):  # of a unit
-        outer = (UnitScored if not isinstance(read, Leading | Curved) else UnitSecond)(
-            frame, BOUND, read
-        )
+        outer = (
+            UnitScoreAccumulator
+            if not isinstance(read, LeadingAccumulator | HessianAccumulator)
+            else UnitMomentAccumulator
+        )(frame, BOUND, read)
         [x] = rows
         assert outer.update(x.copy(), np.zeros(1, np.intp), True) == -1
     elif rows is not None:
-        assert Mapped(frame, BOUND, read).update(rows.copy(), True) == -1
-    return read.inner if isinstance(read, Leading | Curved | Modelled) else read
+        assert MappedAccumulator(frame, BOUND, read).update(rows.copy(), True) == -1
+    return (
+        read.inner
+        if isinstance(read, LeadingAccumulator | HessianAccumulator | ScoreAccumulator)
+        else read
+    )
 
 
 def single_rows(rng):
@@ -382,14 +398,14 @@ def test_weighted_counts_move_as_they_are_calibrated_for_in_integers(rng):
         for part in (1.0, 0.4, 0.0):
             counted = NormHistogram(1, edges)
             # Residuals of a mean of a half are up to a half: of the norm that a row is counted by.
-            Modelled(counted, half).update(np.array([[2 * length, part]]))
+            ScoreAccumulator(counted, half).update(np.array([[2 * length, part]]))
             sums.append(radius.weighted_counts(counted.counts[1:]).astype(object))
     for adjacency, pairs in (
         ("add-remove", [(sums[0], one) for one in sums]),
         ("replace", itertools.combinations(sums, 2)),
     ):
         most = max(int(((one - other) ** 2).sum()) for one, other in pairs)
-        allowed = (PARTS * radius.sensitivity(len(edges) - 1, adjacency)) ** 2
+        allowed = (PARTS * radius.counts_sensitivity(len(edges) - 1, adjacency)) ** 2
         assert most == pytest.approx(allowed, rel=1e-12)
 
 

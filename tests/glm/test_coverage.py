@@ -1,7 +1,7 @@
 """How often intervals hold on the tables that a rule is there for, each with its false-alarm rate.
 
-`of="data"`: what is held is the coefficient that statsmodels has of the same rows, so that noise
-and clipping alone are asked about. Seeds are fixed: a test that passes once passes.
+`estimand="sample"`: what is held is the coefficient that statsmodels has of the same rows, so that
+noise and clipping alone are asked about. Seeds are fixed: a test that passes once passes.
 """
 
 import math
@@ -39,7 +39,7 @@ class Held:
             names = [name for name in table if name != "y"]
             X = np.column_stack([*(table[name] for name in names), np.ones(len(table["y"]))])
             exact, errors = solve(X.astype(float), np.asarray(table["y"], float))
-            low, high = np.asarray(fit.conf_int(of="data")).T
+            low, high = np.asarray(fit.conf_int(estimand="sample")).T
             held.append((low <= exact) & (exact <= high))
             width.append((high - low) / (2 * 1.96 * errors))
         self.each = np.array(held)
@@ -136,7 +136,7 @@ def test_intervals_are_no_wider_than_they_need_be():
         if fit.refusal is not None:
             continue
         X = np.column_stack([table["a"], table["b"], np.ones(N)])
-        low, high = np.asarray(fit.conf_int(of="data")).T
+        low, high = np.asarray(fit.conf_int(estimand="sample")).T
         off.append((np.asarray(fit.params) - least_squares(X, table["y"])[0]) / (high - low) * 3.92)
     size = math.sqrt(np.mean(np.square(off)))
     assert 0.25 < size < 0.85

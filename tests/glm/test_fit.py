@@ -76,7 +76,7 @@ def test_no_way_through_the_rounds_spends_more_than_the_budget(
     if wide and family != "gaussian":
         return
     if not wide and family != "huber":
-        rows += [{"unit": pg.Unit("who", rows=3)}, {"unit": "who"}]
+        rows += [{"unit": pg.Unit("who", max_rows=3)}, {"unit": "who"}]
     options = itertools.product((60, N), (0.1, 1.0, 20.0), rows, ("inference", "prediction"))
     for number, (n, epsilon, unit, purpose) in enumerate(options):
         if number % 2 and purpose == "inference":  # each pair of the others occurs
@@ -89,7 +89,7 @@ def test_no_way_through_the_rounds_spends_more_than_the_budget(
         assert rounds.spent <= 1 + 1e-12
         # A fit that would be refused stops early, and has the rest back.
         assert rounds.spent == pytest.approx(1.0) or fit.refusal is not None
-        spent = [*given["look_mu"], *given["counts_mu"], *given.get("score_mu", [])]
+        spent = [*given["round_mu"], *given["counts_mu"], *given.get("score_mu", [])]
         spent.append(given.get("number_mu", 0.0))
         square = math.fsum(mu**2 for mu in spent)
         assert square <= fit.privacy.sensitivity_ratio**2

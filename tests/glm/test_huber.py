@@ -7,7 +7,7 @@ import pytest
 
 import privgram as pg
 from privgram._core import scores
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import ERROR, Bounded
 
 pytest.importorskip("formulaic")
@@ -146,8 +146,8 @@ def test_the_shares_add_up_to_the_guarantee(adjacency):
     fit = fitted(adjacency=adjacency)
     given = fit.parameters
     assert given["counts_mu"] == []
-    whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
-    assert math.hypot(*given["look_mu"], *given["score_mu"]) == pytest.approx(whole, rel=1e-9)
+    whole = AdaptiveGaussian().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
+    assert math.hypot(*given["round_mu"], *given["score_mu"]) == pytest.approx(whole, rel=1e-9)
     clip = ERROR * Bounded(5).longest
     assert given["clip"] == pytest.approx(clip)
     moves = (2 if adjacency == "replace" else 1) * clip
@@ -191,7 +191,7 @@ def test_what_it_cannot_answer_is_refused_before_anything_is_spent(tmp_path):
     for options in (
         {"family": "poisson", "columns": COLUMNS | {"y": (0, 60)}},
         {"family": "binomial", "columns": COLUMNS | {"y": bool}},
-        {"unit": pg.Unit("who", rows=2)},
+        {"unit": pg.Unit("who", max_rows=2)},
         {"weights": "b", "formula": "y ~ a"},
         {"cov_type": "nonrobust"},
         {"mechanism": "analyze-gauss"},

@@ -8,7 +8,7 @@ import pytest
 import privgram as pg
 from privgram.glm.accumulators import UNITS, scale
 from privgram.glm.rounds import Rounds
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AdaptiveGaussian
 
 pytest.importorskip("formulaic")
 
@@ -66,7 +66,7 @@ def test_without_noise_it_is_least_squares_with_a_column_for_each_level(adjacenc
     # Of levels HC1 is with errors in independence of the slopes', whose part is small.
     np.testing.assert_allclose(np.asarray(fit.bse)[:3], ERRORS[:3], rtol=0.03)
     np.testing.assert_allclose(np.asarray(fit.bse)[3:], ERRORS[3:], rtol=0.15)
-    inside = np.diff(np.asarray(fit.conf_int(of="data")))[:, 0]
+    inside = np.diff(np.asarray(fit.conf_int(estimand="sample")))[:, 0]
     assert (inside < 0.02 * ERRORS).all()
 
 
@@ -124,8 +124,8 @@ def test_rows_that_miss_a_value_are_no_observations(adjacency):
 def test_the_shares_add_up_to_the_guarantee(adjacency, cov_type):
     fit = fitted(adjacency=adjacency, cov_type=cov_type)
     given = fit.parameters
-    spent = math.hypot(*given["look_mu"], *given["score_mu"], *given["counts_mu"])
-    whole = Refined().calibrate(5, 1.0, 1.0, 1e-6, adjacency).mu
+    spent = math.hypot(*given["round_mu"], *given["score_mu"], *given["counts_mu"])
+    whole = AdaptiveGaussian().calibrate(5, 1.0, 1.0, 1e-6, adjacency).mu
     assert whole * (1 - 1e-9) < spent < whole
 
 
@@ -162,7 +162,7 @@ def test_intervals_hold_and_noise_is_small(adjacency):
     for seed in range(8):
         fit = fitted(seed=seed, adjacency=adjacency)
         assert fit.refusal is None
-        low, high = np.asarray(fit.conf_int(of="data")).T
+        low, high = np.asarray(fit.conf_int(estimand="sample")).T
         held.append((low <= COEF) & (high >= COEF))
         off.append((np.asarray(fit.params) - COEF) / ERRORS)
     held = np.array(held)

@@ -1,4 +1,4 @@
-"""Generalised linear models by scores: what they fit, what a look can give away, what they cost."""
+"""Generalised linear models by scores: what they fit, what they cost, what a round gives away."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import FAMILIES, exponential
 
 pytest.importorskip("formulaic")
@@ -151,7 +151,7 @@ def test_scores_of_units_have_clustered_errors(family):
     table = made(family)
     who = np.repeat(np.arange(10_000), 2)
     other = theirs(family, table, cov_type="cluster", cov_kwds={"groups": who})
-    fit = fitted(family, table | {"who": who}, unit=pg.Unit("who", rows=3), **SURE)
+    fit = fitted(family, table | {"who": who}, unit=pg.Unit("who", max_rows=3), **SURE)
     assert (fit.cov_type, fit.unit) == ("cluster", "who")
     np.testing.assert_allclose(fit.params, other.params, atol=0.1 * np.min(other.bse))
     np.testing.assert_allclose(fit.bse, other.bse, rtol=0.25)  # of units that were clipped
@@ -223,8 +223,8 @@ def test_what_cannot_be_told_is_said(kind):
 def test_the_shares_add_up_to_the_guarantee(family, adjacency, rows):
     fit = fitted(family, made(family, rows), adjacency=adjacency)
     given = fit.parameters
-    spent = [*given["look_mu"], *given.get("score_mu", []), *given["counts_mu"]]
-    whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
+    spent = [*given["round_mu"], *given.get("score_mu", []), *given["counts_mu"]]
+    whole = AdaptiveGaussian().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
     assert math.hypot(*spent) < whole
     if rows == 200:  # which stops after the cheap rounds
         assert fit.refusal is not None
@@ -245,7 +245,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
         ({"formula": "a ~ b", "family": "poisson"}, "no count"),
         ({"formula": "y ~ [a ~ b]"}, "fitted by scores"),
         ({"source": iterator}, "fitted by scores"),
-        ({"mechanism": "refined"}, "mechanism is of"),
+        ({"mechanism": "adaptive-gaussian"}, "mechanism is of"),
         ({"delta": 0.0}, "delta"),
         ({"out": tmp_path / "fit.txt"}, r"\.json or \.npz"),
         ({"family": "gamma"}, "family is 'gaussian'"),

@@ -1,4 +1,4 @@
-"""One regression by scores: what it fits, what a look can give away, what it costs."""
+"""One regression by scores: what it fits, what a round can give away, what it costs."""
 
 import math
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ import pytest
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.glm.one_step import OneStepEstimator
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AdaptiveGaussian
 from privgram.privacy import GaussianProfile
 
 pytest.importorskip("formulaic")
@@ -53,8 +53,8 @@ WEIGHTED = pg.Columns(COLUMNS.variables, row_weights="b", intercept=True)
 
 RELEASED = {"mechanism": "analyze-gauss"}
 ROBUST_REFUSED = {"cov_type": "HC1"} | RELEASED
-HC1_UNITS = {"cov_type": "HC1", "unit": pg.Unit("who", rows=4)}
-NONROBUST_UNITS = {"cov_type": "nonrobust", "unit": pg.Unit("who", rows=4)}
+HC1_UNITS = {"cov_type": "HC1", "unit": pg.Unit("who", max_rows=4)}
+NONROBUST_UNITS = {"cov_type": "nonrobust", "unit": pg.Unit("who", max_rows=4)}
 
 
 def fitted(source=TABLE, formula=FORMULA, columns=COLUMNS, seed=1, **options):
@@ -76,7 +76,7 @@ def test_without_noise_it_is_least_squares_with_robust_errors(adjacency):
     np.testing.assert_allclose(np.asarray(fit.bse), errors, rtol=1e-2)
     np.testing.assert_allclose(fit.predict(TABLE), fit_rows(TABLE) @ coef, atol=1e-2)
     assert fit.n_rows == pytest.approx(20_000, rel=1e-5)
-    inside = fit.conf_int(of="data")
+    inside = fit.conf_int(estimand="sample")
     assert (np.diff(np.asarray(inside)) < 0.02 * errors.max()).all()  # of these rows all is known
     usual = fitted(adjacency=adjacency, cov_type="nonrobust", **SURE)
     assert not np.allclose(np.asarray(usual.bse), errors, rtol=0.02)
@@ -103,7 +103,7 @@ def test_weights_are_those_of_weighted_least_squares(adjacency):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_scores_of_units_have_clustered_errors(adjacency):
-    """Without noise they are those of textbooks; with it one look at units is far worse."""
+    """Without noise they are those of textbooks; with it one round at units is far worse."""
     rng = np.random.default_rng(2)
     who = np.repeat(np.arange(8000), rng.integers(1, 5, 8000))
     whose = rng.normal(size=8000)[who]
@@ -116,11 +116,11 @@ def test_scores_of_units_have_clustered_errors(adjacency):
     sums = np.zeros((8000, X.shape[1]))
     np.add.at(sums, who, X * (table["y"] - X @ coef)[:, None])
     errors = np.sqrt(np.diag(inverse @ sums.T @ sums @ inverse))
-    unit = pg.Unit("who", rows=4)
+    unit = pg.Unit("who", max_rows=4)
     fit = fitted(table, unit=unit, adjacency=adjacency, **SURE)
     assert (fit.cov_type, fit.unit) == ("cluster", "who")
     np.testing.assert_allclose(np.asarray(fit.params), coef, atol=1e-2 * errors.max())
-    # Wider by what units that were clipped in the first look may have left of the steps.
+    # Wider by what units that were clipped in the first round may have left of the steps.
     ratio = np.asarray(fit.bse) / errors
     assert ((ratio > 0.98) & (ratio < 1.35)).all()
     named = fitted(table, unit=unit, adjacency=adjacency, cov_type="cluster", **SURE)
@@ -136,21 +136,21 @@ def test_scores_of_units_have_clustered_errors(adjacency):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(adjacency):
-    """Persons of up to 9 rows, whose first look by the median norm clips half of them."""
+    """Persons of up to 9 rows, whose first round by the median norm clips half of them."""
     rng = np.random.default_rng(5)
     who = np.repeat(np.arange(9000), rng.integers(1, 10, 9000))
     table = made(len(who), 6) | {"who": who}
     coef = solved(table)[0]
     sure = fitted(table, unit="who", adjacency=adjacency, **SURE)
     # Norms of 5 rows are about 5 |x|^2; that of the median unit is far from both ends.
-    assert 1 < sure.parameters["look_radius"][0] ** 2 < 5 * len(sure.columns)
+    assert 1 < sure.parameters["round_radius"][0] ** 2 < 5 * len(sure.columns)
     np.testing.assert_allclose(np.asarray(sure.params), coef, atol=2e-3)
     fit = fitted(table, unit="who", adjacency=adjacency, epsilon=2.0)
     given = fit.parameters
     assert (given["method"], fit.refusal, fit.unit) == ("scores", None, "who")
-    spent = [*given["look_mu"], *given["score_mu"], *given["counts_mu"]]
+    spent = [*given["round_mu"], *given["score_mu"], *given["counts_mu"]]
     spent.append(given.get("number_mu", 0.0))
-    whole = Refined().calibrate(len(fit.columns), 1.0, 2.0, 1e-6, adjacency).mu
+    whole = AdaptiveGaussian().calibrate(len(fit.columns), 1.0, 2.0, 1e-6, adjacency).mu
     assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert math.hypot(*spent) < whole
     assert (np.abs(np.asarray(fit.params) - coef) < 3 * np.asarray(fit.bse)).all()
@@ -222,7 +222,9 @@ def test_saved_and_loaded(tmp_path):
         again = pg.load(tmp_path / name)
         assert str(again.summary()) == str(fit.summary())
         assert repr(again) == repr(fit)
-        np.testing.assert_array_equal(again.conf_int(of="data"), fit.conf_int(of="data"))
+        np.testing.assert_array_equal(
+            again.conf_int(estimand="sample"), fit.conf_int(estimand="sample")
+        )
         assert again.privacy == fit.privacy
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
@@ -274,8 +276,8 @@ def test_the_frame_is_near_white_for_few_long_rows_too(monkeypatch):
 def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
     fit = fitted({name: column[:rows] for name, column in TABLE.items()}, adjacency=adjacency)
     given = fit.parameters
-    spent = [*given["look_mu"], *given.get("score_mu", []), *given["counts_mu"]]
-    whole = Refined().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
+    spent = [*given["round_mu"], *given.get("score_mu", []), *given["counts_mu"]]
+    whole = AdaptiveGaussian().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
     assert math.hypot(*spent) < whole
     assert fit.privacy == GaussianProfile(whole, adjacency)
     if fit.refusal is None:  # or it has stopped early
@@ -352,14 +354,14 @@ def test_intervals_hold(adjacency, tail):
     A false alarm in some 6000 if intervals held 95 %, were they independent.
     """
     truth = np.array([0.8, -0.3, 0.5, 1.0])
-    held = {"population": [], "data": []}
+    held = {"population": [], "sample": []}
     for seed in range(40):
         table = made(20_000, seed, tail)
         fit = fitted(table, seed=seed, adjacency=adjacency)
         assert fit.refusal is None
         exact = solved(table)[0][:4]
-        for of, aim in (("population", truth), ("data", exact)):
-            low, high = np.asarray(fit.conf_int(of=of))[:4].T
+        for of, aim in (("population", truth), ("sample", exact)):
+            low, high = np.asarray(fit.conf_int(estimand=of))[:4].T
             held[of].append((low <= aim) & (aim <= high))
     for of in held:
         assert np.mean(held[of]) >= 0.95 - 3.6 * math.sqrt(0.95 * 0.05 / 160)

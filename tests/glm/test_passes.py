@@ -11,29 +11,29 @@ from oracle import scores as oracle
 from oracle.rowmap import map_rows
 
 import privgram as pg
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Unit
 from privgram.glm.accumulators import (
-    ByLevel,
-    Curved,
-    Leading,
+    HessianAccumulator,
+    HighCardinalityAccumulator,
+    LeadingAccumulator,
     LevelFirst,
     LevelNorms,
     LevelScores,
     LevelSums,
-    Modelled,
     NormHistogram,
+    ScoreAccumulator,
     ScoreBoth,
     ScoreSum,
-    UnitScored,
-    UnitSecond,
-    Within,
+    UnitMomentAccumulator,
+    UnitScoreAccumulator,
+    WithinLevels,
 )
-from privgram.moment.accumulators import Mapped
+from privgram.moment.accumulators import MappedAccumulator
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 
 N, CLIP, EDGES = 20_011, 1.5, np.geomspace(1e-2, 30, 40)
 COLUMNS = {"x": (-3.0, 3.0), "k": (0, 8), "b": (0, 1)}
@@ -81,7 +81,7 @@ def models(rng, q):
     return [*found, (bounded, twin)]
 
 
-def second_moment(rows, bound, kind=Accumulator, *more):
+def second_moment(rows, bound, kind=RowAccumulator, *more):
     total = kind(rows.shape[1], bound, *more[:-1])
     total.update(np.ascontiguousarray(rows), *more[-1:])
     return total
@@ -89,12 +89,12 @@ def second_moment(rows, bound, kind=Accumulator, *more):
 
 def state(total):
     """What an accumulator has added up, by parts."""
-    if hasattr(total, "limbs"):
-        return [*total.limbs()]
+    if hasattr(total, "int128"):
+        return [*total.int128()]
     found = []
     for name in total.parts:
         value = getattr(total, name)
-        deeper = hasattr(value, "parts") or hasattr(value, "limbs")
+        deeper = hasattr(value, "parts") or hasattr(value, "int128")
         found += state(value) if deeper else [np.asarray(value)]
     return found
 
@@ -116,23 +116,23 @@ def test_a_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, dr
     images = map_rows(columns.encode(table), bound, frame)
     missing = np.isnan(images).any(axis=1)
     images = images[~missing]
-    scan = Pass(table, columns, bound, threads=threads)
+    scan = ScanRequest(table, columns, bound, threads=threads)
 
     def read(new):
-        look, _ = accumulate(scan, lambda _: Mapped(frame, bound, new()))
-        assert (look.n_rows + look.n_dropped, look.n_dropped) == (N, missing.sum())
-        return look.inner
+        mapped, _ = accumulate(scan, lambda _: MappedAccumulator(frame, bound, new()))
+        assert (mapped.n_rows + mapped.n_dropped, mapped.n_dropped) == (N, missing.sum())
+        return mapped.inner
 
     for expected, twin in models(rng, q):
         scores, norms = twin.scores(images)
         total = oracle.clipped_sums(scores, norms, CLIP, np.zeros(len(scores), int), 1)[0]
 
         def of(inner, expected=expected):
-            return inner if expected is None else Modelled(inner, expected)
+            return inner if expected is None else ScoreAccumulator(inner, expected)
 
         def found(new, of=of):
-            look = read(lambda: of(new()))
-            return look.inner if isinstance(look, Modelled) else look
+            mapped = read(lambda: of(new()))
+            return mapped.inner if isinstance(mapped, ScoreAccumulator) else mapped
 
         np.testing.assert_array_equal(found(partial(ScoreSum, q, CLIP)).total, total)
         counts = found(partial(NormHistogram, q, EDGES)).counts
@@ -141,18 +141,18 @@ def test_a_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, dr
         np.testing.assert_array_equal(both.total, total)
         if norms is not None:
             scores = scores * (CLIP / np.maximum(norms, CLIP))[:, None]
-        assert_same(both.second, second_moment(scores, CLIP, Accumulator, False))
+        assert_same(both.second, second_moment(scores, CLIP, RowAccumulator, False))
         if expected is None:
             continue
         curved = oracle.Model(**vars(twin) | {"curved": True})
         rows = curved.scores(images)[0]
-        hessian = read(lambda e=expected: Curved(Accumulator(q, CLIP), e)).inner
-        assert_same(hessian, second_moment(rows, CLIP, Accumulator, False))
-        lengths = read(lambda e=expected: Curved(NormHistogram(q, EDGES), e)).inner
+        hessian = read(lambda e=expected: HessianAccumulator(RowAccumulator(q, CLIP), e)).inner
+        assert_same(hessian, second_moment(rows, CLIP, RowAccumulator, False))
+        lengths = read(lambda e=expected: HessianAccumulator(NormHistogram(q, EDGES), e)).inner
         np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(rows, None, EDGES))
-    leading = read(lambda: Leading(Accumulator(q, CLIP))).inner
-    assert_same(leading, second_moment(images[:, :q], CLIP, Accumulator, False))
-    lengths = read(lambda: Leading(NormHistogram(q, EDGES))).inner
+    leading = read(lambda: LeadingAccumulator(RowAccumulator(q, CLIP))).inner
+    assert_same(leading, second_moment(images[:, :q], CLIP, RowAccumulator, False))
+    lengths = read(lambda: LeadingAccumulator(NormHistogram(q, EDGES))).inner
     np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(images[:, :q], None, EDGES))
 
 
@@ -163,12 +163,12 @@ def test_an_offset_is_beside_the_target(table, rng):
     images = map_rows(columns.encode(table), bound, frame)
     expected = Expected(FAMILIES["poisson"], coef, (7.0, 7.0), ones, offset=True)
     twin = oracle.Model("poisson", q, coef, ones, (7.0, 7.0), math.log(14.0), offset=True)
-    look, _ = accumulate(
-        Pass(table, columns),
-        lambda _: Mapped(frame, bound, Modelled(ScoreSum(q, CLIP), expected)),
+    mapped, _ = accumulate(
+        ScanRequest(table, columns),
+        lambda _: MappedAccumulator(frame, bound, ScoreAccumulator(ScoreSum(q, CLIP), expected)),
     )
     total = oracle.clipped_sums(*twin.scores(images), CLIP, np.zeros(N, int), 1)[0]
-    np.testing.assert_array_equal(look.inner.inner.total, total)
+    np.testing.assert_array_equal(mapped.inner.inner.total, total)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -180,13 +180,13 @@ def test_a_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng)
     images = map_rows(columns.encode({k: v[order] for k, v in table.items()}), bound, frame)
     people = table["person"][order]
     starts = np.flatnonzero(np.append(True, people[1:] != people[:-1]))
-    scan = Pass(table, columns, unit=Unit("person", rows=5), threads=2)
+    scan = ScanRequest(table, columns, unit=Unit("person", max_rows=5), threads=2)
     size = float(np.linalg.norm(frame[:q], 2)) * bound
 
     def read(new):
-        look, _ = accumulate_units(scan, lambda _: new())
-        assert look.n_rows == len(starts)
-        return look.inner
+        mapped, _ = accumulate_units(scan, lambda _: new())
+        assert mapped.n_rows == len(starts)
+        return mapped.inner
 
     for expected, twin in models(rng, q):
         most = float(np.linalg.norm(frame[q])) * bound if expected is None else expected.most
@@ -194,20 +194,20 @@ def test_a_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng)
         total = oracle.clipped_sums(units, None, CLIP, np.zeros(len(units), int), 1)[0]
 
         def of(inner, expected=expected):
-            inner = inner if expected is None else Modelled(inner, expected)
-            return UnitScored(frame, bound, inner)
+            inner = inner if expected is None else ScoreAccumulator(inner, expected)
+            return UnitScoreAccumulator(frame, bound, inner)
 
         def found(new, of=of):
-            look = read(lambda: of(new()))
-            return look.inner if isinstance(look, Modelled) else look
+            mapped = read(lambda: of(new()))
+            return mapped.inner if isinstance(mapped, ScoreAccumulator) else mapped
 
         np.testing.assert_array_equal(found(partial(ScoreSum, q, CLIP)).total, total)
         counts = found(partial(NormHistogram, q, EDGES)).counts
         np.testing.assert_array_equal(counts, oracle.norm_counts(units, None, EDGES))
         if expected is not None:
             hessian = read(
-                lambda e=expected: UnitSecond(
-                    frame, bound, Curved(UnitAccumulator(q, CLIP, CLIP), e)
+                lambda e=expected: UnitMomentAccumulator(
+                    frame, bound, HessianAccumulator(UnitAccumulator(q, CLIP, CLIP), e)
                 )
             )
             rows = oracle.Model(**vars(twin) | {"curved": True}).scores(images)[0]
@@ -238,11 +238,13 @@ def test_a_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, dr
 
     def read(new):
         def of_rows(_):
-            return ByLevel(used, narrow, "h", frame, means if shifted else None, new())
+            return HighCardinalityAccumulator(
+                used, narrow, "h", frame, means if shifted else None, new()
+            )
 
-        look, _ = accumulate(Pass(table, used, threads=2), of_rows)
-        assert (look.n_rows, look.n_dropped) == (kept.sum(), N - kept.sum())
-        return look.inner
+        mapped, _ = accumulate(ScanRequest(table, used, threads=2), of_rows)
+        assert (mapped.n_rows, mapped.n_dropped) == (kept.sum(), N - kept.sum())
+        return mapped.inner
 
     def sums(rows, clip):
         return oracle.clipped_sums(rows, None, clip, levels, size)
@@ -250,8 +252,8 @@ def test_a_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, dr
     residual = (v[:, -1] * one)[:, None]
     slopes = v[:, :-1] * v[:, -1:]
     np.testing.assert_array_equal(read(partial(LevelSums, size, m, CLIP)).total, sums(v, CLIP))
-    within = second_moment(v, CLIP, Accumulator, False)
-    assert_same(read(partial(Within, m, CLIP)), within)
+    within = second_moment(v, CLIP, RowAccumulator, False)
+    assert_same(read(partial(WithinLevels, m, CLIP)), within)
     first = read(partial(LevelFirst, size, m, CLIP))
     np.testing.assert_array_equal(first.counts.total, sums(one[:, None] ** 2, 1.0))
     assert_same(first.within, within)
@@ -261,7 +263,7 @@ def test_a_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, dr
     scores = read(partial(LevelScores, size, m - 1, CLIP, 0.8))
     total = oracle.clipped_sums(slopes, None, CLIP, np.zeros(len(v), int), 1)[0]
     np.testing.assert_array_equal(scores.slopes.total, total)
-    assert_same(scores.slopes.second, second_moment(slopes, CLIP, Accumulator, False))
+    assert_same(scores.slopes.second, second_moment(slopes, CLIP, RowAccumulator, False))
     np.testing.assert_array_equal(scores.levels.total, sums(residual, 0.8))
     np.testing.assert_array_equal(scores.squares.total, sums(residual**2, 0.8**2))
 
@@ -273,12 +275,12 @@ def test_states_travel_and_merge(rng, travels):
     expected = Expected(FAMILIES["binomial"], rng.normal(size=q), (0.5, 0.5), None)
     for new in (
         lambda: ScoreSum(q, CLIP),
-        lambda: Modelled(NormHistogram(q, EDGES), expected),
-        lambda: Modelled(ScoreBoth(q, CLIP), expected),
-        lambda: Curved(Accumulator(q, CLIP), expected),
-        lambda: Leading(NormHistogram(q, EDGES)),
+        lambda: ScoreAccumulator(NormHistogram(q, EDGES), expected),
+        lambda: ScoreAccumulator(ScoreBoth(q, CLIP), expected),
+        lambda: HessianAccumulator(RowAccumulator(q, CLIP), expected),
+        lambda: LeadingAccumulator(NormHistogram(q, EDGES)),
     ):
-        whole, part, rest = (Mapped(frame, 2.0, new()) for _ in range(3))
+        whole, part, rest = (MappedAccumulator(frame, 2.0, new()) for _ in range(3))
         assert whole.update(rows) == part.update(rows[:300].copy()) == -1
         part = travels(part)
         assert rest.update(rows[300:]) == part.update(rows[:0]) == -1
@@ -292,21 +294,21 @@ def test_the_first_bad_row_is_named(table, rng):
     x[[15_000, 19_000]] = np.nan
     frame, q = rng.standard_normal((4, 4)), 3
     columns = columns_of("numbers")
-    scan = Pass(table | {"x": x}, columns, threads=2)
+    scan = ScanRequest(table | {"x": x}, columns, threads=2)
     for made in (ScoreSum, ScoreBoth):
         with pytest.raises(ValueError, match="row 15000"):
-            accumulate(scan, lambda _, made=made: Mapped(frame, 2.0, made(q, CLIP)))
+            accumulate(scan, lambda _, made=made: MappedAccumulator(frame, 2.0, made(q, CLIP)))
 
 
 def test_a_unit_with_missing_values_has_its_other_rows(rng):
     frame, bound, q = rng.standard_normal((3, 4)), 2.0, 2
     rows, starts = rng.uniform(-1, 1, (9, 4)), np.array([0, 4])
     rows[[2, 6], 1] = np.nan
-    look = UnitScored(frame, bound, ScoreSum(q, CLIP))
-    assert look.update(rows, starts) == 2
-    look = UnitScored(frame, bound, ScoreSum(q, CLIP))
-    assert look.update(rows, starts, drop=True) == -1
-    other = UnitScored(frame, bound, ScoreSum(q, CLIP))
+    mapped = UnitScoreAccumulator(frame, bound, ScoreSum(q, CLIP))
+    assert mapped.update(rows, starts) == 2
+    mapped = UnitScoreAccumulator(frame, bound, ScoreSum(q, CLIP))
+    assert mapped.update(rows, starts, drop=True) == -1
+    other = UnitScoreAccumulator(frame, bound, ScoreSum(q, CLIP))
     kept = np.delete(rows, [2, 6], axis=0)
     assert other.update(kept, np.array([0, 3])) == -1
-    np.testing.assert_array_equal(look.inner.total, other.inner.total)
+    np.testing.assert_array_equal(mapped.inner.total, other.inner.total)

@@ -8,12 +8,12 @@ import pytest
 
 from privgram.glm.state import (
     LIMITS,
+    direction_noise_edge,
     hessian_radius,
     in_frame_of,
     initial_state,
     isotropic,
     lost_squares,
-    noise_edge,
     radius_at_middle,
     raised,
     with_excess,
@@ -80,7 +80,7 @@ def test_the_edge_is_what_noise_makes_of_directions_without_signal(rng):
     for _ in range(400):
         noise = rng.normal(size=(6, 6))
         values = np.linalg.eigvalsh((noise + noise.T) / math.sqrt(2))
-        beyond += values[-1] > noise_edge(values)
+        beyond += values[-1] > direction_noise_edge(values)
     assert beyond <= 40
 
 

@@ -148,7 +148,7 @@ def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
     assert "at least 100" in conditions[0]
     assert "within 0.01 of the reference" in conditions[3]
     assert [e.condition for e in Ledger(path).entries] == conditions
-    assert [e.standing for e in ledger.entries] == ["proved", "proved", "stated", "bounded"]
+    assert [e.proof_status for e in ledger.entries] == ["exact", "exact", "stated", "upper bound"]
     shown = CliRunner().invoke(program, ["ledger", "show", str(path)]).output
     assert "1 holds only if every table considered" in " ".join(shown.split())
     assert "3 holds only if pigs fly; nothing enforces that" in " ".join(shown.split())
@@ -592,15 +592,15 @@ def test_processes_cannot_both_have_the_last(path):
 
 
 def test_two_who_make_it_make_one(path, monkeypatch):
-    create = _files.create
+    create = _files.create_file
 
     def late(target, data):
         create(target, data)
         raise FileExistsError
 
-    monkeypatch.setattr(_files, "create", late)
+    monkeypatch.setattr(_files, "create_file", late)
     Ledger(path, 1.0, 1e-6)
-    monkeypatch.setattr(_files, "create", create)
+    monkeypatch.setattr(_files, "create_file", create)
     real = type(path).exists
     monkeypatch.setattr(type(path), "exists", lambda p: p != path and real(p))
     with pytest.raises(ValueError, match="cannot be changed"):
@@ -631,7 +631,7 @@ def test_a_full_disk_spends_nothing(path, moment):
         with pytest.raises(OSError, match="large"):
             pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
         with pytest.raises(OSError, match="large"):
-            _files.create(path.with_suffix(".new"), b"x" * 10_000)
+            _files.create_file(path.with_suffix(".new"), b"x" * 10_000)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before

@@ -24,7 +24,7 @@ def by_unit(ledger: pg.Ledger | None = None, unit: str = "who") -> pg.Release:
         delta=1e-6,
         mechanism=pg.AnalyzeGauss(),
         adjacency="add-remove",
-        unit=pg.Unit(unit, rows=3),
+        unit=pg.Unit(unit, max_rows=3),
         ledger=ledger,
     )
 
@@ -90,7 +90,7 @@ def test_an_entry_without_a_unit_is_of_rows(tmp_path: Path) -> None:
 
 def test_a_chosen_bound_is_of_its_unit(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger", "")
-    for bound in (pg.columns.Auto(1.0), 1.0):
+    for bound in (pg.PrivateBound(1.0), 1.0):
         with pytest.raises(ValueError, match="protects single rows"):
             pg.release(
                 PEOPLE,
@@ -129,12 +129,16 @@ def test_units_of_an_array_have_a_name(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="need a name"):
         pg.release(x, **asked, unit=PEOPLE["who"], ledger=ledger)
     with pytest.raises(TypeError, match="need a name"):
-        pg.Unit(PEOPLE["who"], rows=3)  # type: ignore[arg-type]
+        pg.Unit(PEOPLE["who"], max_rows=3)  # type: ignore[arg-type]
     by_unit(ledger)
-    made = pg.release(x, **asked, unit=pg.Unit("who", rows=3, values=PEOPLE["who"]), ledger=ledger)
+    made = pg.release(
+        x, **asked, unit=pg.Unit("who", max_rows=3, values=PEOPLE["who"]), ledger=ledger
+    )
     assert made.privacy_unit.name == "who"
     with pytest.raises(ValueError, match=r"'who'.*'home'"):
-        pg.release(x, **asked, unit=pg.Unit("home", rows=3, values=PEOPLE["who"]), ledger=ledger)
+        pg.release(
+            x, **asked, unit=pg.Unit("home", max_rows=3, values=PEOPLE["who"]), ledger=ledger
+        )
     assert len(ledger.entries) == 2
 
 
@@ -150,7 +154,7 @@ def test_what_is_left_of_a_study_by_unit(tmp_path: Path) -> None:
 def test_units_left_after_dropping_are_counted_nowhere(missing, adjacency) -> None:
     who = [*PEOPLE["who"][:-3], *([-1] * 3 if missing == "error" else [None] * 3)]
     table = {"x": PEOPLE["x"], "who": np.array(who, object)}
-    unit = pg.Unit("who", rows=3, missing=missing)
+    unit = pg.Unit("who", max_rows=3, missing=missing)
     asked = {"epsilon": 0.9, "delta": 1e-6, "adjacency": adjacency}
     ones = pg.Columns({"x": (-1, 1)}, intercept=True)
     made = pg.release(table, columns=ones, unit=unit, **asked)
@@ -158,7 +162,7 @@ def test_units_left_after_dropping_are_counted_nowhere(missing, adjacency) -> No
     assert made.n_rows is None
     assert made.privacy_unit.missing == missing
     assert made.regress("x", []).nobs != 57
-    auto = pg.Unit("who", bound=pg.columns.Auto(0.1), missing=missing)
+    auto = pg.Unit("who", bound=pg.PrivateBound(0.1), missing=missing)
     if made.n_units is None:  # a warning of few units would count them
         assert pg.release(table, columns=ones, unit=auto, **asked).n_units is None
     else:
@@ -173,10 +177,10 @@ EMPTY = {"x": np.zeros(0), "who": np.zeros(0, np.int64)}
     "options",
     [
         {},
-        {"bound": pg.columns.Auto(0.1)},
-        {"mechanism": "refined"},
-        {"unit": pg.Unit("who", rows=3)},
-        {"unit": pg.Unit("who", bound=pg.columns.Auto(0.1))},
+        {"bound": pg.PrivateBound(0.1)},
+        {"mechanism": "adaptive-gaussian"},
+        {"unit": pg.Unit("who", max_rows=3)},
+        {"unit": pg.Unit("who", bound=pg.PrivateBound(0.1))},
         {"by": pg.Groups("who", [0, 1])},
     ],
     ids=str,
@@ -196,7 +200,7 @@ def test_an_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options,
 
 
 @pytest.mark.parametrize("who", [7, None])
-@pytest.mark.parametrize("bound", [1.5, pg.columns.Auto(0.1)], ids=str)
+@pytest.mark.parametrize("bound", [1.5, pg.PrivateBound(0.1)], ids=str)
 def test_that_no_unit_is_left_is_not_told(tmp_path, who, bound) -> None:
     """Under replace, too: the one unit of a neighbour may be left out."""
     ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, "replace")

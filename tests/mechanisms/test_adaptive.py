@@ -1,11 +1,11 @@
-"""The rules by which second looks are decided: plain numbers in, plain numbers out."""
+"""The rules by which adaptive rounds are decided: plain numbers in, plain numbers out."""
 
 import math
 
 import numpy as np
 import pytest
 
-from privgram import Refined
+from privgram import AdaptiveGaussian
 
 MU = 0.2
 
@@ -14,20 +14,20 @@ MU = 0.2
 def test_a_histogram_has_the_noise_that_a_row_needs(adjacency):
     """A row replaced takes one from a count and adds it to another."""
     moved = np.array([1.0, -1.0]) if adjacency == "replace" else np.array([1.0, 0.0])
-    record = Refined().calibrate(3, 2.0, 0.5, 1e-6, adjacency)
+    record = AdaptiveGaussian().calibrate(3, 2.0, 0.5, 1e-6, adjacency)
     assert record.counts_std(MU) == pytest.approx(np.linalg.norm(moved) / MU)
 
 
 @pytest.mark.parametrize(
-    ("rate", "looks", "most"),
+    ("rate", "rounds", "most"),
     [(14.0, "auto", 1), (16.0, "auto", 4), (16.0, 3, 3), (1e9, "auto", 4), (1e9, 1, 1)],
 )
-def test_looks_that_are_worth_it(rate, looks, most):
-    assert Refined(looks=looks).looks_worth(rate) == most
+def test_looks_that_are_worth_it(rate, rounds, most):
+    assert AdaptiveGaussian(rounds=rounds).rounds_worth(rate) == most
 
 
-def test_noise_of_one_look_is_analyze_gauss_s():
-    record = Refined().calibrate(3, 2.0, 0.5, 1e-6, "add-remove")
+def test_noise_of_one_round_is_analyze_gauss_s():
+    record = AdaptiveGaussian().calibrate(3, 2.0, 0.5, 1e-6, "add-remove")
     assert record.mu == record.privacy.sensitivity_ratio
     assert record.law.std == record.noise_std
     assert record.std(2.0, record.mu) == pytest.approx(math.sqrt(2) * record.noise_std)

@@ -191,8 +191,8 @@ def test_release_lies_on_its_public_grid(moment, mechanism):
     release = mechanism.release(moment, EPSILON, DELTA)
     matrix = release.matrix + release.parameters.get("subtracted", 0.0) * np.eye(4)
     noise = mechanism.calibrate(4, moment.sensitivity_bound, EPSILON, DELTA).noise_std
-    exponent = math.floor(math.log2(noise / moment.unit)) - 10
-    steps = matrix / (moment.unit * 2.0**exponent)
+    exponent = math.floor(math.log2(noise / moment.resolution)) - 10
+    steps = matrix / (moment.resolution * 2.0**exponent)
     np.testing.assert_allclose(steps, np.rint(steps), rtol=0, atol=1e-3)
     assert np.array_equal(release.matrix, release.matrix.T)
 

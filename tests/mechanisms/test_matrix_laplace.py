@@ -21,7 +21,7 @@ MOMENT = pg.second_moment(TABLE, bound=2.0)
 def test_a_release_is_private_at_delta_zero(tmp_path):
     release = pg.release(TABLE, epsilon=1.0, delta=0.0, bound=2.0)
     assert release.mechanism == pg.MatrixLaplace()
-    assert (release.epsilon, release.delta, release.standing) == (1.0, 0.0, "bounded")
+    assert (release.epsilon, release.delta, release.proof_status) == (1.0, 0.0, "upper bound")
     assert release.privacy.delta(1.0) == 0.0
     assert release.privacy.epsilon(0.0) == pytest.approx(1.0, rel=1e-15)
     scale = MOMENT.sensitivity_bound**2
@@ -107,8 +107,8 @@ def test_exact_draws_lie_on_the_grid_of_the_others():
     mechanism = pg.MatrixLaplace(draws="exact")
     rng = np.random.default_rng(4)
     release = mechanism.release(MOMENT, 1.0, 0.0, rng=rng)
-    grid = MOMENT.unit * 2.0 ** int128.grid_exponent(
-        mechanism.calibrate(3, MOMENT.sensitivity_bound, 1.0, 0.0).noise_std / MOMENT.unit
+    grid = MOMENT.resolution * 2.0 ** int128.grid_exponent(
+        mechanism.calibrate(3, MOMENT.sensitivity_bound, 1.0, 0.0).noise_std / MOMENT.resolution
     )
     assert (release.matrix == np.rint(release.matrix / grid) * grid).all()
     assert (release.matrix == release.matrix.T).all()
@@ -162,13 +162,13 @@ def test_releases_compose(tmp_path):
     assert both.delta(1.0) < 1e-11
     assert both.delta(0.9) < privacy.StatedProfile(1.0, 0.0).delta(0.9)
     mixed = privacy.compose([pure, privacy.GaussianProfile(0.3)])
-    assert mixed.standing == "bounded"
+    assert mixed.proof_status == "upper bound"
     assert mixed.delta(1.5) <= privacy.GaussianProfile(0.3).delta(1.0) * (1 + 1e-6)
 
 
 def test_a_bound_chosen_from_the_table_keeps_delta_zero():
     table = np.random.default_rng(3).standard_normal((5000, 2))
-    release = pg.release(table, epsilon=1.0, delta=0.0, bound=pg.columns.Auto(0.5))
+    release = pg.release(table, epsilon=1.0, delta=0.0, bound=pg.PrivateBound(0.5))
     assert (release.epsilon, release.delta) == (1.5, 0.0)
 
 

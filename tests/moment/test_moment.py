@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from privgram import Columns, SecondMoment
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram.exact import int128
 from privgram.moment import merge
 
@@ -21,7 +21,7 @@ CANARY = 1234.56789
 
 def assert_same(a, b):
     """Bit for bit."""
-    for x, y in zip(a.limbs(), b.limbs(), strict=True):
+    for x, y in zip(a.int128(), b.int128(), strict=True):
         np.testing.assert_array_equal(x, y)
     assert (a.n_rows, a.n_dropped, a.bound, a.names) == (b.n_rows, b.n_dropped, b.bound, b.names)
 
@@ -45,9 +45,9 @@ def test_close_to_the_clipped_gram_matrix(x, moment):
 
 
 def test_integers_and_unit(x, moment):
-    hi, lo = moment.limbs()
+    hi, lo = moment.int128()
     integers = hi.astype(object) * 2**64 + lo.astype(object)
-    expected = integers.astype(float) * moment.unit
+    expected = integers.astype(float) * moment.resolution
     np.testing.assert_allclose(moment.matrix(), expected, rtol=1e-15)
     assert moment.sensitivity_bound == pytest.approx(7.0, rel=1e-5)
     assert moment.sensitivity_bound >= 7.0
@@ -115,7 +115,7 @@ def test_merge_refuses():
 
 def test_too_many_rows():
     a = SecondMoment(1, 1.0)
-    total = type(a._total).from_limbs(1, 1.0, 20, *a.limbs(), 2**62, 0)
+    total = type(a._total).from_int128(1, 1.0, 20, *a.int128(), 2**62, 0)
     a = SecondMoment.from_accumulator(total, None, None)
     a.update([[1.0]])
     with pytest.raises(OverflowError, match="2\\*\\*63"):
@@ -184,7 +184,7 @@ def test_update_refuses(moment, block, error, text):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, ">f8", np.float16])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_update_is_atomic(x, moment, value, dtype, order, monkeypatch):
-    monkeypatch.setattr("privgram.moment.accumulators.PIECE", 1000)
+    monkeypatch.setattr("privgram.moment.accumulators.PIECE_VALUES", 1000)
     x = np.array(np.tile(x, (9, 1)), dtype, order=order) * 0 + 1
     before = moment.to_bytes()
     for row in (0, 4321, len(x) - 1):
@@ -222,7 +222,7 @@ def test_threads_may_update_and_merge_at_once(x):
 def test_eight_threads_at_random_and_readers_meanwhile(x):
     """The total is the serial one, and what is read at any time is a whole number of blocks."""
     moment, one = SecondMoment(5, 7.0), SecondMoment(5, 7.0).update(x[:1])
-    row, n = one.limbs()[1].astype(object), 300  # positive and below 2**64: one limb
+    row, n = one.int128()[1].astype(object), 300  # positive and below 2**64: one limb
     stop = threading.Event()
 
     def write(seed):
@@ -244,7 +244,7 @@ def test_eight_threads_at_random_and_readers_meanwhile(x):
             else:
                 copy = moment.copy()
                 moment.matrix()
-            hi, lo = copy.limbs()
+            hi, lo = copy.int128()
             diagonal = [
                 int(h) * 2**64 + int(v) for h, v in zip(hi.diagonal(), lo.diagonal(), strict=True)
             ]
@@ -284,7 +284,7 @@ def test_from_bytes_takes_bytes(data):
 def test_one_merge_at_a_time(x, monkeypatch):
     """Also where the GIL does not see to it."""
 
-    class Watched(Accumulator):
+    class Watched(RowAccumulator):
         busy = False
 
         def merge(self, other):
@@ -294,7 +294,7 @@ def test_one_merge_at_a_time(x, monkeypatch):
             super().merge(other)
             self.busy = False
 
-    monkeypatch.setattr("privgram._core.rows.Accumulator", Watched)
+    monkeypatch.setattr("privgram._core.rows.RowAccumulator", Watched)
     moment = SecondMoment(5, 7.0)
     addend = SecondMoment(5, 7.0).update(x)
     with ThreadPoolExecutor(4) as pool:
@@ -311,7 +311,7 @@ def test_columns_scale_raw_values(x):
     assert moment.names == columns.names
     assert moment.columns == columns.settled(None)
     plain = SecondMoment(6, columns.bound, columns.names).update(columns.scale_array(x))
-    for a, b in zip(moment.limbs(), plain.limbs(), strict=True):
+    for a, b in zip(moment.int128(), plain.int128(), strict=True):
         np.testing.assert_array_equal(a, b)
     by_name = dict(zip("edcba", x.T[::-1], strict=True)) | {"unused": np.array(["?"])}
     assert_same(SecondMoment(6, columns.bound, columns=columns).update(by_name), moment)

@@ -47,7 +47,7 @@ def test_description_is_that_of_statsmodels(name):
 def test_correlation_is_that_of_pandas_and_of_residuals(name):
     stats = pytest.importorskip("scipy.stats")
     case = study(name)
-    frame, found = case.frame, case.release.correlation(of="normal")
+    frame, found = case.frame, case.release.correlation(estimand="normal")
     assert_allclose(found.matrix, frame.corr(), atol=DIGITS)
     assert_allclose(found.frame().loc[case.target], frame.corr()[case.target], atol=DIGITS)
     if len(frame) > 500:  # theirs is by Fisher's transformation, ours of the same order
@@ -57,9 +57,9 @@ def test_correlation_is_that_of_pandas_and_of_residuals(name):
     pair, controls = frame[[a, b]].to_numpy(), frame[rest].assign(ones=1.0).to_numpy()
     residuals = pair - controls @ np.linalg.lstsq(controls, pair)[0]
     expected = np.corrcoef(residuals.T)[0, 1]
-    held = case.release.correlation([a, b], partial=rest, of="normal")
+    held = case.release.correlation([a, b], partial=rest, estimand="normal")
     assert_allclose(held.matrix[0, 1], expected, atol=DIGITS)
-    everything = case.release.correlation(partial=True, of="normal")
+    everything = case.release.correlation(partial=True, estimand="normal")
     assert_allclose(everything.matrix[0, 1], expected, atol=DIGITS)
     assert_allclose(everything.stderr[0, 1], held.stderr[0, 1], rtol=1e-3, atol=1e-6)
 
@@ -97,14 +97,16 @@ def test_noise_has_the_stated_deviations(law, monkeypatch):
     drawn = []
     for _ in range(200):
         one = make_release(law.draw(exact, rng), NAMES, law)
-        described = describe(one, of="data")
-        partial, plain = (correlation(one, partial=held, of="data") for held in (True, False))
+        described = describe(one, estimand="sample")
+        partial, plain = (
+            correlation(one, partial=held, estimand="sample") for held in (True, False)
+        )
         above = np.triu_indices(3, 1)
         drawn.append([described.mean, described.std, plain.matrix[above], partial.matrix[above]])
     one = make_release(exact, NAMES, law)
-    described = describe(one, of="data")
+    described = describe(one, estimand="sample")
     stated = [described.mean_stderr, described.std_stderr] + [
-        correlation(one, partial=held, of="data").stderr[above] for held in (False, True)
+        correlation(one, partial=held, estimand="sample").stderr[above] for held in (False, True)
     ]
     assert_allclose(np.std(drawn, axis=0), stated, rtol=0.25)
 
@@ -128,7 +130,7 @@ def test_intervals_hold_their_level(n_rows, partial, monkeypatch):
         rows = tables(seed=seed)
         one = make_release(law.draw(rows.T @ rows, rng), NAMES, law)
         described = describe(one)
-        ends = correlation(one, partial=partial, of="normal").intervals[above]
+        ends = correlation(one, partial=partial, estimand="normal").intervals[above]
         held.append(
             [
                 *inside(described.mean_interval, [0.3, 0.0, -0.5]),
@@ -198,14 +200,14 @@ def two_valued(counts, law=None, rng=None):
 
 def test_two_values_have_the_sampling_error_of_their_rows():
     """The variance of what each row adds to the correlation, by its rows."""
-    found = two_valued(COUNTS).correlation(["a", "b[yes]"], of="population")
+    found = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="population")
     a, b = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], COUNTS, axis=0).T
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
     r = np.mean(a * b)
     assert_allclose(found.matrix[0, 1], r, rtol=1e-6)
     added = a * b - r * (a**2 + b**2) / 2
     assert_allclose(found.stderr[0, 1], added.std() / np.sqrt(len(a) - 1), rtol=1e-6)
-    normal = two_valued(COUNTS).correlation(["a", "b[yes]"], of="normal")
+    normal = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="normal")
     assert found.stderr[0, 1] > 1.2 * normal.stderr[0, 1]
 
 
@@ -220,7 +222,7 @@ def test_two_values_of_any_population(std):
     held = []
     for counts in rng.multinomial(COUNTS.sum(), share, size=400):
         law = None if std is None else GaussianLaw(std, std * 2**0.5)
-        one = two_valued(counts, law, rng=rng).correlation(["a", "b[yes]"], of="population")
+        one = two_valued(counts, law, rng=rng).correlation(["a", "b[yes]"], estimand="population")
         low, high = one.intervals[0, 1]
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.905
@@ -228,23 +230,23 @@ def test_two_values_of_any_population(std):
 
 def test_fourth_moments_are_not_guessed():
     one = make_release(tables().T @ tables(), NAMES, n_rows=4000)
-    with pytest.raises(RefusedError, match='of="normal" if'):
-        one.correlation(of="population")
+    with pytest.raises(RefusedError, match='estimand="normal" if'):
+        one.correlation(estimand="population")
     exact = two_valued(COUNTS)
     pair = ["a", "b[yes]"]
     for partial in (True, ["b[no]"]):
         with pytest.raises(RefusedError, match="fourth moments"):
-            exact.correlation(pair, of="population", partial=partial)
+            exact.correlation(pair, estimand="population", partial=partial)
     clipped = dataclasses.replace(exact, bound=1.0)  # rows that count less have other values
     with pytest.raises(RefusedError, match="fourth moments"):
-        clipped.correlation(pair, of="population")
+        clipped.correlation(pair, estimand="population")
     # A column that is always true has no variance, and no correlation.
-    constant = two_valued(COUNTS * [1, 1, 0, 0]).correlation(pair, of="population")
+    constant = two_valued(COUNTS * [1, 1, 0, 0]).correlation(pair, estimand="population")
     assert np.isnan(constant.intervals[0, 1]).all()
-    with pytest.raises(ValueError, match="'data' or 'normal' or 'population', not 'rows'"):
-        one.correlation(of="rows")
-    with pytest.raises(ValueError, match="'population' or 'data', not 'normal'"):
-        one.describe(of="normal")
+    with pytest.raises(ValueError, match="'sample' or 'normal' or 'population', not 'rows'"):
+        one.correlation(estimand="rows")
+    with pytest.raises(ValueError, match="'population' or 'sample', not 'normal'"):
+        one.describe(estimand="normal")
 
 
 # --- limits and refusals --------------------------------------------------------------------------
@@ -297,7 +299,7 @@ def test_what_cannot_be_described():
 
 
 @pytest.mark.parametrize(("n_rows", "clipped"), [(4000, True), (16_000, False)])
-def test_second_looks_that_may_have_clipped(n_rows, clipped):
+def test_second_rounds_that_may_have_clipped(n_rows, clipped):
     """As of lognormal rows at epsilon = 1: of 4000, deviations held 75 % and means 91 %."""
     rows = tables()
     one = make_release(rows.T @ rows, NAMES, n_rows=n_rows)
@@ -311,7 +313,7 @@ def test_second_looks_that_may_have_clipped(n_rows, clipped):
     assert np.isfinite([found.mean, found.std]).all()
     assert ("AnalyzeGauss" in str(found)) == clipped
     if clipped:
-        with pytest.raises(RefusedError, match="one look"):
+        with pytest.raises(RefusedError, match="one round"):
             one.correlation()
     else:
         one.correlation()

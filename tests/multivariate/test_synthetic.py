@@ -86,8 +86,8 @@ def test_means_and_products_are_kept():
         # that is 0.1 to 0.36.
         (pg.AnalyzeGauss(), 1.0, 0.4),
         (pg.AdditiveWishart(), 2.0, 1.0),
-        # So does that of later looks, where sampling weighs more.
-        (pg.Refined(), 2.0, 0.2),
+        # So does that of later rounds, where sampling weighs more.
+        (pg.AdaptiveGaussian(), 2.0, 0.2),
     ],
     ids=str,
 )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from privgram._core import rows
 
 __all__ = [
-    "Accumulator",
+    "RowAccumulator",
     "TableAccumulator",
     "legendre",
     "log",
@@ -106,7 +106,7 @@ def _numbers(block: Any, d: int, is_scaled: bool) -> NDArray[np.float64]:
     return x
 
 
-class Accumulator:
+class RowAccumulator:
     """Exact sum of q q^T over clipped, quantised rows (an integer matrix).
 
     A row x becomes q = rint(c x S) with c = min(1, bound / ||x||) and
@@ -241,13 +241,13 @@ class Accumulator:
         self.n_rows += other.n_rows
         self.n_dropped += other.n_dropped
 
-    def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """The matrix as (hi, lo), its entries being hi 2^64 + lo."""
         hi, lo = self._sum >> 64, self._sum & (2**64 - 1)
         return hi.astype(np.int64), lo.astype(np.uint64)
 
     @classmethod
-    def from_limbs(
+    def from_int128(
         cls,
         n_columns: int,
         bound: float,
@@ -257,7 +257,7 @@ class Accumulator:
         n_rows: int,
         n_dropped: int,
     ) -> Self:
-        """Undo `limbs`.
+        """Undo `int128`.
 
         Raises
         ------
@@ -266,7 +266,7 @@ class Accumulator:
         """
         new = cls(n_columns, bound, bits)
         if not hi.shape == lo.shape == (n_columns, n_columns):
-            raise ValueError(f"limbs must have shape ({n_columns}, {n_columns})")
+            raise ValueError(f"hi and lo must have shape ({n_columns}, {n_columns})")
         new._sum = hi.astype(object) * 2**64 + lo.astype(object)
         new.n_rows = n_rows
         new.n_dropped = n_dropped
@@ -277,7 +277,7 @@ class Accumulator:
 
 
 class TableAccumulator:
-    """Exact sum of q q^T, as `Accumulator`, over rows of dense columns and of factors.
+    """Exact sum of q q^T, as `RowAccumulator`, over rows of dense columns and of factors.
 
     A factor gives one column for each of its levels, of which a row has at most one entry that
     is not zero. The sum is that of the table with those columns written out, and so is every
@@ -327,7 +327,7 @@ class TableAccumulator:
         self.factors = tuple(factors)
         self.blocks = tuple(blocks)
         self.n_columns = rows.check_layout(self.positions_dense, self.factors, self.blocks)
-        self._expanded = Accumulator(self.n_columns, bound, bits)
+        self._expanded = RowAccumulator(self.n_columns, bound, bits)
         if not 2.0**-400 <= bound <= 2.0**400:
             raise ValueError(f"bound must be between 2**-400 and 2**400, not {bound}")
         self.bound, self.bits, self.scale = float(bound), bits, self._expanded.scale
@@ -390,7 +390,7 @@ class TableAccumulator:
         Parameters
         ----------
         dense : ndarray of shape (n, D), or list of D arrays of shape (n,)
-            As `Accumulator.update` takes them, or all but the last one, which is then constant,
+            As `RowAccumulator.update` takes them, or all but the last one, which is then constant,
             at its limit.
         codes : list of (indices, lut), one for each factor
             indices, an ndarray of shape (n,) of integers without gaps, are the codes 0, 1, ...
@@ -402,8 +402,8 @@ class TableAccumulator:
             Leave out rows with a missing value, NaN among them, and count them, instead of
             reporting them.
         scaling : (center, inverse, limit), ndarrays of shape (D + len(values),)
-            As for `Accumulator.update`, for the dense columns and then the values; finite. It may
-            be left out where there are no blocks.
+            As for `RowAccumulator.update`, for the dense columns and then the values; finite. It
+            may be left out where there are no blocks.
         group : (indices, lut), optional
             Codes of the rows' groups, where there are groups.
         leave_out : bool
@@ -525,15 +525,15 @@ class TableAccumulator:
         One-dimensional, or with a row for each group.
         """
         i, j = self.stored()
-        hi, lo = self.limbs()
+        hi, lo = self.int128()
         return hi[..., i, j], lo[..., i, j]
 
-    def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """The whole matrix, or each group's, as (hi, lo), its entries being hi 2^64 + lo."""
         if self._parts:
-            hi, lo = zip(*(part.limbs() for part in self._parts), strict=True)
+            hi, lo = zip(*(part.int128() for part in self._parts), strict=True)
             return np.array(hi), np.array(lo)
-        return self._expanded.limbs()
+        return self._expanded.int128()
 
     @classmethod
     def from_totals(

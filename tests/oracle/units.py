@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from oracle import Accumulator
+from oracle import RowAccumulator
 
 __all__ = ["UnitAccumulator"]
 
@@ -64,7 +64,7 @@ class UnitAccumulator:
         self.groups = groups
         self.totals = [[[0] * d for _ in range(d)] for _ in range(max(groups, 1))]
         self.n_units = 0
-        self._rows = Accumulator(d, row_bound, bits)
+        self._rows = RowAccumulator(d, row_bound, bits)
         self._rows._target = self.row_target
 
     def quantise(self, row: NDArray[np.float64]) -> list[int]:

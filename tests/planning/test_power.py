@@ -81,7 +81,7 @@ def shown(*of):
 
 
 def planned(plan, mechanism):
-    return np.array([row.stderr[mechanism] for row in plan.outlook.rows], dtype=float)
+    return np.array([row.stderr[mechanism] for row in plan.power.rows], dtype=float)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_standard_errors_are_those_that_releases_show(load, draws, far):
     plan = pg.plan(
         columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), targets=[target], design=public
     )
-    for mechanism in (pg.AnalyzeGauss(), pg.Refined()):
+    for mechanism in (pg.AnalyzeGauss(), pg.AdaptiveGaussian()):
         ratio = planned(plan, f"{type(mechanism).__name__}()") / shown(
             table, columns, target, mechanism, epsilon, draws
         )
@@ -116,8 +116,8 @@ def test_a_plan_says_between_what_releases_differ():
     plan = pg.plan(
         columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), targets=[target], design=public
     )
-    low, high = np.array([row.range["Refined()"] for row in plan.outlook.rows]).T
-    found = drawn(table, columns, target, pg.Refined(), epsilon, 21)
+    low, high = np.array([row.range["AdaptiveGaussian()"] for row in plan.power.rows]).T
+    found = drawn(table, columns, target, pg.AdaptiveGaussian(), epsilon, 21)
     between = (low / 1.2 < found) & (found < 1.2 * high)
     assert between.mean(axis=0).min() > 0.5
 
@@ -126,7 +126,7 @@ def test_a_plan_says_between_what_releases_differ():
 def test_an_earlier_release_tells_as_much():
     table, columns, target, epsilon = wages()
     earlier = pg.release(
-        table[::2], columns=columns, epsilon=1.0, delta=1e-6, mechanism=pg.Refined()
+        table[::2], columns=columns, epsilon=1.0, delta=1e-6, mechanism=pg.AdaptiveGaussian()
     )
     plan = pg.plan(columns, epsilon=epsilon, delta=1e-6, n_rows=len(table), design=earlier,
                    targets=[target])  # fmt: skip
@@ -160,7 +160,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
     coef = 2 * np.linalg.solve(correlation, [0.5, 0.3])
     residual = 4 - coef @ correlation @ coef
     expected = np.sqrt(residual / 10_000 * np.linalg.inv(correlation).diagonal())
-    rows = plan.outlook.rows
+    rows = plan.power.rows
     assert [row.name for row in rows] == ["x", "z", "Intercept"]
     np.testing.assert_allclose([row.sampling for row in rows[:2]], expected, rtol=0.02)
     np.testing.assert_allclose([row.coef for row in rows[:2]], coef, atol=0.03)
@@ -174,10 +174,10 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
 def test_the_plan_leads_with_it(plan):
     text = str(plan)
     assert text.index("no privacy") < text.index("least rows")
-    assert "x to" not in plan.outlook.notes[1]
-    assert plan.outlook.mechanisms[0] in text
-    assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["outlook"]["n_rows"] == 10_000
-    assert pg.plan(COLUMNS, epsilon=1.0, delta=1e-6).outlook is None
+    assert "x to" not in plan.power.notes[1]
+    assert plan.power.mechanisms[0] in text
+    assert json.loads(json.dumps(plan.to_dict(), allow_nan=False))["power"]["n_rows"] == 10_000
+    assert pg.plan(COLUMNS, epsilon=1.0, delta=1e-6).power is None
     again = pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, n_rows=10_000, design=GUESS)
     assert str(again) == text
 
@@ -198,8 +198,8 @@ def test_a_public_table_and_its_correlations_say_the_same(plan):
 @pytest.fixture(scope="module")
 def curves(plan):
     """Over epsilon, and over rows."""
-    by_rows = plan.outlook.curve(n_rows=[10_000, 1_000_000])
-    return plan.outlook.curve(epsilon=[0.5, 2, 50]), by_rows
+    by_rows = plan.power.curve(n_rows=[10_000, 1_000_000])
+    return plan.power.curve(epsilon=[0.5, 2, 50]), by_rows
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_curves_fall_to_what_sampling_leaves(plan, curves):
     assert len(cells) == 4
     assert "1,000,000" in str(by_rows)
     with pytest.raises(ValueError, match="no target"):
-        plan.outlook.curve("x")
+        plan.power.curve("x")
 
 
 @pytest.mark.slow
@@ -251,8 +251,8 @@ def test_all_kinds_of_variables_are_guessed():
     plan = pg.plan(
         columns, epsilon=1.0, delta=0, n_rows=50_000, design=guess, targets=["log(wage)"]
     )
-    assert plan.outlook.mechanisms == ("MatrixLaplace()",)
-    coef = {row.name: row.coef for row in plan.outlook.rows}
+    assert plan.power.mechanisms == ("MatrixLaplace()",)
+    coef = {row.name: row.coef for row in plan.power.rows}
     assert coef["hired"] > 0 > coef["union"]
     assert abs(coef["sex[m]"]) < 0.05
 
@@ -266,11 +266,11 @@ def test_where_rows_are_private_only_an_intercept_counts_them():
         (pg.Columns(bounds), setting),
         (pg.Columns(bounds, missing="drop"), dropping),
     ):
-        bare = pg.plan(columns, design=GUESS, **other).outlook
+        bare = pg.plan(columns, design=GUESS, **other).power
         assert all(error is None for row in bare.rows for error in row.stderr.values())
         assert all(row.sampling > 0 for row in bare.rows)
         json.dumps(bare.to_dict(), allow_nan=False)
-    counted = pg.plan(COLUMNS, design=GUESS, **setting).outlook
+    counted = pg.plan(COLUMNS, design=GUESS, **setting).power
     assert counted.rows[0].stderr["AnalyzeGauss()"] > counted.rows[0].sampling
 
 
@@ -284,11 +284,11 @@ def test_polynomials_and_products_are_planned_too():
     rng = np.random.default_rng(3)
     x, g = rng.normal(size=5000), rng.choice(["a", "b"], 5000)
     table = {"x": x, "g": g, "y": x**2 + (g == "b") * x + rng.normal(size=5000)}
-    outlook = pg.plan(columns, epsilon=4.0, delta=1e-6, n_rows=100_000, design=table).outlook
-    coef = {row.name: row.coef for row in outlook.rows}
+    power = pg.plan(columns, epsilon=4.0, delta=1e-6, n_rows=100_000, design=table).power
+    coef = {row.name: row.coef for row in power.rows}
     assert coef["x^2"] == pytest.approx(1.0, abs=0.05)
     assert coef["x:g[b]"] == pytest.approx(1.0, abs=0.1)
-    assert all(row.stderr["Refined()"] > row.sampling for row in outlook.rows)
+    assert all(row.stderr["AdaptiveGaussian()"] > row.sampling for row in power.rows)
 
 
 @pytest.mark.parametrize(
@@ -309,7 +309,7 @@ def test_what_is_no_design_is_refused(options, error, message):
 
 
 @pytest.mark.slow
-def test_a_release_by_second_looks_tells_how_long_its_rows_are():
+def test_a_release_by_second_rounds_tells_how_long_its_rows_are():
     """From rows as the release describes them, standard errors are planned half as large.
 
     Those that releases state differ by a factor of 1.5 on so long a tail, since where it is cut is
@@ -328,7 +328,7 @@ def test_a_release_by_second_looks_tells_how_long_its_rows_are():
             columns=columns,
             epsilon=1.0,
             delta=1e-6,
-            mechanism=pg.Refined(),
+            mechanism=pg.AdaptiveGaussian(),
             rng=np.random.default_rng(seed),
         )
         for seed in range(100, 220)
@@ -336,15 +336,19 @@ def test_a_release_by_second_looks_tells_how_long_its_rows_are():
     plans = [
         pg.plan(columns, epsilon=1.0, delta=1e-6, n_rows=20_000, design=one) for one in releases[:4]
     ]
-    errors = [planned(plan, "Refined()") for plan in plans]
+    errors = [planned(plan, "AdaptiveGaussian()") for plan in plans]
     expected = np.nanmedian([release.regress("y").bse for release in releases], axis=0)
     np.testing.assert_allclose(np.median(errors, axis=0) / expected, 1.0, atol=0.25)
-    assert "differ" in str(replace(plans[0].outlook, mechanisms=("Refined()",)))
+    assert "differ" in str(replace(plans[0].power, mechanisms=("AdaptiveGaussian()",)))
 
 
-def test_a_release_of_one_look_tells_no_lengths():
+def test_a_release_of_one_round_tells_no_lengths():
     table = dict(zip("xzy", np.random.default_rng(0).standard_normal((3, 4000)), strict=True))
-    for mechanism in (pg.AnalyzeGauss(), pg.Refined(looks=1), pg.Refined(target="y")):
+    for mechanism in (
+        pg.AnalyzeGauss(),
+        pg.AdaptiveGaussian(rounds=1),
+        pg.AdaptiveGaussian(target="y"),
+    ):
         release = pg.release(table, columns=COLUMNS, epsilon=2.0, delta=1e-6, mechanism=mechanism)
         assert shape_of(release) is None
 
@@ -369,7 +373,7 @@ def test_rows_with_missing_values_are_planned_with_too():
     drop = pg.plan(pg.Columns(bounds, intercept=True, missing="drop"), design=half, **setting)
     whole = pg.plan(COLUMNS, design={k: v[:3000] for k, v in table.items()}, **setting)
     ratio = [
-        a.sampling / b.sampling for a, b in zip(drop.outlook.rows, whole.outlook.rows, strict=True)
+        a.sampling / b.sampling for a, b in zip(drop.power.rows, whole.power.rows, strict=True)
     ]
     np.testing.assert_allclose(ratio, math.sqrt(2), rtol=1e-3)
 

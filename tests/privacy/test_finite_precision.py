@@ -28,7 +28,7 @@ MULTIPLICATIVE = [GaussianSketch(60), InverseWishart(dof=80)]
 @pytest.fixture(autouse=True)
 def coarse(monkeypatch):
     _calibrate.cache_clear()
-    monkeypatch.setattr(certified, "TOLERANCE", 2.0**-30)
+    monkeypatch.setattr(certified, "WHITENING_TOLERANCE", 2.0**-30)
     yield
     _calibrate.cache_clear()
 

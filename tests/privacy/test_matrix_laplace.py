@@ -57,7 +57,7 @@ def test_one_column_and_the_fewest_degrees_are_laplace_noise(ratio, adjacency):
     epsilon = ratio * np.linspace(-1, 1, 41)
     np.testing.assert_allclose(profile.delta(epsilon), laplace.delta(epsilon), rtol=1e-12)
     assert profile.epsilon(0.0) == profile.pure == ratio / 2
-    assert profile.standing == "proved"
+    assert profile.proof_status == "exact"
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.0, 3.7, 12.0, 300.0])

@@ -4,7 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from privgram._base.numbers import edge, largest_count, largest_safe, least_safe
+from privgram._base.numbers import bisect_boundary, largest_count, largest_safe, least_safe
 from privgram.privacy import _numerics as nx
 
 SIGNED = np.concatenate([-np.logspace(-12, -0.001, 40), np.logspace(-12, 6, 80)])
@@ -50,8 +50,8 @@ def test_windows_hold_all_but_the_drop(a):
         (nx.gamma_window_above, np.maximum(starts, 0)),
         (nx.gamma_window_below, np.minimum(starts, 0)),
     ):
-        edge = window(a, starts)
-        fall = nx.log_gamma_density(a, peak) - nx.log_gamma_density(a, edge)
+        bisect_boundary = window(a, starts)
+        fall = nx.log_gamma_density(a, peak) - nx.log_gamma_density(a, bisect_boundary)
         assert np.all(fall > nx.DROP * (1 - 1e-6))
         # And not much wider than need be.
         assert np.all(fall < 2 * nx.DROP)
@@ -114,11 +114,11 @@ def test_the_last_count_is_found_from_any_guess(last):
 
         assert largest_count(good, guess, 0) == last
         assert min(asked) > 0
-    assert edge(lambda n: n >= last, 4096, -1) == last
+    assert bisect_boundary(lambda n: n >= last, 4096, -1) == last
 
 
 def test_an_edge_is_next_to_what_is_not_good():
-    assert edge(lambda x: x < 0.1, 0.0, 1.0) == np.nextafter(0.1, 0)
-    assert edge(lambda x: x > 0.1, 1.0, 0.0) == np.nextafter(0.1, 1)
-    assert edge(lambda x: x < 0.1, 0.0, 1.0, lambda a, b: b - a <= 0.25) == 0.0
-    assert edge(lambda x: x == 0.0, 0.0, 5e-324) == 0.0
+    assert bisect_boundary(lambda x: x < 0.1, 0.0, 1.0) == np.nextafter(0.1, 0)
+    assert bisect_boundary(lambda x: x > 0.1, 1.0, 0.0) == np.nextafter(0.1, 1)
+    assert bisect_boundary(lambda x: x < 0.1, 0.0, 1.0, lambda a, b: b - a <= 0.25) == 0.0
+    assert bisect_boundary(lambda x: x == 0.0, 0.0, 5e-324) == 0.0

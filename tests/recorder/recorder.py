@@ -120,8 +120,8 @@ class Recorder:
         choose = norm_bound.exponential_mechanism
 
         def watched_add(moment, noise, noise_std):
-            both = (int128.to_integers(moment.limbs()), int128.to_integers(noise))
-            exact, drawn = ((one * float(moment.unit)).astype(float) for one in both)
+            both = (int128.to_integers(moment.int128()), int128.to_integers(noise))
+            exact, drawn = ((one * float(moment.resolution)).astype(float) for one in both)
             made = add_integers(moment, noise, noise_std)
             return self.meet("matrix", exact, made, drawn, drawn != 0)
 

@@ -37,7 +37,7 @@ MONTHS = 3
 
 
 def made(seed=0, n=N):
-    """A table with a tail, so that looks teach something and clip something.
+    """A table with a tail, so that rounds teach something and clip something.
 
     Its first row, and all rows of the first person, are as long as bounds allow. Rows of a person
     are of one month.
@@ -197,10 +197,12 @@ def of_units(run, **bound):
 
 #: What is run, of rows.
 RUNS = {
-    "one look": functools.partial(release, mechanism=pg.AnalyzeGauss()),
+    "one round": functools.partial(release, mechanism=pg.AnalyzeGauss()),
     "triangular": functools.partial(release, mechanism=pg.AnalyzeGauss(noise="triangular")),
-    "looks": functools.partial(release, mechanism=pg.Refined()),
-    "looks, for components": functools.partial(release, mechanism=pg.Refined(purpose="components")),
+    "rounds": functools.partial(release, mechanism=pg.AdaptiveGaussian()),
+    "rounds, for components": functools.partial(
+        release, mechanism=pg.AdaptiveGaussian(purpose="components")
+    ),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
     "logistic": modelled,
     "counts": functools.partial(modelled, family="poisson"),
@@ -219,14 +221,16 @@ RUNS = {
 
 #: And of persons, by whether a missing id is dropped or is an error.
 RUNS_OF_UNITS = {
-    "one look": of_units(functools.partial(release, mechanism=pg.AnalyzeGauss()), bound=3.0),
-    "of so many rows": of_units(functools.partial(release, mechanism=pg.AnalyzeGauss()), rows=6),
+    "one round": of_units(functools.partial(release, mechanism=pg.AnalyzeGauss()), bound=3.0),
+    "of so many rows": of_units(
+        functools.partial(release, mechanism=pg.AnalyzeGauss()), max_rows=6
+    ),
     "by group": of_units(
         functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G), bound=1.0
     ),
-    "logistic": of_units(functools.partial(modelled, epsilon=4.0), rows=6),
-    "counts": of_units(functools.partial(modelled, family="poisson", epsilon=4.0), rows=6),
-    "scores": of_units(functools.partial(regress, epsilon=4.0), rows=6),
+    "logistic": of_units(functools.partial(modelled, epsilon=4.0), max_rows=6),
+    "counts": of_units(functools.partial(modelled, family="poisson", epsilon=4.0), max_rows=6),
+    "scores": of_units(functools.partial(regress, epsilon=4.0), max_rows=6),
     "scores, chosen": of_units(functools.partial(regress, epsilon=4.0)),
 }
 ALL = [(name, None) for name in RUNS]
@@ -331,7 +335,7 @@ def of_lengths(table, rng, adjacency, **options):
         rng,
         adjacency,
         mechanism=pg.AnalyzeGauss(),
-        bound=pg.columns.Auto(0.2),
+        bound=pg.PrivateBound(0.2),
         **options,
     )
 
@@ -430,10 +434,10 @@ def apart(old, new, drawn, std):
 #: Who is protected in a stream, whether a missing id is dropped, and months of a person.
 STREAMS = {
     "rows": (None, False, 1),
-    "persons, or no id": (pg.Unit("who", rows=6, missing="drop"), True, 1),
-    "persons": (pg.Unit("who", rows=6), False, 1),
-    "persons of two months": (pg.Unit("who", rows=6), False, 2),
-    "persons of all months": (pg.Unit("who", rows=6), False, 3),
+    "persons, or no id": (pg.Unit("who", max_rows=6, missing="drop"), True, 1),
+    "persons": (pg.Unit("who", max_rows=6), False, 1),
+    "persons of two months": (pg.Unit("who", max_rows=6), False, 2),
+    "persons of all months": (pg.Unit("who", max_rows=6), False, 3),
 }
 
 
@@ -483,9 +487,11 @@ def test_a_stream(name, adjacency, tmp_path):
 
 
 def half_the_sensitivity(monkeypatch):
-    std_at = samplers.Looks.std_at
+    std_at = samplers.TableRounds.std_at
     monkeypatch.setattr(
-        samplers.Looks, "std_at", lambda looks, bound, share: std_at(looks, bound / 1.5, share)
+        samplers.TableRounds,
+        "std_at",
+        lambda rounds, bound, share: std_at(rounds, bound / 1.5, share),
     )
 
 
@@ -527,7 +533,7 @@ def rows_by_data(monkeypatch):
 
 #: What is done, and which run finds it.
 FAULTS = {
-    "half the sensitivity": (half_the_sensitivity, "looks"),
+    "half the sensitivity": (half_the_sensitivity, "rounds"),
     "counts by data": (counts_by_data, "scores"),
     "half the noise of scores": (half_the_noise_of_scores, "scores"),
     "a clip by data": (a_clip_by_data, "scores"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.regression import Fit
+from privgram.regression import OLSResults
 
 
 def rows(n: int, seed: int = 3) -> np.ndarray:
@@ -36,7 +36,7 @@ def errors(n: int, mechanism: object) -> tuple[float, float, float]:
     out = release(n, mechanism, epsilon=0.5)
     table = rows(20_000, seed=5)
 
-    def error(fit: Fit) -> float:
+    def error(fit: OLSResults) -> float:
         return float(np.mean((table[:, 5] - fit.predict(table[:, :5])) ** 2))
 
     try:

@@ -324,11 +324,13 @@ def test_intervals_of_the_rows_at_hand_count_the_noise_alone(uneven):
     held = []
     for _ in range(400):
         fit = make_release(law.draw(moment(uneven), rng), NAMES, law, 1000).regress("y")
-        found = np.asarray(fit.conf_int(of="data"))
-        there = fit.get_prediction(new).conf_int(of="data")
+        found = np.asarray(fit.conf_int(estimand="sample"))
+        there = fit.get_prediction(new).conf_int(estimand="sample")
         low, high = np.vstack([found, there, fit.rsquared_int()]).T
         held.append((low <= truth) & (truth <= high))
-        assert (slopes(fit, fit.conf_int(of="population")) == slopes(fit, fit.conf_int())).all()
+        assert (
+            slopes(fit, fit.conf_int(estimand="population")) == slopes(fit, fit.conf_int())
+        ).all()
     shares = np.mean(held, axis=0)
     assert (shares > 0.905).all(), shares
     assert (shares < 0.995).all(), shares
@@ -336,11 +338,11 @@ def test_intervals_of_the_rows_at_hand_count_the_noise_alone(uneven):
 
 def test_without_noise_the_rows_at_hand_are_known(uneven):
     fit = make_release(moment(uneven), NAMES, n_rows=1000).regress("y")
-    ends = np.asarray(fit.conf_int(of="data"))
+    ends = np.asarray(fit.conf_int(estimand="sample"))
     np.testing.assert_allclose(ends, np.transpose([fit.params, fit.params]), atol=1e-9)
     np.testing.assert_allclose(fit.rsquared_int(), fit.rsquared, atol=1e-6)
     assert fit.rsquared_stderr < 1e-6
-    low, high = fit.rsquared_int(of="normal")
+    low, high = fit.rsquared_int(estimand="normal")
     error = 2 * np.sqrt(fit.rsquared / 1000) * (1 - fit.rsquared)
     np.testing.assert_allclose(high - low, 2 * 1.96 * error, rtol=0.05)
 
@@ -351,32 +353,36 @@ def test_the_rows_at_hand_need_not_be_counted(uneven):
     assert "number of rows is private" in fit.refusal
     assert np.isnan(slopes(fit, fit.conf_int())).all()
     best = np.linalg.lstsq(uneven[:, :2], uneven[:, 2])[0]
-    low, high = slopes(fit, fit.conf_int(of="data")).T
+    low, high = slopes(fit, fit.conf_int(estimand="sample")).T
     assert ((low < best) & (best < high)).all()
     drowned = make_release(-moment(uneven)[:3, :3], NAMES[:3], law).regress("y", ridge=1e5)
-    assert np.isnan(slopes(drowned, drowned.conf_int(of="data"))).all()
+    assert np.isnan(slopes(drowned, drowned.conf_int(estimand="sample"))).all()
 
 
-def test_what_nothing_allows_for_is_refused_after_looks_that_shortened_rows(fit):
+def test_what_nothing_allows_for_is_refused_after_rounds_that_shortened_rows(fit):
     looked = replace(fit.release, parameters={"clipping_bias": 0.2, "clipped_rows": 5.0})
     own = looked.regress("y")
     with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
-        own.rsquared_int(of="data")
-    assert np.isfinite([*own.rsquared_int(of="normal"), *np.ravel(own.conf_int(of="data"))]).all()
+        own.rsquared_int(estimand="sample")
+    assert np.isfinite(
+        [*own.rsquared_int(estimand="normal"), *np.ravel(own.conf_int(estimand="sample"))]
+    ).all()
     with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
-        looked.iv("y", [NAMES[0]], [NAMES[1]]).conf_int(of="data")
+        looked.iv("y", [NAMES[0]], [NAMES[1]]).conf_int(estimand="sample")
 
 
 def test_whose_intervals_there_are(fit):
-    with pytest.raises(ValueError, match="'population' or 'data', not 'rows'"):
-        slopes(fit, fit.conf_int(of="rows"))
-    with pytest.raises(ValueError, match="'data' or 'normal', not 'rows'"):
-        fit.rsquared_int(of="rows")
-    with pytest.raises(RefusedError, match=r"fourth moments.*of='data' or of='normal'"):
-        fit.rsquared_int(of="population")
+    with pytest.raises(ValueError, match="'population' or 'sample', not 'rows'"):
+        slopes(fit, fit.conf_int(estimand="rows"))
+    with pytest.raises(ValueError, match="'sample' or 'normal', not 'rows'"):
+        fit.rsquared_int(estimand="rows")
+    with pytest.raises(
+        RefusedError, match=r"fourth moments.*estimand='sample' or estimand='normal'"
+    ):
+        fit.rsquared_int(estimand="population")
     predicted = fit.get_prediction([[0.0, 0.0]])
     with pytest.raises(ValueError, match="new observation"):
-        predicted.conf_int(obs=True, of="data")
+        predicted.conf_int(obs=True, estimand="sample")
 
 
 # --- what a summary says ----------------------------------------------------------------------

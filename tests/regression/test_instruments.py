@@ -185,7 +185,7 @@ def test_intervals_of_the_rows_at_hand():
     truth, held = sure.params, []
     for _ in range(400):
         one = make_release(law.draw(exact, rng), NAMES, law, 2000)
-        ends = np.asarray(one.iv("y", ["w"], ["z1", "z2"], ["x"]).conf_int(of="data"))
+        ends = np.asarray(one.iv("y", ["w"], ["z1", "z2"], ["x"]).conf_int(estimand="sample"))
         held.append((ends[:, 0] <= truth) & (ends[:, 1] >= truth))
     shares = np.mean(held, axis=0)
     assert (shares > 0.905).all(), shares

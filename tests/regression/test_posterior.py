@@ -127,7 +127,9 @@ def test_through_the_origin():
 def test_effects_of_units_take_degrees_of_freedom():
     """500 of 2,000: the deviation of the errors is larger by 15 %, and known to 0.3 %."""
     plain = drawn(0, GaussianLaw(1e-9, 1e-9))
-    own = replace(plain, n_rows=None, privacy_unit=PrivacyUnit("id", within=True), n_units=500)
+    own = replace(
+        plain, n_rows=None, privacy_unit=PrivacyUnit("id", fixed_effects=True), n_units=500
+    )
     found, fit = posterior(own, "y", draws=1000), own.regress("y")
     squares = plain.regress("y").scale * 1997
     assert found.sigma.mean() == pytest.approx(np.sqrt(squares / 1497), rel=0.005)

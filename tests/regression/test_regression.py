@@ -532,7 +532,7 @@ def test_a_target_that_lies_at_its_bound_is_refused(wages, end):
     assert release.regress("x", []).refusal is None  # a column that is not pinned
 
 
-def test_values_near_a_bound_are_told_from_it_by_several_looks():
+def test_values_near_a_bound_are_told_from_it_by_several_rounds():
     """The mean has more noise than its distance from the bound, which is a narrow column."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 1, 5000)
@@ -544,7 +544,7 @@ def test_values_near_a_bound_are_told_from_it_by_several_looks():
         release = pg.release(
             table, columns, epsilon=4.0, delta=1e-6, rng=np.random.default_rng(seed)
         )
-        assert release.parameters["looks"] > 2
+        assert release.parameters["rounds"] > 2
         low, high = np.asarray(release.regress("cost").conf_int())[0]
         assert low < 150 < high
 

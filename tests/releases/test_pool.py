@@ -79,7 +79,7 @@ def test_the_worst_of_several_guarantees():
 
 def test_units_add_up_where_nobody_is_in_both():
     rows = {"x": np.linspace(-1, 1, 90), "y": np.linspace(2, -2, 90), "id": np.arange(90) // 3}
-    parts = [pg.release(rows, COLUMNS, 1.0, 1e-6, unit=pg.Unit("id", rows=3)) for _ in range(2)]
+    parts = [pg.release(rows, COLUMNS, 1.0, 1e-6, unit=pg.Unit("id", max_rows=3)) for _ in range(2)]
     both = pg.pool(parts, disjoint=True)
     assert (both.n_units, both.n_rows) == (60, None)
     assert "no 'id' has rows in two" in both.condition

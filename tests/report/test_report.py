@@ -430,7 +430,7 @@ def test_a_page_says_whose_rows_are_protected(undrawn, adjacency):
         epsilon=2.0,
         delta=1e-6,
         adjacency=adjacency,
-        unit=pg.Unit("who", rows=9),
+        unit=pg.Unit("who", max_rows=9),
     )
     text = words(release.to_html(["y"]))
     assert "all rows of any one who" in text

@@ -431,7 +431,7 @@ def test_columns_that_are_not_what_was_said(bounds, error, text, where, client, 
 def test_units_by_a_shuffle(frame, text):
     ids = np.random.default_rng(3).integers(0, 400, len(frame))
     units = frame[["a", "c"]].assign(who=ids.astype(str) if text else ids)
-    arguments = {"columns": COLUMNS, "unit": Unit("who", rows=5)}
+    arguments = {"columns": COLUMNS, "unit": Unit("who", max_rows=5)}
     ours = second_moment(dd.from_pandas(units, npartitions=7), **arguments)
     alone = second_moment(units, **arguments)
     assert ours.to_bytes() == alone.to_bytes()
@@ -451,7 +451,7 @@ def test_norms_of_units_are_counted_by_one_machine(frame):
 
 def test_units_that_cannot_be_told(frame):
     units = frame[["a", "c"]].assign(who=frame["a"])
-    arguments = {"columns": COLUMNS, "unit": Unit("who", rows=5)}
+    arguments = {"columns": COLUMNS, "unit": Unit("who", max_rows=5)}
     with pytest.raises(TypeError, match="'who' holds values of type float64, not whole numbers"):
         second_moment(dd.from_pandas(units, npartitions=3), **arguments)
     with pytest.raises(ValueError, match="DataFrames alone"):

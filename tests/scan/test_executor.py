@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 
 from privgram import Columns, SecondMoment, release, second_moment
-from privgram._core.rows import Accumulator
-from privgram.moment.accumulators import Feeder
+from privgram._core.rows import RowAccumulator
+from privgram.moment.accumulators import BlockReader
 from privgram.scan import executor as engine
 from privgram.scan import progress as progress_module
 from privgram.sources.table import Chunk, Table
 
 
 def assert_same(a, b):
-    for x, y in zip(a.limbs(), b.limbs(), strict=True):
+    for x, y in zip(a.int128(), b.int128(), strict=True):
         np.testing.assert_array_equal(x, y)
     assert (a.n_rows, a.bound) == (b.n_rows, b.bound)
 
@@ -145,7 +145,7 @@ def test_exceptions_of_a_worker_come_through(threads, monkeypatch):
     def feed(self, block):
         raise Mine
 
-    monkeypatch.setattr(engine.Feeder, "feed", feed)
+    monkeypatch.setattr(engine.BlockReader, "feed", feed)
     pulled = []
 
     def blocks():
@@ -204,7 +204,7 @@ def test_interruption_within_a_chunk():
         raise KeyboardInterrupt
 
     table = Table(None, 2, None, chunks())
-    run = engine._Pass(table, lambda: Feeder(Accumulator(2, 1.0)), lambda rows: None)
+    run = engine.ScanExecutor(table, lambda: BlockReader(RowAccumulator(2, 1.0)), lambda rows: None)
     with pytest.raises(KeyboardInterrupt):
         run.threaded(2)
     assert len(read) < 10**5
@@ -247,7 +247,7 @@ def test_a_second_interruption(monkeypatch):
     """Ctrl-C while the threads are joined, and again: the call ends after they have."""
     pressed = []
     join = threading.Thread.join
-    process = engine._Pass.process
+    process = engine.ScanExecutor.process
 
     def press(thread, *args):
         if len(pressed) < 3:
@@ -260,7 +260,7 @@ def test_a_second_interruption(monkeypatch):
         time.sleep(0.3)
 
     monkeypatch.setattr(threading.Thread, "join", press)
-    monkeypatch.setattr(engine._Pass, "process", slow)
+    monkeypatch.setattr(engine.ScanExecutor, "process", slow)
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
         second_moment(iter([np.ones((10, 2))] * 3), 1.0, threads=2)

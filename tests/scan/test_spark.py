@@ -8,10 +8,10 @@ import pytest
 from helpers import said
 
 from privgram import (
+    AdaptiveGaussian,
     Columns,
     Dates,
     Factor,
-    Refined,
     Unit,
     release,
     second_moment,
@@ -184,7 +184,7 @@ def test_columns_that_are_not_what_was_said(spark, bounds, error, text):
 def test_units_by_a_shuffle(spark, frame, text):
     ids = np.random.default_rng(3).integers(0, 400, len(frame))
     units = frame[["a", "c.d"]].assign(**{"who.is": ids.astype(str) if text else ids})
-    arguments = {"columns": COLUMNS, "unit": Unit("who.is", rows=5)}
+    arguments = {"columns": COLUMNS, "unit": Unit("who.is", max_rows=5)}
     ours = second_moment(spark.createDataFrame(units).repartition(7), **arguments)
     assert_same(ours, second_moment(units, **arguments))
     assert ours.n_rows == len(np.unique(ids))
@@ -192,7 +192,7 @@ def test_units_by_a_shuffle(spark, frame, text):
 
 def test_units_that_cannot_be_told(spark, frame):
     units = frame[["a", "c.d"]].assign(who=frame["a"])
-    arguments = {"columns": COLUMNS, "unit": Unit("who", rows=5)}
+    arguments = {"columns": COLUMNS, "unit": Unit("who", max_rows=5)}
     with pytest.raises(TypeError, match="'who' holds values of type double, not whole numbers"):
         second_moment(spark.createDataFrame(units), **arguments)
     rows = spark.createDataFrame(
@@ -201,7 +201,8 @@ def test_units_that_cannot_be_told(spark, frame):
     with pytest.raises(ValueError, match="has no unit"):
         second_moment(rows, **arguments)
     assert (
-        second_moment(rows, columns=COLUMNS, unit=Unit("who", rows=5, missing="drop")).n_rows == 1
+        second_moment(rows, columns=COLUMNS, unit=Unit("who", max_rows=5, missing="drop")).n_rows
+        == 1
     )
 
 
@@ -215,7 +216,7 @@ def test_looks_at_rows_and_at_files_give_the_bits_of_one_machine(spark, tmp_path
     made = []
     for table in tables:
         given = {"adjacency": "add-remove", "rng": np.random.default_rng(1)}
-        made.append(release(table, columns, 2.0, 1e-6, mechanism=Refined(), **given))
-    assert made[0].parameters["looks"] > 1
+        made.append(release(table, columns, 2.0, 1e-6, mechanism=AdaptiveGaussian(), **given))
+    assert made[0].parameters["rounds"] > 1
     for other in made[1:]:
         np.testing.assert_array_equal(other.matrix, made[0].matrix)

@@ -15,7 +15,7 @@ FACTORS = pg.Columns(
     missing="drop",
 )
 BY = pg.Groups("site", ["n", "s", "w"])
-WHO = pg.Unit("id", rows=4)
+WHO = pg.Unit("id", max_rows=4)
 GIVEN = {"epsilon": 1.0, "delta": 1e-6}
 
 
@@ -25,7 +25,7 @@ def table(n=3000, seed=0):
         "id": rng.zipf(1.5, n).clip(max=10**6).astype(np.int64),
         "a": rng.normal(size=n),
         "b": np.where(rng.random(n) < 0.02, np.nan, rng.normal(size=n)),
-        "kind": rng.choice(np.array(["x", "y", "z", "unlisted"], object), n),
+        "kind": rng.choice(np.array(["x", "y", "z", "unknown"], object), n),
         "site": rng.choice(np.array(["n", "s", "w", "e", None], object), n),
     }
 
@@ -40,7 +40,7 @@ def test_it_is_the_diagonal_of_the_table_of_dummies(rows):
     data = table()
     data["b"][np.isnan(data["b"])] = 0.0
     columns = pg.Columns({"a": (-3, 3), "b": (-2, 2)}, intercept=True)
-    unit = pg.Unit("id", rows=rows)
+    unit = pg.Unit("id", max_rows=rows)
     found = made(data, columns, unit=unit)
     x = columns.scale_array(np.stack([data["a"], data["b"]], axis=1))
     wide = {"id": data["id"]}
@@ -67,9 +67,9 @@ def test_every_order_cutting_and_number_of_threads_gives_the_same_bits(columns, 
 
     for source, threads in ((mixed, 1), (blocks(100), 3), (blocks(2999), 2), (blocks(37), 1)):
         for budget in (1 << 30, 1 << 14):
-            monkeypatch.setattr(units, "BUDGET", budget)
+            monkeypatch.setattr(units, "MEMORY_BUDGET", budget)
             assert made(source, columns, threads=threads).to_bytes() == expected
-    monkeypatch.setattr(units, "PIECE", 5)
+    monkeypatch.setattr(units, "KERNEL_ROWS", 5)
     assert made(data, columns).to_bytes() == expected
     texts = mixed | {"id": mixed["id"].astype(str).astype(object)}
     assert made(texts, columns).to_bytes() == expected
@@ -87,7 +87,7 @@ def test_unsorted_parquet(tmp_path):
 
 def test_with_a_bound_beyond_all_units_they_are_the_moments_of_rows():
     data = table()
-    found = made(data, FACTORS, unit=pg.Unit("id", rows=10**5))
+    found = made(data, FACTORS, unit=pg.Unit("id", max_rows=10**5))
     rows = pg.second_moment(data, columns=FACTORS, by=BY)
     for site in BY.labels:
         assert np.allclose(found[site].matrix(), rows[site].matrix(), rtol=1e-5, atol=1e-1)
@@ -101,12 +101,12 @@ def test_rows_of_no_group():
         np.array_equal(a.matrix(), b.matrix())
         for a, b in zip(made(data).values(), made(kept).values(), strict=True)
     )
-    everything = made(data, by=pg.Groups("site", ["n", "s", "w"], unlisted="other"))
+    everything = made(data, by=pg.Groups("site", ["n", "s", "w"], unknown="other"))
     as_listed = {**data, "site": np.where(lost, "e", data["site"].astype(str)).astype(object)}
     listed = made(as_listed, by=pg.Groups("site", ["n", "s", "w", "e"]))
     assert np.array_equal(everything["other"].matrix(), listed["e"].matrix())
     with pytest.raises(ValueError, match=f"row {int(lost.argmax())} is of a group"):
-        made(data, by=pg.Groups("site", ["n", "s", "w"], unlisted="error"))
+        made(data, by=pg.Groups("site", ["n", "s", "w"], unknown="error"))
     bad = {"id": np.arange(2), "a": [np.nan, 0.0], "b": [0.0, 0.0], "site": ["elsewhere", "n"]}
     bad = {k: np.array(v, object if k == "site" else None) for k, v in bad.items()}
     columns = pg.Columns({"a": (-3, 3), "b": (-2, 2)}, intercept=True, missing="error")
@@ -126,10 +126,13 @@ def test_moments_of_units_are_written_and_not_merged():
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"unit": pg.Unit("id", rows=4, clip="trace")}, "take clip='frobenius'"),
-        ({"unit": pg.Unit("id", bound=pg.columns.Auto(0.1))}, "bound that is known, or rows=k"),
-        ({"unit": pg.Unit("id", rows=2, values=np.zeros(3000, int))}, "take a table with names"),
-        ({"unit": pg.Unit("site", rows=2)}, "cannot say the group too"),
+        ({"unit": pg.Unit("id", max_rows=4, clip="trace")}, "take clip='frobenius'"),
+        ({"unit": pg.Unit("id", bound=pg.PrivateBound(0.1))}, "bound that is known, or max_rows=k"),
+        (
+            {"unit": pg.Unit("id", max_rows=2, values=np.zeros(3000, int))},
+            "take a table with names",
+        ),
+        ({"unit": pg.Unit("site", max_rows=2)}, "cannot say the group too"),
         ({"mechanism": pg.MatrixLaplace()}, "Gaussian noise alone"),
         ({"mechanism": pg.AdditiveWishart()}, "Gaussian noise alone"),
         ({"delta": 0.0}, "a positive delta"),
@@ -194,7 +197,7 @@ def test_intervals_hold_the_slopes_of_each_group(adjacency):
     """300 intervals: fewer than 90 % hold once in 7,000 runs by chance, were it 95 %."""
     rng = np.random.default_rng(11)
     columns = pg.Columns({"x": (0, 1), "y": (-1, 2)}, intercept=True)
-    given = {"unit": pg.Unit("id", rows=6), "by": BY, "adjacency": adjacency, **GIVEN}
+    given = {"unit": pg.Unit("id", max_rows=6), "by": BY, "adjacency": adjacency, **GIVEN}
     held = []
     for _ in range(100):
         fits = pg.release(panel(rng, 60_000), columns, rng=rng, **given).regress("y", ["x"])

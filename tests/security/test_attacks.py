@@ -65,7 +65,7 @@ def test_every_release_is_a_point_of_one_public_grid(rng):
     release = game.privgram()
     moment = pg.second_moment(game.tables[0], bound=game.bound)
     noise = pg.AnalyzeGauss().calibrate(4 + RARE, moment.sensitivity_bound, game.epsilon, 1e-6)
-    grid = moment.unit * 2.0 ** (np.floor(np.log2(noise.sigma / moment.unit)) - 10)
+    grid = moment.resolution * 2.0 ** (np.floor(np.log2(noise.sigma / moment.resolution)) - 10)
     for coin in (0, 1):
         steps = release(coin, rng) / grid
         assert np.array_equal(steps, np.rint(steps))
@@ -81,7 +81,7 @@ def test_sums_of_floats_move_by_more_than_a_row(edge):
 
 def test_exact_sums_move_by_a_row_and_not_by_the_order(edge):
     moments = [pg.second_moment(table, bound=edge.bound) for table in edge.tables]
-    (hi, lo), (other_hi, other_lo) = (moment.limbs() for moment in moments)
+    (hi, lo), (other_hi, other_lo) = (moment.int128() for moment in moments)
     units = [
         [(int(a) - int(c)) * 2**64 + int(b) - int(d) for a, b, c, d in zip(*row, strict=True)]
         for row in zip(hi, lo, other_hi, other_lo, strict=True)

@@ -20,7 +20,7 @@ import pytest
 import privgram as pg
 import privgram.disclosure.generators
 from privgram._core.chacha import ChaCha20
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
@@ -242,7 +242,7 @@ def reachable(start):
 
 
 def is_secret(thing):
-    return isinstance(thing, (np.random.Generator, pg.SecondMoment, Accumulator)) or hasattr(
+    return isinstance(thing, (np.random.Generator, pg.SecondMoment, RowAccumulator)) or hasattr(
         thing, "random_raw"
     )
 

@@ -248,14 +248,14 @@ def test_parquet_in_batches(tmp_path, way, rng, monkeypatch, compression, thread
     columns = Columns(dict.fromkeys("dbca", (-150, 150)), missing="drop")
     expected = second_moment(x[:, [3, 1, 2, 0]], columns=columns)
     moment = second_moment(path, columns=columns, threads=threads)
-    np.testing.assert_array_equal(moment.limbs(), expected.limbs())
+    np.testing.assert_array_equal(moment.int128(), expected.int128())
     assert moment.n_dropped == expected.n_dropped > 0
     # The same without scaling, for columns of one type: read in place.
     table = table.select(["a", "d", "b"]).cast(pa.schema([(name, pa.float32()) for name in "adb"]))
     pq.write_table(table, path, compression=compression, row_group_size=2048)
     moment = second_moment(path, 99.0, columns=["b", "a"], threads=threads)
     np.testing.assert_array_equal(
-        moment.limbs(), second_moment(x[:, [1, 0]].astype(np.float32), 99.0).limbs()
+        moment.int128(), second_moment(x[:, [1, 0]].astype(np.float32), 99.0).int128()
     )
 
 
@@ -340,7 +340,7 @@ def test_csv_not_utf8(tmp_path):
 
 
 def test_csv_in_chunks(tmp_path, rng, monkeypatch):
-    monkeypatch.setattr("privgram.sources.files.CHUNK_BYTES", 100)
+    monkeypatch.setattr("privgram.sources.files.PARSE_BYTES", 100)
     x = rng.standard_normal((200, 3))
     path = tmp_path / "t.csv"
     text = "a,b,note,c\n" + "".join(f'{a!r},{b!r},"x, y",{c!r}\n' for a, b, c in x.tolist())

@@ -7,10 +7,10 @@ import privgram as pg
 from privgram._base import machine
 from privgram.moment.accumulators import new_total
 from privgram.scan.executor import accumulate
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 from privgram.sources import files, open_source
 from privgram.sources import table as kept
-from privgram.sources.table import Kept
+from privgram.sources.table import CachedSource
 
 pytest.importorskip("pyarrow")
 
@@ -43,23 +43,23 @@ def decoded(monkeypatch):
 
 def matrix(source, threads=1):
     total, _ = accumulate(
-        Pass(source, COLUMNS, threads=threads), lambda d: new_total(COLUMNS, d, 2.0)
+        ScanRequest(source, COLUMNS, threads=threads), lambda d: new_total(COLUMNS, d, 2.0)
     )
-    return total.limbs()
+    return total.int128()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_every_row_group_is_decoded_once(file, decoded, threads):
     expected = matrix(file)
     decoded.clear()
-    source = Kept(file, 3000 * 16)
+    source = CachedSource(file, 3000 * 16)
     for _ in range(3):
         np.testing.assert_array_equal(matrix(source, threads), expected)
     assert sorted(decoded) == [0, 1, 2]
 
 
 def test_rows_that_do_not_fit_are_decoded_again(file, decoded):
-    source = Kept(file, 3000 * 16 - 1)
+    source = CachedSource(file, 3000 * 16 - 1)
     for _ in range(2):
         np.testing.assert_array_equal(matrix(source), matrix(file))
     assert len(decoded) == 4 * 3
@@ -67,7 +67,7 @@ def test_rows_that_do_not_fit_are_decoded_again(file, decoded):
 
 
 def test_a_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
-    source = Kept(file, 10**6)
+    source = CachedSource(file, 10**6)
     table = source.open(open_source, COLUMNS.reads)
     chunks = list(table.chunks)
     list(chunks[0].read())
@@ -79,14 +79,14 @@ def test_a_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
 
 
 def test_tables_in_memory_are_not_kept():
-    source = Kept(TABLE, 10**6)
+    source = CachedSource(TABLE, 10**6)
     for _ in range(2):
         np.testing.assert_array_equal(matrix(source), matrix(TABLE))
     assert source._record is None
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-@pytest.mark.parametrize("options", [{}, {"bound": pg.columns.Auto(0.1)}])
+@pytest.mark.parametrize("options", [{}, {"bound": pg.PrivateBound(0.1)}])
 def test_releases_are_the_same(file, tmp_path, suffix, options, monkeypatch):
     source = file
     if suffix == "csv":
@@ -96,9 +96,9 @@ def test_releases_are_the_same(file, tmp_path, suffix, options, monkeypatch):
     for share in (0.25, 0.0, 1e-9):
         monkeypatch.setattr(kept, "SHARE", share)
         rng = np.random.default_rng(3)
-        given = {"mechanism": "refined", "adjacency": "add-remove", "rng": rng} | options
+        given = {"mechanism": "adaptive-gaussian", "adjacency": "add-remove", "rng": rng} | options
         made.append(pg.release(source, COLUMNS, 2.0, 1e-6, **given))
-    assert made[0].parameters["looks"] > 1
+    assert made[0].parameters["rounds"] > 1
     for other in made[1:]:
         np.testing.assert_array_equal(made[0].matrix, other.matrix)
 
@@ -110,4 +110,4 @@ def test_room_is_a_share_of_what_a_container_may_use(tmp_path, monkeypatch):
     limit.write_text("max\n")
     assert machine.memory() == whole
     limit.write_text("4096000\n")
-    assert kept.Kept(None)._room == 1024000
+    assert kept.CachedSource(None)._room == 1024000

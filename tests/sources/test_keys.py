@@ -106,7 +106,7 @@ def check(blocks):
     expected = set().union(*map(values_in, blocks))
     source = [with_ones(block) for block in blocks]
     moment = pg.second_moment(
-        source, 1.0, columns=["x"], unit=pg.Unit("u", rows=1, missing="drop"), threads=1
+        source, 1.0, columns=["x"], unit=pg.Unit("u", max_rows=1, missing="drop"), threads=1
     )
     assert moment.n_rows == len(expected)
 
@@ -131,6 +131,6 @@ def test_unsigned_numbers_are_no_negative_ones(high):
 
 
 def test_rows_of_unsigned_units_meet_in_the_file_too(monkeypatch):
-    monkeypatch.setattr("privgram.scan.units.BUDGET", 1)
+    monkeypatch.setattr("privgram.scan.units.MEMORY_BUDGET", 1)
     high = np.array([2**64 - 1, 2**63, 7] * 50, np.uint64)
     check([{"u": high}, {"u": high.view(np.int64)}, {"u": high.astype(object)}])

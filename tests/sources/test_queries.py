@@ -31,7 +31,7 @@ def table(x):
 
 
 def assert_same(a, b):
-    for x, y in zip(a.limbs(), b.limbs(), strict=True):
+    for x, y in zip(a.int128(), b.int128(), strict=True):
         np.testing.assert_array_equal(x, y)
 
 

@@ -17,8 +17,8 @@ pytest.importorskip("pyarrow.csv")
 COLUMNS = Columns({"age": (0, 100), "x": (-2, 2)}, missing="drop")
 
 
-def limbs(moment):
-    return (moment.n_rows, moment.n_dropped, *(limb.tolist() for limb in moment.limbs()))
+def int128_of(moment):
+    return (moment.n_rows, moment.n_dropped, *(half.tolist() for half in moment.int128()))
 
 
 def write(path, records, end="\r\n", bom=""):
@@ -36,11 +36,11 @@ def test_one_persons_text_is_one_record(tmp_path):
     records = [(50, note if i == 76_260 else "a note of some twenty-five words, or letters")
                for i in range(120_000)]  # fmt: skip
     write(path, [("age", "note"), *records])
-    assert path.stat().st_size > source.CHUNK_BYTES > 70_000 * 40
+    assert path.stat().st_size > source.PARSE_BYTES > 70_000 * 40
     ages = {"age": np.full(120_000, 50.0)}
     for threads in (1, 2):
         moment = second_moment(path, 100.0, columns=["age"], threads=threads)
-        assert limbs(moment) == limbs(second_moment(ages, 100.0))
+        assert int128_of(moment) == int128_of(second_moment(ages, 100.0))
 
 
 @pytest.mark.slow
@@ -78,10 +78,10 @@ def test_neither_chunks_nor_threads_matter(tmp_path, monkeypatch, end, bom, chun
     # Blank lines at the end, too, and none at the end of the last record of another file.
     path.write_bytes(path.read_bytes() + 3 * end.encode())
     if chunk:
-        monkeypatch.setattr(source, "CHUNK_BYTES", chunk)
-    expected = limbs(second_moment(values(rows), columns=COLUMNS))
+        monkeypatch.setattr(source, "PARSE_BYTES", chunk)
+    expected = int128_of(second_moment(values(rows), columns=COLUMNS))
     for threads in (1, 3):
-        assert limbs(second_moment(path, columns=COLUMNS, threads=threads)) == expected
+        assert int128_of(second_moment(path, columns=COLUMNS, threads=threads)) == expected
 
 
 def test_cuts_are_where_a_parser_of_single_characters_cuts():
@@ -130,7 +130,7 @@ def test_cuts_are_where_a_parser_of_single_characters_cuts():
 
 def test_quotes_that_do_not_open_a_cell(tmp_path, monkeypatch):
     """An inch is no quotation: only at its beginning does a quote open a cell."""
-    monkeypatch.setattr(source, "CHUNK_BYTES", 10)
+    monkeypatch.setattr(source, "PARSE_BYTES", 10)
     path = tmp_path / "t.csv"
     path.write_text('age,note\n1,5" pipe\n2,"a ""b"" c"d"\n3,x"\n')
     assert second_moment(path, 9.0, columns=["age"]).n_rows == 3
@@ -150,7 +150,7 @@ def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, e
     path.write_bytes(end.join(["age", "1", "", "3", "", ""]).encode())
     columns = Columns({"age": (0, 9)}, missing="drop")
     for chunk in (1, 2, 3, 1 << 20):
-        monkeypatch.setattr(source, "CHUNK_BYTES", chunk)
+        monkeypatch.setattr(source, "PARSE_BYTES", chunk)
         moment = second_moment(path, columns=columns)
         assert (moment.n_rows, moment.n_dropped) == (2, 2)
     with pytest.raises(ValueError, match=r"row 1 .*missing"):
@@ -170,7 +170,7 @@ def test_a_file_without_rows(tmp_path):
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_file_that_grows(tmp_path, monkeypatch, threads):
-    monkeypatch.setattr(source, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(source, "PARSE_BYTES", 1000)
     monkeypatch.setattr("privgram.scan.progress.INTERVAL", 0.0)
     path = tmp_path / "t.csv"
     path.write_text("age\n" + "1\n" * 10_000)
@@ -197,7 +197,7 @@ def test_the_same_table_by_every_source(tmp_path):
             "x": pa.array(plain["x"], from_pandas=True),
         }
     )
-    expected = limbs(second_moment(plain, columns=COLUMNS))
+    expected = int128_of(second_moment(plain, columns=COLUMNS))
     sources = {"csv": path, "arrow": table, "stream": table.to_reader(20)}
     both = np.column_stack(list(plain.values()))
     np.save(tmp_path / "t.npy", both)
@@ -222,7 +222,7 @@ def test_the_same_table_by_every_source(tmp_path):
     if duckdb := pytest.importorskip("duckdb"):
         sources["duckdb"] = duckdb.read_csv(str(path), parallel=False)
     for name, given in sources.items():
-        assert limbs(second_moment(given, columns=COLUMNS)) == expected, name
+        assert int128_of(second_moment(given, columns=COLUMNS)) == expected, name
 
 
 def test_a_dataset_that_cuts_cells_is_refused(tmp_path):

@@ -22,7 +22,7 @@ COLUMNS = Columns({"c": (-1, 1), "a": (-2, 0.5), "b": (-100, 100)}, intercept=Tr
 
 
 def assert_same(a, b):
-    for x, y in zip(a.limbs(), b.limbs(), strict=True):
+    for x, y in zip(a.int128(), b.int128(), strict=True):
         np.testing.assert_array_equal(x, y)
     assert (a.n_rows, a.n_dropped) == (b.n_rows, b.n_dropped)
 
@@ -209,7 +209,7 @@ def test_position_of_a_bad_row(x, tmp_path, source, threads):
 
 @pytest.mark.parametrize("source", ["mapping", "arrow", "array", "Fortran", "npy, big-endian"])
 def test_tables_longer_than_the_scratch(x, tmp_path, source, monkeypatch):
-    monkeypatch.setattr("privgram.moment.accumulators.PIECE", 40)
+    monkeypatch.setattr("privgram.moment.accumulators.PIECE_VALUES", 40)
     test_every_source_with_columns(x.copy(), tmp_path, source, 1)
     order = x[:, [2, 0, 1]]
     order[41, 1] = np.nan

@@ -82,7 +82,7 @@ def cut(raw):
 
 
 def structured(raw):
-    """NumPy's texts cannot be missing: an unlisted one is, or another level."""
+    """NumPy's texts cannot be missing: an unknown one is, or another level."""
     plain = {name: column.astype("U2") if name in TEXTS else column for name, column in raw.items()}
     found = np.empty(len(raw["age"]), [(name, column.dtype) for name, column in plain.items()])
     for name, column in plain.items():
@@ -257,7 +257,7 @@ def test_csv_words_for_missing_that_are_levels(tmp_path):
         by_hand = np.repeat(np.eye(len(levels)), expected, axis=0)
         moment = pg.second_moment(path, columns=columns)
         theirs = pg.second_moment(by_hand, bound=columns.bound)
-        for a, b in zip(moment.limbs(), theirs.limbs(), strict=True):
+        for a, b in zip(moment.int128(), theirs.int128(), strict=True):
             np.testing.assert_array_equal(a, b)
         assert moment.n_dropped == 5 - sum(expected)
 
@@ -318,7 +318,7 @@ def test_dates(values, unit):
         else:
             table = {"t": held}
         moment = pg.second_moment(table, columns=columns)
-        for a, b in zip(moment.limbs(), by_hand.limbs(), strict=True):
+        for a, b in zip(moment.int128(), by_hand.int128(), strict=True):
             np.testing.assert_array_equal(a, b, err_msg=f"{type(held)} {getattr(held, 'type', '')}")
 
 
@@ -331,7 +331,7 @@ def test_missing_dates():
         moment = pg.second_moment({"t": held}, columns=columns)
         twice = pg.second_moment({"t": np.array(["2000-01-01"] * 2, "M8[D]")}, columns=columns)
         assert moment.n_dropped == 1
-        np.testing.assert_array_equal(moment.limbs()[1], twice.limbs()[1])
+        np.testing.assert_array_equal(moment.int128()[1], twice.int128()[1])
 
 
 CANARY = "Gertrude7318640529"
@@ -339,7 +339,7 @@ CANARY = "Gertrude7318640529"
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_the_first_row_with_something_missing_is_named(name):
-    """By its position, also of an unlisted level; its value is not shown."""
+    """By its position, also of an unknown level; its value is not shown."""
     for missing in ("sex", "hired", "union", "grade", "wage"):
         raw = rows(missing=False)
         raw["sex"][411] = CANARY if missing == "sex" else "f"

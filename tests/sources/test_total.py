@@ -143,17 +143,17 @@ def test_records_of_another_number_of_cells_are_missing(tmp_path, bad, at, monke
     lines = [*rows[:at], bad, bad, *rows[at:]]
     columns = {"columns": pg.Columns({"x": (-1, 1)}, True, "drop")}
     for size in (1 << 20, 8):
-        monkeypatch.setattr("privgram.sources.files.CHUNK_BYTES", size)
+        monkeypatch.setattr("privgram.sources.files.PARSE_BYTES", size)
         moment = made(lines, **columns)
         assert (moment.n_rows, moment.n_dropped) == (4, 3)
-        np.testing.assert_array_equal(moment.limbs(), made(rows, **columns).limbs())
+        np.testing.assert_array_equal(moment.int128(), made(rows, **columns).int128())
         for more in (
             {"by": pg.Groups("g", ["a", "b"])},
             {"unit": pg.Unit("who", 3, missing="drop")},
         ):
             moments = made(lines, **columns, **more), made(rows, **columns, **more)
-            limbs = [getattr(m, "total", m.copy)().limbs() for m in moments]
-            np.testing.assert_array_equal(*limbs)
+            integers = [getattr(m, "total", m.copy)().int128() for m in moments]
+            np.testing.assert_array_equal(*integers)
     with pytest.raises(ValueError, match="holds a missing value"):
         made(lines, columns=pg.Columns({"x": (-1, 1)}, True, "error"))
 

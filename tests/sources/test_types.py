@@ -180,7 +180,7 @@ NO_WAY = {
 
 
 def assert_same(a, b):
-    for x, y in zip(a.limbs(), b.limbs(), strict=True):
+    for x, y in zip(a.int128(), b.int128(), strict=True):
         np.testing.assert_array_equal(x, y)
     assert (a.n_rows, a.n_dropped) == (b.n_rows, b.n_dropped)
 

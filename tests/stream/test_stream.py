@@ -21,7 +21,7 @@ from privgram._base.saved import DamagedFile
 pytest.importorskip("cryptography")
 from privgram.moment.grouped import no_rows
 from privgram.regression.groups import change, regress_groups
-from privgram.stream import _FRAME, State, Stream, WrongKey, _sums, read_key
+from privgram.stream import _FRAME, Stream, StreamState, WrongKey, _sums, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -95,7 +95,7 @@ def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
     False alarms: 42 numbers, five deviations each, below 1e-4.
     """
     moment = pg.second_moment(month(0), columns=study.columns)
-    state, draws = State.read(stream.path, read_key(stream.key)), []
+    state, draws = StreamState.read(stream.path, read_key(stream.key)), []
     for _ in range(250):
         now = state
         for period in range(1, 7):
@@ -124,7 +124,7 @@ def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, strea
     row = np.array([[1.0, 1.0, 1.0]]) / np.sqrt(3) * study.columns.bound
     shift = np.zeros(6)
     shift[2:] = 1.0
-    state, moment = State.read(stream.path, read_key(stream.key)), None
+    state, moment = StreamState.read(stream.path, read_key(stream.key)), None
     moment = pg.second_moment({"x": [1.0], "y": [1.0]}, columns=study.columns)
     empty = pg.SecondMoment(3, study.columns.bound, columns=study.columns)
     weights = np.zeros((6, 6))
@@ -154,7 +154,7 @@ def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, strea
 
 def test_months_merge_in_any_order_to_the_same_bits(study, stream, monkeypatch):
     parts = [pg.second_moment(month(seed), columns=study.columns) for seed in range(3)]
-    state, made = State.read(stream.path, read_key(stream.key)), []
+    state, made = StreamState.read(stream.path, read_key(stream.key)), []
     for order in ([0, 1, 2], [2, 0, 1]):
         whole = parts[order[0]].copy()
         for i in order[1:]:
@@ -217,7 +217,7 @@ def test_another_study_key_or_file_is_refused(study, stream, tmp_path):
 
 def test_the_file_holds_no_noise_that_can_be_read(stream):
     stream.release(month(0))
-    state = State.read(stream.path, read_key(stream.key))
+    state = StreamState.read(stream.path, read_key(stream.key))
     data = stream.path.read_bytes()
     assert state.past[0].total.tobytes() in data
     assert state.past[0].noise.tobytes() not in data
@@ -229,7 +229,7 @@ def test_the_file_holds_no_noise_that_can_be_read(stream):
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("unit", [None, pg.Unit("who", rows=2)], ids=["rows", "units"])
+@pytest.mark.parametrize("unit", [None, pg.Unit("who", max_rows=2)], ids=["rows", "units"])
 def test_no_number_of_units_of_a_period_is_published(tmp_path, unit, adjacency):
     """A unit that is replaced may leave one period and enter another: both counts would tell."""
     study = study_of(tmp_path, adjacency=adjacency, unit=unit)
@@ -251,7 +251,9 @@ def test_no_number_of_units_of_a_period_is_published(tmp_path, unit, adjacency):
 @pytest.mark.parametrize("months", [None, 1, 3])
 def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adjacency):
     """It is longer than the bound by up to some millionths, which a release's noise has too."""
-    unit, options = (None, {}) if months is None else (pg.Unit("who", rows=5), {"months": months})
+    unit, options = (
+        (None, {}) if months is None else (pg.Unit("who", max_rows=5), {"months": months})
+    )
     study = study_of(tmp_path, adjacency=adjacency, unit=unit)
     stream = pg.Stream(study, 6, 1.0, 1e-6, path=tmp_path / "a.stream", **options)
     stream.release(month(0) | {"who": np.arange(400)})
@@ -286,7 +288,7 @@ def test_a_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_pat
         with pytest.raises(ValueError, match="went back"):
             act()
     # Of as many periods, and others: written before the ledger had them, say.
-    state = State.read(copy, read_key(other.key))
+    state = StreamState.read(copy, read_key(other.key))
     moment = pg.second_moment(month(3), columns=study.columns)
     other._published(state, 2, moment, bytes(32)).save(copy, read_key(other.key))
     with pytest.raises(ValueError, match="has period 2 of this stream from another copy"):
@@ -494,7 +496,7 @@ def test_intervals_of_windows_and_of_changes_hold():
     stream._kept, stream._noise = header, stream._calibrate(header)
     held = np.zeros(2)
     for _ in range(400):
-        state = State(header)
+        state = StreamState(header)
         for number in range(1, 9):
             x = rng.uniform(-1, 1, 3000)
             table = {"x": x, "y": np.clip(0.3 * x + rng.normal(0, 0.2, 3000), -1, 1)}

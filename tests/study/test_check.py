@@ -45,8 +45,8 @@ def test_counts_by_hand(at):
     assert found.n_rows == 6
     wage, region, code, when, female = (found[name] for name in COLUMNS)
     assert (wage.below, wage.above, wage.missing) == (1, 1, 1)
-    assert (region.missing, region.unlisted, region.empty) == (1, 4, ("suoth",))
-    assert (code.unlisted, code.empty) == (0, ())
+    assert (region.missing, region.unknown, region.empty) == (1, 4, ("suoth",))
+    assert (code.unknown, code.empty) == (0, ())
     assert (when.below, when.above, female.clamped) == (1, 0, 0)
     assert (found.n_units, found.rows_per_unit) == (3, {"median": 2, "95 %": 3, "most": 3})
     assert any("region" in problem and "suoth" in problem for problem in found.problems)
@@ -63,7 +63,7 @@ def test_what_becomes_of_missing_values_is_said():
 
 def test_units_of_an_array_are_counted():
     rows = np.zeros((6, 1))
-    unit = pg.Unit("who", rows=2, values=[1, 1, 1, 2, 2, 3])
+    unit = pg.Unit("who", max_rows=2, values=[1, 1, 1, 2, 2, 3])
     found = pg.Study(rows, {"x": (0, 1)}, epsilon=1.0, delta=1e-6, unit=unit).check()
     assert (found.n_units, found.rows_per_unit) == (3, {"median": 2, "95 %": 3, "most": 3})
     assert "1 of 3 who have more than the 2 rows" in str(found)

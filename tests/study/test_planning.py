@@ -39,7 +39,7 @@ def study():
 @pytest.fixture
 def few_draws(monkeypatch):
     """For what is seen with few simulated fits as well."""
-    for name, number in {"DRAWS": 5, "FEW_DRAWS": 5, "KNOWN": math.inf}.items():
+    for name, number in {"PLAN_DRAWS": 5, "FEW_DRAWS": 5, "MEDIAN_KNOWN": math.inf}.items():
         monkeypatch.setattr(planning, name, number)
 
 
@@ -49,7 +49,7 @@ def study_of(epsilon):
 
 @pytest.mark.long
 def test_what_was_planned_is_what_fits_state(study):
-    planned = study.plan("y ~ x + g", want={"x": 0.02}, design=made(1))
+    planned = study.plan("y ~ x + g", target_se={"x": 0.02}, design=made(1))
     assert 0.019 < planned["x"].stderr <= 0.02
     epsilon = float(planned)
     stated = [
@@ -247,7 +247,7 @@ def test_advice_goes_with_the_fit_and_not_with_its_file(tmp_path):
     assert (loaded.refusal, loaded.advice()) == (fit.refusal, None)
     assert pickle.loads(pickle.dumps(fit)).advice() == fit.advice()
     ids = np.arange(100) // 2 + 7_654_321
-    unit = pg.Unit("who", rows=2, values=ids)
+    unit = pg.Unit("who", max_rows=2, values=ids)
     table = np.column_stack([few["x"], few["y"]])
     bounds = {name: COLUMNS[name] for name in ("x", "y")}
     of_array = pg.Study(table, bounds, epsilon=4.0, delta=1e-6, unit=unit)
@@ -261,8 +261,8 @@ def test_advice_goes_with_the_fit_and_not_with_its_file(tmp_path):
 @pytest.mark.slow
 def test_a_plan_is_that_of_before(study):
     """Digits of few fits: that 40 state them is asked above, by another road, once."""
-    planned = study.plan("y ~ x", want={"x": 0.03})
-    assert planned.way == "scores"
+    planned = study.plan("y ~ x", target_se={"x": 0.03})
+    assert planned.method == "scores"
     assert str(planned).count("\n") < 24
     row = planned["x"]
     found = [planned.epsilon, row.sampling, row.stderr, row.release, row.at_all]
@@ -277,7 +277,7 @@ def test_of_more_rows_than_are_made(monkeypatch, few_draws):
     With little noise: more may hide a cause, which makes two humps of the errors that are stated.
     """
     whole = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
-    monkeypatch.setattr(planning, "MOST_ROWS", 8_000)
+    monkeypatch.setattr(planning, "MOST_SIMULATED_ROWS", 8_000)
     part = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
     assert part["x"].sampling == pytest.approx(whole["x"].sampling, rel=0.05)
     assert part["x"].stderr == pytest.approx(whole["x"].stderr, rel=0.15)
@@ -298,15 +298,15 @@ def test_it_is_a_screen(few_draws):
 
 @pytest.mark.slow
 def test_of_factors_groups_and_log_odds(study, few_draws):
-    factor = study.plan("y ~ g", want={"g": 0.1})
+    factor = study.plan("y ~ g", target_se={"g": 0.1})
     assert factor["g[b]"].wanted == 0.1
     assert factor["g[b]"].stderr <= 0.1
     in_groups = study.plan("y ~ x", epsilon=1.0, by="g", design=made(1))
     alone = study.plan("y ~ x", epsilon=1.0, design=made(1))
     assert in_groups["x"].sampling == pytest.approx(math.sqrt(2) * alone["x"].sampling, rel=0.01)
-    of_units = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, unit=pg.Unit("who", rows=4)).plan(
-        "y ~ x", epsilon=1.0, n_rows=ROWS, design=made(1)
-    )
+    of_units = pg.Study(
+        made(), COLUMNS, epsilon=4.0, delta=1e-6, unit=pg.Unit("who", max_rows=4)
+    ).plan("y ~ x", epsilon=1.0, n_rows=ROWS, design=made(1))
     # Not so the errors by scores at one epsilon, whose clips allow more for persons far out.
     assert of_units["x"].at_all > alone["x"].at_all
     assert of_units["x"].release > 2 * alone["x"].release
@@ -353,11 +353,11 @@ def test_the_share_that_is_offered_comes_first(study, monkeypatch):
 def test_what_is_mostly_refused_is_not_what_is_wanted(study, monkeypatch, few_draws):
     """Errors that two thirds of the fits have, and a third are refused."""
     wanted = study.plan("y ~ x", epsilon=1.0)["x"].stderr * 1.02
-    monkeypatch.setattr(planning, "MOST", 1.0)
+    monkeypatch.setattr(planning, "MOST_EPSILON", 1.0)
     pg_study = study_of(1.0)
-    assert pg_study.plan("y ~ x", want={"x": wanted}).epsilon is not None
+    assert pg_study.plan("y ~ x", target_se={"x": wanted}).epsilon is not None
     refusing(monkeypatch, 1)
-    planned = pg_study.plan("y ~ x", want={"x": wanted})
+    planned = pg_study.plan("y ~ x", target_se={"x": wanted})
     assert planned.epsilon is None
     assert planned.offered is None
     assert any("up to 1 gives it" in note for note in planned.notes)
@@ -368,7 +368,7 @@ def test_a_plan_takes_what_changes_the_answer():
     of_regress = inspect.signature(pg.Study.regress).parameters
     of_plan = inspect.signature(pg.Study.plan).parameters
     assert set(of_regress) - set(of_plan) == {"label", "out", "rng", "purpose"}
-    assert set(of_plan) - set(of_regress) == {"want", "n_rows", "design", "by"}
+    assert set(of_plan) - set(of_regress) == {"target_se", "n_rows", "design", "by"}
     for name in set(of_plan) & set(of_regress) - {"epsilon"}:
         assert of_plan[name].default == of_regress[name].default
 
@@ -421,7 +421,7 @@ SKEWED = COLUMNS | {
 )
 def test_guesses_are_near_where_they_are_right(formula, options, means, monkeypatch):
     """Sampling errors within a fifth, of spreads as guessed; nine times off without the means."""
-    for name in ("DRAWS", "FEW_DRAWS", "MOST_DRAWS"):
+    for name in ("PLAN_DRAWS", "FEW_DRAWS", "MOST_DRAWS"):
         monkeypatch.setattr(planning, name, 1)
     table = skewed()
     study = pg.Study(table, SKEWED, epsilon=4.0, delta=1e-6)
@@ -479,7 +479,7 @@ def test_of_units_of_which_nothing_is_said(few_draws):
 def test_the_units_of_an_array_are_not_read(few_draws):
     """Ids of other length than the simulated rows were taken for theirs."""
     table = made(n=1000)
-    unit = pg.Unit("who", rows=2, values=np.arange(1000) // 2)
+    unit = pg.Unit("who", max_rows=2, values=np.arange(1000) // 2)
     bounds = {name: COLUMNS[name] for name in ("x", "y")}
     rows = np.column_stack([table["x"], table["y"]])
     study = pg.Study(rows, bounds, epsilon=4.0, delta=1e-6, unit=unit)
@@ -492,7 +492,7 @@ def test_what_one_machine_cannot_read_again_is_not_planned_by_scores(few_draws):
     table = frames.from_pandas(pandas.DataFrame({k: made()[k] for k in ("x", "y")}), npartitions=2)
     bounds = {name: COLUMNS[name] for name in ("x", "y")}
     study = pg.Study(table, bounds, epsilon=4.0, delta=1e-6)
-    assert study.plan("y ~ x", n_rows=5000).way != "scores"
+    assert study.plan("y ~ x", n_rows=5000).method != "scores"
 
 
 def test_a_plan_has_the_delta_of_its_epsilon(few_draws):
@@ -509,20 +509,20 @@ def test_more_than_is_left_is_said(few_draws):
 
 def test_what_no_epsilon_gives_says_how_many_rows_do(study, few_draws):
     """What is guessed is called a guess: that no epsilon gives it is said of a table alone."""
-    planned = study.plan("y ~ x", want={"x": 0.001})
+    planned = study.plan("y ~ x", target_se={"x": 0.001})
     assert planned.epsilon is None
     assert math.isnan(float(planned))
     assert "By the guess below" in planned.notes[0]
     assert "rows" in planned.notes[0]
     assert "No epsilon" not in str(planned)
-    planned = study.plan("y ~ x", want={"x": 0.001}, design=made(1))
+    planned = study.plan("y ~ x", target_se={"x": 0.001}, design=made(1))
     assert planned.notes[0].startswith("No epsilon gives it")
     assert not any("uess" in note for note in planned.notes)
 
 
 def test_what_cannot_be_planned(study):
     with pytest.raises(ValueError, match="no coefficient 'z'"):
-        study.plan("y ~ x", want={"z": 1.0})
+        study.plan("y ~ x", target_se={"z": 1.0})
     for options in ({"family": "binomial"}, {"cov_type": "robust"}, {"loss": "huber"}):
         with pytest.raises(ValueError, match="leave out the other options"):
             study.plan("b ~ x", by="g", **options)
@@ -531,7 +531,7 @@ def test_what_cannot_be_planned(study):
     private = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, adjacency="add-remove")
     with pytest.raises(ValueError, match="n_rows="):
         private.plan("y ~ x")
-    of_units = pg.Study(made(), COLUMNS, epsilon=1.0, delta=1e-6, unit=pg.Unit("who", rows=2))
+    of_units = pg.Study(made(), COLUMNS, epsilon=1.0, delta=1e-6, unit=pg.Unit("who", max_rows=2))
     with pytest.raises(ValueError, match=r"a unit may have any number.*n_rows="):
         of_units.plan("y ~ x")
 
@@ -543,7 +543,7 @@ def test_what_is_left_of_a_budget_for_units(tmp_path):
         COLUMNS,
         epsilon=2.0,
         delta=1e-6,
-        unit=pg.Unit("who", rows=4),
+        unit=pg.Unit("who", max_rows=4),
         ledger=tmp_path / "it.ledger",
     )
     it.release(epsilon=1.0)

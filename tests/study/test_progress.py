@@ -38,7 +38,7 @@ def test_nothing_is_shown_or_logged_by_default(ask, capfd):
 
 
 @pytest.mark.parametrize("ask", ASK)
-@pytest.mark.parametrize("unit", [None, pg.Unit("who", rows=3)])
+@pytest.mark.parametrize("unit", [None, pg.Unit("who", max_rows=3)])
 def test_a_callback_is_told_of_every_pass(ask, unit):
     told = []
     ASK[ask](study(progress=lambda rows, total: told.append((rows, total)), unit=unit))
@@ -53,7 +53,7 @@ def test_progress_is_true_false_or_a_function():
 
 def test_the_log_tells_what_is_done_and_nothing_of_the_table(caplog):
     with caplog.at_level(logging.INFO, "privgram"):
-        one = study(unit=pg.Unit("who", rows=3))
+        one = study(unit=pg.Unit("who", max_rows=3))
         one.regress("y ~ x", 1.0)
         one.regress("y ~ x", 0.001)
         one.release(1.0)
@@ -139,7 +139,7 @@ def test_decoded_rows_take_as_much_memory_as_is_said(
     if ask == "regress":
         one.regress("y ~ x", 8.0, rng=rng)
     else:
-        one.release(8.0, mechanism="refined", rng=rng)
+        one.release(8.0, mechanism="adaptive-gaussian", rng=rng)
     assert len(decoded) == times if times else len(decoded) > 1
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import privgram as pg
 from privgram.disclosure import samplers
-from privgram.mechanisms import AnalyzeGauss, Refined
+from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss
 from privgram.study.study import identity, table_name
 
 pytest.importorskip("formulaic")
@@ -43,7 +43,7 @@ def test_what_is_asked_is_charged_with_its_label(study):
     released = study.release(epsilon=0.5, label="spring", rng=np.random.default_rng(2))
     # 40 standard errors of sampling, and 5 of both: a false alarm in a million.
     assert abs(fit.params["x"] - 2.0) < 5 * fit.bse["x"]
-    assert isinstance(released.mechanism, Refined)
+    assert isinstance(released.mechanism, AdaptiveGaussian)
     first, second = study.entries
     assert (first.label, first.columns, first.epsilon) == ("slope", ("x", "y", "g"), 0.5)
     assert (second.label, second.delta) == ("spring", 1e-6)
@@ -143,8 +143,8 @@ def test_one_regression_leaves_no_budget_behind(tmp_path, monkeypatch):
 def test_what_is_asked_for_is_of_its_type(study):
     with pytest.raises(TypeError, match="delta must be a number"):
         study.release(epsilon=0.1, delta="small")
-    with pytest.raises(TypeError, match="want is a mapping"):
-        study.plan("y ~ x", want=0.1)
+    with pytest.raises(TypeError, match="target_se is a mapping"):
+        study.plan("y ~ x", target_se=0.1)
     assert study.entries == ()
 
 
@@ -216,7 +216,7 @@ def test_a_budget_of_a_process_is_gone_after_it():
     assert not Path(done.stdout.strip()).parent.exists()
 
 
-def test_one_look_where_looks_are_worth_nothing(study):
+def test_one_round_where_rounds_are_worth_nothing(study):
     assert isinstance(study.release(0.1, purpose="means").mechanism, AnalyzeGauss)
     stream = pg.Study(iter([made(9000)]), COLUMNS, **BUDGET)
     assert isinstance(stream.release(1.0).mechanism, AnalyzeGauss)
@@ -393,7 +393,7 @@ def _killed(tmp_path, point):
     code += {
         "before the entry": "ledger.files.append_durably = die",
         "before the noise": "import privgram.disclosure.samplers as d; d.noisy_matrix = die",
-        "before the answer": "import privgram.glm.fit as d; d.ScoreFit = die",
+        "before the answer": "import privgram.glm.fit as d; d.GLMResults = die",
     }[point]
     code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -414,13 +414,15 @@ def test_a_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path
 
 
 def test_a_release_says_which_way_and_why(study):
-    assert study.release(0.2).way == "several looks: the table can be read again"
-    assert study.release(0.1, purpose="means").way.startswith("one look: for means")
+    paid = study.release(0.2)
+    assert (paid.method, paid.reason) == ("adaptive rounds", "the table can be read again")
+    assert study.release(0.1, purpose="means").reason.startswith("for means")
     stream = pg.Study(iter([made(9000)]), COLUMNS, **BUDGET)
-    assert stream.release(1.0).way == "one look: the table can be read once only"
+    paid = stream.release(1.0)
+    assert (paid.method, paid.reason) == ("one round", "the table can be read once only")
     asked = study.release(0.1, mechanism="analyze-gauss")
-    assert asked.way.startswith("AnalyzeGauss")
-    assert asked.way.endswith("as it was asked for")
+    assert asked.method.startswith("AnalyzeGauss")
+    assert asked.reason == "as it was asked for"
 
 
 def test_without_a_constant_a_regression_goes_through_the_origin(tmp_path):
@@ -445,7 +447,7 @@ def test_new_rows_are_predicted_with_intervals():
     shown = fit.get_prediction({"x": [2.0, 10.0]}).summary_frame()
     np.testing.assert_allclose(shown["mean"], 0.5 * np.log([2.0, 10.0]), atol=0.03)
     np.testing.assert_allclose(shown["obs_ci_upper"] - shown["mean"], 1.96 * 0.3, rtol=0.1)
-    assert fit.mse_resid == pytest.approx(0.09, rel=0.15)  # what looks estimate
+    assert fit.mse_resid == pytest.approx(0.09, rel=0.15)  # what rounds estimate
 
 
 @pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + g*x", "g ~ x", "y ~ y", "y ~ x | y ~ x"])

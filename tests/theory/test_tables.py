@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from numpy.polynomial import legendre
-from oracle import Accumulator, _squared_norms
+from oracle import RowAccumulator, _squared_norms
 from scipy import stats
 
 import privgram as pg
@@ -81,7 +81,7 @@ def test_rows_at_the_bound_become_the_integers_of_rows_that_are_not_clipped():
         columns = columns_of(TERMS["all"], {term: rng.uniform(0.3, 3) for term in TERMS["all"]})
         longest = {"x": [5.0], "z": [20.0], "a": ["r"], "b": ["u"]}
         row = columns.encode(longest)
-        accumulator = Accumulator(len(columns), columns.bound)
+        accumulator = RowAccumulator(len(columns), columns.bound)
         clipped += bool(_squared_norms(row)[0] > columns.bound**2)
         assert (accumulator.quantise(row) == np.rint(row * accumulator.scale)).all()
     assert clipped < 30  # and those by the rounding of their norm alone

@@ -154,7 +154,7 @@ def _cpu_seconds() -> float:
 
 
 def _versions() -> dict[str, Any]:
-    from privgram._core.rows import Accumulator
+    from privgram._core.rows import RowAccumulator
 
     packages = ("privgram", "numpy", "scipy", "matplotlib")
     return {
@@ -162,5 +162,5 @@ def _versions() -> dict[str, Any]:
         | {name: metadata.version(name) for name in packages},
         "platform": platform.platform(),
         "cores": os.cpu_count(),
-        "kernel": Accumulator(1, 1.0).simd(),
+        "kernel": RowAccumulator(1, 1.0).simd(),
     }

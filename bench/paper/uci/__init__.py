@@ -2,7 +2,7 @@
 
 Comparison methods, each reimplemented from its paper and given accounting at least as tight:
 `adassp` (Wang 2018), `linear_mixing` (Lev et al. 2025), `hessian_mixing` (Lev et al. 2026).
-`refined` and `second_moment` are privgram's, by second looks and by one: a release that answers
+`adaptive` and `second_moment` are privgram's, by adaptive rounds and by one: a release that answers
 every regression, of which one is asked.
 """
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from bench.paper.uci.adaptive import AdaptiveRelease
 from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
 from bench.paper.uci.hessian_mixing import HessianMixing
 from bench.paper.uci.linear_mixing import LinearMixing
-from bench.paper.uci.refined import RefinedRelease
 from bench.paper.uci.second_moment import SecondMomentRelease
 
 if TYPE_CHECKING:
@@ -34,10 +34,10 @@ class Method(Protocol):
         """Coefficients of one private run, shape (d,)."""
 
 
-OURS, ONE, ADASSP, PRINTED = "privgram", "one look", "AdaSSP", "AdaSSP as printed"
+OURS, ONE, ADASSP, PRINTED = "privgram", "one round", "AdaSSP", "AdaSSP as printed"
 LINEAR, HESSIAN = "linear mixing", "Hessian mixing"
 METHODS: dict[str, Callable[[Task, float], Method]] = {
-    OURS: RefinedRelease,
+    OURS: AdaptiveRelease,
     ONE: SecondMomentRelease,
     ADASSP: AdaSSP,
     PRINTED: AdaSSPAsPrinted,

@@ -1,4 +1,4 @@
-"""One look: one Analyze Gauss release of the second moment, then `ridge="auto"`.
+"""One round: one Analyze Gauss release of the second moment, then `ridge="auto"`.
 
 Rows (x, w y) are clipped to a norm B, both public functions of epsilon alone.  A row of |x| <= 1
 and |y| <= 1 can reach sqrt(1 + w^2), but few do, and clipping scales features and target

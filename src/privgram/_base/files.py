@@ -69,7 +69,7 @@ def check_process(pid: int) -> None:
 
 
 @contextmanager
-def opened(path: Path, flags: int) -> Iterator[int]:
+def open_locked(path: Path, flags: int) -> Iterator[int]:
     """Open a file to lock it, for this process alone: a child forked meanwhile has it no more."""
     with _forking:  # no fork between opening it and noting that
         handle = os.open(path, flags | _BINARY)
@@ -138,7 +138,7 @@ def write_atomically(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     _sync_folder(path.parent)
 
 
-def create(path: Path, data: bytes, mode: int = PUBLIC) -> None:
+def create_file(path: Path, data: bytes, mode: int = PUBLIC) -> None:
     """Write a file that does not exist yet, whole or not at all, durable once this returns.
 
     FileExistsError also if another process was faster.
@@ -255,7 +255,7 @@ def _sweep(path: Path) -> None:
         for name in filter(left.fullmatch, os.listdir(path.parent)):
             with suppress(OSError):  # somebody's, or gone meanwhile
                 flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-                with opened(path.with_name(name), flags) as handle:
+                with open_locked(path.with_name(name), flags) as handle:
                     status = os.fstat(handle)
                     if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > LEFT:
                         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -299,7 +299,7 @@ def locked(handle: int, shared: bool = False) -> Iterator[None]:
 
     It excludes other processes, and threads that opened the file themselves. The system
     lets go of it when the process ends, however it ends, and its forked children that still have
-    the file open: see `opened`.
+    the file open: see `open_locked`.
     """
     if sys.platform == "win32":
         import msvcrt

@@ -35,7 +35,7 @@ def extra(name: str, needed_by: str) -> Iterator[None]:
         raise ImportError(f'{needed_by} {EXTRAS[name]}: pip install "privgram[{name}]"') from error
 
 
-class Room:
+class LazyModule:
     """Stands for a module that is imported when a method taken from it is first asked for.
 
     A class takes it where a type checker sees the module itself, and says ``plot = room.plot``.

@@ -108,7 +108,7 @@ def is_number(text: str) -> bool:
 # SciPy's `elementwise.find_root` returns brackets too, but takes twice as many evaluations, and
 # each is a profile.
 
-Number = TypeVar("Number", int, float)
+NumberType = TypeVar("NumberType", int, float)
 
 
 def largest_safe(
@@ -188,12 +188,12 @@ def least_safe(
     return 1.0 / inverse if inverse > 0.0 else math.inf
 
 
-def edge(
-    good: Callable[[Number], bool],
-    inside: Number,
-    outside: Number,
-    near: Callable[[Number, Number], bool] = lambda inside, outside: False,
-) -> Number:
+def bisect_boundary(
+    good: Callable[[NumberType], bool],
+    inside: NumberType,
+    outside: NumberType,
+    near: Callable[[NumberType, NumberType], bool] = lambda inside, outside: False,
+) -> NumberType:
     """Last good number on the way from a good one to one that is not, either way.
 
     Of two integers or two floats. `near` tells whether a good number and one that is not are near
@@ -222,7 +222,7 @@ def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
         outside = inside + 1
         while good(outside):
             inside, outside = outside, 2 * outside - inside + 1
-    return edge(good, inside, outside)
+    return bisect_boundary(good, inside, outside)
 
 
 def minimise(f: Callable[[float], float], low: float, high: float) -> float:

@@ -1,7 +1,8 @@
 """Saved results: a header and arrays under a checksum, and ledgers as chains of lines.
 
-JSON and NumPy archives are for what is public (`Form`), bytes for what is secret (`Frame`). In a
-`Chain` each line holds fast the one before. Whatever is wrong with a file is a `DamagedFile`.
+JSON and NumPy archives are for what is public (`ArchiveFormat`), bytes for what is secret
+(`BinaryFormat`). In a `Chain` each line holds fast the one before. Whatever is wrong with a file is
+a `DamagedFile`.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, NDArray[np.float64]]
 
-Kind = TypeVar("Kind", bound="Kinds")
+Kind = TypeVar("Kind", bound="Registry")
 
 
-class Kinds:
+class Registry:
     """Base of a family of dataclasses that are saved as plain values.
 
-    The head of a family is ``class Head(Kinds, key=..., what=...)``; each class under it
+    The head of a family is ``class Head(Registry, key=..., what=...)``; each class under it
     registers itself under its name.
     """
 
@@ -97,7 +98,7 @@ class Kinds:
 
 def _plain(value: Any) -> Any:
     """A parameter as JSON has it: those of a kind, or the lists of an array."""
-    if isinstance(value, Kinds):
+    if isinstance(value, Registry):
         return value.to_dict()
     return value.tolist() if isinstance(value, np.ndarray) else value
 
@@ -156,7 +157,7 @@ def check_version(found: object, version: int, name: str, what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Frame:
+class BinaryFormat:
     """Bytes: a magic line, the version, a JSON header, more bytes, and SHA-256 over all of it."""
 
     magic: bytes
@@ -217,7 +218,7 @@ def save_paid(result: Saveable, path: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Form:
+class ArchiveFormat:
     """One kind of saved result, as a NumPy archive or as JSON."""
 
     name: str  # in the file

@@ -89,7 +89,7 @@ cdef int kind_of(cnp.ndarray a):
 
 
 def readable(block):
-    """Tell whether `Accumulator.update` takes a block as it is, without a copy by its caller."""
+    """Tell whether `RowAccumulator.update` takes a block as it is, without a copy by its caller."""
     cdef cnp.ndarray a
     if isinstance(block, list):
         return all([is_column(column) for column in block])
@@ -194,7 +194,7 @@ cdef int _check_parameters(Py_ssize_t n_columns, double bound, int bits) except 
     return 0
 
 
-cdef class Accumulator:
+cdef class RowAccumulator:
     """Exact sum of q q^T over clipped, quantised rows; see the stub for the contract."""
 
     cdef gram g
@@ -262,7 +262,7 @@ cdef class Accumulator:
                 return start + bad
         return -1
 
-    def merge(self, Accumulator other):
+    def merge(self, RowAccumulator other):
         if (self.g.d, self.g.bound, self.g.bits) != (other.g.d, other.g.bound, other.g.bits):
             raise ValueError(
                 "cannot merge accumulators of different n_columns, bound or bits: "
@@ -273,10 +273,10 @@ cdef class Accumulator:
             with nogil:
                 gram_merge(&self.g, &other.g)
         else:
-            hi, lo = other.limbs()
+            hi, lo = other.int128()
             self._add(hi, lo, other.g.n_rows, other.g.n_dropped)
 
-    def limbs(self):
+    def int128(self):
         cdef Py_ssize_t d = self.g.d
         hi = np.empty((d, d), np.int64)
         lo = np.empty((d, d), np.uint64)
@@ -287,13 +287,13 @@ cdef class Accumulator:
         return hi, lo
 
     @classmethod
-    def from_limbs(cls, n_columns, bound, bits, hi, lo, n_rows, n_dropped):
-        cdef Accumulator new = cls(n_columns, bound, bits)
+    def from_int128(cls, n_columns, bound, bits, hi, lo, n_rows, n_dropped):
+        cdef RowAccumulator new = cls(n_columns, bound, bits)
         new._add(hi, lo, n_rows, n_dropped)
         return new
 
     def __reduce__(self):
-        hi, lo = self.limbs()
+        hi, lo = self.int128()
         shape = self.g.d, self.g.bound, self.g.bits
         return _restored, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
 
@@ -301,7 +301,7 @@ cdef class Accumulator:
              int64_t n_dropped):
         cdef Py_ssize_t d = self.g.d
         if hi.shape[0] != d or hi.shape[1] != d or lo.shape[0] != d or lo.shape[1] != d:
-            raise ValueError(f"limbs must have shape ({d}, {d})")
+            raise ValueError(f"hi and lo must have shape ({d}, {d})")
         with nogil:
             gram_add(&self.g, &hi[0, 0], &lo[0, 0])
         self.g.n_rows += n_rows
@@ -314,7 +314,7 @@ cdef class Accumulator:
 
 def _restored(*parts):
     """By a name of its own, as pickles need."""
-    return Accumulator.from_limbs(*parts)
+    return RowAccumulator.from_int128(*parts)
 
 
 def stored(positions_dense, factors, blocks):
@@ -616,7 +616,7 @@ cdef class TableAccumulator:
         new.t.g.n_rows, new.t.g.n_dropped = counts[0].sum(), counts[1].sum()
         return new
 
-    def limbs(self):
+    def int128(self):
         i, j = self.stored()
         full = []
         for values in self.totals():
@@ -626,7 +626,7 @@ cdef class TableAccumulator:
         return tuple(full)
 
     def _dense(self):
-        """Limbs of the dense columns alone."""
+        """The integers of the dense columns alone."""
         cdef Py_ssize_t d = self.t.g.d
         cdef cnp.ndarray hi = np.empty((d, d), np.int64), lo = np.empty((d, d), np.uint64)
         gram_get(&self.t.g, <int64_t *>cnp.PyArray_DATA(hi), <uint64_t *>cnp.PyArray_DATA(lo))

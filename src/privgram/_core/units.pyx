@@ -407,7 +407,7 @@ cdef class UnitAccumulator:
         bounds = self.bound, self.row_bound, self.bits, self.u.trace
         return (self.n_columns, *bounds, self.centred, self.groups)
 
-    def limbs(self):
+    def int128(self):
         cdef Py_ssize_t i, j, k, d = self.n_columns, n = max(self.groups, 1)
         hi, lo = np.empty((n, d, d), np.int64), np.empty((n, d, d), np.uint64)
         cdef int64_t[:, :, ::1] high = hi

@@ -3,8 +3,8 @@
 Rows are counted in bins of lengths. What is wanted are sums from the far end: rows longer than each
 edge. Noise per count would add up in them, and noise per sum would have to hide a row in all sums.
 So weighted sums W c are released, W being the square root of the matrix of sums: `weighted_counts`,
-plus independent Gaussian noise of deviation `sensitivity` / mu. `cumulative_counts` finds the sums
-from these, at no cost in privacy. Proofs in docs/theory/adaptive.md.
+plus independent Gaussian noise of deviation `counts_sensitivity` / mu. `cumulative_counts` finds
+the sums from these, at no cost in privacy. Proofs in docs/theory/adaptive.md.
 
 References
 ----------
@@ -31,7 +31,7 @@ _WEIGHT_BITS = 10
 
 
 @dataclass(frozen=True)
-class RankChoice:
+class RadiusChoice:
     """A length, and about how many rows are longer."""
 
     size: float
@@ -54,7 +54,7 @@ def weighted_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return _weights(len(counts)) @ np.asarray(counts, dtype=np.int64)[::-1]
 
 
-def sensitivity(n_bins: int, adjacency: Adjacency) -> float:
+def counts_sensitivity(n_bins: int, adjacency: Adjacency) -> float:
     """L2 sensitivity of the weighted sums of so many counts: a row is in one bin, or in none."""
     weights = _weights(n_bins)
     products = weights.T @ weights  # of columns: whole numbers
@@ -83,11 +83,11 @@ def cumulative_std(n_bins: int, std: float) -> Vector:
     return deviations
 
 
-def choose_by_rank(edges: Vector, beyond: Vector, most_beyond: float) -> RankChoice:
+def choose_radius(edges: Vector, beyond: Vector, most_beyond: float) -> RadiusChoice:
     """The least edge that at most so many rows are longer than, or the last."""
     few = np.flatnonzero(beyond <= most_beyond)
     at = int(few[0]) if len(few) else len(edges) - 1
-    return RankChoice(float(edges[at]), float(beyond[at]))
+    return RadiusChoice(float(edges[at]), float(beyond[at]))
 
 
 def _weights(size: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""How several looks at a table follow each other: what each is worth, and decides of the next."""
+"""How adaptive rounds at a table follow each other: what each is worth, and decides of the next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.text import warn
 from privgram.adaptive import rules, whitening
-from privgram.adaptive.radius import bin_edges, choose_by_rank, cumulative_std, sensitivity
+from privgram.adaptive.radius import bin_edges, choose_radius, counts_sensitivity, cumulative_std
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.noise import (
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.adaptive.radius import RankChoice
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.radius import RadiusChoice
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns import Columns
-    from privgram.mechanisms.adaptive import Refined, RefinedCalibration
+    from privgram.mechanisms.adaptive import AdaptiveGaussian, AdaptiveGaussianCalibration
 
 
-# What a look in a frame is worth beside one look: predicted errors of coefficients.
+# What a round in a frame is worth beside one round: predicted errors of coefficients.
 #
 # By what was released and what is public alone. Noise of both kinds is drawn with a fixed seed, and
-# what it does to every coefficient compared: that of one look after what is known of the second
-# moment was imposed, as a release of one look imposes it. A release in a frame imposes what is
+# what it does to every coefficient compared: that of one round after what is known of the second
+# moment was imposed, as a release of one round imposes it. A release in a frame imposes what is
 # known of factors that are apart.
 
 #: Numbers that are drawn: the logarithm of a ratio is known to a few percent.
@@ -45,7 +45,7 @@ _DRAWN = 1 << 11
 
 
 class Gains:
-    """How much less noise than one look a look in a frame has, by the kind of columns.
+    """How much less noise than one round a round in a frame has, by the kind of columns.
 
     With K the inverse of the second moment as the frame has it, on what its exact equations leave
     of the columns, noise N moves the coefficient of column j in the regression of column k by
@@ -53,7 +53,7 @@ class Gains:
     the columns j of one piece, a factor's levels or all single numbers, and single numbers k.
     """
 
-    def __init__(self, frame: Frame, columns: Columns | None, bound: float) -> None:
+    def __init__(self, frame: WhiteningTransform, columns: Columns | None, bound: float) -> None:
         d = len(frame.matrix)
         law: MaskedLaw | TiedLaw | None = None
         if columns is not None and (blocks := zeros(columns.layout)):
@@ -128,40 +128,40 @@ def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
     return inverse
 
 
-# The looks. Nothing of the table is used here but what was released.
-# `privgram.disclosure.samplers` looks at secret tables; `privgram.planning` goes through the same
-# looks at made ones.
+# The rounds. Nothing of the table is used here but what was released.
+# `privgram.disclosure.samplers` goes through them on secret tables; `privgram.planning` goes
+# through the same rounds on made ones.
 
 #: Less than the whole budget by this part, which pays for the rounding of its shares.
-ROUNDING = 2.0**-40
+SHARE_ROUNDING = 2.0**-40
 
 
 class UnreadError(Exception):
     """The rows could not be read again, or are others; it says why, and nothing of them."""
 
 
-class Looks(ABC):
-    """Looks at one table, and the record of them.
+class AdaptiveRounds(ABC):
+    """Rounds over one table, and the record of them.
 
     The second moment has its `n_columns`, `names`, `columns` and `bound`; `again` says whether the
     table can be read again.
     """
 
-    def __init__(self, moment: Any, noise: RefinedCalibration, again: bool) -> None:
+    def __init__(self, moment: Any, noise: AdaptiveGaussianCalibration, again: bool) -> None:
         self.moment = moment
         self.noise = noise
         self.again = again
-        self.std: list[float] = []  # noise off the diagonal of each look
+        self.std: list[float] = []  # noise off the diagonal of each round
         self.beyond_std = 0.0  # that of the last number of rows beyond a radius
-        names = ("look_mu", "look_radius", "look_noise_std", "counts_mu")
-        self.record: dict[str, Any] = {"parameters": {"looks": 0} | {name: [] for name in names}}
+        names = ("round_mu", "round_radius", "round_noise_std", "counts_mu")
+        self.record: dict[str, Any] = {"parameters": {"rounds": 0} | {name: [] for name in names}}
 
     @abstractmethod
     def take(self, moment: Any, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
 
     @abstractmethod
-    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+    def count(self, frame: WhiteningTransform, edges: Vector, share: float) -> Vector:
         """Release about how many rows have numbers longer than each edge."""
 
     @abstractmethod
@@ -169,7 +169,7 @@ class Looks(ABC):
         """Release the number of rows, roughly."""
 
     @abstractmethod
-    def mapped(self, frame: Frame, radius: float) -> Any:
+    def mapped(self, frame: WhiteningTransform, radius: float) -> Any:
         """The exact second moment in a frame, of rows clipped to a radius there."""
 
     @property
@@ -183,13 +183,13 @@ class Looks(ABC):
 
     def mu(self, share: float) -> float:
         """The ratio of sensitivity to noise that a share of the budget is."""
-        return self.noise.mu * math.sqrt(share) * (1 - ROUNDING)
+        return self.noise.mu * math.sqrt(share) * (1 - SHARE_ROUNDING)
 
     @property
     def left(self) -> float:
-        """The share of the budget that no look has taken yet, by the record of them."""
+        """The share of the budget that no round has taken yet, by the record of them."""
         parameters = self.record["parameters"]
-        ratios = [*parameters["look_mu"], *parameters["counts_mu"], parameters.get("number_mu", 0)]
+        ratios = [*parameters["round_mu"], *parameters["counts_mu"], parameters.get("number_mu", 0)]
         return float(1 - sum(mu**2 for mu in ratios) / self.mu(1.0) ** 2)
 
     def std_at(self, radius: float, share: float) -> float:
@@ -197,7 +197,7 @@ class Looks(ABC):
         return self.noise.std(radius, self.mu(share)) / math.sqrt(2.0)
 
     def once(self, first: Matrix, left: float) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-        """Spend what is left on another look without a frame, and average it with the first."""
+        """Spend what is left on another round without a frame, and average it with the first."""
         rest = self.take(self.moment, left)
         whole = rules.FIRST + left
         average = (rules.FIRST * first + left * rest) / whole
@@ -206,10 +206,10 @@ class Looks(ABC):
 
     def ranked_std(self, n_bins: int, share: float) -> float:
         """Noise of weighted counts of lengths."""
-        return sensitivity(n_bins, self.noise.adjacency) / self.mu(share)
+        return counts_sensitivity(n_bins, self.noise.adjacency) / self.mu(share)
 
-    def choose(self, frame: Frame, share: float, left: float) -> RankChoice:
-        """The radius of a look in a frame, by released counts; `left` is the look's share."""
+    def choose(self, frame: WhiteningTransform, share: float, left: float) -> RadiusChoice:
+        """The radius of a round in a frame, by released counts; `left` is the round's share."""
         first, largest = frame.typical, frame.largest(float(self.moment.bound))
         edges = np.sqrt(
             bin_edges(first - frame.constant, largest - frame.constant, rules.PER_OCTAVE)
@@ -217,7 +217,7 @@ class Looks(ABC):
         most = rules.BEYOND * self.std_at(1.0, left)
         self.beyond_std = float(cumulative_std(len(edges), self.ranked_std(len(edges), share))[0])
         most = max(most, rules.SEEN * self.beyond_std)
-        choice = choose_by_rank(edges, self.count(frame, edges, share), most)
+        choice = choose_radius(edges, self.count(frame, edges, share), most)
         return replace(choice, size=math.sqrt(choice.size**2 + frame.constant))
 
 
@@ -226,101 +226,105 @@ def names_of(moment: Any) -> tuple[str, ...]:
     return tuple(moment.names or (f"x{i}" for i in range(moment.n_columns)))
 
 
-def take_looks(mechanism: Refined, looks: Looks) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """Let each look's release decide the next: nothing else of the table is used here."""
-    moment = looks.moment
-    if mechanism.most_looks == 1 or not looks.again:
-        released = looks.take(moment, 1.0)
-        return released, looks.noise.law, looks.record
-    first = looks.take(moment, rules.FIRST)
+def run_rounds(
+    mechanism: AdaptiveGaussian, rounds: AdaptiveRounds
+) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    """Let each round's release decide the next: nothing else of the table is used here."""
+    moment = rounds.moment
+    if mechanism.most_rounds == 1 or not rounds.again:
+        released = rounds.take(moment, 1.0)
+        return released, rounds.noise.law, rounds.record
+    first = rounds.take(moment, rules.FIRST)
     try:
-        return _further_looks(mechanism, looks, first)
+        return _further_rounds(mechanism, rounds, first)
     except UnreadError as error:
         warn(
             f"the table could not be read again ({error}), so the release is of what the first "
-            "reading of it gave, without further looks. Nothing of the budget is lost"
+            "reading of it gave, without further rounds. Nothing of the budget is lost"
         )
-        looks.record["parameters"]["unread"] = True
-        return looks.once(first, looks.left)
+        rounds.record["parameters"]["unread"] = True
+        return rounds.once(first, rounds.left)
 
 
-def _further_looks(
-    mechanism: Refined, looks: Looks, first: Matrix
+def _further_rounds(
+    mechanism: AdaptiveGaussian, rounds: AdaptiveRounds, first: Matrix
 ) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """The looks after the first."""
-    moment, bound = looks.moment, float(looks.moment.bound)
+    """The rounds after the first."""
+    moment, bound = rounds.moment, float(rounds.moment.bound)
     left = 1 - rules.FIRST
     names = names_of(moment)
     if INTERCEPT in names:
         at = names.index(INTERCEPT)
         rows = float(first[at, at])
-    elif (counted := looks.n_rows) is not None:
+    elif (counted := rounds.n_rows) is not None:
         rows = float(counted)
     else:
-        rows = looks.number(rules.NUMBER)
+        rows = rounds.number(rules.NUMBER)
         left -= rules.NUMBER
     rows = max(rows, 1.0)
     target = -1 if mechanism.target is None else names.index(mechanism.target)
-    number = mechanism.looks_worth(looks.noise.mu * rows / math.sqrt(moment.n_columns))
+    number = mechanism.rounds_worth(rounds.noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1:
-        return looks.once(first, left)
-    plain = whitening.plain_frame(moment.columns, moment.n_columns, bound, target)
-    frame = whitening.whiten(_told(plain, first, looks), looks.std[-1], rows, plain)
+        return rounds.once(first, left)
+    plain = whitening.plain_transform(moment.columns, moment.n_columns, bound, target)
+    frame = whitening.whiten(_told(plain, first, rounds), rounds.std[-1], rows, plain)
     if frame.longer:  # few levels, one of them rare: its rows alone need be long
-        frame = whitening.whiten(first, looks.std[-1], rows)
+        frame = whitening.whiten(first, rounds.std[-1], rows)
     gains = Gains(frame, moment.columns, bound)
     if not gains.are(frame.reach(rules.LONG), rules.WORTH):
-        return looks.once(first, left)
+        return rounds.once(first, left)
     for rough in rules.ROUGH[: number - 2]:
         radius = math.sqrt(min(frame.reach(rules.REACH), frame.largest(bound)))
-        noise = looks.std_at(radius, rules.MIDDLE)
+        noise = rounds.std_at(radius, rules.MIDDLE)
         if frame.clear >= rough or not frame.teaches(noise, rows):
             break
         left -= rules.TRIAL
         needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
-        looks.prepare(radius)
-        if not gains.are(looks.choose(frame, rules.TRIAL, left).size ** 2, needed):
-            return looks.once(first, left)
+        rounds.prepare(radius)
+        if not gains.are(rounds.choose(frame, rules.TRIAL, left).size ** 2, needed):
+            return rounds.once(first, left)
         left -= rules.MIDDLE
-        middle = looks.take(looks.mapped(frame, radius), rules.MIDDLE)
-        frame = whitening.whiten(_told(frame, middle, looks), looks.std[-1], rows, frame)
+        middle = rounds.take(rounds.mapped(frame, radius), rules.MIDDLE)
+        frame = whitening.whiten(_told(frame, middle, rounds), rounds.std[-1], rows, frame)
         gains = Gains(frame, moment.columns, bound)
     if target >= 0:
         frame = frame.towards(target)
-    expected = looks.std_at(math.sqrt(frame.reach(rules.REACH)), left)
+    expected = rounds.std_at(math.sqrt(frame.reach(rules.REACH)), left)
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
-    choice = looks.choose(frame, share, left)
-    drowned = looks.std_at(choice.size, left) > frame.loudest(rows)
+    choice = rounds.choose(frame, share, left)
+    drowned = rounds.std_at(choice.size, left) > frame.loudest(rows)
     if drowned or not gains.are(choice.size**2, rules.WORTH_LAST):
-        return looks.once(first, left)
-    last = looks.take(looks.mapped(frame, choice.size), left)
-    released, law = _together(frame, first, last, looks)
-    looks.record["parameters"] |= {
+        return rounds.once(first, left)
+    last = rounds.take(rounds.mapped(frame, choice.size), left)
+    released, law = _together(frame, first, last, rounds)
+    rounds.record["parameters"] |= {
         "clipped_rows": choice.beyond,
-        "clipped_rows_std": looks.beyond_std,
-        "clipping_bias": rules.ALLOWED * looks.std[-1] / math.sqrt(rows),
+        "clipped_rows_std": rounds.beyond_std,
+        "clipping_bias": rules.ALLOWED * rounds.std[-1] / math.sqrt(rows),
     }
-    return (released + released.T) / 2, law, looks.record
+    return (released + released.T) / 2, law, rounds.record
 
 
-def _told(frame: Frame, released: Matrix, looks: Looks) -> Matrix:
-    """A look's release after what is known of factors that are apart was imposed."""
-    law = frame.known(looks.std[-1], looks.moment.columns)
+def _told(frame: WhiteningTransform, released: Matrix, rounds: AdaptiveRounds) -> Matrix:
+    """A round's release after what is known of factors that are apart was imposed."""
+    law = frame.known(rounds.std[-1], rounds.moment.columns)
     return released if isinstance(law, GaussianLaw) else law.project(released)
 
 
-def _together(frame: Frame, first: Matrix, last: Matrix, looks: Looks) -> tuple[Matrix, NoiseLaw]:
-    """What all looks release, in the columns, and its law, with what clipping may have moved.
+def _together(
+    frame: WhiteningTransform, first: Matrix, last: Matrix, rounds: AdaptiveRounds
+) -> tuple[Matrix, NoiseLaw]:
+    """What all rounds release, in the columns, and its law, with what clipping may have moved.
 
-    Where factors are apart, the first look's noise is not independent in the frame: the last look's
-    release is all.
+    Where factors are apart, the first round's noise is not independent in the frame: the last
+    round's release is all.
     """
-    back, std = frame.inverse, math.hypot(1.0, rules.ALLOWED) * looks.std[-1]
+    back, std = frame.inverse, math.hypot(1.0, rules.ALLOWED) * rounds.std[-1]
     if frame.levels:
-        law = frame.known(std, looks.moment.columns)
-        return back @ _told(frame, last, looks) @ back.T, law.image(back)
-    before = GaussianLaw.isotropic(looks.std[0]).image(frame.matrix)
+        law = frame.known(std, rounds.moment.columns)
+        return back @ _told(frame, last, rounds) @ back.T, law.image(back)
+    before = GaussianLaw.isotropic(rounds.std[0]).image(frame.matrix)
     weights, combined = combine([before, GaussianLaw.isotropic(std)], len(first))
     whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
     return back @ whole @ back.T, combined.image(back)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 from privgram.adaptive.rules import LONG, RESIDUAL, TAUGHT
 
 
-class Levels(NamedTuple):
+class LevelBlock(NamedTuple):
     """A factor in a frame: the coordinates of its levels, and a row's entry in one of them."""
 
     start: int
@@ -29,7 +29,7 @@ class Levels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Frame:
+class WhiteningTransform:
     """Coordinates z = A u in which a table is about isotropic.
 
     Factors may be apart: then the numbers, less what factors tell of them, are about isotropic,
@@ -42,7 +42,7 @@ class Frame:
     # the least second moment of numbers in any direction over the noise's own eigenvalues
     clear: float
     stretch: float = 1.0  # how much longer than whitening makes it a target's residual is
-    levels: tuple[Levels, ...] = ()  # factors that are apart
+    levels: tuple[LevelBlock, ...] = ()  # factors that are apart
     second: Matrix | None = None  # about the second moment per row, if not the identity
 
     @cached_property
@@ -62,7 +62,7 @@ class Frame:
         """A square so many times the typical one of the numbers."""
         return self.constant + times * (self.typical - self.constant)
 
-    def towards(self, target: int) -> Frame:
+    def towards(self, target: int) -> WhiteningTransform:
         """The frame in which the residual of a column is longer, and gets less noise.
 
         A^T A is about the inverse of the second moment per row, whose column is in proportion to
@@ -91,11 +91,11 @@ class Frame:
         return self.clear < 1
 
     def teaches(self, noise_std: float, rows: float) -> bool:
-        """Whether a look at the middle, of this noise off the diagonal, is worth anything."""
+        """Whether a middle round, of this noise off the diagonal, is worth anything."""
         return noise_std <= self.loudest(rows)
 
     def loudest(self, rows: float) -> float:
-        """Noise off the diagonal beyond which a look in the frame drowns what it brings forth."""
+        """Noise off the diagonal beyond which a round in the frame drowns what it brings forth."""
         return TAUGHT * rows / (2 * math.sqrt(max(len(self.numbers), 1)))
 
     def largest(self, bound: float) -> float:
@@ -134,37 +134,41 @@ class Frame:
         return imposed(law, blocks, ties(columns.layout, {k: entry for k, _, entry in self.levels}))
 
 
-def plain_frame(columns: Columns | None, n_columns: int, bound: float, target: int) -> Frame:
+def plain_transform(
+    columns: Columns | None, n_columns: int, bound: float, target: int
+) -> WhiteningTransform:
     """The scaled columns themselves, with factors apart where a row has 1 of a factor's levels.
 
     That is where no row is weighted or clipped, and there are numbers beside them. A target is no
     level that is apart.
     """
-    levels: list[Levels] = []
+    levels: list[LevelBlock] = []
     if columns is not None and columns.row_weights is None and bound >= columns.bound:
         levels = [
-            Levels(own.start, own.size, own.weight)
+            LevelBlock(own.start, own.size, own.weight)
             for own in columns.layout.stored
             if own.size > 1 and not own.piece.powers
             if not own.start <= target < own.start + own.size
         ]
     if sum(own.size for own in levels) == n_columns:
         levels = []
-    return Frame(np.eye(n_columns), bound**2, 1.0, levels=tuple(levels))
+    return WhiteningTransform(np.eye(n_columns), bound**2, 1.0, levels=tuple(levels))
 
 
-def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None = None) -> Frame:
+def whiten(
+    moment: Matrix, noise_std: float, rows: float, before: WhiteningTransform | None = None
+) -> WhiteningTransform:
     """The frame that a second moment teaches, released in the frame before with isotropic noise.
 
     A = diag(rows / (max(w, 0) + f))^{1/2} V^T for eigenvalues w and the floor
     f = 2 sqrt(d) noise_std, of the noise off the diagonal, within which its eigenvalues stay.
     Isotropic noise and clipping do not see a rotation of z; the one is taken that makes the rows
-    of A orthogonal in the scaled columns, where the first look's noise is isotropic: so its entries
-    are independent in every frame.
+    of A orthogonal in the scaled columns, where the first round's noise is isotropic: so its
+    entries are independent in every frame.
     Where factors are apart, that is for what is left of the d numbers within levels.
     """
     if before is None:
-        before = Frame(np.eye(len(moment)), 1.0, 1.0)
+        before = WhiteningTransform(np.eye(len(moment)), 1.0, 1.0)
     within, back, pulled = _within(moment, noise_std, rows, before)
     values, vectors = np.linalg.eigh(within)
     signal = np.maximum(values, 0.0)
@@ -175,17 +179,17 @@ def whiten(moment: Matrix, noise_std: float, rows: float, before: Frame | None =
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
     clear = float(values[0]) / floor
     if not before.levels:
-        return Frame(_orthogonal(numbers), typical, clear)
+        return WhiteningTransform(_orthogonal(numbers), typical, clear)
     levels, second = _levels(moment, noise_std, rows, before, typical)
     scaled = before.matrix.copy()
     for (start, size, entry), (*_, new) in zip(before.levels, levels, strict=True):
         scaled[start : start + size] *= new / entry
-    bare = Frame(scaled, typical, clear, levels=levels, second=second)
+    bare = WhiteningTransform(scaled, typical, clear, levels=levels, second=second)
     return replace(bare, matrix=bare._with(numbers), typical=typical + bare.constant)
 
 
 def _within(
-    moment: Matrix, noise_std: float, rows: float, frame: Frame
+    moment: Matrix, noise_std: float, rows: float, frame: WhiteningTransform
 ) -> tuple[Matrix, Matrix, float]:
     """The second moment of numbers within levels, what takes it there, and what noise adds."""
     if not frame.levels:
@@ -213,8 +217,8 @@ def _within(
 
 
 def _levels(
-    moment: Matrix, noise_std: float, rows: float, before: Frame, typical: float
-) -> tuple[tuple[Levels, ...], Matrix]:
+    moment: Matrix, noise_std: float, rows: float, before: WhiteningTransform, typical: float
+) -> tuple[tuple[LevelBlock, ...], Matrix]:
     """Factors in the next frame, and its second moment per row if they were independent.
 
     With numbers up to r the noise is in proportion to r + sum of the squared entries, and that of
@@ -222,14 +226,14 @@ def _levels(
     Less will do if no level is rare.
     """
     most = LONG * typical / len(before.levels)
-    found: list[Levels] = []
+    found: list[LevelBlock] = []
     second = np.eye(len(moment))
     means = np.zeros(len(moment))
     for start, size, entry in before.levels:
         own = slice(start, start + size)
         counts = np.diag(moment)[own] / entry**2
         rarest = max(float(counts.min()), 1.0)
-        found.append(Levels(start, size, math.sqrt(min(most, rows / rarest))))
+        found.append(LevelBlock(start, size, math.sqrt(min(most, rows / rarest))))
         shares = np.maximum(counts, 0.0) + noise_std / entry**2
         means[own] = found[-1].entry * shares / shares.sum()
     second += np.outer(means, means)

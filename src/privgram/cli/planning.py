@@ -20,9 +20,9 @@ from privgram.cli._shared import (
     file_in,
     guarantee,
     json_option,
+    open_release,
     print_json,
     read_columns,
-    read_release,
     table,
 )
 
@@ -100,7 +100,7 @@ def plan(
         asked,
         bound,
         targets=targets or None,
-        design=None if design is None else read_release(design),
+        design=None if design is None else open_release(design),
         **given,
     )
     if plot is not None:
@@ -110,9 +110,9 @@ def plan(
         return
     out = console()
     parts: list[object] = [plan.heading]
-    if plan.outlook is not None:
-        parts += [table(*plan.outlook.table(target)) for target in plan.outlook.targets]
-        parts += plan.outlook.notes
+    if plan.power is not None:
+        parts += [table(*plan.power.table(target)) for target in plan.power.targets]
+        parts += plan.power.notes
     parts += [table(*plan.table()), *plan.notes]
     if plan.terms:
         parts.append(table(*plan.terms_table()))
@@ -186,7 +186,7 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
     if delta is not None:
         budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
     cost = ("epsilon", "delta", "spent")
-    columns = ("number", "when", "label", "what", *cost, "standing", "condition")
+    columns = ("number", "when", "label", "what", *cost, "proof_status", "condition")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]
     if as_json:
         print_json(budget | {"entries": [dict(zip(columns, row, strict=True)) for row in rows]})
@@ -194,7 +194,7 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
     console().print(facts(budget))
     if rows:
         shown = columns[:-1]  # conditions are sentences, below
-        words = ("when", "label", "what", "standing")
+        words = ("when", "label", "what", "proof_status")
         console().print(table(shown, [row[:-1] for row in rows], words=words))
     for entry in entries:
         if entry.condition is not None:

@@ -32,13 +32,13 @@ from privgram.cli._shared import (
     read_names,
     read_number,
 )
-from privgram.columns.unit import Auto
+from privgram.columns.unit import PrivateBound
 from privgram.mechanisms._base import by_name, hyphenated, parameters
-from privgram.sources.files import find
+from privgram.sources.files import find_files
 
 if TYPE_CHECKING:
-    from privgram.columns.groups import Unlisted
-    from privgram.columns.unit import Clip
+    from privgram.columns.groups import HandleUnknown
+    from privgram.columns.unit import UnitNorm
     from privgram.mechanisms import Mechanism
 
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     "privgram release table.npy --bound auto --bound-epsilon 0.1 \\",
     "    --epsilon 1 --delta 1e-6 --out gram.json",
     "privgram release visits.parquet --columns columns.toml --unit patient \\",
-    "    --rows-per-unit 15 --epsilon 1 --delta 1e-6 --out gram.json",
+    "    --max-rows 15 --epsilon 1 --delta 1e-6 --out gram.json",
     "",
     "with the public bounds in columns.toml:",
     "",
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
     " and costs --bound-epsilon.",
 )
 @click.option(
-    "--rows-per-unit",
+    "--max-rows",
     type=POSITIVE,
     help="Instead of --unit-bound: no unit of up to so many rows is scaled down.",
 )
@@ -109,7 +109,9 @@ if TYPE_CHECKING:
     default="frobenius",
     help="Norm of a unit's matrix. trace also serves matrix-laplace.",
 )
-@click.option("--within", is_flag=True, help="Subtract each unit's means: an effect for each unit.")
+@click.option(
+    "--fixed-effects", is_flag=True, help="Subtract each unit's means: an effect for each unit."
+)
 @click.option(
     "--unit-missing",
     type=click.Choice(["error", "drop"]),
@@ -144,7 +146,7 @@ if TYPE_CHECKING:
     " a line. Digits are whole numbers, in a JSON list only without quotes.",
 )
 @click.option(
-    "--unlisted",
+    "--unknown",
     type=click.Choice(["drop", "other", "error"]),
     default="drop",
     help="With --by: what becomes of rows with another value, or with none.",
@@ -158,9 +160,9 @@ def release(
     bound_quantile: float | None,
     unit: str | None,
     unit_bound: str | None,
-    rows_per_unit: int | None,
-    clip: Clip,
-    within: bool,
+    max_rows: int | None,
+    clip: UnitNorm,
+    fixed_effects: bool,
     unit_missing: Literal["error", "drop"] | None,
     mechanism: str | None,
     settings: tuple[str, ...],
@@ -169,7 +171,7 @@ def release(
     ledger: Path | None,
     by: str | None,
     groups: str | None,
-    unlisted: Unlisted,
+    unknown: HandleUnknown,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -179,7 +181,7 @@ def release(
 
     SOURCE is a .npy, .csv or .parquet file, or a folder or quoted pattern of
     them. Several are taken as one table. Rows are read once (with --bound auto
-    twice, with --mechanism refined up to six times), and the result does not
+    twice, with --mechanism adaptive-gaussian up to six times), and the result does not
     depend on their order or on the number of threads. With --by, one file has a
     release for every group, and the guarantee is of all of them together.
     """
@@ -200,26 +202,26 @@ def release(
             "--bound is needed, or --columns with a file of public bounds: the largest L2 norm of "
             "a row, known without looking at the data, or auto"
         )
-    if unit is not None and unit_bound is None and rows_per_unit is None:
-        raise click.UsageError("--unit needs a bound: --rows-per-unit, or --unit-bound")
+    if unit is not None and unit_bound is None and max_rows is None:
+        raise click.UsageError("--unit needs a bound: --max-rows, or --unit-bound")
     if mechanism is None and settings:
         raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
-    auto = None if bound_epsilon is None else Auto(bound_epsilon, bound_quantile)
+    auto = None if bound_epsilon is None else PrivateBound(bound_epsilon, bound_quantile)
     if auto is not None and "auto" not in (bound, unit_bound):
         raise click.UsageError("--bound-epsilon needs --bound auto, which spends it")
     row_bound = _read_bound("--bound", bound, auto)
     whole_bound = _read_bound("--unit-bound", unit_bound, auto)
     whose: pg.Unit | None = None
     if unit is not None:
-        whose = pg.Unit(unit, rows_per_unit, whole_bound, clip, within, unit_missing)
-    elif whole_bound is not None or rows_per_unit is not None or within:
+        whose = pg.Unit(unit, max_rows, whole_bound, clip, fixed_effects, unit_missing)
+    elif whole_bound is not None or max_rows is not None or fixed_effects:
         raise click.UsageError(
-            "--unit-bound, --rows-per-unit and --within are of a unit: say by --unit which column "
-            "tells whose row a row is"
+            "--unit-bound, --max-rows and --fixed-effects are of a unit: say by --unit which "
+            "column tells whose row a row is"
         )
     groups_of: Any = None
     if by is not None and groups is not None:
-        groups_of = pg.Groups(by, _read_groups(groups), unlisted)
+        groups_of = pg.Groups(by, _read_groups(groups), unknown)
     release: Any = pg.release(
         list(sources) if len(sources) > 1 else sources[0],
         described,
@@ -255,7 +257,9 @@ def release(
         console().print(facts(shown))
 
 
-def _read_bound(option: str, text: str | None, auto: Auto | None) -> float | Auto | None:
+def _read_bound(
+    option: str, text: str | None, auto: PrivateBound | None
+) -> float | PrivateBound | None:
     """Read ``--bound`` or ``--unit-bound``; None where it is not given."""
     if text == "auto" and auto is None:
         raise click.UsageError(f"{option} auto spends privacy: say how much by --bound-epsilon")
@@ -283,7 +287,7 @@ def files_of(sources: tuple[str, ...]) -> Iterator[Path]:
     """List what is read, as far as it is there."""
     for source in sources:
         with suppress(FileNotFoundError, ValueError):  # the reader says so
-            yield from find(Path(source))
+            yield from find_files(Path(source))
 
 
 def check_out(out: Path, force: bool) -> None:

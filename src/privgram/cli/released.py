@@ -20,12 +20,12 @@ from privgram.cli._shared import (
     facts,
     json_option,
     level_option,
+    open_release,
     print_fit,
     print_json,
     print_lines,
     read_names,
     read_number,
-    read_release,
     reference_option,
     table,
 )
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @json_option
 def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
-    loaded = read_release(release)
+    loaded = open_release(release)
     columns, unit = loaded.columns, loaded.privacy_unit
     described = {} if columns is None else columns.variables
     report: dict[str, Any] = {
@@ -133,7 +133,7 @@ def regress(
     """
     explained, asked = read_model(formula, target, features, reference)
     quantile_of(level)  # which checks it
-    loaded = read_release(release, groups=True)
+    loaded = open_release(release, groups=True)
     asked["ridge"] = read_penalty(ridge)
     if isinstance(loaded, Releases):
         if unclip:
@@ -189,7 +189,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
 
     They are about the mean where the release has an intercept, about zero otherwise.
     """
-    pca = read_release(release).pca(components, standardize=standardize)
+    pca = open_release(release).pca(components, standardize=standardize)
     if as_json:
         print_json(
             {
@@ -255,7 +255,7 @@ def report(
     if not out.parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
     check_distinct({"RELEASE": [release]}, {"--out": out})
-    page = read_release(release).to_html(
+    page = open_release(release).to_html(
         targets, ridge=read_penalty(ridge), title=title, file=release
     )
     write_atomically(out, page.encode())

@@ -31,7 +31,7 @@ STUDY = click.argument("study", type=PATH)
 FORMULA = click.argument("formula")
 
 
-def load(study: Path) -> pg.Study:
+def load_study(study: Path) -> pg.Study:
     """Read the file of a study; how far its passes are is shown on a terminal."""
     return pg.Study.load(study, progress=sys.stderr.isatty())
 
@@ -66,11 +66,15 @@ answering = options(
 )
 
 
-@command('privgram plan study.toml "log(wage) ~ education" --want education=0.002')
+@command('privgram plan study.toml "log(wage) ~ education" --target-se education=0.002')
 @STUDY
 @FORMULA
 @click.option(
-    "--want", "wanted", multiple=True, metavar="NAME=ERROR", help="A standard error. May repeat."
+    "--target-se",
+    "wanted",
+    multiple=True,
+    metavar="NAME=ERROR",
+    help="A standard error. May repeat.",
 )
 @click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
 @click.option("--rows", "n_rows", type=POSITIVE, help="About how many there are.")
@@ -87,14 +91,14 @@ def plan(
     **asked: Any,
 ) -> None:
     """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing."""
-    want: dict[str, float] = {}
+    target_se: dict[str, float] = {}
     for text in wanted:
         name, equals, value = text.rpartition("=")
         if not (equals and name):
-            raise click.UsageError(f"--want {text}: write NAME=ERROR")
-        want[name] = read_number(f"--want {name}", value)
-    found = load(study).plan(
-        formula, want or None, design=None if design is None else pg.load(design), **asked
+            raise click.UsageError(f"--target-se {text}: write NAME=ERROR")
+        target_se[name] = read_number(f"--target-se {name}", value)
+    found = load_study(study).plan(
+        formula, target_se or None, design=None if design is None else pg.load(design), **asked
     )
     if as_json:
         print_json(found.to_dict())
@@ -112,7 +116,7 @@ def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked:
     if out is None:
         raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
     check_out(out, force)
-    it = load(study)
+    it = load_study(study)
     it.release(epsilon, out=out, **asked)
     print_lines(f"{out}: epsilon={epsilon:g}; {it.remaining():.4g} are left")
 
@@ -144,7 +148,7 @@ def regress(
     quantile_of(level)  # which checks it, before anything is spent
     if out is not None:
         check_out(out, force)
-    it = load(study)
+    it = load_study(study)
     fit = it.regress(formula, epsilon, out=out, **asked)
     left = it.remaining()
     status = print_fit(fit, level, as_json, remaining=left)
@@ -176,10 +180,10 @@ def init(table: str, out: Path) -> None:
 def check(study: Path) -> None:
     """Show how the table of STUDY differs from its description.
 
-    Counts values that are clamped, missing or unlisted. NOT PRIVATE: for the eyes of the table's
+    Counts values that are clamped, missing or unknown. NOT PRIVATE: for the eyes of the table's
     holder. It spends nothing.
     """
-    print_lines(str(load(study).check()))
+    print_lines(str(load_study(study).check()))
 
 
 @command(
@@ -209,7 +213,7 @@ def stream(
     release holds the sum of all periods so far.
     """
     check_out(out, force)
-    it = load(study)
+    it = load_study(study)
     if asked["epsilon"] is not None and asked["delta"] is None:
         asked["delta"] = it.ledger.delta
     stream = pg.Stream(it, **asked)

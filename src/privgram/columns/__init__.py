@@ -33,7 +33,7 @@ from privgram.columns.terms import (
     parse,
     parse_terms,
 )
-from privgram.columns.unit import Auto, Missing, check_missing, settled
+from privgram.columns.unit import Missing, PrivateBound, check_missing, settled
 from privgram.columns.variables import (
     FROM_DATA,
     Dates,
@@ -46,7 +46,7 @@ from privgram.columns.variables import (
     variable,
 )
 
-__all__ = ["INTERCEPT", "Auto", "Columns", "Dates", "Factor", "Log"]
+__all__ = ["INTERCEPT", "Columns", "Dates", "Factor", "Log", "PrivateBound"]
 
 
 class Columns:

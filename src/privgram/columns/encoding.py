@@ -83,7 +83,7 @@ def numbers_of(values: NDArray[Any], name: str | int) -> NDArray[Any]:
 # The value of a row depends on that row alone and is the same on every machine: sums, products
 # and comparisons of doubles, each rounded once.
 
-T = TypeVar("T")
+ValueT = TypeVar("ValueT")
 
 #: Beyond this range a table from numbers to codes would be larger than a search is slow.
 DIRECT = 1 << 20
@@ -195,13 +195,13 @@ class Encoder:
         """A column of a piece; ``seen`` keeps what several columns are computed from."""
         if piece.linear:
             name = piece.powers[0][0]
-            return named(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
+            return naming_column(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
         columns, centers, inverses = [], [], []
         for name, degree in piece.powers:
             described = self._numeric(name)
             center, half_width = described.scaling
             if name not in seen:
-                seen[name] = named(described.raw, name)(_numbers(parts[self.place[name]]))
+                seen[name] = naming_column(described.raw, name)(_numbers(parts[self.place[name]]))
             if degree > 1:
                 key = name, self._degree(name)
                 if key not in seen:
@@ -245,7 +245,7 @@ class Encoder:
                 self._by_value[name] = codes_by_value(factor)
             if (lut := self._by_value[name]) is not None:
                 return Codes(part, lut)
-        return Codes(named(codes_of, name)(part, factor))
+        return Codes(naming_column(codes_of, name)(part, factor))
 
     def table(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
         """The stored columns written out, shape (n, layout.size); missing values are NaN."""
@@ -288,7 +288,7 @@ class Encoder:
         return clamped
 
 
-_OTHERS = "it holds values that are not {}"
+_OTHER_VALUES = "it holds values that are not {}"
 
 
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
@@ -299,22 +299,22 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     """
     values = np.asarray(values)
     text = factor.text
-    unlisted = len(factor.levels) if factor.other else -1
+    unknown = len(factor.levels) if factor.other else -1
     kind = values.dtype.kind
     if kind == "O" or (kind in "UT" and text):
-        return _objects(values.tolist(), factor, unlisted)
+        return _objects(values.tolist(), factor, unknown)
     if kind == "S" and text:
         decoded = [value.decode(errors="surrogateescape") for value in values.tolist()]
-        return _objects(decoded, factor, unlisted)
+        return _objects(decoded, factor, unknown)
     if kind in "iu" and not text:
-        return _integers(values, factor, unlisted)
+        return _integers(values, factor, unknown)
     if kind == "f" and not text:
-        found = np.full(len(values), unlisted, np.int32)
+        found = np.full(len(values), unknown, np.int32)
         whole = (values == np.rint(values)) & (np.abs(values) < 2.0**62)
-        found[whole] = _integers(values[whole].astype(np.int64), factor, unlisted)
+        found[whole] = _integers(values[whole].astype(np.int64), factor, unknown)
         found[np.isnan(values)] = -1
         return found
-    raise TypeError(_OTHERS.format(factor.holds))
+    raise TypeError(_OTHER_VALUES.format(factor.holds))
 
 
 def codes_by_value(factor: Factor) -> NDArray[np.int32] | None:
@@ -329,60 +329,60 @@ def codes_by_value(factor: Factor) -> NDArray[np.int32] | None:
     return lut
 
 
-def _objects(values: list[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
     known[None] = -1
     kind: Any = str if factor.text else Number
 
     def code(value: Any) -> int:
         if type(value) is str and factor.text:
-            return known.get(value, unlisted)
+            return known.get(value, unknown)
         if is_missing(value):
             return -1
         if isinstance(value, bool) or not isinstance(value, kind):
-            raise TypeError(_OTHERS.format(factor.holds))
-        return known.get(value, unlisted)
+            raise TypeError(_OTHER_VALUES.format(factor.holds))
+        return known.get(value, unknown)
 
     if not factor.text:  # True is equal to 1 and is no level
         return np.fromiter(map(code, values), np.int32, len(values))
     try:
         found = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
     except TypeError:  # something has no hash
-        raise TypeError(_OTHERS.format(factor.holds)) from None
+        raise TypeError(_OTHER_VALUES.format(factor.holds)) from None
     others = np.flatnonzero(found == -2)
     found[others] = [code(values[i]) for i in others.tolist()]
     return found
 
 
-def _integers(values: NDArray[Any], factor: Factor, unlisted: int) -> NDArray[np.int32]:
+def _integers(values: NDArray[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
     levels = np.array(factor.levels, dtype=np.int64)
     if values.dtype == np.uint64:
         huge = values > np.uint64(2**63 - 1)
-        found = _integers(np.where(huge, 0, values).astype(np.int64), factor, unlisted)
-        found[huge] = unlisted
+        found = _integers(np.where(huge, 0, values).astype(np.int64), factor, unknown)
+        found[huge] = unknown
         return found
     low, high = int(levels.min()), int(levels.max())
     if high - low >= DIRECT:
-        return _search(values.astype(np.int64), levels, unlisted)
-    table = np.full(high - low + 1, unlisted, np.int32)
+        return _search(values.astype(np.int64), levels, unknown)
+    table = np.full(high - low + 1, unknown, np.int32)
     table[levels - low] = np.arange(len(levels))
     wide = values.astype(np.int64)
     inside = (wide >= low) & (wide <= high)
-    found = np.where(inside, table[np.clip(wide, low, high) - low], unlisted)
+    found = np.where(inside, table[np.clip(wide, low, high) - low], unknown)
     return found.astype(np.int32, copy=False)
 
 
-def _search(values: NDArray[Any], levels: NDArray[Any], unlisted: int) -> NDArray[np.int32]:
+def _search(values: NDArray[Any], levels: NDArray[Any], unknown: int) -> NDArray[np.int32]:
     order = np.argsort(levels)
     at = np.minimum(np.searchsorted(levels, values, sorter=order), len(levels) - 1)
     codes = order[at]
-    return np.where(levels[codes] == values, codes, unlisted).astype(np.int32)
+    return np.where(levels[codes] == values, codes, unknown).astype(np.int32)
 
 
-def named(function: Callable[..., T], name: str) -> Callable[..., T]:
+def naming_column(function: Callable[..., ValueT], name: str) -> Callable[..., ValueT]:
     """Have a TypeError say of which column it speaks."""
 
-    def call(*given: Any) -> T:
+    def call(*given: Any) -> ValueT:
         try:
             return function(*given)
         except TypeError as error:
@@ -408,5 +408,7 @@ def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
         if found and len(column) != len(found[0]):
             raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
         is_factor = isinstance(described, Factor)
-        found.append(Codes(named(codes_of, name)(column, described)) if is_factor else column)
+        found.append(
+            Codes(naming_column(codes_of, name)(column, described)) if is_factor else column
+        )
     return found

@@ -12,7 +12,7 @@ from privgram.columns.variables import Factor, Level, Variable
 if TYPE_CHECKING:
     from privgram.columns import Columns
 
-Unlisted: TypeAlias = Literal["error", "drop", "other"]
+HandleUnknown: TypeAlias = Literal["error", "drop", "other"]
 
 #: What the group of all rows that are of no listed one is called.
 OTHER = "other"
@@ -30,7 +30,7 @@ class Groups:
     levels : sequence of str or of int, or Factor
         Its values that get a release each, all different. They are public: from the form or the
         code book and not from the data. By default those of the columns' `Factor` of that name.
-    unlisted : {"drop", "other", "error"}, default "drop"
+    unknown : {"drop", "other", "error"}, default "drop"
         What becomes of a row with another value, or with none. It is left out, of one more group,
         "other", or an error, which tells that there is such a row and where.
 
@@ -42,26 +42,26 @@ class Groups:
     Examples
     --------
     >>> import privgram as pg
-    >>> pg.Groups("state", ["NY", "NJ"], unlisted="other").labels
+    >>> pg.Groups("state", ["NY", "NJ"], unknown="other").labels
     ('NY', 'NJ', 'other')
     """
 
     by: str
     levels: Sequence[Level] | Factor | None = None
-    unlisted: Unlisted = "drop"
+    unknown: HandleUnknown = "drop"
 
     def __post_init__(self) -> None:
         if not isinstance(self.by, str):
             raise TypeError(f"by is the name of a column, not {type(self.by).__name__}")
-        if self.unlisted not in get_args(Unlisted):
+        if self.unknown not in get_args(HandleUnknown):
             raise ValueError(
-                f"unlisted is one of {', '.join(get_args(Unlisted))}, not {self.unlisted!r}"
+                f"unknown is one of {', '.join(get_args(HandleUnknown))}, not {self.unknown!r}"
             )
         if self.levels is None:
             return
         levels: Any = self.levels.levels if isinstance(self.levels, Factor) else self.levels
         try:
-            Factor(levels, other=self.unlisted == "other")  # or two groups would have one name
+            Factor(levels, other=self.unknown == "other")  # or two groups would have one name
             object.__setattr__(self, "levels", Factor(levels).levels)
         except (ValueError, TypeError) as error:
             said = str(error).replace("levels of a factor", "groups").replace("a factor", "a table")
@@ -86,8 +86,8 @@ class Groups:
                 "get a release each. They must be public, from the form or the code book and not "
                 "from the data: a value that only one person has would give that person away"
             )
-        unlisted: Unlisted = "other" if described.other else groups.unlisted
-        return cls(groups.by, described.levels, unlisted), columns.without(groups.by)
+        unknown: HandleUnknown = "other" if described.other else groups.unknown
+        return cls(groups.by, described.levels, unknown), columns.without(groups.by)
 
     @cached_property
     def factor(self) -> Factor:
@@ -97,10 +97,10 @@ class Groups:
     @property
     def labels(self) -> tuple[Level, ...]:
         """The groups, "other" last if there is one."""
-        return (*self.factor.levels, *((OTHER,) if self.unlisted == "other" else ()))
+        return (*self.factor.levels, *((OTHER,) if self.unknown == "other" else ()))
 
     def __len__(self) -> int:
-        return len(self.factor.levels) + (self.unlisted == "other")
+        return len(self.factor.levels) + (self.unknown == "other")
 
     def selection(
         self, columns: Columns | None, select: Mapping[str, Variable] | Sequence[str] | None
@@ -118,9 +118,9 @@ class Groups:
 
     def to_dict(self) -> dict[str, Any]:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""
-        return {"by": self.by, "groups": list(self.factor.levels), "unlisted": self.unlisted}
+        return {"by": self.by, "groups": list(self.factor.levels), "unknown": self.unknown}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Groups:
         """Make groups from the form `to_dict` gives."""
-        return cls(data["by"], data["groups"], data["unlisted"])
+        return cls(data["by"], data["groups"], data["unknown"])

@@ -31,7 +31,7 @@ _POLY = re.compile(r"poly\(\s*(.+?)\s*,\s*(?:degree\s*=\s*)?(-?\w+)\s*\)")
 _POWER = re.compile(
     r"(?:I\(\s*(.+?)\s*\*\*\s*(\d+)\s*\)|\{\s*(.+?)\s*\*\*\s*(\d+)\s*\}|(.+?)\s*\*\*\s*(\d+))"
 )
-_LOG = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
+LOG_CALL = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 _CATEGORY = re.compile(r"C\(\s*(.+?)\s*\)")
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(.*\)")
 _LEVEL = re.compile(r"[\w.]+\[.*\]")
@@ -185,7 +185,7 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
             return name, 0
         raise ValueError(f"C({name}) needs the levels of {name!r}: describe it by a list of them")
     name = part
-    if found := _LOG.fullmatch(part):
+    if found := LOG_CALL.fullmatch(part):
         name = found.group(1)
         if name in variables and not isinstance(variables[name], Log):
             raise ValueError(
@@ -576,7 +576,7 @@ def _check_target(node: Any, formula: str) -> None:
         sides += one.args if sum_of else ()
         computed = hasattr(one, "args") and not sum_of
         if not hasattr(one, "args") and one.kind.value == "python":
-            computed = not (_LOG.fullmatch(one.token) or _LEVEL.fullmatch(one.token))
+            computed = not (LOG_CALL.fullmatch(one.token) or _LEVEL.fullmatch(one.token))
         if computed:
             raise ValueError(
                 f"{formula!r} computes its target: before the ~ stands a column, its logarithm, "

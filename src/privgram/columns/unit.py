@@ -41,17 +41,17 @@ def settled(missing: Missing | None, adjacency: str | None) -> Missing:
     return "drop" if adjacency == "add-remove" else "error"
 
 
-Clip = Literal["frobenius", "trace"]
+UnitNorm = Literal["frobenius", "trace"]
 
 #: Rows of a unit of more, each within the row bound, would be too coarse beside it.
-MOST_ROWS = 1 << 20
+MOST_UNIT_ROWS = 1 << 20
 
 #: Bits by which rows of a unit may be finer than those of a table of rows.
 FINER = 4
 
 
 @dataclass(frozen=True)
-class Auto:
+class PrivateBound:
     """A bound to be chosen by the table, as `private_norm_bound` does, which costs privacy.
 
     Parameters
@@ -105,7 +105,7 @@ class PrivacyUnit:
         The column by which rows of one unit are told.
     clip : {"frobenius", "trace"}
         Whether the Frobenius norm of M is at most C^2, or its trace, the sum of squared row norms.
-    within : bool
+    fixed_effects : bool
         Whether a unit's own means were subtracted from its rows, in all columns but the intercept.
     row_bound : float or None
         L2 bound to which single rows were clipped before that; None where no rows were read yet. It
@@ -116,8 +116,8 @@ class PrivacyUnit:
     """
 
     name: str
-    clip: Clip = "frobenius"
-    within: bool = False
+    clip: UnitNorm = "frobenius"
+    fixed_effects: bool = False
     row_bound: float | None = field(default=None, compare=False)
     missing: Missing = "error"
 
@@ -128,9 +128,9 @@ class PrivacyUnit:
                 "Unit('person', values=ids)"
             )
         check_one_of(self.missing, "missing", get_args(Missing))
-        check_one_of(self.clip, "clip", get_args(Clip))
-        if not isinstance(self.within, bool):
-            raise TypeError("within is True or False")
+        check_one_of(self.clip, "clip", get_args(UnitNorm))
+        if not isinstance(self.fixed_effects, bool):
+            raise TypeError("fixed_effects is True or False")
         if self.row_bound is not None:
             check_positive(self.row_bound, "row_bound")
 
@@ -213,16 +213,17 @@ class Unit:
     ----------
     name : str
         Column that tells whose row a row is, by whole numbers or texts.
-    rows : int, optional
+    max_rows : int, optional
         k, with which the unit's bound is sqrt(k) times that of a row: units of up to k rows are
         not scaled. With a bound that is to be chosen, only the upper end of the choice.
-    bound : float or Auto, optional
+    bound : float or PrivateBound, optional
         C: the matrix that a unit contributes has at most norm C^2, and is scaled down to that if
-        it must be. Public, unless `private_norm_bound` chose it. `Auto` chooses it by the table.
+        it must be. Public, unless `private_norm_bound` chose it. `PrivateBound` chooses it by the
+        table.
     clip : {"frobenius", "trace"}
         Norm of a unit's matrix: "frobenius" is the smaller one and serves `AnalyzeGauss`; "trace"
         serves `MatrixLaplace` too.
-    within : bool, default False
+    fixed_effects : bool, default False
         Whether to subtract from each row the means of its unit's rows, in all columns but the
         intercept: regressions are then those with an effect for each unit.
     missing : {"error", "drop"}, optional
@@ -236,15 +237,15 @@ class Unit:
     Examples
     --------
     >>> import privgram as pg
-    >>> pg.Unit("patient", rows=15).within
+    >>> pg.Unit("patient", max_rows=15).fixed_effects
     False
     """
 
     name: str
-    rows: int | None = None
-    bound: float | Auto | None = None
-    clip: Clip = "frobenius"
-    within: bool = False
+    max_rows: int | None = None
+    bound: float | PrivateBound | None = None
+    clip: UnitNorm = "frobenius"
+    fixed_effects: bool = False
     missing: Missing | None = None
     values: Any = field(default=None, repr=False, compare=False)
 
@@ -253,12 +254,12 @@ class Unit:
         _ = self.protected  # which checks the others
         if self.values is not None:
             object.__setattr__(self, "values", np.asarray(self.values))
-        if not (self.bound is None or isinstance(self.bound, Auto)):
+        if not (self.bound is None or isinstance(self.bound, PrivateBound)):
             check_positive(self.bound, "the bound of a unit")
-            if self.rows is not None:
-                raise ValueError("bound and rows both bound a unit: give one of them")
-        if self.rows is not None:
-            check_integer(self.rows, "rows", 1, MOST_ROWS)
+            if self.max_rows is not None:
+                raise ValueError("bound and max_rows both bound a unit: give one of them")
+        if self.max_rows is not None:
+            check_integer(self.max_rows, "max_rows", 1, MOST_UNIT_ROWS)
 
     @classmethod
     def of(cls, given: Any) -> Unit | None:
@@ -267,7 +268,7 @@ class Unit:
 
     def bounded(self, bound: float) -> Unit:
         """The same unit, with a bound that was chosen."""
-        return replace(self, bound=bound, rows=None)
+        return replace(self, bound=bound, max_rows=None)
 
     def settled(self, adjacency: str | None) -> Unit:
         """The same unit, with `missing` as it is under a notion of neighbours, None if unknown."""
@@ -276,7 +277,9 @@ class Unit:
     @property
     def protected(self) -> PrivacyUnit:
         """What a release records of it."""
-        return PrivacyUnit(self.name, self.clip, self.within, missing=self.missing or "error")
+        return PrivacyUnit(
+            self.name, self.clip, self.fixed_effects, missing=self.missing or "error"
+        )
 
 
 def bits_for(bound: float, row_bound: float) -> int:

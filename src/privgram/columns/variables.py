@@ -40,7 +40,7 @@ NUMBERED = (
 Level: TypeAlias = str | int
 
 #: What else than a bool stands for true or false: 1 and 0.
-_NUMBERS = (bool, int, float, np.bool_, np.integer, np.floating)
+_TRUTH_TYPES = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 class Variable(ABC):
@@ -137,7 +137,7 @@ class Boolean(Number):
             return values
         if values.dtype.kind != "O":
             return np.where((values == 0) | (values == 1), values, np.nan)
-        if not all(isinstance(value, _NUMBERS) or is_missing(value) for value in values):
+        if not all(isinstance(value, _TRUTH_TYPES) or is_missing(value) for value in values):
             raise TypeError("it holds values that are not true and false")
         return np.array(
             [float(v) if not is_missing(v) and v in (0, 1) else math.nan for v in values]
@@ -466,7 +466,9 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
         return values.astype(np.float64, copy=False)
     given = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
     counted = values.dtype.kind in "biu"  # of what, from when?
-    if counted or (values.dtype.kind == "O" and any(isinstance(each, _NUMBERS) for each in given)):
+    if counted or (
+        values.dtype.kind == "O" and any(isinstance(each, _TRUTH_TYPES) for each in given)
+    ):
         raise TypeError("it holds numbers, not dates: make dates of them, by their unit and origin")
     micros: NDArray[np.datetime64] | None = None
     with suppress(TypeError, ValueError):  # which quote the value, also as a context

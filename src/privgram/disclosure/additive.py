@@ -42,7 +42,7 @@ def noisy_sums(total: NDArray[np.int64], std: float, rng: np.random.Generator) -
 
 
 def noisy_matrix(
-    total: int128.Limbs, std: float, std_diagonal: float, rng: np.random.Generator
+    total: int128.Int128, std: float, std_diagonal: float, rng: np.random.Generator
 ) -> Matrix:
     """Symmetric matrix (d, d) of whole units with independent noise, as `noisy_sums`.
 
@@ -75,7 +75,7 @@ def _symmetric(d: int, above: tuple[NDArray[np.intp], ...], part: Any, diagonal:
     return matrix
 
 
-def rounded_sum(total: int128.Limbs, noise: int128.Limbs, std: float, shift: int) -> Matrix:
+def rounded_sum(total: int128.Int128, noise: int128.Int128, std: float, shift: int) -> Matrix:
     """Whole units plus noise in steps of the lattice, in units, on the public grid."""
     exponent = int128.grid_exponent(math.ldexp(std, shift))
     steps = int128.round_to_grid(int128.add(int128.shifted(total, shift), noise), exponent)

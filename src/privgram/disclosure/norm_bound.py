@@ -21,16 +21,16 @@ import numpy as np
 from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._base.text import warn
 from privgram._core.norms import squared_norms
-from privgram.columns.unit import Auto, Guarantee, Unit, bound_of_rows
+from privgram.columns.unit import Guarantee, PrivateBound, Unit, bound_of_rows
 from privgram.disclosure import generators
 from privgram.disclosure.generators import exponential_mechanism
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id
-from privgram.moment.accumulators import Sums
+from privgram.moment.accumulators import Accumulator
 from privgram.moment.grouped import accumulator_of
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.progress import Progress
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
-    from privgram.sources.table import Block
+    from privgram.sources.table import RawBlock
 
 #: The grid without `Columns`, whose rows may have any scale.
 LOWER, UPPER = 1e-9, 1e9
@@ -56,16 +56,16 @@ RANGE = 1024.0
 QUANTILE, UNIT_QUANTILE = 0.95, 0.5
 
 #: Rows of a unit at the upper end of the grid, unless it is said how many.
-ROWS = 1 << 10
+GRID_ROWS_OF_UNIT = 1 << 10
 
 #: A factor of 1.0007 from one point to the next; the grid stays below a million points.
 FINEST = 1 << 10
 
 #: Rows at a time: their norms stay in the cache.
-PIECE = 1 << 13
+NORM_ROWS = 1 << 13
 
 #: Squares of the grid's points must neither overflow nor vanish.
-LEAST, MOST = 1e-150, 1e150
+LEAST_EDGE, MOST_EDGE = 1e-150, 1e150
 
 
 def private_norm_bound(
@@ -162,21 +162,21 @@ def private_norm_bound(
     True
     >>> moment = pg.second_moment(table, bound=bound)
     """
-    auto = Auto(epsilon, quantile)
-    asked = Pass.of(source, columns, None, unit, None, threads, progress, adjacency)
+    auto = PrivateBound(epsilon, quantile)
+    asked = ScanRequest.of(source, columns, None, unit, None, threads, progress, adjacency)
     if asked.unit is not None and asked.unit.bound is not None:
         raise ValueError("private_norm_bound chooses the bound of a unit: leave it out of Unit")
-    choice = Choice(auto, asked, adjacency, lower, upper, bins_per_octave)
+    choice = BoundSelection(auto, asked, adjacency, lower, upper, bins_per_octave)
     return choice.draw(choice.count(), rng, ledger)
 
 
-class Choice:
+class BoundSelection:
     """The steps of `private_norm_bound`, apart: counts of parts add up before the draw."""
 
     def __init__(
         self,
-        auto: Auto,
-        asked: Pass,
+        auto: PrivateBound,
+        asked: ScanRequest,
         adjacency: Adjacency = "replace",
         lower: float | None = None,
         upper: float | None = None,
@@ -192,15 +192,20 @@ class Choice:
                     "the norms of units are looked for below what Columns allow: pass a Columns, "
                     "or lower and upper"
                 )
-            top = None if row_bound is None else bound_of_rows(unit.rows or ROWS, row_bound)
+            top = (
+                None
+                if row_bound is None
+                else bound_of_rows(unit.max_rows or GRID_ROWS_OF_UNIT, row_bound)
+            )
         upper = (UPPER if top is None else top) if upper is None else upper
         upper = check_number(upper, "upper")
         lower = (LOWER if top is None else upper / RANGE) if lower is None else lower
         lower = check_number(lower, "lower")
         bins_per_octave = check_integer(bins_per_octave, "bins_per_octave", 1, FINEST)
-        if not LEAST <= lower < upper <= MOST:
+        if not LEAST_EDGE <= lower < upper <= MOST_EDGE:
             raise ValueError(
-                f"the grid needs {LEAST:g} <= lower < upper <= {MOST:g}, not {lower} and {upper}"
+                f"the grid needs {LEAST_EDGE:g} <= lower < upper <= {MOST_EDGE:g}, not {lower} and "
+                f"{upper}"
             )
         if unit is not None and upper > RANGE * lower * 4:
             raise ValueError("lower and upper must be within a factor of 4096 for units")
@@ -310,7 +315,7 @@ def quantile_losses(
     return losses, max(part.numerator, part.denominator - part.numerator)
 
 
-class NormCounts(Sums):
+class NormCounts(Accumulator):
     """How many rows have norms in each interval of an increasing grid, as a pass accumulates them.
 
     Interval i ends at grid[i], which it includes; the first one begins at zero, and the last takes
@@ -325,20 +330,20 @@ class NormCounts(Sums):
         self.n_rows = 0
         self._edges = grid[:-1] ** 2
 
-    def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
-        """Count the rows of a block, scaled as `privgram._core.rows.Accumulator` scales them.
+    def update(self, block: RawBlock, drop: bool = False, scaling: Scaling | None = None) -> int:
+        """Count the rows of a block, scaled as `privgram._core.rows.RowAccumulator` scales them.
 
         Returned is the position of the first row that holds NaN or infinity, or -1. With `drop`,
         rows with NaN are left out instead.
         """
         n_rows = n_rows_of(block)
-        room = np.empty(PIECE)
-        for start in range(0, n_rows, PIECE):
+        room = np.empty(NORM_ROWS)
+        for start in range(0, n_rows, NORM_ROWS):
             if isinstance(block, list):
-                columns = [np.asarray(column)[start : start + PIECE] for column in block]
+                columns = [np.asarray(column)[start : start + NORM_ROWS] for column in block]
                 piece = np.stack(columns).T
             else:
-                piece = block[start : start + PIECE]
+                piece = block[start : start + NORM_ROWS]
             if scaling is not None:
                 piece = _scaled(piece, *scaling)
             elif piece.dtype.kind != "f":  # integers, which the kernel of a pass takes as they are

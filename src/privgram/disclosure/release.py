@@ -17,14 +17,14 @@ from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
 from privgram.columns.unit import Guarantee
 from privgram.disclosure import generators
-from privgram.disclosure.norm_bound import Choice, check_size
+from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.ledger import check_ledger
 from privgram.mechanisms import (
+    AdaptiveGaussian,
     AnalyzeGauss,
     Calibration,
     MatrixLaplace,
     Mechanism,
-    Refined,
     best,
     calibrate_groups,
     check_groups,
@@ -35,12 +35,12 @@ from privgram.mechanisms import (
 )
 from privgram.moment.grouped import SecondMoments, bounds_of
 from privgram.releases.groups import Releases
-from privgram.releases.record import FORM
+from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import WHOLE, accumulate, total_of
 from privgram.scan.progress import Progress
-from privgram.scan.request import Pass, check_rereadable, scale_out
-from privgram.sources.table import Kept
+from privgram.scan.request import ScanRequest, check_rereadable, scale_out
+from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.columns import Columns
-    from privgram.columns.unit import Auto, Unit
+    from privgram.columns.unit import PrivateBound, Unit
     from privgram.disclosure.samplers import Reread
     from privgram.ledger import Ledger
     from privgram.mechanisms import Purpose
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 #: Bytes that a saved entry of a matrix takes, at most.
-BYTES = {".json": 32, ".npz": 8}
+BYTES_OF_ENTRY = {".json": 32, ".npz": 8}
 
 
 @overload
@@ -73,7 +73,7 @@ def release(
     *,
     mechanism: Mechanism | str | None = None,
     adjacency: Adjacency = "replace",
-    bound: float | Auto | None = None,
+    bound: float | PrivateBound | None = None,
     unit: Unit | str | Any = None,
     by: None = None,
     ledger: Ledger | None = None,
@@ -91,7 +91,7 @@ def release(
     *,
     mechanism: Mechanism | str | None = None,
     adjacency: Adjacency = "replace",
-    bound: float | Auto | None = None,
+    bound: float | PrivateBound | None = None,
     unit: Unit | str | Any = None,
     by: Groups | str,
     ledger: Ledger | None = None,
@@ -108,7 +108,7 @@ def release(
     *,
     mechanism: Mechanism | str | None = None,
     adjacency: Adjacency = "replace",
-    bound: float | Auto | None = None,
+    bound: float | PrivateBound | None = None,
     unit: Unit | str | Any = None,
     by: Groups | str | None = None,
     ledger: Ledger | None = None,
@@ -130,16 +130,17 @@ def release(
         The guarantee; must be given.
     mechanism : Mechanism or str, optional
         With its parameters, or its name alone: "analyze-gauss". By default the best for the
-        purpose on this table; the release says by `way` which and why. That is `Refined`, which
-        reads the table up to five times, for regressions on rows with public `Columns` that can
-        be read again. Else one look: `AnalyzeGauss`, or `AdditiveWishart` where publicly few rows
-        might leave the release without a positive definite matrix, and `MatrixLaplace` where delta
-        is 0. `Study.release` has other purposes than regressions.
+        purpose on this table; the release says so by `method` and `reason`. That is
+        `AdaptiveGaussian`, which reads the table up to five times, for regressions on rows with
+        public `Columns` that can be read again. Else one round: `AnalyzeGauss`, or
+        `AdditiveWishart` where publicly few rows might leave the release without a positive
+        definite matrix, and `MatrixLaplace` where delta is 0. `Study.release` has other purposes
+        than regressions.
     adjacency : {"replace", "add-remove"}
         Which tables are neighbours: one row replaced (their number is public), or one row added
         or removed (it is private).
-    bound : float or Auto, optional
-        L2 bound of a row, as in `second_moment`. `Auto` has it chosen by the table, as
+    bound : float or PrivateBound, optional
+        L2 bound of a row, as in `second_moment`. `PrivateBound` has it chosen by the table, as
         `private_norm_bound` does, which reads the table once more and costs its epsilon besides;
         one bound for all groups, by the rows that are of one.
     unit : Unit or str, optional
@@ -187,8 +188,8 @@ def release(
     >>> table = np.random.default_rng(0).uniform(0, 1, (10_000, 2))
     >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     >>> made = pg.release(table, columns, epsilon=1.0, delta=1e-6)
-    >>> made.way
-    'several looks: the table can be read again'
+    >>> made.method, made.reason
+    ('adaptive rounds', 'the table can be read again')
     """
     return release_for(
         "regression",
@@ -214,7 +215,7 @@ def release_for(
     guarantee: Guarantee,
     *,
     mechanism: Mechanism | str | None = None,
-    bound: float | Auto | None = None,
+    bound: float | PrivateBound | None = None,
     unit: Unit | str | Any = None,
     by: Groups | str | None = None,
     ledger: Ledger | None = None,
@@ -229,22 +230,24 @@ def release_for(
     chosen = named(mechanism)
     path = None if out is None else Path(out)
     if path is not None:
-        FORM.check_suffix(path)
+        RELEASE_FORMAT.check_suffix(path)
         check_ledger(ledger)
         check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
         check_room(path)
     moment: Any
     reread: Reread | None = None
-    why = ""
+    reason = ""
     if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
         _check_made(source, columns, bound, unit, by)
         moment = source
     else:
-        asked = Pass.of(source, columns, bound, unit, by, threads, progress, guarantee.adjacency)
+        asked = ScanRequest.of(
+            source, columns, bound, unit, by, threads, progress, guarantee.adjacency
+        )
         if asked.unit is not None:
             guarantee = replace(guarantee, unit=asked.unit.protected)
         if chosen is None:
-            chosen, why = best(source, asked.scaling, guarantee, purpose, asked.groups)
+            chosen, reason = best(source, asked.scaling, guarantee, purpose, asked.groups)
         moment, reread = _read(
             asked, _Asked(guarantee, chosen, ledger, asked.groups), rng, cache_bytes
         )
@@ -253,7 +256,7 @@ def release_for(
     many = isinstance(moment, SecondMoments)
     if path is not None:  # once more, after the pass, for what is spent now
         matrices = len(moment) if many else 1
-        check_room(path, matrices * moment.n_columns**2 * BYTES[path.suffix])
+        check_room(path, matrices * moment.n_columns**2 * BYTES_OF_ENTRY[path.suffix])
     if chosen is None:
         public = not many and moment.privacy_unit is None and not moment.of_group
         public = public and guarantee.adjacency == "replace"
@@ -264,8 +267,8 @@ def release_for(
         made = release_groups(chosen, moment, guarantee, rng, ledger=ledger)
     else:
         made = release_moment(chosen, moment, guarantee, rng, ledger=ledger, reread=reread)
-    if why and isinstance(made, Release):
-        made = replace(made, parameters=made.parameters | taken(made.parameters, why))
+    if reason and isinstance(made, Release):
+        made = replace(made, parameters=made.parameters | taken(made.parameters, reason))
     if path is not None:
         save_paid(made, path)
     return made
@@ -300,7 +303,7 @@ def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> No
 
 
 def _read(
-    asked: Pass, wanted: _Asked, rng: np.random.Generator | None, cache_bytes: int | None
+    asked: ScanRequest, wanted: _Asked, rng: np.random.Generator | None, cache_bytes: int | None
 ) -> Any:
     """The second moment of a table, or of its groups, and what reads it again.
 
@@ -310,19 +313,19 @@ def _read(
     auto, unit = asked.auto, asked.unit
     choice = None
     if auto is not None:
-        check_rereadable(asked.source, "Auto() reads")
-        choice = Choice(auto, asked, wanted.guarantee.adjacency)
+        check_rereadable(asked.source, "PrivateBound() reads")
+        choice = BoundSelection(auto, asked, wanted.guarantee.adjacency)
     if _rereads(mechanism):
-        check_rereadable(asked.source, "Refined() reads", ", or take AnalyzeGauss()")
+        check_rereadable(asked.source, "AdaptiveGaussian() reads", ", or take AnalyzeGauss()")
     in_memory = unit is not None and unit.values is not None
     several = auto is not None or _rereads(mechanism)
-    kept: Kept | None = None
+    kept: CachedSource | None = None
     if several and scale_out(asked.source) is None and not in_memory:
-        kept = Kept(asked.source, cache_bytes)
+        kept = CachedSource(asked.source, cache_bytes)
         asked = replace(asked, source=kept)
     columns = asked.scaling
     if columns is not None:  # before the pass over the table
-        if isinstance(mechanism, Refined):
+        if isinstance(mechanism, AdaptiveGaussian):
             mechanism.check_names(columns.names)
         if choice is not None:
             wanted.check(len(columns), columns.bound, choice)
@@ -372,8 +375,8 @@ def release_moment(
         )
     if reread is None and _rereads(mechanism):
         raise TypeError(
-            "Refined() reads the table again, and a SecondMoment has no rows to read: pass the "
-            "table itself to pg.release, or take AnalyzeGauss()"
+            "AdaptiveGaussian() reads the table again, and a SecondMoment has no rows to read: "
+            "pass the table itself to pg.release, or take AnalyzeGauss()"
         )
     guarantee = replace(guarantee, unit=moment.privacy_unit)
     # Of a group it is private: a neighbour may have one row fewer in it.
@@ -429,7 +432,7 @@ def _released(
 
     moment, unit = moments[0], guarantee.unit
     check_ledger(ledger)
-    if isinstance(mechanism, Refined):
+    if isinstance(mechanism, AdaptiveGaussian):
         mechanism.check_names(names_of(moment))
     chosen: NormBound | None = moment.norm_bound
     if chosen is not None:
@@ -528,7 +531,7 @@ class _Asked:
         self.ledger = ledger
         self.groups = groups
 
-    def check(self, n_columns: int, bound: Any, choice: Choice | None) -> None:
+    def check(self, n_columns: int, bound: Any, choice: BoundSelection | None) -> None:
         """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
         wanted = self.guarantee, n_columns, check_number(bound, "bound")
         if self.groups is not None:
@@ -552,7 +555,7 @@ def _known(mechanism: Mechanism, noise: Calibration, choice: Any) -> dict[str, A
 
 def _check(
     ledger: Ledger,
-    choice: Choice | NormBound | None,
+    choice: BoundSelection | NormBound | None,
     guarantee: Guarantee,
     privacy: Profile | None = None,
     delta_fp: float = 0.0,
@@ -569,7 +572,7 @@ def _check(
 
 
 def _rereads(mechanism: Mechanism | None) -> bool:
-    return isinstance(mechanism, Refined) and mechanism.most_looks > 1
+    return isinstance(mechanism, AdaptiveGaussian) and mechanism.most_rounds > 1
 
 
 def warn_of_weak(guarantee: Guarantee, n_rows: int | None) -> None:

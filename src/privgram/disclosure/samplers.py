@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram.adaptive import rounds
 from privgram.adaptive.radius import cumulative_counts, weighted_counts
-from privgram.adaptive.rounds import take_looks
+from privgram.adaptive.rounds import run_rounds
 from privgram.columns.structure import ties, zeros
 from privgram.disclosure.additive import noisy_matrix, noisy_sums
 from privgram.disclosure.norm_bound import NormCounts
 from privgram.exact import exact_matmul, int128, variates
-from privgram.mechanisms import AdditiveWishart, MatrixLaplace, Mechanism, Refined
+from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import Levelled, Mapped, Onward
+from privgram.moment.accumulators import FactorAccumulator, MappedAccumulator, TransformAccumulator
 from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
-    from privgram.mechanisms.adaptive import RefinedCalibration
+    from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.mechanisms.additive import (
         GaussCalibration,
         MatrixLaplaceCalibration,
@@ -57,7 +57,7 @@ CHANGED = "it has changed meanwhile"
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
 
-def analyze_gauss(
+def draw_analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
 ) -> tuple[Matrix, Imposed, dict[str, Any]]:
     """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
@@ -111,7 +111,7 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     return replace(law, base=base)
 
 
-def additive_wishart(
+def draw_additive_wishart(
     mechanism: AdditiveWishart,
     moment: SecondMoment,
     noise: WishartCalibration,
@@ -134,7 +134,7 @@ def additive_wishart(
     )
 
 
-def matrix_laplace(
+def draw_matrix_laplace(
     mechanism: MatrixLaplace,
     moment: SecondMoment,
     noise: MatrixLaplaceCalibration,
@@ -155,10 +155,10 @@ def matrix_laplace(
 def _add_exact(
     moment: SecondMoment, noise: MatrixLaplaceCalibration, rng: np.random.Generator
 ) -> Matrix:
-    unit = moment.unit
+    unit = moment.resolution
     exponent = int128.grid_exponent(noise.noise_std / unit)
     plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
-    counts = exact_matmul.add_wisharts(moment.limbs(), noise.scale / unit, plus, minus, exponent)
+    counts = exact_matmul.add_wisharts(moment.int128(), noise.scale / unit, plus, minus, exponent)
     return counts * (unit * 2.0**exponent)
 
 
@@ -187,22 +187,22 @@ def add_noise(moment: SecondMoment, noise: Matrix, noise_std: float) -> Matrix:
 
     The grid is set by `noise_std`, its standard deviation off the diagonal.
     """
-    return add_integers(moment, int128.to_limbs(noise / moment.unit), noise_std)
+    return add_integers(moment, int128.from_float(noise / moment.resolution), noise_std)
 
 
-def add_integers(moment: SecondMoment, noise: int128.Limbs, noise_std: float) -> Matrix:
+def add_integers(moment: SecondMoment, noise: int128.Int128, noise_std: float) -> Matrix:
     """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
-    unit = moment.unit
+    unit = moment.resolution
     exponent = int128.grid_exponent(noise_std / unit)
-    total = int128.add(moment.limbs(), noise)
+    total = int128.add(moment.int128(), noise)
     steps = int128.round_to_grid(total, exponent)
     return steps * (unit * 2.0**exponent)
 
 
 def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator) -> Matrix:
     """Second moment plus discrete Gaussian noise of a law, on the noise's public grid."""
-    unit = moment.unit
-    return unit * noisy_matrix(moment.limbs(), law.std / unit, law.std_diagonal / unit, rng)
+    unit = moment.resolution
+    return unit * noisy_matrix(moment.int128(), law.std / unit, law.std_diagonal / unit, rng)
 
 
 def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:
@@ -230,33 +230,33 @@ def norm_deviation(law: GaussianLaw, failure: float) -> float:
 Reread: TypeAlias = Callable[[Callable[[int], Any]], Any]
 
 
-def refined(
-    mechanism: Refined,
+def draw_adaptive_gaussian(
+    mechanism: AdaptiveGaussian,
     moment: SecondMoment,
-    noise: RefinedCalibration,
+    noise: AdaptiveGaussianCalibration,
     rng: np.random.Generator,
     reread: Reread | None = None,
 ) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """Look at a table, and look again, each time in the frame that the releases before teach.
+    """Read a table, and read it again, each time in the frame that the releases before teach.
 
-    `moment` is of all its rows, and the table is read again for every further look.
+    `moment` is of all its rows, and the table is read again for every further round.
     """
-    matrix, law, record = take_looks(mechanism, Looks(moment, noise, rng, reread))
-    if isinstance(law, GaussianLaw):  # as of one look: what is known of it takes off noise
+    matrix, law, record = run_rounds(mechanism, TableRounds(moment, noise, rng, reread))
+    if isinstance(law, GaussianLaw):  # as of one round: what is known of it takes off noise
         matrix, law = impose(matrix, law, moment.columns)
     return matrix, law, record
 
 
-class Looks(rounds.Looks):
-    """Looks at a secret table, of which only noisy sums leave.
+class TableRounds(rounds.AdaptiveRounds):
+    """Rounds over a secret table, of which only noisy sums leave.
 
-    What decides a look is in `privgram.adaptive.rounds`; this is what it is applied to.
+    What decides a round is in `privgram.adaptive.rounds`; this is what it is applied to.
     """
 
     def __init__(
         self,
         moment: SecondMoment,
-        noise: RefinedCalibration,
+        noise: AdaptiveGaussianCalibration,
         rng: np.random.Generator,
         reread: Reread | None,
     ) -> None:
@@ -264,10 +264,10 @@ class Looks(rounds.Looks):
         self.rng = rng
         self.reread = reread
         self._radius: float | None = None  # of sums that the next histogram's pass makes too
-        self._sums: Accumulator | Levelled | None = None
+        self._sums: RowAccumulator | FactorAccumulator | None = None
 
     def prepare(self, radius: float) -> None:
-        """Have the next histogram's pass add up the rows too: of a look that may be taken."""
+        """Have the next histogram's pass add up the rows too: of a round that may be taken."""
         self._radius = radius
 
     def take(self, moment: SecondMoment, share: float) -> Matrix:
@@ -276,19 +276,19 @@ class Looks(rounds.Looks):
         released = add_gaussian(moment, GaussianLaw.isotropic(std), self.rng)
         self.std.append(std)
         parameters = self.record["parameters"]
-        parameters["looks"] += 1
-        parameters["look_mu"].append(self.mu(share))
-        parameters["look_radius"].append(float(moment.bound))
-        parameters["look_noise_std"].append(std)
+        parameters["rounds"] += 1
+        parameters["round_mu"].append(self.mu(share))
+        parameters["round_radius"].append(float(moment.bound))
+        parameters["round_noise_std"].append(std)
         return released
 
-    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+    def count(self, frame: WhiteningTransform, edges: Vector, share: float) -> Vector:
         """Release about how many rows have numbers longer than each edge."""
         grid = np.append(edges, np.inf)
         if self._radius is None:
             counted = self.read(frame, partial(NormCounts, grid=grid))
         else:
-            new = partial(Both, grid=grid, new=_sums(frame, self._radius))
+            new = partial(SumAndCounts, grid=grid, new=_sums(frame, self._radius))
             both = self.read(frame, new)
             counted, self._sums, self._radius = both.counts, both.inner, None
         weighted = weighted_counts(counted.counts[1:])
@@ -313,12 +313,12 @@ class Looks(rounds.Looks):
         self.record["parameters"]["rows"] = rows
         return rows
 
-    def mapped(self, frame: Frame, radius: float) -> SecondMoment:
+    def mapped(self, frame: WhiteningTransform, radius: float) -> SecondMoment:
         """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
         total, self._sums = self._sums, None
         if total is None:
             total = self.read(frame, _sums(frame, radius))
-        sums = total.inner if isinstance(total, Levelled) else total
+        sums = total.inner if isinstance(total, FactorAccumulator) else total
         return SecondMoment.from_accumulator(sums, None, None)
 
     def _again(self, new: Callable[[int], Any]) -> Any:
@@ -331,17 +331,17 @@ class Looks(rounds.Looks):
             check_process(pid)
             raise rounds.UnreadError(type(error).__name__) from error
 
-    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+    def read(self, frame: WhiteningTransform, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the rows in a frame; the table must be the one of before."""
         matrix = frame.matrix[frame.numbers]
         levels = [start for start, *_ in frame.levels]
-        look = self._again(partial(_look, matrix, float(self.moment.bound), new, levels))
-        if look.n_rows + look.n_dropped != self.moment.n_rows + self.moment.n_dropped:
+        mapped = self._again(partial(_mapped, matrix, float(self.moment.bound), new, levels))
+        if mapped.n_rows + mapped.n_dropped != self.moment.n_rows + self.moment.n_dropped:
             raise rounds.UnreadError(CHANGED)
-        return look.inner
+        return mapped.inner
 
 
-class Both(Onward):
+class SumAndCounts(TransformAccumulator):
     """Rows clipped and added up, and counted by their lengths, in one pass."""
 
     parts = ("inner", "counts")
@@ -350,31 +350,33 @@ class Both(Onward):
         self.n_columns = n_columns
         self.inner = new(n_columns)
         self.counts = NormCounts(n_columns, grid)
-        self.by_levels = isinstance(self.inner, Levelled)
+        self.by_levels = isinstance(self.inner, FactorAccumulator)
 
     def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
-        """Take the rows of a block; see `privgram.moment.accumulators.Mapped`."""
+        """Take the rows of a block; see `privgram.moment.accumulators.MappedAccumulator`."""
         bad = self.counts.update(block, drop)
         return int(self.inner.update(block, drop, *levels)) if bad < 0 else bad
 
 
-def _sums(frame: Frame, radius: float) -> Callable[[int], Any]:
+def _sums(frame: WhiteningTransform, radius: float) -> Callable[[int], Any]:
     """Make what adds up rows in a frame, clipped to a radius."""
     if frame.levels:
         return partial(_levelled, frame.numbers.tolist(), frame.levels, radius)
-    return partial(Accumulator, bound=radius)
+    return partial(RowAccumulator, bound=radius)
 
 
-def _levelled(numbers: list[int], levels: Any, radius: float, _: int) -> Levelled:
-    return Levelled(numbers, levels, radius)
+def _levelled(numbers: list[int], levels: Any, radius: float, _: int) -> FactorAccumulator:
+    return FactorAccumulator(numbers, levels, radius)
 
 
-def _look(
+def _mapped(
     matrix: Matrix, bound: float, new: Callable[[int], Any], levels: list[int], _: int
-) -> Mapped:
+) -> MappedAccumulator:
     """Make what adds up images of rows: by name, or workers would not find it."""
     inner = new(len(matrix))
-    return Mapped(matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ())
+    return MappedAccumulator(
+        matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ()
+    )
 
 
 @singledispatch
@@ -383,13 +385,13 @@ def draw(
 ) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
     """Draw the released matrix: with its law, and further fields of the release.
 
-    `more` is ``reread`` for `Refined`, which reads the rows again. A mechanism of another room
-    registers its draw there.
+    `more` is ``reread`` for `AdaptiveGaussian`, which reads the rows again. A mechanism of another
+    room registers its draw there.
     """
     raise TypeError(f"there is no draw for {type(mechanism).__name__}")
 
 
-draw.register(AnalyzeGauss, analyze_gauss)
-draw.register(AdditiveWishart, additive_wishart)
-draw.register(MatrixLaplace, matrix_laplace)
-draw.register(Refined, refined)
+draw.register(AnalyzeGauss, draw_analyze_gauss)
+draw.register(AdditiveWishart, draw_additive_wishart)
+draw.register(MatrixLaplace, draw_matrix_laplace)
+draw.register(AdaptiveGaussian, draw_adaptive_gaussian)

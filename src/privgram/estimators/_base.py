@@ -245,12 +245,12 @@ class PrivateEstimator(BaseEstimator):
         self._moment, self._release, self._given, self._cached = None, given, True, None
         self.n_features_in_ = len(features)
         self.__dict__.pop("feature_names_in_", None)
-        if list(features) != unnamed(len(features)):
+        if list(features) != without_names(len(features)):
             self.feature_names_in_ = np.array(features, dtype=object)
 
     def _feature_names(self) -> list[str]:
         names = getattr(self, "feature_names_in_", None)
-        names = unnamed(self.n_features_in_) if names is None else list(names)
+        names = without_names(self.n_features_in_) if names is None else list(names)
         if INTERCEPT in names:
             raise ValueError(f"rename the feature {INTERCEPT!r}: the column of ones has that name")
         if len(set(names)) < len(names):
@@ -397,7 +397,7 @@ def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
     return parts | {target: y}, target
 
 
-def unnamed(n: int) -> list[str]:
+def without_names(n: int) -> list[str]:
     return [f"x{i}" for i in range(n)]
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
-    from privgram.regression import Fit
+    from privgram.regression import OLSResults
     from privgram.releases.release import Release
 
 
@@ -94,7 +94,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         Target units per feature unit. With `columns` the shape is (p,), in the order of
         ``result_.param_names`` without "Intercept": a factor has one for each level but its first.
     intercept_ : float or ndarray of shape (n_targets,)
-    result_ : Fit or list of Fit
+    result_ : OLSResults or list of Fit
         With standard errors, intervals and a summary; one for each target.
     release_ : Release
         What was paid for. More regressions of it are free.
@@ -216,9 +216,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         return predicted
 
     @property
-    def result_(self) -> Fit | list[Fit]:
+    def result_(self) -> OLSResults | list[OLSResults]:
         """The fit with its inference, or one for each target."""
-        fits: list[Fit] = self._learnt()
+        fits: list[OLSResults] = self._learnt()
         return fits[0] if self._one_dimensional else fits
 
     @property
@@ -233,7 +233,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         intercept = np.array([self._all_of(fit)[-1] for fit in self._learnt()])
         return float(intercept[0]) if self._one_dimensional else intercept
 
-    def _all_of(self, fit: Fit) -> Vector:
+    def _all_of(self, fit: OLSResults) -> Vector:
         """The coefficients that `predict` takes, the constant last."""
         return np.asarray(fit.params) if self._described else fit.used
 
@@ -282,7 +282,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         self.n_features_in_ = len(self.feature_names_in_)
         return {"source": source, "columns": columns, "bound": None}
 
-    def _learn(self, source: Release) -> list[Fit]:
+    def _learn(self, source: Release) -> list[OLSResults]:
         features = [] if self._described else self._feature_names()
         if not self.fit_intercept and source.columns is not None:
             used = [source.columns.names.index(name) for name in (*features, *self._targets)]
@@ -341,8 +341,8 @@ class PrivateRidge(PrivateLinearRegression):
     epsilon, delta, bounds, target_bounds, bound, fit_intercept : see `PrivateLinearRegression`
     adjacency, missing, random_state, ledger, columns : see `PrivateLinearRegression`
     mechanism : Mechanism, optional
-        By default with "auto" that of `privgram.release`, by which `fit` takes several looks at the
-        rows; and otherwise `AdditiveWishart()`, whose release is positive definite always.
+        By default with "auto" that of `privgram.release`, by which `fit` takes adaptive rounds at
+        the rows; and otherwise `AdditiveWishart()`, whose release is positive definite always.
 
     Attributes
     ----------

@@ -132,7 +132,7 @@ class PrivatePCA(_Projection):
         L2 norm to which a row, features and a one mapped to [-1, 1], is shortened. By default
         no row is.
     mechanism : Mechanism or str, optional
-        By default the best for components: one look.
+        By default the best for components: one round.
     adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes
@@ -237,7 +237,7 @@ class PrivateTruncatedSVD(_Projection):
         Public L2 bound of a row, in its own units; longer rows are shortened to it.  1.0 is for
         rows normalised to length one. Without, `fit` raises; it is never taken from the data.
     mechanism : Mechanism or str, optional
-        By default the best for components: one look.
+        By default the best for components: one round.
     adjacency, random_state, ledger : see `PrivateLinearRegression`
 
     Attributes

@@ -26,12 +26,12 @@ from privgram._core import discrete
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privgram.exact.int128 import Limbs
+    from privgram.exact.int128 import Int128
 
 #: A standard deviation, or scale, has 2^4 to 2^5 blocks.
 BLOCK_BITS = 4
 
-#: Largest standard deviation, or scale: limbs have room for 2^37 of it.
+#: Largest standard deviation, or scale: 128 bits have room for 2^37 of it.
 LARGEST = 2**90
 
 #: What is closer to a threshold, in 2^-64, is settled here.
@@ -40,7 +40,7 @@ MARGIN = discrete.MARGIN
 _WORD = 64
 
 
-def gaussian(variance: Fraction, size: int, rng: np.random.Generator) -> Limbs:
+def gaussian(variance: Fraction, size: int, rng: np.random.Generator) -> Int128:
     """Draw integers with P(y) in proportion to exp(-y^2 / (2 variance)), 0 < variance <= 2^180.
 
     Their variance is at most `variance`, and as good as it from 1 on.
@@ -49,7 +49,7 @@ def gaussian(variance: Fraction, size: int, rng: np.random.Generator) -> Limbs:
     return _draw(2, 1 / (2 * variance), _log2(variance) // 2, size, rng)
 
 
-def laplace(scale: Fraction, size: int, rng: np.random.Generator) -> Limbs:
+def laplace(scale: Fraction, size: int, rng: np.random.Generator) -> Int128:
     """Draw integers with P(y) in proportion to exp(-|y| / scale), 0 < scale <= 2^90."""
     scale = _checked(scale, "scale", LARGEST)
     return _draw(1, 1 / scale, _log2(scale), size, rng)
@@ -68,7 +68,7 @@ def _log2(value: Fraction) -> int:
     return places if value >= Fraction(2) ** places else places - 1
 
 
-def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Generator) -> Limbs:
+def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Generator) -> Int128:
     shift = max(0, log2 - BLOCK_BITS)
     of_blocks = rate * 2 ** (power * shift)
     rate67 = math.floor(of_blocks * 2**67) if shift else 0

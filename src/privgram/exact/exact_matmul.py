@@ -15,7 +15,7 @@ from privgram._base.machine import cores
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.exact.int128 import Limbs
+    from privgram.exact.int128 import Int128
     from privgram.exact.variates import Variates
 
 # A matrix is `sum_k D_k b^(low + k)`, `b = 2^bits`, with matrices `D_k` of integers in
@@ -334,7 +334,7 @@ SLACK = 1 + 2.0**-20
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class Drawn:
+class DigitDraws:
     """Draws in digits."""
 
     draws: Variates
@@ -351,9 +351,9 @@ class Drawn:
         return DigitMatrix.of(parts, place(error / len(parts), self.bits), self.bits)
 
 
-def integer_matrix(limbs: Limbs, regulariser: int) -> DigitMatrix:
+def integer_matrix(integers: Int128, regulariser: int) -> DigitMatrix:
     """``G + regulariser I``, of which the regulariser may be negative."""
-    high, low = limbs
+    high, low = integers
     d = len(high)
     mask = 0xFFFFFFFF
     parts = [
@@ -368,13 +368,13 @@ def integer_matrix(limbs: Limbs, regulariser: int) -> DigitMatrix:
     return DigitMatrix.of(parts, 0, digit_bits(d))
 
 
-def multiplied(left: DigitMatrix, right: Drawn, error: float) -> DigitMatrix:
+def multiplied(left: DigitMatrix, right: DigitDraws, error: float) -> DigitMatrix:
     """Multiply, with an error of at most `error` in every entry."""
     reach = SLACK * float(np.abs(left.to_float()).sum(axis=1).max())
     return left.multiply(right.within(error / (2 * reach)), place(error / 2, left.bits))
 
 
-def gram(left: DigitMatrix, right: Drawn, target: float) -> tuple[DigitMatrix, float]:
+def gram(left: DigitMatrix, right: DigitDraws, target: float) -> tuple[DigitMatrix, float]:
     """``M M^T``, M = left right, and a bound of the error of every entry, near the target."""
     columns = right.start.shape[1]
     reach = 2 * math.sqrt(columns)
@@ -389,18 +389,18 @@ def gram(left: DigitMatrix, right: Drawn, target: float) -> tuple[DigitMatrix, f
 
 
 def add_wisharts(
-    limbs: Limbs, scale: float, plus: Variates, minus: Variates, exponent: int
+    integers: Int128, scale: float, plus: Variates, minus: Variates, exponent: int
 ) -> Matrix:
     """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
 
     Counts of the grid, symmetric (d, d). A and B are Bartlett's factors. The scale, in units, is
     raised by a part in 2^20 at most, to a square of few digits.
     """
-    g = integer_matrix(limbs, 0)
+    g = integer_matrix(integers, 0)
     root = _root(scale)
     low = place(root * 2.0**-ROOT_BITS, g.bits)
     left = DigitMatrix.of([root * np.eye(g.shape[0])], low, g.bits)
-    drawn = [Drawn(draws, g.bits) for draws in (plus, minus)]
+    drawn = [DigitDraws(draws, g.bits) for draws in (plus, minus)]
     bits = DECIDING_BITS
     while True:
         target = math.ldexp(1.0, exponent - bits - 2)

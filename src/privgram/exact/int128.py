@@ -1,6 +1,6 @@
 """Where noise meets data: 128-bit integers, added without an error and rounded to a public grid.
 
-The second moment is an integer matrix in the unit u = 1/S^2, held as two limbs
+The second moment is an integer matrix in the unit u = 1/S^2, held as two 64-bit halves
 (value = high * 2**64 + low). Gaussian noise is drawn as integers (`privgram.exact.discrete`), and
 Wishart noise in floating point with no data in sight and rounded to integers. It is added without
 error, and the sum is rounded to a public power of two. Every step after the draw is exact, so the
@@ -16,16 +16,16 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Limbs = tuple[NDArray[np.int64], NDArray[np.uint64]]
+    Int128 = tuple[NDArray[np.int64], NDArray[np.uint64]]
 
 #: The released grid is finer than the noise's standard deviation by 2**GRID_BITS.
 GRID_BITS = 10
 
-_WORD = 2.0**64
+_WORD_SIZE = 2.0**64
 
 
-def to_limbs(values: NDArray[np.float64]) -> Limbs:
-    """Round floats to the nearest integers, as 128-bit limbs.
+def from_float(values: NDArray[np.float64]) -> Int128:
+    """Round floats to the nearest integers, as 128-bit integers.
 
     ValueError if one does not fit: the noise is larger than any data could need.
     """
@@ -37,8 +37,8 @@ def to_limbs(values: NDArray[np.float64]) -> Limbs:
             "the privacy parameters are too small for any useful release"
         )
     # Split the magnitude, where every step is exact in float64, then negate.
-    high = np.floor(magnitude / _WORD)
-    low = (magnitude - high * _WORD).astype(np.uint64)
+    high = np.floor(magnitude / _WORD_SIZE)
+    low = (magnitude - high * _WORD_SIZE).astype(np.uint64)
     high = high.astype(np.int64)
     negative = rounded < 0
     high = np.where(negative, ~high + (low == 0), high)
@@ -46,18 +46,18 @@ def to_limbs(values: NDArray[np.float64]) -> Limbs:
     return high, low
 
 
-def from_int64(values: NDArray[np.int64]) -> Limbs:
-    """64-bit integers as 128-bit limbs."""
+def from_int64(values: NDArray[np.int64]) -> Int128:
+    """64-bit integers as 128-bit integers."""
     return values >> np.int64(63), values.view(np.uint64)
 
 
-def add(a: Limbs, b: Limbs) -> Limbs:
+def add(a: Int128, b: Int128) -> Int128:
     """Exact sum of two arrays of 128-bit integers."""
     low = a[1] + b[1]
     return a[0] + b[0] + (low < a[1]), low
 
 
-def shifted(value: Limbs, bits: int) -> Limbs:
+def shifted(value: Int128, bits: int) -> Int128:
     """Multiples by 2**bits, 0 <= bits < 64, which must fit."""
     high, low = value
     if not bits:
@@ -66,7 +66,7 @@ def shifted(value: Limbs, bits: int) -> Limbs:
     return high << np.int64(bits) | carried, low << np.uint64(bits)
 
 
-def round_to_grid(value: Limbs, exponent: int) -> NDArray[np.float64]:
+def round_to_grid(value: Int128, exponent: int) -> NDArray[np.float64]:
     """Multiples of 2**exponent nearest to 128-bit integers, counted in grid steps.
 
     Ties go up.  The count is exact below 2**53 and correctly rounded above.
@@ -94,17 +94,17 @@ def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.flo
     # Halves of 64 bits as signed numbers: |high| is then as small as it can be
     # and a value below 2**63 comes out of its low word alone, exactly.
     signed = low.view(np.int64)
-    return ((high + (signed < 0)).astype(np.float64) * _WORD) + signed.astype(np.float64)
+    return ((high + (signed < 0)).astype(np.float64) * _WORD_SIZE) + signed.astype(np.float64)
 
 
-def to_integers(value: Limbs) -> NDArray[np.object_]:
+def to_integers(value: Int128) -> NDArray[np.object_]:
     """Python's integers of 128-bit ones."""
     high, low = (part.astype(object) for part in value)
     integers: NDArray[np.object_] = (high << 64) + low
     return integers
 
 
-def check_gram(value: Limbs, diagonal: Limbs, most: int) -> None:
+def check_gram(value: Int128, diagonal: Int128, most: int) -> None:
     """Raise unless the trace is at most `most`, and no entry beyond it, as of q q^T summed."""
     high, _ = value
     squares = to_integers(diagonal)

@@ -41,21 +41,21 @@ if TYPE_CHECKING:
 WORD = 53
 
 #: Bound of the relative rounding errors of one decision in float64, which has some 2^7 of 2^-53.
-ROUNDING = 2.0**-44
+DECISION_ROUNDING = 2.0**-44
 
 #: What keeps T >= 0 though c is not quite the mode.
-FLOOR = 2.0**-38
+MODE_FLOOR = 2.0**-38
 
 #: Centres are multiples of this, so that adding them up loses nothing.
 CENTRES = 2.0**-20
 
 #: Variates drawn at a time: many, and within a cache.
-CHUNK = 1 << 15
+VARIATES_AT_ONCE = 1 << 15
 
 #: Proposals made for the last few variates together.
 TRIALS = 128
 
-Number = TypeVar("Number", "NDArray[np.float64]", Decimal)
+VariateNumber = TypeVar("VariateNumber", "NDArray[np.float64]", Decimal)
 
 
 class Variates:
@@ -133,7 +133,7 @@ def bartlett(rng: np.random.Generator, dof: float, n_columns: int) -> Variates:
     return Variates((d, d), entries, parts, seen, rng)
 
 
-def laplace(rng: np.random.Generator, location: float, scale: float, step: float) -> int:
+def laplace_step(rng: np.random.Generator, location: float, scale: float, step: float) -> int:
     """Draw a Laplace variate and round it to multiples of `step`: which one."""
     sign = 1 if rng.random() < 0.5 else -1
     place, spread = (Fraction(x) / Fraction(step) for x in (location, scale))
@@ -157,8 +157,8 @@ def _draw(
         centre = np.maximum(np.rint(np.sqrt(dof - 1) / CENTRES), 1.0) * CENTRES
     whole, word = np.empty(size), np.empty(size)
     seen: dict[int, list[float]] = {}
-    for start in range(0, size, CHUNK):
-        pending = np.arange(start, min(start + CHUNK, size))
+    for start in range(0, size, VARIATES_AT_ONCE):
+        pending = np.arange(start, min(start + VARIATES_AT_ONCE, size))
         while len(pending):
             trial = np.repeat(pending, 1 + TRIALS // len(pending))
             chi = None if dof is None else (dof[trial], centre[trial])
@@ -197,8 +197,12 @@ def _geometric(rng: np.random.Generator, size: int) -> Floats:
 
 
 def _threshold(
-    whole: Number, y: Number, ln2: Any, log: Callable[[Number], Number], chi: Any
-) -> tuple[Number, Number]:
+    whole: VariateNumber,
+    y: VariateNumber,
+    ln2: Any,
+    log: Callable[[VariateNumber], VariateNumber],
+    chi: Any,
+) -> tuple[VariateNumber, VariateNumber]:
     """T(y), and what its error is by, at most, for one of y of 1 + |y| and such of rounding."""
     half = type(ln2)(0.5)
     t = half * y * y + (1 - whole) * ln2 - half
@@ -206,7 +210,7 @@ def _threshold(
     if chi is not None:
         m, c = chi
         ratio = log((c + y) / c)
-        t = t + type(ln2)(FLOOR) + c * y - (m - 1) * ratio
+        t = t + type(ln2)(MODE_FLOOR) + c * y - (m - 1) * ratio
         size = size + c * (1 + abs(y)) + (m - 1) * (1 + abs(ratio) + (1 + abs(y)) / (c + y))
     return t, size
 
@@ -226,7 +230,7 @@ def _float_excess(
     t, size = _threshold(k, y, math.log(2), _log, chi)
     exponential = -_log(np.where(unclear, 1.0, v))
     # One word of V more or less is 2^-53/V of its logarithm.
-    doubt = ROUNDING * (size + exponential + 1 / np.where(unclear, 1.0, v) * 2.0**-8)
+    doubt = DECISION_ROUNDING * (size + exponential + 1 / np.where(unclear, 1.0, v) * 2.0**-8)
     doubt[unclear], doubt[out] = math.inf, 0.0
     return np.where(out, -1.0, exponential - t), doubt
 

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privgram._core import scores
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram._core.scale import DefaultRounding
 from privgram._core.scores import PARTS, UNITS, Score, scale
 from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import ONES
-from privgram.moment.accumulators import Feeder, Onward, Prepared, Room, RowMap, Sums
+from privgram.moment.accumulators import (
+    Accumulator,
+    BlockReader,
+    Prepared,
+    RowBuffer,
+    RowMap,
+    TransformAccumulator,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,20 +32,20 @@ if TYPE_CHECKING:
 __all__ = [
     "PARTS",
     "UNITS",
-    "ByLevel",
-    "Curved",
-    "Leading",
+    "HessianAccumulator",
+    "HighCardinalityAccumulator",
+    "LeadingAccumulator",
     "LevelFirst",
     "LevelNorms",
     "LevelScores",
     "LevelSums",
-    "Modelled",
     "NormHistogram",
+    "ScoreAccumulator",
     "ScoreBoth",
     "ScoreSum",
-    "UnitScored",
-    "UnitSecond",
-    "Within",
+    "UnitMomentAccumulator",
+    "UnitScoreAccumulator",
+    "WithinLevels",
     "scale",
 ]
 
@@ -48,7 +55,7 @@ __all__ = [
 # where the row stands.
 
 
-class Scores(Sums):
+class Scores(Accumulator):
     """What adds up scores of rows, of q entries; y is the residual."""
 
     parts: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "total")
@@ -121,8 +128,8 @@ class ScoreBoth(ScoreSum):
 
     def __init__(self, q: int, clip: float) -> None:
         super().__init__(q, clip)
-        self.second = Accumulator(q, clip)
-        self._room = Room(q)
+        self.second = RowAccumulator(q, clip)
+        self._room = RowBuffer(q)
 
     def sweep(self, images: Matrix, score: Score, drop: bool) -> tuple[int, int]:
         rows = self._room(len(images))
@@ -132,7 +139,7 @@ class ScoreBoth(ScoreSum):
         return bad
 
 
-class Modelled(Onward):
+class ScoreAccumulator(TransformAccumulator):
     """Feed what adds up scores those of images (z, target, ...), by what a model expects of them.
 
     A row's score is by public numbers, those of `expected`.
@@ -152,7 +159,7 @@ class Modelled(Onward):
         return self.inner.take(images, self.score, drop)
 
 
-class UnitSecond(Sums):
+class UnitMomentAccumulator(Accumulator):
     """Feed whole units to `inner`: the images of their rows, each clipped to a bound."""
 
     parts = ("n_rows", "inner")
@@ -178,17 +185,17 @@ class UnitSecond(Sums):
         self.inner.update(images, starts)
 
 
-class UnitScored(UnitSecond):
+class UnitScoreAccumulator(UnitMomentAccumulator):
     """Feed what adds up scores the sum of each unit's scores: clipped or counted as one.
 
     The frame (m, d) maps rows to q features z, then e or the target.
     """
 
-    def __init__(self, frame: Matrix, bound: float, inner: Scores | Modelled) -> None:
+    def __init__(self, frame: Matrix, bound: float, inner: Scores | ScoreAccumulator) -> None:
         super().__init__(frame, bound, inner)
         q = inner.q
         size = float(np.linalg.norm(frame[:q], 2)) * bound
-        if isinstance(inner, Modelled):
+        if isinstance(inner, ScoreAccumulator):
             self._largest = size * inner.expected.most
         else:
             self._largest = size * float(np.linalg.norm(frame[q])) * bound
@@ -203,7 +210,7 @@ def _second_moment(inner: Any, rows: Matrix, *how: Any) -> int:
     return int(inner.update(np.ascontiguousarray(rows) if by_rows else rows, *how))
 
 
-class Curved(Onward):
+class HessianAccumulator(TransformAccumulator):
     """The curvature of a likelihood: the second moment of z times the roots of weights.
 
     Or, where `inner` is a `NormHistogram`, how long these are.
@@ -212,7 +219,7 @@ class Curved(Onward):
     def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
         self.inner = inner
         self.score = expected.score(curved=True)
-        self._room = Room(self.score.q)
+        self._room = RowBuffer(self.score.q)
         self.takes_images = isinstance(inner, Scores) and inner.takes_images
 
     def update(self, images: Matrix, *how: Any) -> int:
@@ -223,7 +230,7 @@ class Curved(Onward):
         return _second_moment(self.inner, rows, *how)
 
 
-class Leading(Onward):
+class LeadingAccumulator(TransformAccumulator):
     """The second moment of the leading columns of images, of rows or of units; or their norms."""
 
     def __init__(self, inner: Any) -> None:
@@ -245,7 +252,7 @@ class Leading(Onward):
 STEP = 1 << 13
 
 
-class Taker(Sums):
+class LevelAccumulator(Accumulator):
     """What rows v are fed to, with their entries of the column of ones and their levels."""
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
@@ -253,7 +260,7 @@ class Taker(Sums):
         raise NotImplementedError
 
 
-class ByLevel(Sums):
+class HighCardinalityAccumulator(Accumulator):
     """Feed rows v = A c u - shift[level] u_1, c = min(1, bound / |u|), with their levels.
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
@@ -270,13 +277,13 @@ class ByLevel(Sums):
         factor: str,
         frame: Matrix,
         shift: Matrix | None,
-        inner: Taker,
+        inner: LevelAccumulator,
     ) -> None:
         self.inner = inner
         self.n_columns = len(narrow)
         self._places = [read.selected.index(name) for name in narrow.selected]
         self._factor = read.encoder, factor
-        self._feeder = Feeder(None, narrow)
+        self._feeder = BlockReader(None, narrow)
         self._map = RowMap(frame, narrow.bound)
         # One of them is not 0.
         self._ones = [at for at, x in enumerate(narrow.layout.image(ONES)[0]) if x]  # type: ignore[index]
@@ -316,7 +323,7 @@ class ByLevel(Sums):
         return -1
 
 
-class LevelSums(Taker):
+class LevelSums(LevelAccumulator):
     """Sums of v min(1, radius / |v|) / radius over the rows of each level: `total` (K, m), int64.
 
     In units of 1 / scale(m). A row adds a vector no longer than `UNITS` to one level.
@@ -333,33 +340,33 @@ class LevelSums(Taker):
         scores.clipped_sums(v, self._score, self.radius, self.total, levels, True)
 
 
-class Within(Taker):
+class WithinLevels(LevelAccumulator):
     """The second moment of v, clipped to a radius."""
 
     parts = ("second",)
 
     def __init__(self, m: int, radius: float) -> None:
-        self.second = Accumulator(m, radius)
+        self.second = RowAccumulator(m, radius)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         self.second.update(v)
 
 
-class LevelFirst(Taker):
+class LevelFirst(LevelAccumulator):
     """How many rows are of each level, by their weights, and the second moment of all."""
 
     parts = ("counts", "within")
 
     def __init__(self, levels: int, m: int, radius: float) -> None:
         self.counts = LevelSums(levels, 1, 1.0)
-        self.within = Within(m, radius)
+        self.within = WithinLevels(m, radius)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         self.counts.take(one[:, None] ** 2, one, levels)
         self.within.take(v, one, levels)
 
 
-class LevelNorms(Taker):
+class LevelNorms(LevelAccumulator):
     """Scores of rows (z, e) by length: those of slopes, and residuals as if levels were one."""
 
     parts = ("slopes", "levels")
@@ -373,7 +380,7 @@ class LevelNorms(Taker):
         self.levels.feed((v[:, -1] * one)[:, None])
 
 
-class LevelScores(Taker):
+class LevelScores(LevelAccumulator):
     """Clipped scores of rows (z, e) and their squares: of slopes, and residuals by level."""
 
     parts = ("slopes", "levels", "squares")

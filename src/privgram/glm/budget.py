@@ -34,7 +34,7 @@ class BudgetShares:
     #: The least and most share of the second moment of scores.
     meat: tuple[float, float] = (0.02, 0.12)
     #: Where the Hessian depends on the coefficients: the least and most share of a score at the
-    #: middle, and at most so many; and of a look at the Hessian.
+    #: middle, and at most so many; and of a round for the Hessian.
     middle_score: tuple[float, float] = (0.01, 0.06)
     most_middles: int = 10
     most_hessians: int = 3
@@ -45,7 +45,7 @@ class BudgetShares:
     #: What is kept for the last scores there, before and after hidden directions were looked for.
     kept: float = 0.5
     kept_at_last: float = 0.3
-    #: Of Huber's loss: a look at the Hessian, and, of the rest, the scores before the last two.
+    #: Of Huber's loss: a round for the Hessian, and, of the rest, the scores before the last two.
     huber_hessian: float = 0.03
     huber_ahead: tuple[float, ...] = (0.05, 0.1)
 

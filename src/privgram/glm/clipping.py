@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.adaptive.radius import bin_edges, choose_by_rank
+from privgram.adaptive.radius import bin_edges, choose_radius
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
@@ -62,5 +62,5 @@ def choose_clip(edges: Vector, beyond: Vector, noise: float, most: float = math.
     point one way and are longer by L each, what clipping takes is k / `noise` times that noise:
     so k = c times `noise` bounds their ratio by c times their alignment and their mean excess.
     """
-    choice = choose_by_rank(edges, beyond, min(CLIPPING.rank * noise, most))
+    choice = choose_radius(edges, beyond, min(CLIPPING.rank * noise, most))
     return Clip(choice.size, choice.beyond)

@@ -12,7 +12,7 @@ import numpy as np
 from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.columns.variables import Factor
-from privgram.glm.accumulators import STEP, ByLevel, LevelFirst, LevelSums
+from privgram.glm.accumulators import STEP, HighCardinalityAccumulator, LevelFirst, LevelSums
 from privgram.moment import SecondMoment
 from privgram.regression.design import AllColumns, Design, design
 from privgram.scan.executor import accumulate
@@ -20,7 +20,7 @@ from privgram.scan.executor import accumulate
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.columns.terms import Parsed
-    from privgram.scan.request import Pass
+    from privgram.scan.request import ScanRequest
 
 #: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
 MOST_LEVELS = 100
@@ -74,7 +74,7 @@ class HighCardinalityFactor:
         left_out = {name: level for name, level in references.items() if name != self.factor}
         return design(AllColumns(self.narrow), target, self.texts, True, left_out)
 
-    def first(self, scan: Pass) -> tuple[SecondMoment, LevelSums]:
+    def first(self, scan: ScanRequest) -> tuple[SecondMoment, LevelSums]:
         """The first pass: the second moment of the narrow columns, and the numbers by level."""
         d, bound = len(self.narrow), float(self.narrow.bound)
         total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
@@ -86,14 +86,16 @@ class HighCardinalityFactor:
         return moment, inner.counts
 
     def read(
-        self, scan: Pass, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]
-    ) -> ByLevel:
+        self, scan: ScanRequest, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]
+    ) -> HighCardinalityAccumulator:
         """Feed the rows of the table, mapped and less what their level has."""
 
-        def of_rows(_: int) -> ByLevel:
-            return ByLevel(self.used, self.narrow, self.factor, frame, shift, new())
+        def of_rows(_: int) -> HighCardinalityAccumulator:
+            return HighCardinalityAccumulator(
+                self.used, self.narrow, self.factor, frame, shift, new()
+            )
 
-        read: ByLevel = accumulate(scan, of_rows)[0]
+        read: HighCardinalityAccumulator = accumulate(scan, of_rows)[0]
         return read
 
 

@@ -16,10 +16,10 @@ import numpy as np
 from privgram._base.files import check_distinct, check_process, check_room
 from privgram._base.saved import save_paid
 from privgram.adaptive.rounds import UnreadError
-from privgram.columns.unit import Auto
+from privgram.columns.unit import PrivateBound
 from privgram.disclosure import generators
-from privgram.disclosure.norm_bound import Choice, check_size
-from privgram.disclosure.release import BYTES, warn_of_weak
+from privgram.disclosure.norm_bound import BoundSelection, check_size
+from privgram.disclosure.release import BYTES_OF_ENTRY, warn_of_weak
 from privgram.disclosure.samplers import CHANGED
 from privgram.glm.clipping import CLIPPING
 from privgram.glm.huber import HuberEstimator
@@ -29,21 +29,21 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitParts, Problem, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
-from privgram.mechanisms.adaptive import Refined
+from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.grouped import bounds_of
-from privgram.regression.glm import FORM, ScoreFit
+from privgram.regression.glm import FIT_FORMAT, GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
-from privgram.scan.request import Pass
-from privgram.sources.table import Kept
+from privgram.scan.request import ScanRequest
+from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger, Reservation
-    from privgram.mechanisms.adaptive import RefinedCalibration
+    from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.scan.progress import Progress
 
 #: Said where arithmetic ends in what is no number: what was paid for is a refused fit.
-NOT_FINITE = (
+NO_NUMBER = (
     "the arithmetic did not end in finite numbers: columns may be constant, copies of each other "
     "or clamped to one value, or the noise too large for so few rows"
 )
@@ -60,7 +60,7 @@ def fit_problem(
     progress: Progress = False,
     cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
-) -> ScoreFit:
+) -> GLMResults:
     """Fit a regression of a table by scores, or by what is predicted to be better.
 
     The table is one that can be read again, by one machine. The bound of a unit that says neither
@@ -75,13 +75,13 @@ def fit_problem(
     plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
     if plain and not in_memory:
         source = dict(zip(problem.columns.selected, source.T, strict=True))
-    kept = source if in_memory else Kept(source, cache_bytes)
-    scan = Pass(kept, problem.columns, unit=unit, threads=threads, progress=progress)
+    kept = source if in_memory else CachedSource(source, cache_bytes)
+    scan = ScanRequest(kept, problem.columns, unit=unit, threads=threads, progress=progress)
     bound = problem.scanned.bound
-    chosen = unit is not None and unit.rows is None and unit.bound is None
+    chosen = unit is not None and unit.max_rows is None and unit.bound is None
     if unit is not None and not chosen:
         bound = bounds_of(unit, bound)[1]
-    noise = Refined().noise_for(guarantee, len(problem.scanned), bound)
+    noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), bound)
     if ledger is not None:  # before the pass
         ledger.check(**guarantee.price, privacy=noise.privacy)
     choice = None
@@ -91,7 +91,7 @@ def fit_problem(
         first, level_counts = problem.factor.first(scan)
     elif chosen:
         bins = CLIPPING.per_octave
-        choice = Choice(Auto(1.0), scan, guarantee.adjacency, bins_per_octave=bins)
+        choice = BoundSelection(PrivateBound(1.0), scan, guarantee.adjacency, bins_per_octave=bins)
         first = choice.count()
     else:
         first = _second_moment(scan)
@@ -100,10 +100,12 @@ def fit_problem(
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
-    if isinstance(kept, Kept):
+    if isinstance(kept, CachedSource):
         kept.check_again()
     if path is not None:  # once more, after the pass, for what is spent now
-        check_room(path, 3 * problem.n_written * (problem.n_written + 1) * BYTES[path.suffix])
+        check_room(
+            path, 3 * problem.n_written * (problem.n_written + 1) * BYTES_OF_ENTRY[path.suffix]
+        )
     reservation = None
     if ledger is not None:
         what = f"regress({problem.target})"
@@ -130,7 +132,7 @@ def fit_problem(
     return fitted
 
 
-def _second_moment(scan: Pass, unit: Unit | None = None) -> Any:
+def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> Any:
     """The exact second moment of a table, of its rows or of its units."""
     return second_moment(
         scan.source,
@@ -142,7 +144,7 @@ def _second_moment(scan: Pass, unit: Unit | None = None) -> Any:
 
 
 def _estimator(
-    rounds: Rounds, problem: Problem, public: int | None, level_counts: Any, scan: Pass
+    rounds: Rounds, problem: Problem, public: int | None, level_counts: Any, scan: ScanRequest
 ) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
     if problem.factor is not None:
@@ -155,7 +157,7 @@ def _estimator(
 
 
 def _settled(
-    parts: FitParts, reservation: Reservation, rounds: Rounds, noise: RefinedCalibration
+    parts: FitParts, reservation: Reservation, rounds: Rounds, noise: AdaptiveGaussianCalibration
 ) -> FitParts:
     """Give back what a fit that was stopped did not spend, and say so."""
     share = math.sqrt(min(rounds.spent * (1 + 1e-9), 1.0))
@@ -171,7 +173,7 @@ def _settled(
 def _lost(error: Exception) -> str:
     """Why there is no answer, where something failed after the spend."""
     if isinstance(error, (ArithmeticError, np.linalg.LinAlgError)):
-        return NOT_FINITE
+        return NO_NUMBER
     if isinstance(error, UnreadError):
         return (
             f"the table could not be read again ({error}): ask once more, of a table that nobody "
@@ -186,7 +188,7 @@ def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> 
     if out is None:
         return None
     path = Path(out)
-    FORM.check_suffix(path)
+    FIT_FORMAT.check_suffix(path)
     check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
     check_room(path)
     return path
@@ -196,8 +198,8 @@ def _bound_units(
     rounds: UnitRounds,
     unit: Unit,
     problem: Problem,
-    scan: Pass,
-    choice: Choice,
+    scan: ScanRequest,
+    choice: BoundSelection,
     guarantee: Guarantee,
 ) -> None:
     """Choose the bound of units by a released histogram, and read their second moment within it."""
@@ -208,7 +210,7 @@ def _bound_units(
     if rounds.moment.n_rows != counted.n_rows:
         raise UnreadError(CHANGED)
     bound = bounds_of(unit, columns.bound)[1]
-    rounds.noise = Refined().noise_for(guarantee, len(columns), bound)
+    rounds.noise = AdaptiveGaussian().noise_for(guarantee, len(columns), bound)
 
 
 def _recorded(
@@ -216,13 +218,13 @@ def _recorded(
     parts: FitParts,
     rounds: Rounds,
     guarantee: Guarantee,
-    noise: RefinedCalibration,
+    noise: AdaptiveGaussianCalibration,
     public: int | None,
     reproducible: bool,
-) -> ScoreFit:
+) -> GLMResults:
     """The public record of a fit."""
     if not parts.is_finite:
-        parts = refused_parts(problem.n_written, NOT_FINITE)
+        parts = refused_parts(problem.n_written, NO_NUMBER)
     unit = problem.unit
     parameters: dict[str, Any] = {"rows_std": 0.0, "units": None if unit is None else public}
     parameters |= rounds.record["parameters"]
@@ -242,7 +244,7 @@ def _recorded(
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
     written = problem.written
-    return ScoreFit(
+    return GLMResults(
         target=problem.target,
         terms=written.terms,
         columns=written.columns,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram.glm import state as states
-from privgram.glm.accumulators import Curved, Modelled
+from privgram.glm.accumulators import HessianAccumulator, ScoreAccumulator
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip
 from privgram.glm.link import UNSETTLED
@@ -23,7 +23,7 @@ from privgram.regression.families import Bounded
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
@@ -82,18 +82,21 @@ class HuberEstimator(OneStepEstimator):
         rounds = self.rounds
         radius = self.bounded.longest
         read = rounds.read(
-            self._at(state), lambda _: Curved(Accumulator(self.q, radius), self.bounded)
+            self._at(state),
+            lambda _: HessianAccumulator(RowAccumulator(self.q, radius), self.bounded),
         )
         moment = SecondMoment.from_accumulator(read.inner, None, None)
         hessian = rounds.take(moment, BUDGET.huber_hessian)
         assert self.frame is not None
         return states.by_hessian(state, self.frame, hessian, rounds.std[-1])
 
-    def _at(self, state: ScoreState) -> Frame:
+    def _at(self, state: ScoreState) -> WhiteningTransform:
         """The map to (z, r) at a state, z in the frame of leverage."""
         assert self.frame is not None
         return super()._at(replace(state, whitening=self.frame))
 
     def _read(self, state: ScoreState, new: Any) -> Any:
         """What an accumulator makes of the scores at a state."""
-        return self.rounds.read(self._at(state), lambda d: Modelled(new(d), self.bounded)).inner
+        return self.rounds.read(
+            self._at(state), lambda d: ScoreAccumulator(new(d), self.bounded)
+        ).inner

@@ -23,11 +23,11 @@ from privgram.glm.accumulators import (
     LevelNorms,
     LevelScores,
     LevelSums,
-    Within,
+    WithinLevels,
 )
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
-from privgram.glm.one_step import OneStepEstimator, rows_of, state_of
+from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
 from privgram.glm.state import isotropic
 from privgram.moment import SecondMoment
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
-    from privgram.scan.request import Pass
+    from privgram.scan.request import ScanRequest
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,12 @@ class LevelEstimator(OneStepEstimator):
     """
 
     def __init__(
-        self, rounds: Rounds, problem: Problem, public: int | None, counts: LevelSums, scan: Pass
+        self,
+        rounds: Rounds,
+        problem: Problem,
+        public: int | None,
+        counts: LevelSums,
+        scan: ScanRequest,
     ) -> None:
         super().__init__(rounds, problem, public)
         assert problem.factor is not None
@@ -113,7 +118,7 @@ class LevelEstimator(OneStepEstimator):
         first = rounds.take(rounds.moment, BUDGET.first)
         first = impose(first, isotropic(rounds.std[-1]), self.factor.narrow)[0]
         if self.public is None or rounds.moment.columns.missing == "drop":  # some of the public
-            rows = rows_of(rounds, first, self.ones)
+            rows = estimated_rows(rounds, first, self.ones)
         else:
             rows = max(float(self.public), 1.0)
         number, self.count_std = rounds.sums(self.counts.total, 1.0, SHARES.numbers, 1, self.once)
@@ -145,7 +150,7 @@ class LevelEstimator(OneStepEstimator):
         prior, noise = np.maximum(apart, 0.0) + 1 / n, (std / n) ** 2
         means = noisy / n * (prior / (prior + noise))
         variances = prior * noise / (prior + noise)
-        second = self._read_levels(into, means, partial(Within, m, radius)).second
+        second = self._read_levels(into, means, partial(WithinLevels, m, radius)).second
         moment = SecondMoment.from_accumulator(second, None, None)
         matrix = rounds.take(moment, SHARES.inside)
         back = self.images @ np.linalg.inv(frame.matrix)

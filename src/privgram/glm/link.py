@@ -13,7 +13,7 @@ import numpy as np
 
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import Curved, Modelled, NormHistogram
+from privgram.glm.accumulators import HessianAccumulator, NormHistogram, ScoreAccumulator
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
@@ -24,7 +24,7 @@ from privgram.regression.families import FAMILIES, Expected
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
@@ -176,7 +176,8 @@ class GLMEstimator(OneStepEstimator):
         radius, share = states.hessian_round(self._std_at, state, self.each, self.radius)
         expected = self._expected(state)
         read = rounds.read(
-            self._at(state), lambda _: Curved(summed(q, radius, self.of_units), expected)
+            self._at(state),
+            lambda _: HessianAccumulator(summed(q, radius, self.of_units), expected),
         )
         unit = rounds.moment.privacy_unit
         moment = SecondMoment.from_accumulator(read.inner, None, None, unit=unit)
@@ -194,7 +195,7 @@ class GLMEstimator(OneStepEstimator):
         longest = self._far(self._at(state).matrix[: self.q]) * expected.steepest
         edges = norm_edges(math.sqrt(self.q), longest)
         read = self.rounds.read(
-            self._at(state), lambda _: Curved(NormHistogram(self.q, edges), expected)
+            self._at(state), lambda _: HessianAccumulator(NormHistogram(self.q, edges), expected)
         )
         beyond = self._seen(self.rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
         noise = self._std_at(1.0) / math.sqrt(BUDGET.hessian[1])
@@ -239,7 +240,7 @@ class GLMEstimator(OneStepEstimator):
         offset = self.offset is not None
         return Expected(self.family, inverse.T @ state.coef, self.target, ones, offset)
 
-    def _at(self, state: ScoreState) -> Frame:
+    def _at(self, state: ScoreState) -> WhiteningTransform:
         """The map to (z, target), and to the offset where there is one, at a state."""
         rows = [state.whitening @ self.joint[:-1], self.joint[-1]]
         return self._map_to(np.vstack(rows if self.offset is None else [*rows, self.offset]))
@@ -247,7 +248,7 @@ class GLMEstimator(OneStepEstimator):
     def _read(self, state: ScoreState, new: Any) -> Any:
         """What an accumulator makes of the scores at a state."""
         expected = self._expected(state)
-        return self.rounds.read(self._at(state), lambda d: Modelled(new(d), expected)).inner
+        return self.rounds.read(self._at(state), lambda d: ScoreAccumulator(new(d), expected)).inner
 
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have."""

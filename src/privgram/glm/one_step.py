@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram._core.units import UnitAccumulator
 from privgram.adaptive import whitening
-from privgram.adaptive.whitening import Frame
+from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import Leading, NormHistogram, ScoreBoth, ScoreSum
+from privgram.glm.accumulators import LeadingAccumulator, NormHistogram, ScoreBoth, ScoreSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.problem import FitParts, LastSteps, refused_parts
@@ -83,7 +83,7 @@ class OneStepEstimator:
         first = rounds.take(rounds.moment, self.first_share)
         rows = self._count_rows(first)
         rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
-        if rate < adaptive.CLEAR:
+        if rate < adaptive.CLEAR_RATE:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
         state = self._initial(first, rows)
         if self._is_lost(state):
@@ -107,14 +107,18 @@ class OneStepEstimator:
         if self.public is not None and not (dropping or weighted):
             return max(float(self.public), 1.0)
         if self.problem.design.intercept:
-            return rows_of(rounds, first, self.joint[-2])
+            return estimated_rows(rounds, first, self.joint[-2])
         return max(rounds.number(BUDGET.number), 1.0)
 
     def _count_rows_of_units(self, first: Matrix) -> float:
         """The number of their rows; their mean number by unit is learnt."""
         rounds = self.rounds
         units = max(float(self.public or rounds.number(BUDGET.number)), 1.0)
-        rows = rows_of(rounds, first, self.joint[-2]) if self.problem.design.intercept else units
+        rows = (
+            estimated_rows(rounds, first, self.joint[-2])
+            if self.problem.design.intercept
+            else units
+        )
         each = min(max(rows / units, 1.0), math.inf if self.bound_is_chosen else self.most)
         self.usual_clip *= math.sqrt(each / self.each)
         self.each = each
@@ -145,7 +149,7 @@ class OneStepEstimator:
         if self.of_units:
             return state
         edges = norm_edges(math.sqrt(q), self._far(self._at(state).matrix[:q]))
-        read = rounds.read(self._at(state), lambda _: Leading(NormHistogram(q, edges)))
+        read = rounds.read(self._at(state), lambda _: LeadingAccumulator(NormHistogram(q, edges)))
         beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
         lost = states.lost_squares(edges, beyond)
         noise = rounds.std_at(1.0, BUDGET.long_rows)
@@ -153,7 +157,9 @@ class OneStepEstimator:
         at_middle = states.radius_at_middle(state.typical, q)
         if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
             return state
-        summed_rows = rounds.read(self._at(state), lambda _: Leading(Accumulator(q, radius)))
+        summed_rows = rounds.read(
+            self._at(state), lambda _: LeadingAccumulator(RowAccumulator(q, radius))
+        )
         moment = SecondMoment.from_accumulator(summed_rows.inner, None, None)
         hessian = rounds.take(moment, BUDGET.long_rows)
         return states.with_excess(state, hessian, rounds.std[-1])
@@ -164,12 +170,12 @@ class OneStepEstimator:
         return np.where(beyond > LIMITS.seen * std, beyond, 0.0)
 
     def _in_frame(
-        self, first: Matrix, frame: Frame, radius: float, share: float
+        self, first: Matrix, frame: WhiteningTransform, radius: float, share: float
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         rounds, m = self.rounds, self.q + 1
         whole = self._map_to(frame.matrix @ self.basis)
-        total = rounds.read(whole, lambda _: Leading(summed(m, radius, self.of_units)))
+        total = rounds.read(whole, lambda _: LeadingAccumulator(summed(m, radius, self.of_units)))
         unit = rounds.moment.privacy_unit
         moment = SecondMoment.from_accumulator(total.inner, None, None, unit=unit)
         released = rounds.take(moment, share)
@@ -196,14 +202,14 @@ class OneStepEstimator:
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
 
-    def _largest(self, frame: Frame) -> float:
+    def _largest(self, frame: WhiteningTransform) -> float:
         return frame.largest(float(self.rounds.moment.columns.bound))
 
-    def _map_to(self, leading: Matrix) -> Frame:
+    def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""
-        return Frame(leading, 1.0, 1.0)
+        return WhiteningTransform(leading, 1.0, 1.0)
 
-    def _at(self, state: ScoreState) -> Frame:
+    def _at(self, state: ScoreState) -> WhiteningTransform:
         """The map to (z, e) at a state."""
         v = np.append(-state.coef, 1.0) / state.scale
         return self._map_to(np.vstack([state.whitening @ self.joint[:-1], v @ self.joint]))
@@ -254,7 +260,7 @@ class OneStepEstimator:
 
         features = self.joint[:-1]
         values = eigh(second, std * features @ features.T, eigvals_only=True)
-        return bool(values[0] < LIMITS.visible[1] * states.noise_edge(values))
+        return bool(values[0] < LIMITS.visible[1] * states.direction_noise_edge(values))
 
     def _once(self, first: Matrix, rows: float, reason: str) -> FitParts:
         """Spend what is left on another round in the columns, and average it with the first."""
@@ -384,7 +390,7 @@ class OneStepEstimator:
         return self.rounds.sums(sums.total, clip, share, self.q, self.rounds.moves)
 
 
-def rows_of(rounds: Rounds, first: Matrix, ones: Vector) -> float:
+def estimated_rows(rounds: Rounds, first: Matrix, ones: Vector) -> float:
     """The number of rows, or the sum of their weights, off the first round; its error is kept."""
     error = math.sqrt(2.0) * rounds.std[-1] * float(ones @ ones)
     rounds.record["parameters"]["rows_std"] = error
@@ -398,6 +404,6 @@ def state_of(matrix: Matrix, law: NoiseLaw, std: float, back: Matrix, rows: floa
     return states.initial_state((joint + joint.T) / 2, law.image(back), form, rows)
 
 
-def summed(columns: int, bound: float, of_units: bool) -> Accumulator | UnitAccumulator:
+def summed(columns: int, bound: float, of_units: bool) -> RowAccumulator | UnitAccumulator:
     """What adds up squares of rows, or of units, which are clipped to a radius."""
-    return UnitAccumulator(columns, bound, bound) if of_units else Accumulator(columns, bound)
+    return UnitAccumulator(columns, bound, bound) if of_units else RowAccumulator(columns, bound)

@@ -13,14 +13,14 @@ import numpy as np
 from privgram.adaptive import radius
 from privgram.adaptive.rounds import UnreadError
 from privgram.disclosure.additive import noisy_sums
-from privgram.disclosure.samplers import CHANGED, Looks
+from privgram.disclosure.samplers import CHANGED, TableRounds
 from privgram.glm.accumulators import (
     PARTS,
     UNITS,
-    Curved,
-    Leading,
-    UnitScored,
-    UnitSecond,
+    HessianAccumulator,
+    LeadingAccumulator,
+    UnitMomentAccumulator,
+    UnitScoreAccumulator,
     scale,
 )
 from privgram.glm.budget import BUDGET
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns.unit import Unit
 
 
-class Rounds(Looks):
+class Rounds(TableRounds):
     """Rounds over a secret table, of which only noisy sums leave; each is a share of mu^2."""
 
     #: The part of mu^2 that was spent.
@@ -76,7 +76,7 @@ class Rounds(Looks):
         """
         self.spent += share
         mu = self.mu(share)
-        std = PARTS * radius.sensitivity(len(counts) - 1, self.noise.adjacency) / mu
+        std = PARTS * radius.counts_sensitivity(len(counts) - 1, self.noise.adjacency) / mu
         self.record["parameters"]["counts_mu"].append(mu)
         noisy = noisy_sums(radius.weighted_counts(counts[1:]), std, self.rng)
         return np.append(radius.cumulative_counts(noisy) / PARTS, 0.0)
@@ -94,17 +94,17 @@ class UnitRounds(Rounds):
         below = np.cumsum(self.noisy(self.moment, BUDGET.unit_bound)[0])
         return replace(unit, bound=float(edges[int((below >= below[-1] / 2).argmax())]))
 
-    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
+    def read(self, frame: WhiteningTransform, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the scores of units; the table must be the one of before."""
         assert self.moment.columns is not None
         bound = float(self.moment.columns.bound)  # that of a unit is for the first round
         size = len(frame.matrix)
 
-        def of_units(_: int) -> UnitScored | UnitSecond:
+        def of_units(_: int) -> UnitScoreAccumulator | UnitMomentAccumulator:
             inner = new(size)
-            if isinstance(inner, Curved | Leading):
-                return UnitSecond(frame.matrix, bound, inner)
-            return UnitScored(frame.matrix, bound, inner)
+            if isinstance(inner, HessianAccumulator | LeadingAccumulator):
+                return UnitMomentAccumulator(frame.matrix, bound, inner)
+            return UnitScoreAccumulator(frame.matrix, bound, inner)
 
         read = self._again(of_units)
         if read.n_rows != self.moment.n_rows:

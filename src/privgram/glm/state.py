@@ -207,7 +207,7 @@ def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> Sc
     q = len(joint) - 1
     values, vectors = eigh(joint[:q, :q], form[:q, :q])
     low, high = LIMITS.visible
-    edge = noise_edge(values)
+    edge = direction_noise_edge(values)
     lifted = np.maximum(values, low * edge)
     coef = vectors @ ((vectors.T @ joint[:q, q]) * np.clip(values, 0, None) / lifted**2)
     white = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T
@@ -232,7 +232,7 @@ def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> Sc
     )
 
 
-def noise_edge(values: Vector) -> float:
+def direction_noise_edge(values: Vector) -> float:
     """What noise may make of directions without signal, in deviations of its entries.
 
     `values` are eigenvalues in the same unit. Of m directions the largest eigenvalue of noise alone
@@ -320,7 +320,7 @@ def in_frame_of(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreSt
     """
     rows = state.rows
     values, vectors = np.linalg.eigh(hessian)
-    edge = noise_edge(values / noise_std) * noise_std
+    edge = direction_noise_edge(values / noise_std) * noise_std
     low = LIMITS.visible[0]
     lifted = np.maximum(values, low * edge)
     into = math.sqrt(rows) * (vectors / np.sqrt(lifted)).T

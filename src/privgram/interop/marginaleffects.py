@@ -10,22 +10,22 @@ from privgram._base.installed import extra
 from privgram._base.numbers import check_integer
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric
 from privgram.regression.families import FAMILIES
-from privgram.regression.glm import ScoreFit
+from privgram.regression.glm import GLMResults
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.regression.ols import Fit
+    from privgram.regression.ols import OLSResults
 
 __all__ = ["marginal_model", "public_grid"]
 
 
-def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]:
+def public_grid(fit: OLSResults | GLMResults, rows: int = 512) -> dict[str, NDArray[Any]]:
     """Values of a fit's variables all over their public bounds and levels: of no table.
 
     Parameters
     ----------
-    fit : Fit or ScoreFit
+    fit : OLSResults or GLMResults
         The former of a release whose columns are described.
     rows : int, default 512
         How many, at least 1; a Halton sequence, the same always.
@@ -66,7 +66,7 @@ def public_grid(fit: Fit | ScoreFit, rows: int = 512) -> dict[str, NDArray[Any]]
     return found
 
 
-def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
+def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
     """A fit as a model of the package marginaleffects (extra `margins`).
 
     Its `predictions`, `comparisons` and `slopes` take it, with standard errors of sampling and
@@ -75,7 +75,7 @@ def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
 
     Parameters
     ----------
-    fit : Fit or ScoreFit
+    fit : OLSResults or GLMResults
         Of families with a link, effects are on the mean.
     rows : int, default 512
         Of the grid.
@@ -96,7 +96,7 @@ def marginal_model(fit: Fit | ScoreFit, rows: int = 512) -> Any:
         from marginaleffects.classes import ModelAbstract, ModelVault
     fit._need_inference()
 
-    family = FAMILIES[fit.family if isinstance(fit, ScoreFit) else "gaussian"]
+    family = FAMILIES[fit.family if isinstance(fit, GLMResults) else "gaussian"]
 
     class Margins(ModelAbstract):  # type: ignore[misc]
         """What marginaleffects asks of a model."""

@@ -11,10 +11,10 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from privgram._base.numbers import edge
+from privgram._base.numbers import bisect_boundary
 from privgram.privacy import ComposedProfile, GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.privacy.composition import FLOOR, RunningLosses, flatten, merge
+from privgram.privacy.composition import FFT_FLOOR, RunningLosses, flatten, merge_profiles
 from privgram.privacy.domination import dominating_ratio
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 #: Deltas evaluated for the loss distribution of one spend: an eighth of the default, for an
 #: eighth of the time and an excess in delta of about (49 / 512)^2 / 8, a thousandth.
-_DOTS = 1 << 9
+_LEDGER_DOTS = 1 << 9
 
 #: So many different losses are composed anew for every spend.
 _ANEW = 4
@@ -71,7 +71,7 @@ class Accountant(ABC):
 _ROOM = 1e-9
 
 #: So many entries of other kinds than Gaussian noise share these chances, at the least.
-_OTHERS = 1 << 20
+_OTHER_CHANCES = 1 << 20
 
 
 class GaussianAccountant(Accountant):
@@ -87,7 +87,7 @@ class GaussianAccountant(Accountant):
         super().__init__(epsilon, delta)
         gaussian_ratio(epsilon, delta)  # or there is no such noise: a ValueError
         self._most, self._chances = delta * (1.0 + _ROOM), delta * _ROOM
-        self._slack = max(self._chances / _OTHERS, sys.float_info.min)
+        self._slack = max(self._chances / _OTHER_CHANCES, sys.float_info.min)
 
     def spent(self, entries: Sequence[Entry]) -> tuple[float, float]:  # noqa: D102
         square, chance = self._charged(entries)
@@ -180,7 +180,7 @@ class LossAccountant(BasicAccountant):
     def __init__(self, epsilon: float, delta: float) -> None:
         super().__init__(epsilon, delta)
         step = min(1e-4, 1e-4 * epsilon)
-        self._losses = RunningLosses(step, min(epsilon + 30.0, step * 2**21), _DOTS)
+        self._losses = RunningLosses(step, min(epsilon + 30.0, step * 2**21), _LEDGER_DOTS)
 
     def spent(self, entries: Sequence[Entry]) -> tuple[float, float]:  # noqa: D102
         if not entries:
@@ -224,7 +224,7 @@ class LossAccountant(BasicAccountant):
     def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
         """Bound delta of entries together as a function of epsilon, by composing their losses."""
         flat, chance = flatten(entry.charged for entry in entries)
-        merged = merge(flat)
+        merged = merge_profiles(flat)
 
         def bound(delta: Callable[[float], float]) -> Callable[[float], float]:
             return lambda at: delta(at) + _slack(entries, at) + _grown(chance, _log1pexp(at))
@@ -236,12 +236,12 @@ class LossAccountant(BasicAccountant):
             gaussian = [p for p in flat if isinstance(p, GaussianProfile)]
             rest = tuple(p for p in flat if not isinstance(p, GaussianProfile))
             losses = self._losses.of(rest)
-            merged = merge(gaussian)
+            merged = merge_profiles(gaussian)
         else:
             losses = self._losses.nothing
         for profile in merged:
             losses = losses.compose(self._losses.one(profile))
-        return bound(lambda at: max(losses.delta(at), FLOOR))
+        return bound(lambda at: max(losses.delta(at), FFT_FLOOR))
 
 
 #: How a ledger may compose.
@@ -306,4 +306,4 @@ def edge_of(good: Callable[[float], bool], inside: float, outside: float) -> flo
     tolerance = 1e-4 * abs(outside - inside)
     if good(outside):
         return outside
-    return edge(good, inside, outside, lambda a, b: abs(b - a) <= tolerance)
+    return bisect_boundary(good, inside, outside, lambda a, b: abs(b - a) <= tolerance)

@@ -10,7 +10,7 @@ from privgram._base.numbers import check_adjacency, check_budget, check_integer,
 from privgram._base.saved import DAMAGE, DamagedFile, check_version
 
 if TYPE_CHECKING:
-    from privgram.privacy import Profile, Standing
+    from privgram.privacy import Profile, ProofStatus
 
 FORMAT = "privgram-ledger"
 VERSION = 1
@@ -86,9 +86,9 @@ class Entry:
         return self.epsilon if self.settled is None else self.settled.epsilon(self.delta)
 
     @property
-    def standing(self) -> Standing:
-        """How well epsilon and delta are founded, see `privgram.privacy.Profile.standing`."""
-        return "stated" if self.privacy is None else self.privacy.standing
+    def proof_status(self) -> ProofStatus:
+        """How well epsilon and delta are founded, see `privgram.privacy.Profile.proof_status`."""
+        return "stated" if self.privacy is None else self.privacy.proof_status
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
@@ -122,7 +122,7 @@ class Contents:
     chain: saved.Chain
 
 
-def parse(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
+def parse_ledger(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
     """Read a ledger; entries are added to those known by the digests of their lines."""
     try:
         chain = saved.Chain.parse(data)
@@ -145,7 +145,7 @@ def parse(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
             if "settles" in record:
                 at = check_integer(record["settles"], "settles", 1) - 1
                 if digest not in known:
-                    known[digest] = settled(entries[at], record["privacy"], header)
+                    known[digest] = settle_entry(entries[at], record["privacy"], header)
                 entries[at] = known[digest]
                 continue
             if "stream" in record:
@@ -163,7 +163,7 @@ def parse(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
     return Contents(header, tuple(entries), periods, chain)
 
 
-def settled(entry: Entry, privacy: dict[str, Any], header: dict[str, Any]) -> Entry:
+def settle_entry(entry: Entry, privacy: dict[str, Any], header: dict[str, Any]) -> Entry:
     """An entry of which less was spent than reserved; ValueError unless that can be."""
     from privgram.privacy import GaussianProfile, Profile
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from privgram._base import files, saved
-from privgram._base.numbers import check_number, edge
+from privgram._base.numbers import bisect_boundary, check_number
 from privgram._base.saved import DamagedFile
 from privgram._base.text import shown, warn
 from privgram.ledger.entries import (
@@ -38,8 +38,8 @@ from privgram.ledger.entries import (
     Entry,
     check_header,
     check_text,
-    parse,
-    settled,
+    parse_ledger,
+    settle_entry,
 )
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ class Ledger:
             check_header(header)
             _accountant(header)
             with suppress(FileExistsError):  # another process was faster; open what it made
-                files.create(self.path, saved.chain_line(header, "")[0])
+                files.create_file(self.path, saved.chain_line(header, "")[0])
         #: Lines after the header this object has seen, and the digest of the last: they may not
         #: go away.
         self._seen: tuple[int, str | None] = (0, None)
@@ -304,7 +304,7 @@ class Ledger:
             whole -= self._accountant.spent(entries)[0]
         if whole >= least and fits(whole):
             return whole
-        return edge(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
+        return bisect_boundary(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
 
     def check(
         self,
@@ -463,7 +463,7 @@ class Ledger:
                 raise ValueError(f"entry {entry.number} of {self._name} is not this one")
             if not self._accountant.settles:
                 return kept
-            new = settled(kept, privacy.to_dict(), file.header)
+            new = settle_entry(kept, privacy.to_dict(), file.header)
             self._append(handle, file, {"settles": entry.number, "privacy": privacy.to_dict()})
             return new
 
@@ -562,13 +562,13 @@ class Ledger:
     @contextmanager
     def _open(self, exclusive: bool = False) -> Iterator[int]:
         flags = os.O_RDWR if exclusive else os.O_RDONLY
-        with files.opened(self.path, flags) as handle, files.locked(handle, not exclusive):
+        with files.open_locked(self.path, flags) as handle, files.locked(handle, not exclusive):
             if not os.path.samestat(os.fstat(handle), os.stat(self.path)):
                 raise OSError(f"{self._name} was replaced while it was opened")
             yield handle
 
     def _read(self, handle: int) -> Contents:
-        contents = parse(files.read_all(handle), self.path.name, self._known)
+        contents = parse_ledger(files.read_all(handle), self.path.name, self._known)
         count, digest = self._seen
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram.mechanisms._base import Calibration, Mechanism, by_name, from_dict, named, true_delta
-from privgram.mechanisms.adaptive import Refined
+from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.mechanisms.additive import AdditiveWishart, AnalyzeGauss, MatrixLaplace
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee
 
 __all__ = [
+    "AdaptiveGaussian",
     "AdditiveWishart",
     "AnalyzeGauss",
     "Calibration",
     "MatrixLaplace",
     "Mechanism",
-    "Refined",
     "best",
     "by_name",
     "default",
@@ -97,42 +97,43 @@ def best(
     Returns
     -------
     mechanism : Mechanism or None
-        `Refined`, or None for one look by `default`.
-    why : str
+        `AdaptiveGaussian`, or None for one round by `default`.
+    reason : str
     """
     if purpose not in get_args(Purpose):
         raise ValueError(f"purpose is one of {', '.join(get_args(Purpose))}, not {purpose!r}")
     reasons = {
-        "for means and components further looks gain nothing": purpose != "regression",
-        "at delta = 0 there are no further looks": guarantee.delta == 0,
+        "for means and components further rounds gain nothing": purpose != "regression",
+        "at delta = 0 there are no further rounds": guarantee.delta == 0,
         "the table can be read once only": isinstance(table, Iterator),
         "each group is looked at once": groups is not None,
         "all rows of a unit are looked at once": guarantee.unit is not None,
-        "further looks need public columns": columns is None,
+        "further rounds need public columns": columns is None,
         "one column leaves nothing to learn": columns is not None and len(columns) < 3,
     }
-    for why, holds in reasons.items():
+    for reason, holds in reasons.items():
         if holds:
-            return None, why
-    return Refined(), "the table can be read again"
+            return None, reason
+    return AdaptiveGaussian(), "the table can be read again"
 
 
-def taken(parameters: Mapping[str, Any], why: str) -> dict[str, str]:
-    """What a release that was chosen by `best` says of itself: which way, and why."""
-    if parameters.get("looks", 1) == 1:
-        return {"way": "one look", "why": why}
+def taken(parameters: Mapping[str, Any], reason: str) -> dict[str, str]:
+    """What a release that was chosen by `best` says of itself: its method, and the reason."""
+    if parameters.get("rounds", 1) == 1:
+        return {"method": "one round", "reason": reason}
     if parameters.get("unread"):
-        return {"way": "one look", "why": "the table could not be read again"}
+        return {"method": "one round", "reason": "the table could not be read again"}
     if "clipped_rows" not in parameters:
-        return {"way": "one look", "why": "the first one said that others gain nothing"}
-    return {"way": "several looks", "why": why}
+        return {"method": "one round", "reason": "the first one said that others gain nothing"}
+    return {"method": "adaptive rounds", "reason": reason}
 
 
 def check_groups(mechanism: Mechanism, guarantee: Guarantee) -> None:
     """Raise ValueError if a mechanism has no proof for the groups of a table, or of units."""
-    if isinstance(mechanism, Refined):
+    if isinstance(mechanism, AdaptiveGaussian):
         raise ValueError(
-            "Refined() looks at one table several times, and not at its groups: take AnalyzeGauss()"
+            "AdaptiveGaussian() reads one table several times, and not at its groups: take "
+            "AnalyzeGauss()"
         )
     if guarantee.unit is not None and not isinstance(mechanism, AnalyzeGauss):
         raise ValueError(

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privgram._base.numbers import Adjacency, check_integer, check_number, check_positive
-from privgram._base.saved import Kinds
+from privgram._base.saved import Registry
 from privgram.columns.unit import Guarantee
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Clip
+    from privgram.columns.unit import UnitNorm
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
-    from privgram.privacy import Profile, Standing
+    from privgram.privacy import Profile, ProofStatus
 
 
 #: Standard deviation of noise beyond which squares of a release leave float64.
@@ -69,9 +69,9 @@ class Calibration(Request):
     bias: float
 
     @property
-    def standing(self) -> Standing:
-        """How well the profile is founded, see `Profile.standing`."""
-        return self.privacy.standing
+    def proof_status(self) -> ProofStatus:
+        """How well the profile is founded, see `Profile.proof_status`."""
+        return self.privacy.proof_status
 
     @property
     def law(self) -> NoiseLaw:
@@ -85,7 +85,7 @@ class Calibration(Request):
 
 
 @dataclass(frozen=True)
-class Mechanism(Kinds, ABC, key="name", what="mechanism"):
+class Mechanism(Registry, ABC, key="name", what="mechanism"):
     """A way to release a second moment under differential privacy."""
 
     #: Whether it has a guarantee at delta = 0.
@@ -93,7 +93,7 @@ class Mechanism(Kinds, ABC, key="name", what="mechanism"):
 
     #: For which norm of a unit's matrix, and which neighbours, the guarantee is proved where a unit
     #: has many rows: docs/theory/units.md.
-    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset()
+    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset()
 
     #: The way to a release, which reads secrets: set by `privgram.disclosure.release`.
     _release: ClassVar[Callable[..., Any]]
@@ -303,7 +303,7 @@ def hyphenated(name: str) -> str:
 #: The classes and their names on the command line, in the order of use.
 NAMES = {
     name: hyphenated(name)
-    for name in ("AnalyzeGauss", "AdditiveWishart", "MatrixLaplace", "Refined")
+    for name in ("AnalyzeGauss", "AdditiveWishart", "MatrixLaplace", "AdaptiveGaussian")
 }
 
 #: A mechanism from what `Mechanism.to_dict` gave.

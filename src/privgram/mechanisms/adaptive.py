@@ -1,4 +1,4 @@
-"""Second looks: the table read again in coordinates that an earlier release taught."""
+"""Adaptive rounds: the table read again in coordinates that an earlier release taught."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
     from privgram.privacy import Adjacency
 
-#: Signal to noise mu n / sqrt(d) from which on second looks are taken.
-CLEAR = 15.0
+#: Signal to noise mu n / sqrt(d) from which on adaptive rounds are taken.
+CLEAR_RATE = 15.0
 
 PURPOSES = ("regression", "components")
 
 
 @dataclass(frozen=True)
-class RefinedCalibration(Calibration):
-    """Noise of all looks together.
+class AdaptiveGaussianCalibration(Calibration):
+    """Noise of all rounds together.
 
-    `mu` is the ratio of sensitivity to noise that one look with the whole budget would have. The
-    squares of the looks' ratios add up to its square.
+    `mu` is the ratio of sensitivity to noise that one round with the whole budget would have. The
+    squares of the rounds' ratios add up to its square.
     """
 
     mu: float
 
     @property
     def law(self) -> GaussianLaw:
-        """G plus the noise of one look: what a release has if second looks gain nothing."""
+        """G plus the noise of one round: what a release has if adaptive rounds gain nothing."""
         return GaussianLaw.isotropic(self.noise_std)
 
     def std(self, bound: float, mu: float) -> float:
@@ -47,12 +47,12 @@ class RefinedCalibration(Calibration):
 
 
 @dataclass(frozen=True)
-class Refined(Mechanism):
-    """Second moment by several looks at the table, each in the frame the last one taught.
+class AdaptiveGaussian(Mechanism):
+    """Second moment by adaptive rounds at the table, each in the frame the last one taught.
 
     Gaussian noise has the same size in every direction of the scaled columns, and drowns those
     in which the table is narrow: differences of correlated columns, columns far narrower
-    than their public bounds, residuals. A cheap first look shows them. The next one maps every
+    than their public bounds, residuals. A cheap first round shows them. The next one maps every
     row u to z = A u, with A about the inverse root of the second moment per row, clips ``|z|`` to a
     radius that about as many rows exceed as the noise can stand for, by private counts, adds
     isotropic noise to the sum of z z^T and maps it back. Then the noise is in proportion to the
@@ -60,13 +60,13 @@ class Refined(Mechanism):
 
     Parameters
     ----------
-    looks : "auto" or int
-        At most so many looks, 1 to 4. "auto" takes what a rate of signal to noise makes worth it,
+    rounds : "auto" or int
+        At most so many rounds, 1 to 4. "auto" takes what a rate of signal to noise makes worth it,
         a fourth only while noise hides some direction, and one where a frame gains
         nothing: then the release is `AnalyzeGauss`'s.
     purpose : {"regression", "components"}
-        "regression" takes second looks. For the whole matrix, its principal components and
-        means, isotropic noise is best: "components" is one look.
+        "regression" takes adaptive rounds. For the whole matrix, its principal components and
+        means, isotropic noise is best: "components" is one round.
     target : str, optional
         The column that will be explained, by its name in the release: ``x3`` in a table without
         names. Its regressions on any others get less noise where there are many columns, and all
@@ -76,10 +76,10 @@ class Refined(Mechanism):
     Notes
     -----
     Only `privgram.release` makes such a release, from a table that can be read again: it takes
-    three to five passes, and fewer where one look is all that is worth it. A row moves look k by at
-    most R_k^2, replacing one by sqrt(2) R_k^2.
+    three to five passes, and fewer where one round is all that is worth it. A row moves round k by
+    at most R_k^2, replacing one by sqrt(2) R_k^2.
     With mu_k = sensitivity / noise, the squares of mu_k add up, and the whole has the privacy
-    profile of one Gaussian mechanism, whatever each look was decided by in those before. The
+    profile of one Gaussian mechanism, whatever each round was decided by in those before. The
     noise is Gaussian, with independent entries in the last frame. What clipping may have moved is
     taken for a multiple of the noise, and is in the law that the release states.
 
@@ -92,14 +92,14 @@ class Refined(Mechanism):
        arXiv:2210.17520, 2022.
     """
 
-    looks: Literal["auto"] | int = "auto"
+    rounds: Literal["auto"] | int = "auto"
     purpose: Literal["regression", "components"] = "regression"
     target: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.looks, bool) or self.looks not in ("auto", 1, 2, 3, 4):
-            raise ValueError(f"looks must be 'auto' or 1 to 4, got {self.looks!r}")
+        if isinstance(self.rounds, bool) or self.rounds not in ("auto", 1, 2, 3, 4):
+            raise ValueError(f"rounds must be 'auto' or 1 to 4, got {self.rounds!r}")
         if self.purpose not in PURPOSES:
             raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
         if not (self.target is None or isinstance(self.target, str)):
@@ -116,20 +116,20 @@ class Refined(Mechanism):
             )
 
     @property
-    def most_looks(self) -> int:
-        """The most looks it may take."""
+    def most_rounds(self) -> int:
+        """The most rounds it may take."""
         if self.purpose != "regression":
             return 1
-        return 4 if self.looks == "auto" else int(self.looks)
+        return 4 if self.rounds == "auto" else int(self.rounds)
 
-    def looks_worth(self, rate: float) -> int:
-        """Most looks that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
-        return 1 if rate < CLEAR else self.most_looks
+    def rounds_worth(self, rate: float) -> int:
+        """Most rounds that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
+        return 1 if rate < CLEAR_RATE else self.most_rounds
 
-    def _calibrated(self, request: Request) -> RefinedCalibration:
+    def _calibrated(self, request: Request) -> AdaptiveGaussianCalibration:
         one = AnalyzeGauss()._calibrated(request)
         shared = {field.name: getattr(one, field.name) for field in fields(Calibration)}
-        return RefinedCalibration(**shared, mu=one.privacy.sensitivity_ratio)  # type: ignore[attr-defined]
+        return AdaptiveGaussianCalibration(**shared, mu=one.privacy.sensitivity_ratio)  # type: ignore[attr-defined]
 
 
 def count_sensitivity(adjacency: Adjacency) -> float:

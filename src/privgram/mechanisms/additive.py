@@ -12,7 +12,7 @@ from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivi
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Clip
+    from privgram.columns.unit import UnitNorm
     from privgram.privacy import Adjacency, Profile
 
 #: Least ratio of sensitivity to noise: integers of 128 bits have room for the noise of one more
@@ -88,7 +88,7 @@ class AnalyzeGauss(Mechanism):
     noise: Literal["symmetric", "triangular"] = "symmetric"
     repair: Literal["none", "shift", "shift-upper", "shift-lower", "project", "feasible"] = "none"
 
-    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset(
+    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset(
         product(("frobenius", "trace"), ("add-remove", "replace"))
     )
 
@@ -174,7 +174,7 @@ class AdditiveWishart(Mechanism):
     scale: float | None = None
     debias: bool = True
 
-    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset({("trace", "add-remove")})
+    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset({("trace", "add-remove")})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -277,7 +277,7 @@ class MatrixLaplace(Mechanism):
 
     pure: ClassVar[bool] = True
 
-    of_units: ClassVar[frozenset[tuple[Clip, Adjacency]]] = frozenset(
+    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset(
         {("trace", "add-remove"), ("trace", "replace")}
     )
 

@@ -13,7 +13,7 @@ from privgram._base.numbers import check_adjacency, check_positive
 if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee
     from privgram.ledger import Ledger
-    from privgram.privacy import Adjacency, BoundedRangeProfile, Standing
+    from privgram.privacy import Adjacency, BoundedRangeProfile, ProofStatus
 
 
 class NormBound(float):
@@ -71,7 +71,7 @@ class NormBound(float):
         whose = "row" if self.unit is None else "unit"
         text = (
             f"<NormBound {float(self):.6g}: {self.quantile:g} quantile of the {whose} norms,"
-            f" epsilon={self.epsilon:g}, {self.adjacency}, {self.standing}"
+            f" epsilon={self.epsilon:g}, {self.adjacency}, {self.proof_status}"
         )
         if self.reproducible:
             text += "; REPRODUCIBLE: not private against anyone who knows the seed"
@@ -85,9 +85,9 @@ class NormBound(float):
         return BoundedRangeProfile(self.epsilon, self.adjacency)
 
     @property
-    def standing(self) -> Standing:
-        """How well the profile is founded, see `privgram.privacy.Profile.standing`."""
-        return self.privacy.standing
+    def proof_status(self) -> ProofStatus:
+        """How well the profile is founded, see `privgram.privacy.Profile.proof_status`."""
+        return self.privacy.proof_status
 
     def to_dict(self) -> dict[str, Any]:
         """The number and the attributes, as plain values."""

@@ -14,7 +14,7 @@ from privgram._core import rowmap, rows, scale
 from privgram._core.norms import squared_norms
 from privgram._core.rows import TableAccumulator
 from privgram.columns.encoding import Codes
-from privgram.sources.table import NOT_FINITE, UNLISTED, Block, InvalidRow, n_rows_of, some_rows
+from privgram.sources.table import NOT_FINITE, UNLISTED, InvalidRow, RawBlock, n_rows_of, some_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privgram._core.rows import Scaling
     from privgram.columns import Columns
     from privgram.columns.encoding import Encoder, Raw
-    from privgram.exact.int128 import Limbs
+    from privgram.exact.int128 import Int128
 
     Indices = tuple[NDArray[Any], NDArray[np.int32] | None]
     CodedBlock = tuple[NDArray[Any], NDArray[np.int32] | None, int, NDArray[Any] | None, float]
@@ -32,7 +32,7 @@ SCRATCH = 1 << 16
 
 #: More than rounding adds to the squared norm of an image that was clipped: of each of at most 2^15
 #: products and sums 2^-53, and twice that of the clipping.
-ROUNDING = 2.0**-36
+FACTOR_ROUNDING = 2.0**-36
 
 
 def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -42,7 +42,7 @@ def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return found
 
 
-class Sums:
+class Accumulator:
     """What a pass adds up of rows, by parts: numbers, arrays, and what merges itself."""
 
     parts: ClassVar[tuple[str, ...]]
@@ -57,7 +57,7 @@ class Sums:
                 setattr(self, name, own + more)
 
 
-class Onward(Sums):
+class TransformAccumulator(Accumulator):
     """What makes others of rows and hands those on to `inner`, which counts them."""
 
     parts: ClassVar[tuple[str, ...]] = ("inner",)
@@ -74,7 +74,7 @@ class Onward(Sums):
         return int(getattr(self.inner, "n_dropped", 0))
 
 
-class Room:
+class RowBuffer:
     """Memory for rows of k numbers by columns, which the next rows take again.
 
     To ask the system for as much each time may take longer than to fill it.
@@ -92,7 +92,7 @@ class Room:
         return self._numbers.T[:n]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Room, (self._size,)
+        return RowBuffer, (self._size,)
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class RowMap:
         self.step = max(8, SCRATCH // max(len(frame), 1))
         self._frame = rowmap.transposed(frame)
         self._of_codes: NDArray[np.float64] | None = None
-        self._room = Room(len(frame))
+        self._room = RowBuffer(len(frame))
 
     def images(self, rows: Prepared) -> rowmap.Images:
         """Images of rows, (n, k), made where they are taken."""
@@ -178,12 +178,13 @@ class RowMap:
         return RowMap, self._parameters
 
 
-class Mapped(Onward):
+class MappedAccumulator(TransformAccumulator):
     """Feed an accumulator the images of rows.
 
     Whatever the accumulator promises of one row's influence, it promises of a row that is mapped.
     `frame` is of shape (k, d); `inner` takes rows of k columns, or the `Images` themselves where it
-    says that it `takes_images`, and as `Levelled` the codes of the blocks that begin at `levels`.
+    says that it `takes_images`, and as `FactorAccumulator` the codes of the blocks that begin at
+    `levels`.
     """
 
     def __init__(
@@ -194,8 +195,8 @@ class Mapped(Onward):
         self._levels = tuple(levels)
         self._map = RowMap(frame, bound)
 
-    def update(self, block: Block, drop: bool = False, scaling: Scaling | None = None) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.Accumulator.update`."""
+    def update(self, block: RawBlock, drop: bool = False, scaling: Scaling | None = None) -> int:
+        """Accumulate the rows of a block; see `privgram._core.rows.RowAccumulator.update`."""
         return self.update_prepared(Prepared(block, scaling=scaling), drop)
 
     def update_prepared(self, rows: Prepared, drop: bool) -> int:
@@ -218,7 +219,7 @@ class Mapped(Onward):
         return (starts.index(at) for at in self._levels)
 
 
-class Levelled(Onward):
+class FactorAccumulator(TransformAccumulator):
     """The second moment of images and, beside them, of the levels of factors.
 
     Images are clipped so that with the levels' entries, which stay, a row is within the bound. In
@@ -236,7 +237,7 @@ class Levelled(Onward):
         blocks = [(i, start, -1, weight) for i, (start, _, weight) in enumerate(levels)]
         self.inner = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
         k = len(positions)
-        square = (bound**2 - math.fsum(entry**2 for *_, entry in levels)) * (1 - ROUNDING)
+        square = (bound**2 - math.fsum(entry**2 for *_, entry in levels)) * (1 - FACTOR_ROUNDING)
         if not square > 0:
             raise ValueError("the levels' entries leave no room within the bound")
         self._radius = math.sqrt(square)
@@ -253,46 +254,46 @@ class Levelled(Onward):
         return _restored, (self._given, *self.inner.totals(), self.n_rows, self.n_dropped)
 
 
-def _restored(given: tuple[Any, ...], *state: Any) -> Levelled:
-    found = Levelled(*given)
+def _restored(given: tuple[Any, ...], *state: Any) -> FactorAccumulator:
+    found = FactorAccumulator(*given)
     found.inner = restored(found.inner, state[:2], *state[2:])  # type: ignore[assignment]  # as it
     return found
 
 
 #: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
-PIECE = 1 << 18
+PIECE_VALUES = 1 << 18
 
 #: Rows of which columns are computed at a time.
 COMPUTED = 1 << 13
 
-Total: TypeAlias = "rows.Accumulator | rows.TableAccumulator"
+Total: TypeAlias = "rows.RowAccumulator | rows.TableAccumulator"
 
 
 def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
     """Make an empty accumulator of rows as they are described, by codes if there are factors."""
     if columns is None or not columns.encoder.by_codes:
-        return rows.Accumulator(n_columns, bound, bits)
+        return rows.RowAccumulator(n_columns, bound, bits)
     encoder = columns.encoder
     return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
 
 
-def state_of(total: Total) -> Limbs:
+def totals_of(total: Total) -> Int128:
     """The totals of an accumulator as (hi, lo), one-dimensional: what it takes to restore it."""
     if isinstance(total, rows.TableAccumulator):
         return total.totals()
-    hi, lo = total.limbs()
+    hi, lo = total.int128()
     return hi[entries(total)], lo[entries(total)]
 
 
 def entries(total: Total) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row and column of each of the totals that `state_of` gives."""
+    """Row and column of each of the totals that `totals_of` gives."""
     if isinstance(total, rows.TableAccumulator):
         return total.stored()
     return np.triu_indices(total.n_columns)
 
 
 def n_totals(columns: Columns | None, n_columns: int) -> int:
-    """How many totals `state_of` gives, without making the accumulator of a file's say-so."""
+    """How many totals `totals_of` gives, without making the accumulator of a file's say-so."""
     if columns is None or not columns.encoder.by_codes:
         return n_columns * (n_columns + 1) // 2
     encoder = columns.encoder
@@ -304,7 +305,7 @@ def n_totals(columns: Columns | None, n_columns: int) -> int:
     return count
 
 
-def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int, at: Any = None) -> Total:
+def restored(empty: Total, state: Int128, n_rows: int, n_dropped: int, at: Any = None) -> Total:
     """An accumulator like an empty one with these totals and numbers of rows.
 
     The totals are those of its `entries`; or, without factors, of one triangle, `at`.
@@ -325,10 +326,10 @@ def restored(empty: Total, state: Limbs, n_rows: int, n_dropped: int, at: Any = 
     hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
     for full, given in ((hi, state[0]), (lo, state[1])):
         full[at] = full.T[at] = given
-    return rows.Accumulator.from_limbs(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
+    return rows.RowAccumulator.from_int128(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
 
 
-class Feeder:
+class BlockReader:
     """Feed blocks to one accumulator, scaled by public bounds; one feeder a thread.
 
     The kernel scales as it reads, and takes native float32, float64, int32 and int64 where they
@@ -345,7 +346,7 @@ class Feeder:
             self._scaling = columns.center, columns.inverse, limit
         self._encoder = None if columns is None or columns.plain else columns.encoder
 
-    def feed(self, block: Block) -> int:
+    def feed(self, block: RawBlock) -> int:
         """Accumulate every row of a block and return how many there were.
 
         InvalidRow at the first row that may not be used. The accumulator is then undefined.
@@ -354,12 +355,12 @@ class Feeder:
         self._feed(block, n_rows)
         return n_rows
 
-    def _feed(self, block: Block, n_rows: int, group: Codes | None = None) -> None:
+    def _feed(self, block: RawBlock, n_rows: int, group: Codes | None = None) -> None:
         """Accumulate the rows of a block; `group` has the codes of their groups."""
         encoder = self._encoder
         step = n_rows  # what the kernel reads where it lies needs no cut
         if encoder is None and not rows.readable(block):  # type: ignore[arg-type]  # has no codes
-            step = max(8, PIECE // self.accumulator.n_columns)
+            step = max(8, PIECE_VALUES // self.accumulator.n_columns)
         elif encoder is not None and encoder.derives:
             step = COMPUTED
         with scale.DefaultRounding():
@@ -370,20 +371,22 @@ class Feeder:
                 if bad >= 0:
                     raise InvalidRow(start + bad, self._problem(bad, of_part))
 
-    def _add(self, block: Block, group: Codes | None) -> int:
+    def _add(self, block: RawBlock, group: Codes | None) -> int:
         """Accumulate rows; the position of the first that may not be used, or -1."""
         total = self.accumulator
         if hasattr(total, "take_parts"):
             return int(total.take_parts(list(_columns(block)), self._drop))
-        of_kernel = isinstance(total, (rows.Accumulator, rows.TableAccumulator, Mapped))
+        of_kernel = isinstance(
+            total, (rows.RowAccumulator, rows.TableAccumulator, MappedAccumulator)
+        )
         some = self.prepared(block, written=not of_kernel)
         if isinstance(total, rows.TableAccumulator):
             return total.update(some.dense, some.codes, some.values, self._drop, some.scaling)
-        if isinstance(total, Mapped):
+        if isinstance(total, MappedAccumulator):
             return total.update_prepared(some, self._drop)
         return int(total.update(some.dense, self._drop, some.scaling))
 
-    def prepared(self, block: Block, written: bool = False) -> Prepared:
+    def prepared(self, block: RawBlock, written: bool = False) -> Prepared:
         """Rows as the kernels read them; as numbers where they are weighted or to be `written`."""
         encoder = self._encoder
         if encoder is None:
@@ -401,7 +404,7 @@ class Feeder:
         return UNLISTED if self._encoder is not None and self._encoder.blocks else NOT_FINITE
 
 
-def _columns(block: Block) -> Iterable[Raw]:
+def _columns(block: RawBlock) -> Iterable[Raw]:
     return block if isinstance(block, list) else block.T
 
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.saved import Frame
+from privgram._base.saved import BinaryFormat
 from privgram._core import rows
 from privgram._core.units import UnitAccumulator
-from privgram.columns.encoding import Codes, codes_by_value, codes_of, named
+from privgram.columns.encoding import Codes, codes_by_value, codes_of, naming_column
 from privgram.columns.groups import Groups
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.unit import Auto, PrivacyUnit, Unit, bits_for, bound_of_rows
+from privgram.columns.unit import PrivacyUnit, PrivateBound, Unit, bits_for, bound_of_rows
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import Feeder, entries, new_total, restored
+from privgram.moment.accumulators import BlockReader, entries, new_total, restored
 from privgram.moment.second_moment import MomentBase, check_bound, read_public
-from privgram.sources.table import Block, Table, n_rows_of, some_rows
+from privgram.sources.table import RawBlock, Table, n_rows_of, some_rows
 
 if TYPE_CHECKING:
     from privgram._core.rows import TableAccumulator
@@ -34,7 +34,7 @@ MOST_BYTES = 1 << 34
 
 NO_GROUP = (
     "is of a group that is not listed, or of none: list its value in Groups, put such rows "
-    "together by Groups(..., unlisted='other'), or leave them out by unlisted='drop'"
+    "together by Groups(..., unknown='other'), or leave them out by unknown='drop'"
 )
 
 
@@ -52,7 +52,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
     may be in several groups, which share its bound: its matrices together move them by no more.
     """
 
-    _frame = Frame(b"privgram.moments\n", 1, "a SecondMoments")
+    _frame = BinaryFormat(b"privgram.moments\n", 1, "a SecondMoments")
     _alike = ("groups", *MomentBase._alike)
     _total: TableAccumulator
 
@@ -108,7 +108,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         ]
 
     def _moment(
-        self, state: int128.Limbs, n_rows: int, n_dropped: int, of_group: bool = True
+        self, state: int128.Int128, n_rows: int, n_dropped: int, of_group: bool = True
     ) -> SecondMoment:
         empty = new_total(self._columns, self.n_columns, self._bound, self._total.bits)
         total = restored(empty, state, n_rows, n_dropped, self._total.stored())
@@ -180,7 +180,7 @@ def new_totals(
             f"{MOST_BYTES >> 30} GiB: take fewer columns, or some of the groups at a time"
         )
     return rows.TableAccumulator(
-        *shape, bound, bits, len(groups.factor.levels), groups.unlisted == "other"
+        *shape, bound, bits, len(groups.factor.levels), groups.unknown == "other"
     )
 
 
@@ -192,7 +192,7 @@ def filled(
     return rows.TableAccumulator.from_groups(*layout, empty.groups, empty.other, hi, lo, counts)
 
 
-def apart(table: Table, groups: Groups) -> tuple[tuple[str, ...] | None, int]:
+def columns_apart(table: Table, groups: Groups) -> tuple[tuple[str, ...] | None, int]:
     """Names of the other columns of an opened table, and which column says the group."""
     names = table.names
     if names is None:
@@ -203,7 +203,7 @@ def apart(table: Table, groups: Groups) -> tuple[tuple[str, ...] | None, int]:
     return (*names[:place], *names[place + 1 :]), place
 
 
-class GroupFeeder(Feeder):
+class GroupBlockReader(BlockReader):
     """Feed blocks, whose column at `place` says the group, to an accumulator; one feeder a thread.
 
     An accumulator that is not of groups is given the rows of all of them.
@@ -215,10 +215,10 @@ class GroupFeeder(Feeder):
         super().__init__(accumulator, columns)
         self._groups = groups
         self._place = place
-        self._leave_out = groups.unlisted == "drop"
+        self._leave_out = groups.unknown == "drop"
         self._lut = codes_by_value(groups.factor)
 
-    def feed(self, block: Block) -> int:
+    def feed(self, block: RawBlock) -> int:
         """Accumulate every row of a block and return how many there were."""
         place, n_rows = self._place, n_rows_of(block)
         if isinstance(block, list):
@@ -235,7 +235,7 @@ class GroupFeeder(Feeder):
         assert group is not None
         lost = group.plain()[bad] not in range(len(self._groups.factor))
         return (
-            NO_GROUP if lost and self._groups.unlisted == "error" else super()._problem(bad, group)
+            NO_GROUP if lost and self._groups.unknown == "error" else super()._problem(bad, group)
         )
 
     def _codes(self, column: NDArray[Any] | Codes) -> Codes:
@@ -244,10 +244,10 @@ class GroupFeeder(Feeder):
         elif self._lut is not None and column.dtype.kind in "iu":
             found = Codes(column, self._lut)
         else:
-            found = Codes(named(codes_of, self._groups.by)(column, self._groups.factor))
+            found = Codes(naming_column(codes_of, self._groups.by)(column, self._groups.factor))
         return Codes(np.ascontiguousarray(found.indices), found.lut)
 
-    def _add(self, block: Block, group: Codes | None) -> int:
+    def _add(self, block: RawBlock, group: Codes | None) -> int:
         assert group is not None
         total = self.accumulator
         if isinstance(total, rows.TableAccumulator):
@@ -259,7 +259,7 @@ class GroupFeeder(Feeder):
         # Another one is given those of any group, written out.
         place = group.plain()
         kept = np.arange(len(place))
-        if self._groups.unlisted != "other":
+        if self._groups.unknown != "other":
             listed = (place >= 0) & (place < len(self._groups.factor))
             if not (self._leave_out or listed.all()):
                 return int(listed.argmin())
@@ -285,17 +285,17 @@ def bounds_of(unit: Unit, row_bound: float | None) -> tuple[float, float]:
     """Bounds of a row and of a unit: no row is longer than its unit may be."""
     check_rows(row_bound)
     if unit.bound is not None:
-        assert not isinstance(unit.bound, Auto)  # it has been chosen
+        assert not isinstance(unit.bound, PrivateBound)  # it has been chosen
         unit_bound = check_bound(unit.bound, "the bound of a unit")
         given = unit_bound if row_bound is None else check_bound(row_bound)
         return min(float(given), float(unit_bound)), unit_bound
-    if unit.rows is None:
+    if unit.max_rows is None:
         raise ValueError(
-            f"a unit needs a bound: Unit({unit.name!r}, rows=k) for units of about k rows, or "
+            f"a unit needs a bound: Unit({unit.name!r}, max_rows=k) for units of about k rows, or "
             f"Unit({unit.name!r}, bound=C)"
         )
     row_bound = check_bound(row_bound)
-    return float(row_bound), check_bound(bound_of_rows(unit.rows, float(row_bound)))
+    return float(row_bound), check_bound(bound_of_rows(unit.max_rows, float(row_bound)))
 
 
 def keyed(
@@ -334,10 +334,10 @@ def accumulator_of(
 ) -> UnitAccumulator:
     """Make an empty accumulator of units, of so many groups if there are any."""
     centred: Sequence[int] = ()
-    if unit.within:
+    if unit.fixed_effects:
         if columns is not None and columns.encoder.blocks:
             raise ValueError(
-                "within=True takes no factors, whose levels would no longer sum to one: "
+                "fixed_effects=True takes no factors, whose levels would no longer sum to one: "
                 "describe the levels that matter as columns of their own, by bool"
             )
         names = () if columns is None else columns.names
@@ -369,13 +369,13 @@ def moment_of(
 ) -> SecondMoment | SecondMoments:
     """The second moment of the units that were accumulated, or those of their groups."""
     protected = replace(unit.protected, row_bound=float(total.row_bound))
-    hi, lo = total.limbs()
+    hi, lo = total.int128()
     if groups is None:
         empty = new_total(columns, total.n_columns, total.bound, total.bits)
         at = entries(empty)
         summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
-        named = names if columns is not None or unit.values is None else None
-        return SecondMoment.from_accumulator(summed, named, columns, bound, protected)
+        naming_column = names if columns is not None or unit.values is None else None
+        return SecondMoment.from_accumulator(summed, naming_column, columns, bound, protected)
     grouped = new_totals(columns, total.n_columns, bound, groups, total.bits)
     i, j = grouped.stored()
     found = total.counts()

@@ -15,31 +15,31 @@ from numpy.typing import NDArray
 
 from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
-from privgram._base.saved import Frame, understood
+from privgram._base.saved import BinaryFormat, understood
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import (
-    Feeder,
+    BlockReader,
     Total,
     entries,
     n_totals,
     new_total,
     restored,
-    state_of,
+    totals_of,
 )
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 
-#: Two limbs of d x d, and as much again for each thread: 16 GiB a matrix here.
+#: Two words of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
 
 
 class MomentBase(ABC):
     """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
 
-    _frame: ClassVar[Frame]
+    _frame: ClassVar[BinaryFormat]
     #: What has to be the same of two that are merged.
     _alike: ClassVar[tuple[str, ...]] = ("n_columns", "bound", "names", "columns", "privacy_unit")
 
@@ -217,7 +217,7 @@ class SecondMoment(MomentBase):
     about ``2**20 / bound``; the integers ``q q^T`` are summed without any rounding, so the
     total is the same, bit for bit, for every size of block, number of threads, order of rows
     and order of merging. A row moves the total by at most ``2**40`` in Frobenius norm, in
-    units of `unit`.
+    units of `resolution`.
 
     Updating and merging are safe from several threads, also while the process forks: the child
     has a copy with all of a block or none.
@@ -245,7 +245,7 @@ class SecondMoment(MomentBase):
            [24., 32.]])
     """
 
-    _frame = Frame(b"privgram.moment\n", 1, "a SecondMoment")
+    _frame = BinaryFormat(b"privgram.moment\n", 1, "a SecondMoment")
     _total: Total
 
     def __init__(
@@ -292,8 +292,8 @@ class SecondMoment(MomentBase):
         return moment
 
     @property
-    def unit(self) -> float:
-        """Unit of the integer matrix: ``matrix() = unit * (hi 2**64 + lo)``."""
+    def resolution(self) -> float:
+        """Unit of the integer matrix: ``matrix() = resolution * (hi 2**64 + lo)``."""
         return self._total.scale**-2
 
     @property
@@ -351,7 +351,7 @@ class SecondMoment(MomentBase):
             scratch = self._spare.pop()
         except IndexError:
             scratch = self._new_total()
-        feeder = Feeder(scratch, columns)
+        feeder = BlockReader(scratch, columns)
         row = 0
         try:
             for chunk in table.chunks:
@@ -374,18 +374,18 @@ class SecondMoment(MomentBase):
         """Return an independent copy."""
         with self._guard.lock:
             total = self._total
-            copy = restored(self._new_total(), state_of(total), total.n_rows, total.n_dropped)
+            copy = restored(self._new_total(), totals_of(total), total.n_rows, total.n_dropped)
         public = self._names, self._columns, self._bound, self._unit
         return self.from_accumulator(copy, *public, self.of_group)
 
-    def limbs(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
         with self._guard.lock:
-            return self._total.limbs()
+            return self._total.int128()
 
     def matrix(self) -> NDArray[np.float64]:
         """Return the (d, d) matrix rounded to float64. SECRET: not differentially private."""
-        return int128.to_float(*self.limbs()) * self.unit
+        return int128.to_float(*self.int128()) * self.resolution
 
     def to_bytes(self) -> bytes:
         """Serialise: versioned, checksummed, little-endian. SECRET.
@@ -393,7 +393,7 @@ class SecondMoment(MomentBase):
         The checksum finds accidents, not forgery.
         """
         with self._guard.lock:
-            hi, lo = state_of(self._total)
+            hi, lo = totals_of(self._total)
             counts = {"n_rows": self._total.n_rows, "n_dropped": self._total.n_dropped}
         header = self._header(counts, {"of_group": self.of_group})
         return self._frame.seal(header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes())

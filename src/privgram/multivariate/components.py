@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.installed import Room
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_integer, check_one_of, check_within
 from privgram._base.text import as_frame, as_text
 from privgram.multivariate.variables import (
-    DRAWS,
+    ERROR_DRAWS,
     Covariance,
     Simulated,
     Variables,
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
 else:
-    of_results = Room("privgram.plots.of_results")
+    of_results = LazyModule("privgram.plots.of_results")
 
 Units = Literal["bounds", "own"]
 
 #: Least part of a column's variance that is its own: the likelihood may have none.
-LEAST = 0.005
+LEAST_UNIQUENESS = 0.005
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,7 +437,7 @@ class FactorAnalysis(Simulated):
 
     @property
     def _draws(self) -> int:
-        return 2 * DRAWS  # each takes long
+        return 2 * ERROR_DRAWS  # each takes long
 
     def _again(self, one: Covariance) -> Matrix:
         one.check_definite()
@@ -600,10 +600,10 @@ def _likeliest(correlation: Matrix, k: int) -> tuple[Matrix, Vector]:
     start = (1 - 0.5 * k / len(correlation)) / np.linalg.inv(correlation).diagonal()
     solved = minimize(
         cost,
-        start.clip(LEAST, 1.0),
+        start.clip(LEAST_UNIQUENESS, 1.0),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(LEAST, 1.0)] * len(correlation),
+        bounds=[(LEAST_UNIQUENESS, 1.0)] * len(correlation),
         options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 2000},
     )
     if not np.isfinite(solved.fun):

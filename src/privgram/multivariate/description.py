@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from privgram._base.installed import Room
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_one_of
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
 from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
-from privgram.regression.inference import TRUSTED_COUNT, Of, hull, quantile_of, rows_behind
+from privgram.regression.inference import TRUSTED_COUNT, Estimand, hull, quantile_of, rows_behind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,26 +28,27 @@ if TYPE_CHECKING:
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
 else:
-    of_results = Room("privgram.plots.of_results")
+    of_results = LazyModule("privgram.plots.of_results")
 
 #: Draws of the second moment: an end of an interval errs by 4 % of half its width.
 POSTERIOR_DRAWS = 1000
 
 #: What intervals of correlations are of; see `correlation`.
-OfCorrelation = Literal["data", "normal", "population"]
+CorrelationEstimand = Literal["sample", "normal", "population"]
 
 #: What a fourth moment would have to say.
 FOURTH_MOMENTS = (
     "the sampling error of correlations takes fourth moments, which a release does not hold: take "
-    'of="data", for intervals about the rows at hand, or of="normal" if the rows are about normal. '
+    'estimand="sample", for intervals about the rows at hand, or estimand="normal" if the rows are '
+    "about normal. "
     "Truth values and levels of factors need none: ask for these columns alone, without partial"
 )
 
 #: Why moments are not what their errors say.
 CLIPPED = (
-    "rows too long for second looks were clipped, and too few rows show how many: means may be "
-    "nearer to the middle and variances smaller than the table's. Take one look at it for these, "
-    "as pg.AnalyzeGauss() does"
+    "rows too long for adaptive rounds were clipped, and too few rows show how many: means may be "
+    "nearer to the middle and variances smaller than the table's. Take one round over it for "
+    "these, as pg.AnalyzeGauss() does"
 )
 
 #: Why columns cannot be held fixed.
@@ -70,20 +71,20 @@ class Description(Printed):
     mean, mean_stderr : ndarray of shape (p,), float64
     mean_interval : ndarray of shape (p, 2), float64
         Within the public bounds. NaN, as all errors and intervals but those of the count, where
-        second looks may have clipped too many rows.
+        adaptive rounds may have clipped too many rows.
     std, std_stderr : ndarray of shape (p,), float64
         Of the rows, with divisor n - 1; NaN where noise hides the variance.
     std_interval : ndarray of shape (p, 2), float64
         Of the rows; from 0 to half the distance of the bounds.
     level : float
         Of the intervals.
-    of : {"population", "data"}
+    estimand : {"population", "sample"}
         Whether errors and intervals of means are about what the rows are a sample of, or about
         the rows.
     bounds : tuple of ndarray of shape (p,)
         Lower and upper public bounds; without `Columns` what a row's bound allows.
     clipped : bool
-        Whether second looks may have clipped too many rows for errors of moments.
+        Whether adaptive rounds may have clipped too many rows for errors of moments.
     """
 
     names: tuple[str, ...]
@@ -97,7 +98,7 @@ class Description(Printed):
     std_stderr: Vector
     std_interval: Matrix
     level: float
-    of: Of
+    estimand: Estimand
     bounds: tuple[Vector, Vector]
     clipped: bool = False
 
@@ -121,7 +122,7 @@ class Description(Printed):
         return as_frame(self.columns, self.names)
 
     def __str__(self) -> str:
-        about = "the population" if self.of == "population" else "these rows"
+        about = "the population" if self.estimand == "population" else "these rows"
         said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
         why = [f"No errors: {CLIPPED}."] if self.clipped else []
         return as_text(self.names, self.columns, said, *why, digits=5)
@@ -147,7 +148,7 @@ class Correlation(Printed):
         Standard deviation that noise alone would give to the correlation of columns without any.
     level : float
         Of the intervals.
-    of : {"data", "normal", "population"}
+    estimand : {"sample", "normal", "population"}
         Whether they are about the rows, or what those are a sample of: normal, or any.
     partial : bool or tuple of str
         Whether the other columns are held fixed, or which are.
@@ -159,7 +160,7 @@ class Correlation(Printed):
     intervals: NDArray[np.float64]
     noise: Matrix
     level: float
-    of: OfCorrelation
+    estimand: CorrelationEstimand
     partial: bool | tuple[str, ...]
 
     def frame(self) -> Any:
@@ -187,7 +188,7 @@ def describe(
     columns: Sequence[str] | None = None,
     *,
     level: float = 0.95,
-    of: Of = "population",
+    estimand: Estimand = "population",
 ) -> Description:
     """Counts, means and standard deviations of released columns, with errors and intervals.
 
@@ -199,7 +200,7 @@ def describe(
         Released columns, or indicators such as "sex[f]"; by default all but the intercept.
     level : float
         Of the intervals, in [0.5, 1).
-    of : {"population", "data"}, default "population"
+    estimand : {"population", "sample"}, default "population"
         The means of the population that the rows are a sample of; or those of the rows at hand:
         then errors are of the noise alone. Standard deviations are always those of the rows:
         their sampling error takes fourth moments.
@@ -216,8 +217,8 @@ def describe(
         If there is no intercept, no such column, or `level` or `of` is none.
     """
     quantile = quantile_of(level)
-    check_one_of(of, "of", get_args(Of))
-    basis = _Basis(release, columns, of)
+    check_one_of(estimand, "estimand", get_args(Estimand))
+    basis = _Basis(release, columns, estimand)
     means = [basis.mean(i, quantile) for i in range(len(basis.rows))]
     deviations = [basis.deviation(i, quantile) for i in range(len(basis.rows))]
     (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
@@ -239,7 +240,7 @@ def describe(
         std_stderr=std_error,
         std_interval=np.array(std_ends).T,
         level=level,
-        of=of,
+        estimand=estimand,
         bounds=basis.bounds,
         clipped=basis.clipped,
     )
@@ -251,7 +252,7 @@ def correlation(
     *,
     partial: bool | Sequence[str] = False,
     level: float = 0.95,
-    of: OfCorrelation = "data",
+    estimand: CorrelationEstimand = "sample",
 ) -> Correlation:
     """Correlations of released columns, or partial ones, with errors and intervals.
 
@@ -267,7 +268,7 @@ def correlation(
         What is held fixed: for each pair all other columns, or the columns named.
     level : float
         Of the intervals, in [0.5, 1).
-    of : {"data", "normal", "population"}, default "data"
+    estimand : {"sample", "normal", "population"}, default "sample"
         The correlations of the rows at hand, whatever they are: errors are of the noise alone. Or
         those of a population of normal rows, as Fisher's intervals are. Or those of any
         population: of pairs of truth values or levels of factors only, whose fourth moments
@@ -281,7 +282,7 @@ def correlation(
     ------
     RefusedError
         A ValueError: where the noise hides all variances or the number of rows, or is too large
-        for what is held fixed; where the sampling error takes fourth moments; where second looks
+        for what is held fixed; where the sampling error takes fourth moments; where adaptive rounds
         may have clipped too many rows.
     ValueError
         If there is no intercept, no such column, or `level` or `of` is none.
@@ -305,7 +306,7 @@ def correlation(
        Statist. Soc. 75 (1912).
     """
     quantile = quantile_of(level)
-    check_one_of(of, "of", get_args(OfCorrelation))
+    check_one_of(estimand, "estimand", get_args(CorrelationEstimand))
     if isinstance(partial, str):
         partial = [partial]
     fixed = () if isinstance(partial, bool) else tuple(partial)
@@ -318,8 +319,8 @@ def correlation(
             f"{shown(follows[0])} follows from the other levels of its factor, which leave nothing "
             "of it where they are held fixed: leave one of these levels out"
         )
-    basis = _Basis(release, columns, of)
-    if of == "population" and (partial or not basis.variables.two_valued):
+    basis = _Basis(release, columns, estimand)
+    if estimand == "population" and (partial or not basis.variables.two_valued):
         raise RefusedError(FOURTH_MOMENTS)
     if basis.clipped:
         raise RefusedError(CLIPPED)
@@ -347,7 +348,7 @@ def correlation(
             noise[i, j] = noise[j, i] = math.sqrt(max(coefficients[0], 0.0))
             intervals[i, j] = intervals[j, i] = hull(inside, -1.0, 1.0, start)
     if partial:
-        sampled = 0.0 if of == "data" else 1 / max(basis.count - 1 - held, 1.0)
+        sampled = 0.0 if estimand == "sample" else 1 / max(basis.count - 1 - held, 1.0)
         tails = np.array([1 - level, 1 + level]) / 2
         intervals = _posterior_intervals(law, released, frame, p, rest, sampled, tails)
         if p > 1 and np.isnan(intervals[~np.eye(p, dtype=bool)]).all():
@@ -359,7 +360,7 @@ def correlation(
         intervals=intervals,
         noise=noise,
         level=level,
-        of=of,
+        estimand=estimand,
         partial=fixed or rest,
     )
 
@@ -372,7 +373,7 @@ class _Basis:
     """
 
     def __init__(
-        self, release: ReleaseRecord, columns: Sequence[str] | None, of: OfCorrelation
+        self, release: ReleaseRecord, columns: Sequence[str] | None, estimand: CorrelationEstimand
     ) -> None:
         if release.parameters.get("moved"):
             raise RefusedError(
@@ -381,12 +382,12 @@ class _Basis:
         self.variables = Variables(release, columns, center=True)
         ones = self.variables.ones
         assert ones is not None
-        if release.weighted and of != "data":
+        if release.weighted and estimand != "sample":
             raise RefusedError(
                 "the second moment of weighted rows does not tell their sampling error: take "
-                'of="data", for intervals about the rows at hand'
+                'estimand="sample", for intervals about the rows at hand'
             )
-        self.release, self.ones, self.of = release, ones, of
+        self.release, self.ones, self.estimand = release, ones, estimand
         self.clipped = clipped_share(release) > MOST_CLIPPED
         self.rows = self.variables._affine[0]
         self.origin, self.unit = self.variables.origin, self.variables.unit
@@ -430,7 +431,7 @@ class _Basis:
         """
         x, n = self.rows[i], self.n
         m, scatter = (float(moment[i]) for moment in self._moments)
-        sampling = max(scatter, 0.0) * n / max(n - 1, 1.0) if self.of == "population" else 0.0
+        sampling = max(scatter, 0.0) * n / max(n - 1, 1.0) if self.estimand == "population" else 0.0
         low, high = (float(ends[i]) for ends in self.variables._limits)
         if self.public is not None:
             stderr = math.sqrt(sampling + self._variance(x, self.ones)) / n
@@ -470,10 +471,10 @@ class _Basis:
 
         Of the data there is none.
         """
-        if self.of == "data":
+        if self.estimand == "sample":
             return Polynomial([0.0])
         one_row = Polynomial([1.0, 0.0, -1.0]) ** 2
-        if self.of == "population":
+        if self.estimand == "population":
             s, t = self._skewness[[i, j]]
             one_row = Polynomial([1.0, s * t, -1.0 - 0.75 * (s**2 + t**2), s * t / 2])
         return one_row / max(self.count - 1 - held, 1.0)
@@ -492,7 +493,7 @@ class _Basis:
     ) -> tuple[Matrix, Matrix, Matrix, int]:
         """Rows with variance 1, less what is held fixed; correlations; all rows; how many held."""
         fixed = tuple(name for name in fixed if name not in implied(self.release, fixed))
-        controls = _Basis(self.release, fixed, "data").rows if fixed else self.rows[:0]
+        controls = _Basis(self.release, fixed, "sample").rows if fixed else self.rows[:0]
         frame, p = np.vstack([self.rows, controls, self.ones]), len(self.rows)
         moment = frame @ self.matrix @ frame.T
         if fixed or rest:

@@ -13,7 +13,7 @@ from privgram._base.numbers import check_integer, check_positive, check_within
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.variables import (
-    DRAWS,
+    ERROR_DRAWS,
     Covariance,
     Simulated,
     Variables,
@@ -434,7 +434,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     split = _Split(Variables(release, [*features, *indicators], center=False), len(features))
     groups = split.released
     coef, intercept = groups.rule()
-    of_draws(split.redrawn(DRAWS, sampling=True), _Groups.rule)
+    of_draws(split.redrawn(ERROR_DRAWS, sampling=True), _Groups.rule)
     scalings, ratio = _directions(groups)
     return LDA(
         factor=factor,

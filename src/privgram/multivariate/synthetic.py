@@ -105,7 +105,7 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
        variables", Ann. Math. Statist. 32, 1961.
     """
     lost = _not_kept(release.columns)
-    rows = rows_of(release, n, rng)
+    rows = synthetic_rows(release, n, rng)
     if lost:
         warn(
             f"the rows do not keep what was released of {listed(lost)}: take regressions on such "
@@ -126,7 +126,9 @@ def _not_kept(columns: Columns | None) -> tuple[str, ...]:
     )
 
 
-def rows_of(release: ReleaseRecord, n: int, rng: np.random.Generator | int | None = None) -> Any:
+def synthetic_rows(
+    release: ReleaseRecord, n: int, rng: np.random.Generator | int | None = None
+) -> Any:
     """What `synthesize` makes, without a word about what is not kept."""
     n = check_integer(n, "n", 1)
     rng = np.random.default_rng(rng)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
-DRAWS = 100
+ERROR_DRAWS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +254,7 @@ class Variables:
         )
 
     def redrawn(
-        self, draws: int = DRAWS, *, sampling: bool = False, null: Matrix | None = None
+        self, draws: int = ERROR_DRAWS, *, sampling: bool = False, null: Matrix | None = None
     ) -> Iterator[Covariance]:
         """Covariances as other draws of the noise would have made them.
 
@@ -294,7 +294,7 @@ class Variables:
 
         return draw
 
-    def unrelated(self, draws: int = DRAWS) -> Iterator[Matrix]:
+    def unrelated(self, draws: int = ERROR_DRAWS) -> Iterator[Matrix]:
         """Correlations that noise and sampling alone would make of columns without any.
 
         Yields
@@ -404,7 +404,7 @@ def _any_value(given: Variable) -> Any:
 
 
 Drawn = TypeVar("Drawn")
-Result = TypeVar("Result")
+Computed = TypeVar("Computed")
 
 
 class Simulated(Printed):
@@ -454,7 +454,7 @@ def draws_of(variables: Variables) -> int:
     within 3.5 % at one sigma, and 3.9 to 6.1 % are beyond their upper 5 %; of 100 within 7 %, and
     2.8 to 7.2 %.
     """
-    return max(DRAWS, min(400, 20_000 // variables.release.n_columns))
+    return max(ERROR_DRAWS, min(400, 20_000 // variables.release.n_columns))
 
 
 def definite(variables: Variables) -> Covariance:
@@ -467,7 +467,7 @@ def definite(variables: Variables) -> Covariance:
     return variables.covariance
 
 
-def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Result]) -> list[Result]:
+def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Computed]) -> list[Computed]:
     """A statistic of each draw, unless noise hides it: refused if it does in more than half."""
     found, tried = [], 0
     for one in draws:

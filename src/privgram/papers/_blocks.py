@@ -21,11 +21,11 @@ from privgram._base.machine import cores
 #: Entries stored in a block: 32 MiB as float64.
 ENTRIES = 1 << 22
 
-T = TypeVar("T")
+BlockT = TypeVar("BlockT")
 S = TypeVar("S")
 
 
-class Block(NamedTuple):
+class MatrixBlock(NamedTuple):
     """Part of a matrix: float64, all finite, dense or sparse without duplicates."""
 
     rows: slice
@@ -70,7 +70,7 @@ class Blocks:
             m, n = m + values.shape[0], values.shape[1]
         return m, n
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[MatrixBlock]:
         start = 0
         m, n = self.shape
         for part in self._parts:
@@ -81,7 +81,7 @@ class Blocks:
                 )
             for rows, columns, piece in _pieces(values):
                 shifted = slice(start + rows.start, start + rows.stop)
-                yield Block(shifted, columns, _clean(piece, shifted.start, columns.start))
+                yield MatrixBlock(shifted, columns, _clean(piece, shifted.start, columns.start))
             start += values.shape[0]
         if start != m:
             raise ValueError(f"the blocks have {start} rows in all this time, not {m}")
@@ -112,7 +112,7 @@ class Blocks:
         return out
 
 
-def in_order(function: Callable[[S], T], items: Iterable[S]) -> Iterator[tuple[S, T]]:
+def in_order(function: Callable[[S], BlockT], items: Iterable[S]) -> Iterator[tuple[S, BlockT]]:
     """Map by the threads of this machine; results come in the order of the items.
 
     At most one item more than there are threads is under way.

@@ -12,8 +12,8 @@ import numpy as np
 from privgram._base.text import listed
 from privgram.adaptive.rules import BEYOND, PER_OCTAVE, SEEN
 from privgram.columns.variables import Boolean
-from privgram.mechanisms import Refined
-from privgram.multivariate.synthetic import rows_of
+from privgram.mechanisms import AdaptiveGaussian
+from privgram.multivariate.synthetic import synthetic_rows
 from privgram.multivariate.variables import root_of
 from privgram.noise import EntryLaw, ImageLaw
 from privgram.planning.guess import PARTS, Guess, is_guess
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
 
 #: Rows that are made where there are none.
-ROWS = 20_000
+MADE_ROWS = 20_000
 
 #: What a design is that is a release, and one that is neither that nor a table.
 EARLIER, GUESSED = "an earlier release", "a guess"
 
 
 @dataclass(frozen=True, eq=False)
-class Design:
+class PlanDesign:
     """A table to plan with."""
 
     what: str  # in words
@@ -42,17 +42,17 @@ class Design:
     moment: Matrix  # (d, d), mean of their products, positive semidefinite
     n_rows: float | None  # of the table that it was taken from
     complete: float = 1.0  # the part without missing values, where those are dropped
-    # of the lengths of a release's rows in a second look's frame: `shape_of`
+    # of the lengths of a release's rows in an adaptive round's frame: `shape_of`
     shape: float | None = None
 
 
-def design_of(design: Any, columns: Columns, bound: float) -> Design:
+def plan_design_of(design: Any, columns: Columns, bound: float) -> PlanDesign:
     """Read the design that `plan` is given, for rows of L2 norm `bound`."""
     if isinstance(design, ReleaseRecord):
         return _released(design, columns, bound)
     n_rows = None
     if is_guess(design, columns):
-        table = columns.encode(Guess.of(design, columns).rows(ROWS))
+        table = columns.encode(Guess.of(design, columns).rows(MADE_ROWS))
         what = GUESSED
     elif hasattr(design, "__getitem__"):
         if isinstance(design, Mapping) and not set(design) & set(columns.variables):
@@ -76,7 +76,7 @@ def design_of(design: Any, columns: Columns, bound: float) -> Design:
     if columns.missing != "drop":  # and they are not expected
         n_rows, complete = n_rows and len(rows), 1.0
     rows = clipped(rows, bound)
-    return Design(what, rows, _mean_product(rows), n_rows, complete)
+    return PlanDesign(what, rows, _mean_product(rows), n_rows, complete)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def simulated_rows(
     rng = np.random.default_rng(0)
     names = list(columns.reads)
     if isinstance(design, ReleaseRecord):
-        synthetic = rows_of(design, n, rng)
+        synthetic = synthetic_rows(design, n, rng)
         values = {name: np.asarray(synthetic[name]) for name in names}
         for name, described in columns.reads.items():
             if isinstance(described, Boolean) and values[name].dtype.kind == "f":
@@ -109,7 +109,7 @@ def simulated_rows(
     if is_guess(design, columns):
         guess = Guess.of(design, columns, **known)
         return SimulatedRows(GUESSED, guess.rows(n), guess)
-    what = design_of(design, columns, columns.bound).what
+    what = plan_design_of(design, columns, columns.bound).what
     if unit is not None and unit in design:
         names.append(unit)
     values = {name: np.asarray(design[name]) for name in names}
@@ -140,9 +140,9 @@ def _whole_units(
     return at, np.repeat(np.arange(len(drawn)), counts[drawn])
 
 
-def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
+def _released(design: ReleaseRecord, columns: Columns, bound: float) -> PlanDesign:
     """An earlier release, of the same columns or others."""
-    rows = columns.encode(rows_of(design, ROWS, 0))
+    rows = columns.encode(synthetic_rows(design, MADE_ROWS, 0))
     count = rows_behind(design)
     moment = _mean_product(rows)
     if design.columns == columns and design.names == columns.names and count:
@@ -154,7 +154,7 @@ def _released(design: ReleaseRecord, columns: Columns, bound: float) -> Design:
     if count and n_rows and columns.missing == "drop":
         complete = count / n_rows
     shape = shape_of(design)
-    return Design(EARLIER, clipped(rows, bound), moment, n_rows, complete, shape)
+    return PlanDesign(EARLIER, clipped(rows, bound), moment, n_rows, complete, shape)
 
 
 def _mean_product(rows: Matrix) -> Matrix:
@@ -181,7 +181,8 @@ def draw_more(drawn: Sequence[Vector], tried: int, least: int, known: float) -> 
     return bool(((high - low) > known / 0.93 * math.sqrt(len(drawn)) * median).any())
 
 
-# How long rows are in a second look's frame: by one number, the shape, which tells of the tails.
+# How long rows are in an adaptive round's frame: by one number, the shape, which tells of the
+# tails.
 
 #: Shapes that are thought of, from far heavier tails than lognormal rows have to none; and halvings
 #: of this interval, on a logarithmic scale.
@@ -199,21 +200,21 @@ def rows_beyond(shape: float, lengths: Vector, typical: float, rows: float) -> V
 
 
 def shape_of(release: ReleaseRecord) -> float | None:
-    """The shape with which a release by second looks would have chosen the radius that it did.
+    """The shape with which a release by adaptive rounds would have chosen the radius that it did.
 
-    None if it is of one look or says too little. The rule that chose is gone through backwards:
+    None if it is of one round or says too little. The rule that chose is gone through backwards:
     about as many rows were longer as it lets be, at the middle of the bin before the radius.
     """
     law, recorded, rows = release.noise, release.parameters, rows_behind(release)
-    ours = isinstance(release.mechanism, Refined) and release.mechanism.target is None
+    ours = isinstance(release.mechanism, AdaptiveGaussian) and release.mechanism.target is None
     if not (ours and isinstance(law, ImageLaw) and isinstance(law.base, EntryLaw)):
         return None  # or factors are apart, and lengths are of numbers alone
     if "clipping_bias" not in recorded or not rows:
         return None
     matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
     typical = max(float(np.trace(matrix @ release.matrix @ matrix.T)) / rows, 1.0)
-    radius = recorded["look_radius"][-1]
-    most = BEYOND * recorded["look_noise_std"][-1] / radius**2
+    radius = recorded["round_radius"][-1]
+    most = BEYOND * recorded["round_noise_std"][-1] / radius**2
     most = min(max(most, SEEN * recorded["clipped_rows_std"]), rows / 2)
     middle = np.array([radius * 2 ** (-0.25 / PER_OCTAVE)])
     low, high = map(math.log, SHAPES)

@@ -15,15 +15,20 @@ import numpy as np
 
 from privgram._base.files import write_picture
 from privgram._base.installed import extra
-from privgram._base.numbers import check_integer, check_positive, edge
+from privgram._base.numbers import bisect_boundary, check_integer, check_positive
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
 from privgram.columns.unit import Guarantee
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
 from privgram.mechanisms._base import check_mechanism
-from privgram.planning.power import Curve, CurveRow, Outlook, OutlookRow
-from privgram.planning.power import outlook as make_outlook
+from privgram.planning.power import (
+    PowerCurve,
+    PowerCurveRow,
+    PowerRow,
+    PowerSimulation,
+    simulate_power,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,18 +39,27 @@ if TYPE_CHECKING:
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 
-__all__ = ["Curve", "CurveRow", "Outlook", "OutlookRow", "Plan", "PlanRow", "TermRow", "plan"]
+__all__ = [
+    "Plan",
+    "PlanRow",
+    "PowerCurve",
+    "PowerCurveRow",
+    "PowerRow",
+    "PowerSimulation",
+    "TermRow",
+    "plan",
+]
 
 #: Beyond this many rows a regression counts as never reaching the level asked for.
-MOST_ROWS = 10**15
+UNREACHED_ROWS = 10**15
 
 #: Weight, share and noise of a term.
 Facts: TypeAlias = tuple[float | None, float | None, float | None]
 
 _LOOK_TWICE = (
-    "For regressions, Refined() adds far less at the same guarantee where columns are "
+    "For regressions, AdaptiveGaussian() adds far less at the same guarantee where columns are "
     "correlated, or narrow in their bounds: it reads the table several times, each time in "
-    "coordinates learnt before. For means and principal components one look is best."
+    "coordinates learnt before. For means and principal components one round is best."
 )
 
 
@@ -123,7 +137,7 @@ class Plan(Printed):
         What each term of `Columns` pays; empty for a number of columns.
     weights : dict of str to float or None
         Weights to give to `Columns` for regressions of `targets`; None without targets.
-    outlook : Outlook or None
+    power : PowerSimulation or None
         The standard errors that regressions will have; None without a design.
     mechanisms : tuple of Mechanism
         What is compared.
@@ -141,14 +155,14 @@ class Plan(Printed):
     reason: str
     terms: tuple[TermRow, ...] = ()
     weights: dict[str, float] | None = None
-    outlook: Outlook | None = field(default=None, compare=False)
+    power: PowerSimulation | None = field(default=None, compare=False)
     mechanisms: tuple[Mechanism, ...] = field(default=(), compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain values, for JSON."""
-        plain = asdict(replace(self, outlook=None, mechanisms=()))
+        plain = asdict(replace(self, power=None, mechanisms=()))
         del plain["mechanisms"]
-        return plain | {"outlook": None if self.outlook is None else self.outlook.to_dict()}
+        return plain | {"power": None if self.power is None else self.power.to_dict()}
 
     @property
     def heading(self) -> str:
@@ -219,7 +233,7 @@ class Plan(Printed):
             f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
             "least: a feature of which the others leave a mean square of v needs 1/v times as "
             "many, often hundreds of times. "
-            + ("With design= the plan says what yours need. " if self.outlook is None else "")
+            + ("With design= the plan says what yours need. " if self.power is None else "")
             + "Noise is the standard deviation of an off-diagonal entry.",
             *remarks,
             self.reason,
@@ -228,8 +242,8 @@ class Plan(Printed):
 
     def __str__(self) -> str:
         parts = [self.heading, ""]
-        if self.outlook is not None:
-            parts += [str(self.outlook), ""]
+        if self.power is not None:
+            parts += [str(self.power), ""]
         parts += [*aligned(*self.table()), "", *self.notes]
         if self.terms:
             parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
@@ -260,8 +274,8 @@ class Plan(Printed):
             drawn = self.plot(figure.add_subplot())
             write_picture(Path(ax), figure, dpi=150)
             return drawn
-        if self.outlook is not None:
-            return self.outlook.curve().plot(ax)
+        if self.power is not None:
+            return self.power.curve().plot(ax)
         from privgram.plots._axes import axes_for
 
         axes = axes_for(ax, (8.0, 4.0))
@@ -389,12 +403,12 @@ def plan(
     error = check_positive(error, "error")
     compared = (*_candidates(asked.delta), *map(check_mechanism, mechanisms))
 
-    outlook = None
+    power = None
     goals = None if targets is None else tuple(targets)
     if design is not None:
         if columns is None:
             raise ValueError("a design is of columns: plan(columns, ...) of Columns")
-        outlook = make_outlook(
+        power = simulate_power(
             columns,
             design,
             goals,
@@ -403,7 +417,7 @@ def plan(
             guarantee=asked,
             n_rows=n_rows,
         )
-        n_rows = outlook.n_rows
+        n_rows = power.n_rows
     rows = []
     for mechanism in compared:
         noise, refusal = _calibrate(mechanism, asked, n_columns, bound, n_rows)
@@ -441,7 +455,7 @@ def plan(
         reason=reason,
         terms=terms,
         weights=weights,
-        outlook=outlook,
+        power=power,
         mechanisms=compared,
     )
 
@@ -527,9 +541,9 @@ def _rows_for(record: Calibration, error: float) -> int | None:
     rows = 1
     while _error(record, rows) > error:
         rows *= 2
-        if rows > MOST_ROWS:
+        if rows > UNREACHED_ROWS:
             return None
-    return edge(
+    return bisect_boundary(
         lambda n: _error(record, n) <= error, rows, rows // 2, lambda n, few: n - few <= few // 1000
     )
 

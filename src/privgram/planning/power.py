@@ -13,14 +13,14 @@ import numpy as np
 from privgram._base.numbers import check_positive
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.adaptive.radius import cumulative_counts, weighted_counts
-from privgram.adaptive.rounds import Looks, take_looks
+from privgram.adaptive.rounds import AdaptiveRounds, run_rounds
 from privgram.columns import Columns
 from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
-from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, Refined
+from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, MatrixLaplace
 from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
 from privgram.planning import designs
-from privgram.planning.designs import EARLIER, Design, design_of, draw_more
+from privgram.planning.designs import EARLIER, PlanDesign, draw_more, plan_design_of
 from privgram.privacy import StatedProfile
 from privgram.regression import RefusedError, regress
 from privgram.releases.record import ReleaseRecord
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.noise import NoiseLaw
     from privgram.privacy import Guarantee
-    from privgram.regression import Fit
+    from privgram.regression import OLSResults
 
 
 #: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
-#: the noise, most where the noise is large, and so does where second looks cut. More are drawn
+#: the noise, most where the noise is large, and so does where adaptive rounds cut. More are drawn
 #: until the median is known within this part of itself, by its standard error.
-REHEARSALS, MOST_REHEARSALS, KNOWN = 9, 81, 0.03
+SIMULATIONS, MOST_SIMULATIONS, KNOWN = 9, 81, 0.03
 
 #: Of what releases show, all but a tenth at either end is told; and where the upper end is so many
 #: times the lower one, that is worth a note.
@@ -56,7 +56,7 @@ MOST_LINES = 8
 
 
 @dataclass(frozen=True)
-class OutlookRow:
+class PowerRow:
     """One coefficient of a planned regression.
 
     Attributes
@@ -71,7 +71,7 @@ class OutlookRow:
         inference would be refused.
     range : dict of str to (float, float) or None
         Eight of ten releases lie between: they differ most where noise is large, and by second
-        looks where it decides how far rows are cut.
+        rounds where it decides how far rows are cut.
     """
 
     target: str
@@ -83,8 +83,8 @@ class OutlookRow:
 
 
 @dataclass(frozen=True)
-class CurveRow:
-    """One coefficient at one epsilon and number of rows: see `OutlookRow`."""
+class PowerCurveRow:
+    """One coefficient at one epsilon and number of rows: see `PowerRow`."""
 
     epsilon: float
     n_rows: int
@@ -95,7 +95,7 @@ class CurveRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Curve(Printed):
+class PowerCurve(Printed):
     """Standard errors of one regression over epsilon and the number of rows.
 
     Attributes
@@ -105,7 +105,7 @@ class Curve(Printed):
     """
 
     target: str
-    rows: tuple[CurveRow, ...]
+    rows: tuple[PowerCurveRow, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -114,7 +114,7 @@ class Curve(Printed):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the cells of a table, as text: a line for each setting."""
-        lines: dict[tuple[int, str, float], dict[str, CurveRow]] = {}
+        lines: dict[tuple[int, str, float], dict[str, PowerCurveRow]] = {}
         for row in self.rows:
             lines.setdefault((row.n_rows, row.mechanism, row.epsilon), {})[row.name] = row
         cells = []
@@ -180,7 +180,7 @@ class Curve(Printed):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Outlook(Printed):
+class PowerSimulation(Printed):
     """What regressions on a release will be worth.
 
     Attributes
@@ -199,11 +199,11 @@ class Outlook(Printed):
     epsilon: float
     delta: float
     mechanisms: tuple[str, ...]
-    rows: tuple[OutlookRow, ...]
+    rows: tuple[PowerRow, ...]
     _setting: Setting = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the outlook as plain values, for JSON."""
+        """Return the simulation as plain values, for JSON."""
         return {
             "design": self.design,
             "n_rows": self.n_rows,
@@ -257,7 +257,8 @@ class Outlook(Printed):
             if high > WIDE * low:
                 words.append(
                     f"The median is shown. Releases differ: eight of ten have standard errors from "
-                    f"{low:.3g} to {high:.3g} for {shown(name)}, and Outlook.rows has all ranges."
+                    f"{low:.3g} to {high:.3g} for {shown(name)}, and PowerSimulation.rows has all "
+                    "ranges."
                 )
         return tuple(words)
 
@@ -273,28 +274,28 @@ class Outlook(Printed):
         *,
         epsilon: Iterable[float] | None = None,
         n_rows: Iterable[int] | None = None,
-    ) -> Curve:
+    ) -> PowerCurve:
         """Standard errors of one regression at other epsilons and numbers of rows.
 
-        By one look and, where delta allows, by second looks.
+        By one round and, where delta allows, by adaptive rounds.
 
         Parameters
         ----------
         target : str, optional
             The first by default.
         epsilon : iterable of float, optional
-            From an eighth of the outlook's to eight times as much by default, unless `n_rows` is
+            From an eighth of the simulation's to eight times as much by default, unless `n_rows` is
             given.
         n_rows : iterable of int, optional
-            The outlook's own by default.
+            The simulation's own by default.
 
         Returns
         -------
-        Curve
+        PowerCurve
         """
         target = self.targets[0] if target is None else target
         if target not in self.targets:
-            raise ValueError(f"the outlook has no target {target!r}")
+            raise ValueError(f"the simulation has no target {target!r}")
         sizes = [self.n_rows] if n_rows is None else [int(n) for n in n_rows]
         if epsilon is None:
             grid = [self.epsilon]
@@ -310,33 +311,35 @@ class Outlook(Printed):
                     setting = replace(self._setting, n_rows=n, guarantee=asked)
                     rows = setting.errors(name, mechanism, target)
                     found += [
-                        CurveRow(float(value), n, name, row.name, row.sampling, row.stderr[name])
+                        PowerCurveRow(
+                            float(value), n, name, row.name, row.sampling, row.stderr[name]
+                        )
                         for row in rows
                     ]
-        return Curve(target, tuple(found))
+        return PowerCurve(target, tuple(found))
 
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What stays the same in all of an outlook, but in its curves `n_rows` and epsilon."""
+    """What stays the same in all of a simulation, but in its curves `n_rows` and epsilon."""
 
     columns: Columns
-    design: Design
+    design: PlanDesign
     bound: float
     n_rows: int
     guarantee: Guarantee
 
     @property
     def main(self) -> dict[str, Mechanism]:
-        """One look, and second looks."""
+        """One round, and adaptive rounds."""
         if self.guarantee.delta == 0:
             return {"MatrixLaplace()": MatrixLaplace()}
-        return {"AnalyzeGauss()": AnalyzeGauss(), "Refined()": Refined()}
+        return {"AnalyzeGauss()": AnalyzeGauss(), "AdaptiveGaussian()": AdaptiveGaussian()}
 
-    def errors(self, label: str, mechanism: Mechanism, target: str) -> list[OutlookRow]:
+    def errors(self, label: str, mechanism: Mechanism, target: str) -> list[PowerRow]:
         """Of one regression by one mechanism, which is called by a label."""
         without = self._without_privacy(mechanism, target)
-        size, most = len(without.param_names), MOST_REHEARSALS
+        size, most = len(without.param_names), MOST_SIMULATIONS
         try:
             public = self.n_rows if self.guarantee.adjacency == "replace" else None
             calibration = mechanism.noise_for(self.guarantee, len(self.columns), self.bound, public)
@@ -344,7 +347,7 @@ class Setting:
             most = 0
         drawn: list[Vector] = []
         tried = 0
-        while tried < most and draw_more(drawn, tried, REHEARSALS, KNOWN):
+        while tried < most and draw_more(drawn, tried, SIMULATIONS, KNOWN):
             matrix, law = self._drawn(mechanism, calibration, tried)
             record = self._record(mechanism, matrix, law, calibration)
             tried += 1
@@ -354,7 +357,7 @@ class Setting:
         kept = np.array(drawn)
         good = 2 * len(kept) > tried
         return [
-            OutlookRow(
+            PowerRow(
                 target,
                 name,
                 float(without.inference.estimate[j]),
@@ -365,7 +368,7 @@ class Setting:
             for j, name in enumerate(without.param_names)
         ]
 
-    def _without_privacy(self, mechanism: Mechanism, target: str) -> Fit:
+    def _without_privacy(self, mechanism: Mechanism, target: str) -> OLSResults:
         """The regression on the design itself."""
         plain = self._record(mechanism, self.moment, GaussianLaw(0.0, 0.0), None)
         released = self.design.what == EARLIER
@@ -386,8 +389,8 @@ class Setting:
         """A release of made rows, and the law of its noise."""
         # A fixed seed: nothing secret is drawn, and the same plan gives the same numbers.
         rng = np.random.default_rng(seed)
-        if isinstance(mechanism, Refined):
-            released, law, _ = take_looks(mechanism, _Rehearsed(self, calibration, rng))
+        if isinstance(mechanism, AdaptiveGaussian):
+            released, law, _ = run_rounds(mechanism, _Rehearsed(self, calibration, rng))
             if not isinstance(law, GaussianLaw):
                 return released, law
         law = calibration.law
@@ -438,7 +441,7 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class _Moment:
-    """The second moment of made rows, as looks take it."""
+    """The second moment of made rows, as rounds take it."""
 
     matrix: Matrix
     bound: float
@@ -453,8 +456,8 @@ class _Moment:
         return len(self.matrix)
 
 
-class _Rehearsed(Looks):
-    """Looks at made rows, each of which stands for as many as there will be."""
+class _Rehearsed(AdaptiveRounds):
+    """Rounds over made rows, each of which stands for as many as there will be."""
 
     def __init__(self, setting: Setting, noise: Any, rng: np.random.Generator) -> None:
         moment = _Moment(setting.moment, setting.bound, setting.columns)
@@ -471,7 +474,7 @@ class _Rehearsed(Looks):
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
 
-    def count(self, frame: Frame, edges: Vector, share: float) -> Vector:
+    def count(self, frame: WhiteningTransform, edges: Vector, share: float) -> Vector:
         beyond: Vector
         if self.shape is None:
             image: Matrix = self.rows @ frame.matrix[frame.numbers].T
@@ -489,12 +492,12 @@ class _Rehearsed(Looks):
     def number(self, share: float) -> float:
         return self.weight * len(self.rows)
 
-    def mapped(self, frame: Frame, radius: float) -> _Moment:
+    def mapped(self, frame: WhiteningTransform, radius: float) -> _Moment:
         image = designs.clipped(self.rows @ frame.matrix.T, radius)
         return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
-def outlook(
+def simulate_power(
     columns: Columns,
     design: Any,
     targets: Sequence[str] | None,
@@ -503,9 +506,9 @@ def outlook(
     bound: float,
     guarantee: Guarantee,
     n_rows: int | None,
-) -> Outlook:
+) -> PowerSimulation:
     """What regressions will be worth; see `privgram.plan` for the parameters."""
-    taken = design_of(design, columns, bound)
+    taken = plan_design_of(design, columns, bound)
     if n_rows is None:
         if taken.n_rows is None:
             raise ValueError("n_rows must be given with a guess")
@@ -521,8 +524,10 @@ def outlook(
         targets = numbers[-1:]
     epsilon, delta = guarantee.epsilon, guarantee.delta
     setting = Setting(columns, taken, bound, n_rows, guarantee)
-    mechanisms = {"Refined()": Refined(), **mechanisms} if delta > 0 else mechanisms
-    found: list[OutlookRow] = []
+    mechanisms = (
+        {"AdaptiveGaussian()": AdaptiveGaussian(), **mechanisms} if delta > 0 else mechanisms
+    )
+    found: list[PowerRow] = []
     for target in targets:
         by_mechanism = [
             setting.errors(label, mechanism, target) for label, mechanism in mechanisms.items()
@@ -541,4 +546,4 @@ def outlook(
         return float(np.mean(logs)) if logs else math.inf
 
     order = tuple(sorted(mechanisms, key=size))
-    return Outlook(taken.what, n_rows, epsilon, delta, order, tuple(found), setting)
+    return PowerSimulation(taken.what, n_rows, epsilon, delta, order, tuple(found), setting)

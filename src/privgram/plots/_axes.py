@@ -26,7 +26,7 @@ BLUE, ORANGE, GREY = "#2a7ab9", "#d9690f", "#8a8a8a"
 MOST_NAMES = 40
 
 #: Names on an axis are cut to this length.
-LONGEST_NAME = 24
+LONGEST_AXIS_NAME = 24
 
 
 #: What the docstrings of all plots say, `plot` completes them.
@@ -180,5 +180,5 @@ def cut(name: str) -> str:
     """Shorten a name, and take away what a picture would act on."""
     # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.
     name = shown(name)
-    name = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    name = name if len(name) <= LONGEST_AXIS_NAME else name[: LONGEST_AXIS_NAME - 1] + "…"
     return name.replace("$", r"\$")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 
 #: More columns than this have no scores written in their cells.
-MOST_NUMBERS = 8
+MOST_SCORES = 8
 
 
 @plot
@@ -88,7 +88,7 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
         for at in list(blocks.values())[1:]:
             for line in (ax.axhline, ax.axvline):
                 line(at.start - 0.5, color=ax.xaxis.label.get_color(), linewidth=0.8)
-    if d <= MOST_NUMBERS:
+    if d <= MOST_SCORES:
         for i, j in np.argwhere(~known).tolist():
             shade = 0.299 * (c := cmap(norm(scores[i, j])))[0] + 0.587 * c[1] + 0.114 * c[2]
             color = "black" if shade > 0.5 else "white"

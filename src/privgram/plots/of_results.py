@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: More columns than this have no correlations written in their cells.
-MOST_NUMBERS = 12
+MOST_CORRELATIONS = 12
 
 #: Standard deviations of noise beyond which a correlation is not noise alone.
-CLEAR = 2.0
+CLEAR_CORRELATION = 2.0
 
 #: What changes by a coefficient of a family's linear predictor.
 PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of "}
@@ -58,7 +58,7 @@ def plot_coefficients(
 
     Parameters
     ----------
-    fit : Fit or ScoreFit
+    fit : Fit or GLMResults
     ax
     level : float
         Of the intervals, in (0, 1).
@@ -272,7 +272,7 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     from matplotlib import colormaps
 
     matrix = correlation.matrix
-    faint = ~(np.abs(matrix) >= CLEAR * correlation.noise)  # also where noise hides it
+    faint = ~(np.abs(matrix) >= CLEAR_CORRELATION * correlation.noise)  # also where noise hides it
     cmap = colormaps["RdBu_r"].with_extremes(bad=(*(0.54,) * 3, 0.35))
     image = ax.imshow(np.ma.masked_where(faint, matrix), vmin=-1, vmax=1, cmap=cmap)
     if p <= MOST_NAMES:
@@ -281,7 +281,7 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     else:
         ax.set_xlabel("column")
         ax.set_ylabel("column")
-    if p <= MOST_NUMBERS:
+    if p <= MOST_CORRELATIONS:
         for i, j in np.argwhere(np.isfinite(matrix)).tolist():
             light = abs(matrix[i, j]) < 0.6 and not faint[i, j]
             color = "black" if light else ax.xaxis.label.get_color() if faint[i, j] else "white"

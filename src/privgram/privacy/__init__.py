@@ -18,7 +18,7 @@ from ._profile import (
     GaussianProfile,
     LaplaceProfile,
     Profile,
-    Standing,
+    ProofStatus,
     StatedProfile,
 )
 from .composition import ComposedProfile, compose
@@ -34,7 +34,7 @@ __all__ = [
     "LaplaceProfile",
     "MatrixLaplaceProfile",
     "Profile",
-    "Standing",
+    "ProofStatus",
     "StatedProfile",
     "WishartProfile",
     "calibration",

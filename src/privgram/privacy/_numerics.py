@@ -25,7 +25,7 @@ DROP = 42.0
 TINY = float(np.finfo(np.float64).tiny)
 
 #: p of `log_nodes`.
-_POWER = 6.0
+_NODE_POWER = 6.0
 
 #: Decorates functions whose infinities are meant.
 quiet = np.errstate(divide="ignore", over="ignore", invalid="ignore")
@@ -53,8 +53,8 @@ def log_nodes(low: Array, high: Array, n: int) -> tuple[Array, Array]:
     find singular at its lower end, is smooth, and a long interval is as good as a short
     one. Written so that v - high is as accurate near `high` as v itself.
     """
-    y, weight = gauss_legendre(np.zeros_like(high), -np.expm1((low - high) / _POWER), n)
-    return high[..., None] + _POWER * np.log1p(-y), weight * _POWER / (1.0 - y)
+    y, weight = gauss_legendre(np.zeros_like(high), -np.expm1((low - high) / _NODE_POWER), n)
+    return high[..., None] + _NODE_POWER * np.log1p(-y), weight * _NODE_POWER / (1.0 - y)
 
 
 def log_panels(edges: tuple[Array, ...], n: int) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from privgram._base.installed import Room, extra
+from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import (
     Adjacency,
     check_adjacency,
@@ -20,7 +20,7 @@ from privgram._base.numbers import (
     check_positive,
     least_safe,
 )
-from privgram._base.saved import Kinds
+from privgram._base.saved import Registry
 from privgram.privacy._numerics import (
     TINY,
     Array,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from privgram.plots import of_results
 else:
-    of_results = Room("privgram.plots.of_results")
+    of_results = LazyModule("privgram.plots.of_results")
 
 
 def check_known_adjacency(adjacency: str | None) -> None:
@@ -44,13 +44,13 @@ def check_known_adjacency(adjacency: str | None) -> None:
         check_adjacency(adjacency)
 
 
-#: How well a claim of privacy is founded, the best first; see `Profile.standing`.
-Standing = Literal["proved", "bounded", "stated", "none"]
+#: How well a claim of privacy is founded, the best first; see `Profile.proof_status`.
+ProofStatus = Literal["exact", "upper bound", "stated", "none"]
 
 
-def weakest(standings: Iterable[Standing]) -> Standing:
-    """The last of some in the order of `Standing`: that of all together."""
-    return max(standings, key=get_args(Standing).index)
+def weakest(statuses: Iterable[ProofStatus]) -> ProofStatus:
+    """The last of some in the order of `ProofStatus`: that of all together."""
+    return max(statuses, key=get_args(ProofStatus).index)
 
 
 def check_parameter(value: Any, name: str) -> None:
@@ -62,7 +62,7 @@ def check_parameter(value: Any, name: str) -> None:
         raise ValueError(f"{name} is too large an integer")
 
 
-class Profile(Kinds, ABC, key="profile", what="privacy profile"):
+class Profile(Registry, ABC, key="profile", what="privacy profile"):
     r"""Privacy profile of a mechanism: the least delta for every epsilon.
 
     .. math::
@@ -76,18 +76,18 @@ class Profile(Kinds, ABC, key="profile", what="privacy profile"):
     #: Deltas evaluated for a privacy loss distribution; fewer where one takes long.
     _dots: ClassVar[int] = 1 << 12
 
-    _standing: ClassVar[Standing] = "stated"
+    _proof_status: ClassVar[ProofStatus] = "stated"
 
     @property
-    def standing(self) -> Standing:
-        """How well this profile is founded: "proved", "bounded" or "stated".
+    def proof_status(self) -> ProofStatus:
+        """How well this profile is founded: "exact", "upper bound" or "stated".
 
-        "proved": docs/theory proves that the mechanism has this delta at every epsilon, and that
-        some pair of tables attains it. "bounded": it proves that delta is at most this.
+        "exact": docs/theory proves that the mechanism has this delta at every epsilon, and that
+        some pair of tables attains it. "upper bound": it proves that delta is at most this.
         "stated": somebody says so, of one epsilon, and no proof of ours confirms it.
         docs/security.md lists every object. ("none", of results alone: nothing is claimed.)
         """
-        return self._standing
+        return self._proof_status
 
     def _directions(self) -> tuple[Curve, ...]:
         """Give the curves of the single ordered pairs, for any real epsilon.
@@ -335,7 +335,7 @@ class GaussianProfile(Profile):
     0.126936738
     """
 
-    _standing = "proved"
+    _proof_status = "exact"
 
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
@@ -364,7 +364,7 @@ class LaplaceProfile(Profile):
         As of `GaussianProfile`.
     """
 
-    _standing = "proved"
+    _proof_status = "exact"
 
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
@@ -415,7 +415,7 @@ class BoundedRangeProfile(Profile):
     0.0
     """
 
-    _standing = "proved"
+    _proof_status = "exact"
 
     at_epsilon: float
     adjacency: Adjacency | None = None
@@ -461,7 +461,7 @@ class StatedProfile(Profile):
     IEEE Trans. Inf. Theory 63, 2017: the dominating pair of Theorem 3.4.
     """
 
-    _standing = "stated"
+    _proof_status = "stated"
 
     at_epsilon: float
     at_delta: float
@@ -539,8 +539,8 @@ class CoupledProfile(Profile):
             raise ValueError(f"chance must lie in (0, 1), not {self.chance!r}")
 
     @property
-    def standing(self) -> Standing:
-        return weakest((self.of.standing, "bounded"))
+    def proof_status(self) -> ProofStatus:
+        return weakest((self.of.proof_status, "upper bound"))
 
     @property
     def _parts(self) -> tuple[Profile, ...]:

@@ -17,7 +17,7 @@ from privgram.privacy._profile import (
     CoupledProfile,
     GaussianProfile,
     Profile,
-    Standing,
+    ProofStatus,
     charged,
     check_parameter,
     weakest,
@@ -35,7 +35,7 @@ from privgram.privacy._profile import (
 #    Theorem 24.2.
 
 #: Mass that may be moved, at either end and at no gain.
-_TAIL = 1e-17
+_MOVED_MASS = 1e-17
 
 #: Fewer masses than these are convolved one by one.
 _FEW = 48
@@ -86,12 +86,12 @@ def _trimmed(low: int, masses: Array, infinity: float, top: int) -> _Order:
     infinity += float(np.sum(masses[keep:])) * (1.0 + 1e-12)
     masses = masses[:keep]
     over = np.cumsum(masses[::-1])
-    cut = int(np.searchsorted(over, _TAIL, side="right"))
+    cut = int(np.searchsorted(over, _MOVED_MASS, side="right"))
     if 0 < cut < keep:
         infinity += float(over[cut - 1])
         masses = masses[: keep - cut]
     under = np.cumsum(masses)
-    cut = min(int(np.searchsorted(under, _TAIL, side="right")), masses.size - 1)
+    cut = min(int(np.searchsorted(under, _MOVED_MASS, side="right")), masses.size - 1)
     if cut > 0:
         masses = masses[cut:].copy()
         masses[0] += under[cut - 1]
@@ -147,13 +147,13 @@ def _remembered(curve: Curve) -> Curve:
     """Give the same curve, which is evaluated once for both orders."""
     seen: dict[bytes, Array] = {}
 
-    def look(epsilon: Array) -> Array:
+    def lookup(epsilon: Array) -> Array:
         key = epsilon.tobytes()
         if key not in seen:
             seen[key] = curve(epsilon)
         return seen[key].copy()
 
-    return look
+    return lookup
 
 
 def _order(forward: Curve, backward: Curve, step: float, top: float, dots: int) -> _Order:
@@ -172,7 +172,7 @@ def _order(forward: Curve, backward: Curve, step: float, top: float, dots: int) 
 
 
 #: Composition by fast Fourier transforms says nothing below.
-FLOOR = 1e-12
+FFT_FLOOR = 1e-12
 
 #: Losses above it count as infinite, which adds a part of e^(epsilon - 80) to their delta.
 _TOP = 80.0
@@ -200,9 +200,9 @@ class ComposedProfile(Profile):
         check_parameter(self.discretization, "discretization")
 
     @property
-    def standing(self) -> Standing:
-        """That of the weakest part, "bounded" at best."""
-        return weakest(["bounded", *(p.standing for p in self.profiles)])
+    def proof_status(self) -> ProofStatus:
+        """That of the weakest part, "upper bound" at best."""
+        return weakest(["upper bound", *(p.proof_status for p in self.profiles)])
 
     @property
     def _parts(self) -> tuple[Profile, ...]:
@@ -221,10 +221,10 @@ class ComposedProfile(Profile):
         return composed_losses(self.profiles, float(self.discretization), _TOP, self._dots)
 
     def _delta(self, epsilon: Array) -> Array:
-        return np.maximum([self._losses.delta(e) for e in epsilon.tolist()], FLOOR)
+        return np.maximum([self._losses.delta(e) for e in epsilon.tolist()], FFT_FLOOR)
 
     def _floor(self) -> float:
-        return max(self._losses.delta(math.inf), FLOOR)
+        return max(self._losses.delta(math.inf), FFT_FLOOR)
 
     def pld(self, discretization: float = 1e-4) -> Any:  # noqa: D102
         plds = []
@@ -290,7 +290,7 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
             "columns, do not compose: a unit of many rows has more than the epsilon of a release "
             "of rows. Release all by one unit"
         )
-    merged = merge(flat)
+    merged = merge_profiles(flat)
     whole = merged[0] if len(merged) == 1 else ComposedProfile(tuple(merged), discretization)
     return CoupledProfile(whole, chance) if chance else whole
 
@@ -312,7 +312,7 @@ def units(items: Iterable[Any]) -> set[str]:
     return found
 
 
-def merge(profiles: Sequence[Profile]) -> list[Profile]:
+def merge_profiles(profiles: Sequence[Profile]) -> list[Profile]:
     """Join profiles that together are exactly one; their order does not matter."""
     rest = list(profiles)
     kinds = {type(p).__name__: p for p in profiles}

@@ -27,7 +27,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import Profile, Standing, check_parameter
+from privgram.privacy._profile import Profile, ProofStatus, check_parameter
 
 # Additive Wishart noise. The release is G + N with N ~ W_d(sigma^2 I, k), and s = B^2 / sigma^2.
 # A known matrix may be subtracted from the output, so only the eigenvalues of G' - G matter.
@@ -43,13 +43,13 @@ from privgram.privacy._profile import Profile, Standing, check_parameter
 # Below, x = u / 2 ~ Gamma(a) for u ~ chi2_m, a = m / 2, and h = s / 2.
 
 #: Nodes of a panel of one integral.
-_NODES = 64
+_PANEL_NODES = 64
 
 #: Of the corner's two integrals: places where the outer one is looked for, and nodes of both.
 _SCAN, _OUTER, _INNER = 256, 64, 48
 
 #: Epsilons at once: what fits a core's cache.
-_CHUNK = 8
+_EPSILONS_AT_ONCE = 8
 
 
 @quiet
@@ -79,7 +79,7 @@ def with_against_without(epsilon: Array, a: float, h: float) -> Array:
     saturation = w0 - np.log1p(-np.minimum(reach, 1.0 - 1e-9))
     low = np.maximum(w0, gamma_window_below(a, np.zeros_like(w0)))
     high = gamma_window_above(a, w0)
-    w, weight = log_panels((low, saturation, high), _NODES)
+    w, weight = log_panels((low, saturation, high), _PANEL_NODES)
     x = a * np.exp(w)
     # excess = L - epsilon = q ln(1 + h (x - x0) / (x0 (x + h)))
     t = w - w0[:, None]
@@ -128,7 +128,7 @@ def without_against_with(epsilon: Array, a: float, h: float) -> Array:
     low = np.maximum(to_v(gamma_window_below(a, np.log(x0 / a))), np.minimum(high, 0.0) - DROP)
     reach = -np.expm1(-DROP / q) * x0 / h
     saturation = v0 + np.log1p(-np.minimum(reach, 1.0 - 1e-9))
-    v, weight = log_panels((low, saturation, high), _NODES)
+    v, weight = log_panels((low, saturation, high), _PANEL_NODES)
     over = b * np.exp(v)
     excess = -q * np.log1p(h * np.expm1(np.minimum(v - v0[:, None], 0.0)) / (h + over))
     # Density of x times dx/dv = x - h.
@@ -166,7 +166,7 @@ class _Corner:
         self.offset = max(h + 1.0 - self.A, 0.0)
         start = np.log(np.array([h / self.A]))
         high = np.minimum(start, gamma_window_above(self.A, np.zeros(1)))
-        w, weight = log_nodes(gamma_window_below(self.A, start), high, _NODES)
+        w, weight = log_nodes(gamma_window_below(self.A, start), high, _PANEL_NODES)
         x = self.A * np.exp(w)
         mass = weight * np.exp(log_gamma_density(self.A, w) + self._log_slow(x))
         self.floor = float(np.sum(mass))
@@ -210,7 +210,10 @@ class _Corner:
     @quiet
     def delta(self, epsilon: Array) -> Array:
         """Evaluate the profile of the pair for epsilon >= 0."""
-        parts = [self._chunk(epsilon[i : i + _CHUNK]) for i in range(0, epsilon.size, _CHUNK)]
+        parts = [
+            self._chunk(epsilon[i : i + _EPSILONS_AT_ONCE])
+            for i in range(0, epsilon.size, _EPSILONS_AT_ONCE)
+        ]
         return np.concatenate(parts)
 
     def _chunk(self, epsilon: Array) -> Array:
@@ -310,7 +313,7 @@ class WishartProfile(Profile):
     Sheffet, arXiv:1507.00056, Algorithm 3; docs/theory/wishart.md, Theorems 1 and 7.
     """
 
-    _standing = "proved"
+    _proof_status = "exact"
 
     dof: float
     n_columns: int
@@ -528,9 +531,9 @@ class MatrixLaplaceProfile(Profile):
         return Profile._dots if self.dof == self.n_columns + 1 else 1 << 9
 
     @property
-    def standing(self) -> Standing:
+    def proof_status(self) -> ProofStatus:
         """As in `Profile`. With more than one column a release shows less than the variable."""
-        return "proved" if self.n_columns == 1 else "bounded"
+        return "exact" if self.n_columns == 1 else "upper bound"
 
     @property
     def pure(self) -> float:

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from privgram.regression.hypothesis import WaldTest
 from privgram.regression.inference import RefusedError
-from privgram.regression.iv import InstrumentalFit, iv
+from privgram.regression.iv import IVResults, iv
 from privgram.regression.least_squares import regress
-from privgram.regression.ols import Fit
+from privgram.regression.ols import OLSResults
 from privgram.regression.posterior import Posterior, posterior
 from privgram.regression.prediction import Prediction
 from privgram.regression.selection import PenaltyPath, Subsets, best_subset, lasso, penalty_path
 
 __all__ = [
-    "Fit",
-    "InstrumentalFit",
+    "IVResults",
+    "OLSResults",
     "PenaltyPath",
     "Posterior",
     "Prediction",

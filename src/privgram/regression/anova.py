@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privgram.regression.design import Design
 
 #: Whose R squared: that of the rows at hand, or of a population of normal rows.
-ShareOf = Literal["data", "normal"]
+ShareEstimand = Literal["sample", "normal"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +80,13 @@ class Goodness:
         in_t = in_s(np.polynomial.Polynomial([1.0, -1.0])).coef
         return np.pad(np.asarray(in_t, dtype=np.float64), (0, 3 - len(in_t)))
 
-    def _at_zero(self, of: ShareOf) -> float:
+    def _at_zero(self, estimand: ShareEstimand) -> float:
         """What is left of the variance where nothing is explained: of second order.
 
         A square of normal errors of covariance C, in the metric S of the features about their
         means, has the variance 2 tr((S C)^2).
         """
-        equations = self.equations.at_hand if of == "data" else self.equations
+        equations = self.equations.at_hand if estimand == "sample" else self.equations
         gram, covariance = equations.gram, equations.covariance
         if self.constant is not None:
             sums = gram @ self.constant
@@ -94,15 +94,15 @@ class Goodness:
         image = gram @ covariance
         return float(2 * (image * image.T).sum()) / self.total**2
 
-    def _variance(self, of: ShareOf) -> np.polynomial.Polynomial:
+    def _variance(self, estimand: ShareEstimand) -> np.polynomial.Polynomial:
         """Variance of the estimate as a function of the true R squared t.
 
         Of the rows at hand that of the noise. What sampling adds is that of normal rows, 4 t (1 -
         t)^2 / n (Olkin, Finn, "Correlations redux", Psychol. Bull. 118, 1995).
         """
         variance = np.pad(self._noise, (0, 1))
-        variance[0] += self._at_zero(of)
-        if of == "normal":
+        variance[0] += self._at_zero(estimand)
+        if estimand == "normal":
             assert self.equations.n_rows is not None
             variance += np.array([0.0, 4.0, -8.0, 4.0]) / self.equations.n_rows
         return np.polynomial.Polynomial(variance)
@@ -111,16 +111,16 @@ class Goodness:
     def stderr(self) -> float:
         """Standard error of `rsquared` about that of the rows at hand."""
         at = min(max(self.rsquared, 0.0), 1.0)
-        return math.sqrt(max(float(self._variance("data")(at)), 0.0))
+        return math.sqrt(max(float(self._variance("sample")(at)), 0.0))
 
-    def interval(self, quantile: float, of: ShareOf) -> tuple[float, float]:
+    def interval(self, quantile: float, estimand: ShareEstimand) -> tuple[float, float]:
         """Where R squared is within so many standard errors, in [0, 1].
 
         About `rsquared` for the rows at hand, and about `adjusted` for a population.
         """
-        estimate = self.rsquared if of == "data" else self.adjusted
+        estimate = self.rsquared if estimand == "sample" else self.adjusted
         gap = np.polynomial.Polynomial([estimate, -1.0])
-        inside = quantile**2 * self._variance(of) - gap**2
+        inside = quantile**2 * self._variance(estimand) - gap**2
         return hull(inside, 0.0, 1.0, min(max(estimate, 0.0), 1.0))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.encoding import parts_of
-from privgram.columns.terms import INTERCEPT, ONES, Piece, Term, parse_terms
+from privgram.columns.terms import INTERCEPT, LOG_CALL, ONES, Piece, Term, parse_terms
 from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ Function: TypeAlias = dict[Key, float]
 
 _ONE: Function = {((), ()): 1.0}
 
-_LOG = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 
 #: Functions are equal that differ by rounding.
 _SAME = 1e-9
@@ -216,7 +215,7 @@ class Origin:
         self.release = release
         unit = getattr(release, "privacy_unit", None)
         # Columns less the means of units have no constant.
-        self.constants = constants and not (unit is not None and unit.within)
+        self.constants = constants and not (unit is not None and unit.fixed_effects)
 
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
         """A column in own units, of its image in [-1, 1]; and its unit."""
@@ -481,7 +480,7 @@ class _Builder:
 
     def _target(self, target: str) -> tuple[str, Vector, float, float]:
         """The target's name, and it as an image, with its center and half-width in own units."""
-        written = _LOG.sub(r"log(\1)", target.strip())
+        written = LOG_CALL.sub(r"log(\1)", target.strip())
         for text in (written, target):
             if (found := image_of_label(self.release, text)) is not None:
                 return text, *found
@@ -530,7 +529,7 @@ class _Builder:
                 continue
             alone = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
             for text in asked:
-                if isinstance(text, str) and alone.search(_LOG.sub("", text)):
+                if isinstance(text, str) and alone.search(LOG_CALL.sub("", text)):
                     raise ValueError(_only_log(name, given))
 
     def _spread(self, powers: Pairs, cell: Pairs) -> float:

@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.regression.design import Design
     from privgram.releases.record import ReleaseRecord
-from privgram.regression.summary import _FEWEST_ROWS, _NUMBERS, _SETTLED, _STEPS, CLEAR, NOTHING
+from privgram.regression.summary import (
+    _FEWEST_ROWS,
+    _SETTLED,
+    _SIMULATED_NUMBERS,
+    _STEPS,
+    CLEAR_EFFECT,
+    NOTHING,
+)
 
 
 def differences(design: Design) -> list[str]:
@@ -37,7 +44,7 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
             f"Protected are all rows of one {shown(unit.name)}. Units beyond the norm above count "
             "for less, by one factor for all their rows."
         )
-        if unit.within:
+        if unit.fixed_effects:
             notes.append(
                 f"Means by {shown(unit.name)} are taken off: slopes are those with an effect for "
                 "each, and the intercept says nothing."
@@ -50,7 +57,7 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
     if release.parameters.get("clipping_bias"):
         said = release.parameters
         notes.append(
-            f"The last look shortened about {said['clipped_rows']:.0f} rows (std err "
+            f"The last round shortened about {said['clipped_rows']:.0f} rows (std err "
             f"{said['clipped_rows_std']:.0f}). For what that moves an estimate by, standard errors "
             f"hold a multiple of the noise: {said['clipping_bias']:.2f} sampling errors."
         )
@@ -75,9 +82,9 @@ def dependent(release: ReleaseRecord, design: Design) -> str | None:
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
     signal = values - ((frame @ law.shift_matrix(release.n_columns)) * frame).sum(axis=1)
-    nothing = (signal < NOTHING * noise) & (values < CLEAR * noise)
-    nothing &= signal > -CLEAR * noise
-    if not nothing.any() or nothing.all() or (values < CLEAR * noise)[~nothing].any():
+    nothing = (signal < NOTHING * noise) & (values < CLEAR_EFFECT * noise)
+    nothing &= signal > -CLEAR_EFFECT * noise
+    if not nothing.any() or nothing.all() or (values < CLEAR_EFFECT * noise)[~nothing].any():
         return None
     # The noise turns these directions by less than a tenth.
     part = np.linalg.norm(vectors[:, nothing], axis=1)
@@ -126,7 +133,7 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
 # miss those of the rows themselves by E[w x x^T]^{-1} E[w x e], e = y - x^T theta, and for normal
 # rows E[w x e] is an average over the clipped rows alone, which simulation finds to a few percent.
 
-#: With more of the rows clipped, several looks can take more off variances than their errors say.
+#: With more of the rows clipped, adaptive rounds can take more off variances than their errors say.
 MOST_CLIPPED = 0.03
 
 
@@ -138,7 +145,7 @@ def clips(release: ReleaseRecord) -> bool:
 
 
 def clipped_share(release: ReleaseRecord) -> float:
-    """Share of the rows that the last of several looks may have clipped; 0 for one look.
+    """Share of the rows that the last of adaptive rounds may have clipped; 0 for one round.
 
     Clipping hardly moves coefficients, but variances become smaller.
     """
@@ -176,7 +183,7 @@ def normal_shift(
     The moment (d, d), per row, is of all columns of the clipped rows, positive definite on the
     features. Without a column of ones the mean is taken as zero.
     """
-    n_rows = max(_NUMBERS // len(moment), _FEWEST_ROWS)
+    n_rows = max(_SIMULATED_NUMBERS // len(moment), _FEWEST_ROWS)
     half = np.random.default_rng(0).standard_normal((n_rows // 2, len(moment)))
     normal = np.concatenate([half, -half])  # a mean of exactly zero
     # The law of the rows whose clipped second moment is the given one, by fixed point.

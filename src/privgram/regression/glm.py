@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.installed import Room
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import (
     check_adjacency,
     check_integer,
@@ -21,14 +21,14 @@ from privgram._base.numbers import (
     check_positive,
     check_within,
 )
-from privgram._base.saved import Form
+from privgram._base.saved import ArchiveFormat
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.privacy import GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, FamilyName
-from privgram.regression.inference import Inference, Of, RefusedError, refuse
+from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
 from privgram.regression.prediction import Means, Prediction
 from privgram.regression.results import CONSTANT, OfDesign
 from privgram.regression.summary import row_facts
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Adjacency, Standing
+    from privgram.privacy import Adjacency, ProofStatus
 else:
-    of_results = Room("privgram.plots.of_results")
+    of_results = LazyModule("privgram.plots.of_results")
 
-__all__ = ["CovType", "ScoreFit"]
+__all__ = ["CovType", "GLMResults"]
 
 #: What standard errors allow for, by statsmodels' names.
 CovType = Literal["nonrobust", "HC1", "cluster"]
 
-FORM = Form(
+FIT_FORMAT = ArchiveFormat(
     "privgram-regression",
     1,
     "a regression by scores",
@@ -62,7 +62,7 @@ Clipping = Literal["cautious", "assume-seen"]
 METHODS = {"scores": "Scores", "one round": "One round"}
 
 #: Powers of what a file holds must stay a float64.
-MOST = 1e30
+MOST_POWER = 1e30
 
 PREDICTIONS_ALONE = (
     'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
@@ -71,7 +71,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreFit(OfDesign):
+class GLMResults(OfDesign):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -103,11 +103,11 @@ class ScoreFit(OfDesign):
         Rows behind the fit: public, or estimated. Of long units they count for less.
     refusal : str or None
     epsilon, delta : float
-        The guarantee of all looks together.
+        The guarantee of all rounds together.
     adjacency : {"replace", "add-remove"}
     privacy : Profile
     parameters : dict
-        The looks, each with its ratio and noise; what is known of the clip; the error of
+        The rounds, each with its ratio and noise; what is known of the clip; the error of
         `n_rows`, and the number of units, where it is public.
     reproducible : bool
         Whether the noise came from a generator with a seed.
@@ -179,9 +179,9 @@ class ScoreFit(OfDesign):
         return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
-    def standing(self) -> Standing:
+    def proof_status(self) -> ProofStatus:
         """How well `privacy` is founded."""
-        return self.privacy.standing
+        return self.privacy.proof_status
 
     @property
     def nobs_stderr(self) -> float:
@@ -201,12 +201,12 @@ class ScoreFit(OfDesign):
             return "nonrobust"
         return "HC1" if self.unit is None else "cluster"
 
-    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
         transform, level = self._own
         own, offset = matrix @ transform, matrix @ level
-        known = self.noise + (self.sampling if of == "population" else 0.0)
+        known = self.noise + (self.sampling if estimand == "population" else 0.0)
         hidden = ((own @ self.unidentified) * own).sum(axis=1)
         covariance = own @ (known + self.unidentified) @ own.T
         estimate = own @ self.solution + offset
@@ -218,7 +218,7 @@ class ScoreFit(OfDesign):
         # What is mostly hidden is open.
         is_open = hidden > ((own @ known) * own).sum(axis=1)
         covariance[is_open, is_open] = np.inf
-        students = of == "population" and self._linear
+        students = estimand == "population" and self._linear
         df = np.full(len(own), self.df_resid if students else math.inf)
         return Inference(estimate, covariance, self.cov_type, None, df)
 
@@ -322,7 +322,7 @@ class ScoreFit(OfDesign):
 
     @property
     def scale(self) -> float:
-        """About the variance of the errors, in the target's units, squared: as the looks tell.
+        """About the variance of the errors, in the target's units, squared: as the rounds tell.
 
         1 of other families than "gaussian", and NaN where inference is refused.
         """
@@ -408,7 +408,7 @@ class ScoreFit(OfDesign):
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
         kind = "Fit" if self._linear else FAMILIES[self.family].title.removeprefix("Private ")
-        text = f"{kind} of {shown(self.target)} on {names}: {self.standing}"
+        text = f"{kind} of {shown(self.target)} on {names}: {self.proof_status}"
         return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -421,7 +421,9 @@ class ScoreFit(OfDesign):
         OSError
             If it cannot be written.
         """
-        FORM.save(Path(path), self._header(), {name: getattr(self, name) for name in FORM.arrays})
+        FIT_FORMAT.save(
+            Path(path), self._header(), {name: getattr(self, name) for name in FIT_FORMAT.arrays}
+        )
 
     def _header(self) -> dict[str, Any]:
         plain = (
@@ -435,28 +437,30 @@ class ScoreFit(OfDesign):
         }
 
 
-def read_fit(path: Path) -> ScoreFit:
-    """A fit that `ScoreFit.save` wrote; what it raises is said by `privgram.load`."""
-    header, arrays = FORM.read(path)
-    with FORM.understood(path):
+def read_fit(path: Path) -> GLMResults:
+    """A fit that `GLMResults.save` wrote; what it raises is said by `privgram.load`."""
+    header, arrays = FIT_FORMAT.read(path)
+    with FIT_FORMAT.understood(path):
         header["columns"] = Columns.from_dict(header["columns"])
         header["privacy"] = Profile.from_dict(header["privacy"])
         header["terms"] = tuple(header["terms"])
         values: dict[str, Any] = header | arrays
-        loaded = ScoreFit(**values)
+        loaded = GLMResults(**values)
         _check(loaded)
     return loaded
 
 
-def _check(fit: ScoreFit) -> None:
+def _check(fit: GLMResults) -> None:
     """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
     q = len(fit.solution)
     if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
         raise ValueError("the terms are others than those of the solution")
-    for name in FORM.arrays:
+    for name in FIT_FORMAT.arrays:
         array, shape = getattr(fit, name), (q,) if name == "solution" else (q, q)
-        if array.shape != shape or not (np.abs(array) <= MOST).all():  # also if it is NaN
-            raise ValueError(f"{name} must have shape {shape}, and be finite, {MOST:g} at most")
+        if array.shape != shape or not (np.abs(array) <= MOST_POWER).all():  # also if it is NaN
+            raise ValueError(
+                f"{name} must have shape {shape}, and be finite, {MOST_POWER:g} at most"
+            )
     for name in ("epsilon", "n_rows"):
         check_positive(getattr(fit, name), name)
     check_within(fit.delta, "delta", 0, 1)
@@ -486,7 +490,7 @@ def _check(fit: ScoreFit) -> None:
         str(fit.summary())
 
 
-def _check_errors(fit: ScoreFit, ratio: float) -> None:
+def _check_errors(fit: GLMResults, ratio: float) -> None:
     """Raise unless standard errors may be those of a fit with this ratio of the guarantee.
 
     Noise hides a row, and of n rows one has at least an nth of the sum of their squares, which is

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.installed import Room, extra
+from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_text, shown
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.inference import Inference, RefusedError, rows_behind
 from privgram.regression.least_squares import regress
-from privgram.regression.ols import Fit
+from privgram.regression.ols import OLSResults
 from privgram.regression.results import Numbers
 from privgram.regression.summary import heads_of
 from privgram.releases.record import check_independent
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
 else:
-    of_results = Room("privgram.plots.of_results")
+    of_results = LazyModule("privgram.plots.of_results")
 
 #: Information along a direction counts if it is so many times what noise alone has there.
-CLEAR = 4.0
+CLEAR_INFORMATION = 4.0
 
 #: Steps of the EM algorithm at most, and the relative change of the covariance at which it ends.
-STEPS, TOLERANCE = 300, 1e-4
+EM_STEPS, EM_TOLERANCE = 300, 1e-4
 
 
 def corrected_scores(
@@ -73,7 +73,7 @@ def corrected_scores(
         weighted = a @ inverse[:q, :q]
         sizes, vectors = np.linalg.eigh(weighted @ a)
         idle = np.einsum("ji,jk,ki->i", vectors, own[:q, :q], vectors)
-        clear = sizes > CLEAR * idle
+        clear = sizes > CLEAR_INFORMATION * idle
         score = weighted @ left - (own[:q, q] - own[:q, :q] @ mean)
         information[group] = (vectors * np.where(clear, sizes - idle, 0.0)) @ vectors.T
         scores[group] = (vectors * clear) @ (vectors.T @ score)
@@ -88,7 +88,7 @@ def empirical_bayes(information: Matrix, score: Matrix) -> tuple[Vector, Matrix,
     """
     q = score.shape[1]
     between: Matrix = np.eye(q) / 10
-    for _ in range(STEPS):
+    for _ in range(EM_STEPS):
         covariances = np.asarray(np.linalg.inv(np.linalg.inv(between) + information), np.float64)
         # The mean by least squares: with the groups' spread integrated out.
         through = information @ covariances
@@ -100,7 +100,7 @@ def empirical_bayes(information: Matrix, score: Matrix) -> tuple[Vector, Matrix,
         new = (new + new.T) / 2 + 1e-12 * np.trace(new) * np.eye(q)
         change = np.abs(new - between).max()
         between = np.asarray(new, np.float64)
-        if change <= TOLERANCE * np.abs(new).max():
+        if change <= EM_TOLERANCE * np.abs(new).max():
             break
     return mean, between, mean + away, covariances
 
@@ -210,7 +210,9 @@ class Pooled(Estimates):
         return {**super()._columns(), "tau": np.sqrt(self.tau2), "I2": self.i2}
 
 
-def difference(what: str, fit: Fit, other: Fit, shared: Matrix | float = 0.0) -> Estimates:
+def difference(
+    what: str, fit: OLSResults, other: OLSResults, shared: Matrix | float = 0.0
+) -> Estimates:
     """Coefficients of one fit less those of another, of different rows and the same terms.
 
     Variances add up, less twice the covariance `shared` of the two estimates, shape (p, p).
@@ -229,7 +231,7 @@ def difference(what: str, fit: Fit, other: Fit, shared: Matrix | float = 0.0) ->
 
 
 def _known_of(
-    fits: Sequence[Fit], estimate: Vector, covariance: Matrix, df: Vector
+    fits: Sequence[OLSResults], estimate: Vector, covariance: Matrix, df: Vector
 ) -> dict[str, Any]:
     """What `Estimates` has beside its heading: the fits' rows are different ones."""
     return {
@@ -242,8 +244,8 @@ def _known_of(
     }
 
 
-class GroupFits(Mapping[Any, Fit]):
-    """Fits of one regression in the groups of a table: a mapping of group to `Fit`.
+class GroupFits(Mapping[Any, OLSResults]):
+    """Fits of one regression in the groups of a table: a mapping of group to `OLSResults`.
 
     That of a group whose release is too noisy is refused: it has NaN, and `refusals` says why.
 
@@ -257,14 +259,14 @@ class GroupFits(Mapping[Any, Fit]):
     param_names : tuple of str
         Of the coefficients, the intercept last if there is one.
     params, bse : DataFrame, or ndarray of shape (groups, len(param_names)), float64
-        A row a group, as `Fit.params` and `Fit.bse` are; NaN where they are refused.
+        A row a group, as `OLSResults.params` and `OLSResults.bse` are; NaN where they are refused.
     """
 
     def __init__(
         self,
         by: str,
         releases: Mapping[Any, ReleaseRecord],
-        fits: dict[Any, Fit],
+        fits: dict[Any, OLSResults],
     ) -> None:
         self.by = by
         self.groups = tuple(releases)
@@ -281,7 +283,7 @@ class GroupFits(Mapping[Any, Fit]):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._fits)
 
-    def __getitem__(self, group: Any) -> Fit:
+    def __getitem__(self, group: Any) -> OLSResults:
         return self._fits[group]
 
     def __eq__(self, other: object) -> bool:
@@ -318,7 +320,7 @@ class GroupFits(Mapping[Any, Fit]):
     def _errors(self) -> Matrix:
         return self._of_each(lambda fit: fit.inference.stderr)
 
-    def _of_each(self, of: Callable[[Fit], Vector]) -> Matrix:
+    def _of_each(self, of: Callable[[OLSResults], Vector]) -> Matrix:
         return np.array([of(fit) for fit in self._fits.values()])
 
     @cached_property
@@ -558,7 +560,7 @@ class Shrunk:
         group
             One of the groups, also one without a fit.
         X : array-like of shape (m, p), DataFrame or mapping
-            As of `Fit.predict`.
+            As of `OLSResults.predict`.
 
         Returns
         -------
@@ -601,7 +603,7 @@ def _paule_mandel(b: Vector, v: Vector) -> float:
     return float(brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-12))
 
 
-def change(fit: Fit, earlier: Fit) -> Estimates:
+def change(fit: OLSResults, earlier: OLSResults) -> Estimates:
     """Tell how coefficients changed between two windows of one stream: the first less the second.
 
     Of different periods and by the same terms. Their rows are different ones; of their noises the
@@ -628,7 +630,7 @@ def _shared(one: ReleaseRecord, other: ReleaseRecord) -> float:
     return float(of["stream_std"] ** 2 * weights)
 
 
-def _overlap(fit: Fit, earlier: Fit) -> Matrix:
+def _overlap(fit: OLSResults, earlier: OLSResults) -> Matrix:
     """Covariances of coefficients by one noise of deviation 1 in both releases, shape (p, p).
 
     An estimate's error by noise N is <N, sym(a w^T)>, of variance 2 ||P sym(a w^T)||_F^2 where P
@@ -646,7 +648,7 @@ def _overlap(fit: Fit, earlier: Fit) -> Matrix:
     return found
 
 
-def _forms(fit: Fit) -> tuple[Matrix, Vector]:
+def _forms(fit: OLSResults) -> tuple[Matrix, Vector]:
     """The a and the w by which noise N moves each coefficient by a^T N w."""
     equations, design = fit._equations, fit.design
     return design.transform @ equations.inverse @ design.frame[:-1], equations.v @ design.frame

@@ -161,7 +161,7 @@ def _sides(words: list[str], names: list[str]) -> list[Vector]:
 
 
 #: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
-_SAME = 1e-9
+_FOLLOWS = 1e-9
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,7 +306,7 @@ def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
     unit = np.linalg.norm(contrasts, axis=1)
     unit[unit == 0] = 1.0
     left, sizes, rows = np.linalg.svd(contrasts / unit[:, None], full_matrices=False)
-    kept = sizes > _SAME * sizes[0]
+    kept = sizes > _FOLLOWS * sizes[0]
     return rows[kept], left[:, kept].T @ (offset / unit) / sizes[kept]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: What is inferred: coefficients of the population that the rows are a sample of, or the least
 #: squares of the rows at hand, which differs from the released one by the noise alone.
-Of = Literal["population", "data"]
+Estimand = Literal["population", "sample"]
 
 #: Inference is refused where the noise over the features' second moment S, the mean square
 #: of S^{-1/2} N S^{-1/2} over directions, exceeds this: expansions no longer hold beyond.
@@ -329,7 +329,7 @@ def about_means(
 def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:
     """Degrees of freedom of so many rows: less the effects of units, if it is public how many."""
     unit = release.privacy_unit
-    if n_rows is None or unit is None or not unit.within:
+    if n_rows is None or unit is None or not unit.fixed_effects:
         return n_rows
     return n_rows - (release.n_units or 0)
 
@@ -350,20 +350,22 @@ def uncounted(release: ReleaseRecord) -> str:
 
 
 def clipping_refusal(release: ReleaseRecord) -> str | None:
-    """Why there is no R squared or instruments of the rows at hand after several looks, or None.
+    """Why there is no R squared or instruments of the rows at hand after adaptive rounds, or None.
 
-    The last look shortens rows. The noise's law allows for what that moves coefficients of least
+    The last round shortens rows. The noise's law allows for what that moves coefficients of least
     squares by; these two may move by more.
     """
     if not release.parameters.get("clipping_bias"):
         return None
     return (
-        "the last look shortened rows that lie far out, and nothing public tells by how much that "
-        "moved this number of the rows at hand: take one look, as AnalyzeGauss does"
+        "the last round shortened rows that lie far out, and nothing public tells by how much that "
+        "moved this number of the rows at hand: take one round, as AnalyzeGauss does"
     )
 
 
-def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "population") -> str | None:
+def why_refused(
+    release: ReleaseRecord, equations: Equations, estimand: Estimand = "population"
+) -> str | None:
     """Why there is no inference, or None; on the rows at hand it takes not their number."""
     if release.parameters.get("moved"):
         return "the repair moved the released matrix, whose error is not the noise's alone"
@@ -374,7 +376,7 @@ def why_refused(release: ReleaseRecord, equations: Equations, of: Of = "populati
     p, n_rows = equations.size, equations.n_rows
     if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
         return "the privacy noise is too large beside the signal for standard errors"
-    if of == "data":
+    if estimand == "sample":
         return None
     if n_rows is None:
         return uncounted(release)
@@ -388,7 +390,7 @@ def infer(
     equations: Equations,
     transform: Matrix,
     offset: Vector,
-    of: Of = "population",
+    estimand: Estimand = "population",
 ) -> Inference:
     """What a release says of k contrasts transform @ theta + offset, without penalty, theta (p,).
 
@@ -396,10 +398,10 @@ def infer(
     c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta that is
     nearest where the contrast has the tested value.
     """
-    reason = why_refused(release, equations, of)
+    reason = why_refused(release, equations, estimand)
     if reason is not None:
         return refuse(len(transform), reason)
-    if of == "data":
+    if estimand == "sample":
         equations = equations.at_hand
     inverse, second, v = equations.inverse, equations.second, equations.v
     covariance = equations.covariance

@@ -18,8 +18,8 @@ from privgram.regression.diagnostics import caveats
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     Equations,
+    Estimand,
     Inference,
-    Of,
     clipping_refusal,
     degrees_behind,
     dependence,
@@ -49,7 +49,7 @@ TRIED = 201
 
 
 @dataclass(frozen=True, eq=False)
-class InstrumentalFit(OfRelease):
+class IVResults(OfRelease):
     """A regression with instruments, in the columns' own units.
 
     Attributes
@@ -88,14 +88,14 @@ class InstrumentalFit(OfRelease):
         rows = self._moments.n_rows
         return math.nan if rows is None else rows - self._moments.n_features
 
-    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
-        reason = self.without or why_refused(self.release, self._moments.reduced, of)
-        reason = reason or (clipping_refusal(self.release) if of == "data" else None)
+    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
+        reason = self.without or why_refused(self.release, self._moments.reduced, estimand)
+        reason = reason or (clipping_refusal(self.release) if estimand == "sample" else None)
         if reason is not None:
             return refuse(len(matrix), reason)
         size = len(self.param_names)
         transform, offset = self.design.transform[:size], self.design.offset[:size]
-        return self._moments.infer(matrix @ transform, matrix @ offset, of)
+        return self._moments.infer(matrix @ transform, matrix @ offset, estimand)
 
     def predict(self, X: Any) -> Vector:
         """Predicted target of new rows; see `privgram.regression.Fit.predict`."""
@@ -230,7 +230,7 @@ class InstrumentalFit(OfRelease):
         return notes
 
     def __repr__(self) -> str:
-        return self._shown(f"InstrumentalFit of {shown(self.target)} by {self.method}")
+        return self._shown(f"IVResults of {shown(self.target)} by {self.method}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,10 +348,10 @@ class _Moments:
         spread = np.trace(self.matrix[self.w, self.w] @ pull @ self.noise @ pull.T)
         return max(float(self.v @ self.matrix @ self.v + 2 * alike - spread), 0.0)
 
-    def infer(self, transform: Matrix, offset: Vector, of: Of) -> Inference:
+    def infer(self, transform: Matrix, offset: Vector, estimand: Estimand) -> Inference:
         """Fieller's, as of a regression: with first stages in the place of the features."""
         df, sampling = math.inf, np.zeros_like(self.bread)
-        if of == "population":
+        if estimand == "population":
             assert self.n_rows is not None
             df = self.n_rows - self.n_features
             sampling = self.squares / df * (self.bread + self.bread.T) / 2
@@ -395,7 +395,7 @@ def iv(
     method: Literal["2sls", "liml"] = "2sls",
     intercept: bool = True,
     reference: Mapping[str, Any] | None = None,
-) -> InstrumentalFit:
+) -> IVResults:
     """Regression with instruments for columns that depend on the error.
 
     Parameters
@@ -419,7 +419,7 @@ def iv(
 
     Returns
     -------
-    InstrumentalFit
+    IVResults
         Refused, with NaN, where the released matrix is not positive definite on the instruments.
 
     Raises
@@ -474,7 +474,7 @@ def iv(
             "the released matrix is not positive definite on these columns: its noise exceeds "
             "the signal. Use fewer instruments, more rows or a larger epsilon"
         )
-    return InstrumentalFit(
+    return IVResults(
         endogenous=roles.endogenous,
         instruments=roles.instruments,
         method=method,

@@ -15,7 +15,7 @@ from privgram.regression.design import Design, Origin, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.diagnostics import clipping_shift, dependent
 from privgram.regression.inference import RefusedError, rows_behind
-from privgram.regression.ols import Fit
+from privgram.regression.ols import OLSResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -200,7 +200,7 @@ def _own_units(
 # what any table must obey (docs/theory/inference.md).
 
 #: Nodes of the integral over one eigenvalue, spread over this many standard deviations.
-_NODES, _REACH = 48, 5.0
+_RIDGE_NODES, _REACH = 48, 5.0
 #: The share of the largest eigenvalue that counts as nothing.
 _NEGLIGIBLE = 1e-12
 #: What tables are believed to be, a value of each an entry: the share of the target explained
@@ -364,7 +364,7 @@ def _posterior(
 @cache
 def _unit_legendre() -> tuple[Vector, Vector]:
     """Nodes and log-weights of Gauss-Legendre quadrature on (0, 1)."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(_RIDGE_NODES)
     return (nodes + 1) / 2, np.log(weights / 2)
 
 
@@ -385,7 +385,7 @@ def regress(
     intercept: bool = True,
     unclip: bool = False,
     reference: Mapping[str, Any] | None = None,
-) -> Fit:
+) -> OLSResults:
     """Least squares or ridge regression of one released column on others.
 
     Parameters
@@ -414,7 +414,7 @@ def regress(
 
     Returns
     -------
-    Fit
+    OLSResults
         Coefficients in the columns' own units. Where the released matrix is not positive definite
         on the features the fit is refused: it has NaN, and `refusal` says what to do.
 
@@ -450,11 +450,11 @@ def regress(
         theta = solve(release, design, matrix, ridge)
     except RefusedError as error:
         nothing = np.full(len(matrix) - 1, math.nan)
-        return Fit(release, design, nothing, ridge, n_rows, None, str(error))
+        return OLSResults(release, design, nothing, ridge, n_rows, None, str(error))
     clipping = clipping_shift(release, design, n_rows) if unclip else None
     if clipping is not None:
         theta = theta - clipping
-    return Fit(release, design, theta, ridge, n_rows, clipping)
+    return OLSResults(release, design, theta, ridge, n_rows, clipping)
 
 
 def solve(

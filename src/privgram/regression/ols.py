@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from privgram._base.installed import Room
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
-from privgram.regression.anova import Anova, Goodness, ShareOf, anova
+from privgram.regression.anova import Anova, Goodness, ShareEstimand, anova
 from privgram.regression.design import intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     Equations,
+    Estimand,
     Inference,
-    Of,
     RefusedError,
     about_means,
     clipping_refusal,
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Profile, Standing
+    from privgram.privacy import Profile, ProofStatus
     from privgram.regression.design import Design
     from privgram.releases.record import ReleaseRecord
 else:
-    of_results = Room("privgram.plots.of_results")
+    of_results = LazyModule("privgram.plots.of_results")
 
 
 #: The summary mentions clipping if it may have moved an estimate by so many standard errors.
@@ -52,7 +52,7 @@ NOTICED_SHIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class Fit(OfRelease):
+class OLSResults(OfRelease):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -98,13 +98,13 @@ class Fit(OfRelease):
         own.flags.writeable = False
         return own
 
-    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         reason = pinned(self.release, self.design) or self._penalised
         if reason is not None:
             return refuse(len(matrix), reason)
         size = len(self.param_names)
         transform, offset = matrix @ self.design.transform[:size], matrix @ self._offset[:size]
-        return infer(self.release, self._equations, transform, offset, of)
+        return infer(self.release, self._equations, transform, offset, estimand)
 
     @property
     def _penalised(self) -> str | None:
@@ -123,7 +123,7 @@ class Fit(OfRelease):
             return self.used[: len(self.param_names)]
         if self.refusal is None:
             return self.inference.estimate
-        return self._about("data").estimate  # where the number of rows alone is missing
+        return self._about("sample").estimate  # where the number of rows alone is missing
 
     @cached_property
     def _offset(self) -> Vector:
@@ -157,16 +157,16 @@ class Fit(OfRelease):
         return self.release.charged
 
     @property
-    def standing(self) -> Standing:
+    def proof_status(self) -> ProofStatus:
         """How well epsilon and delta are founded."""
-        return self.release.standing
+        return self.release.proof_status
 
-    def compare_f_test(self, restricted: Fit) -> tuple[float, float, int]:
+    def compare_f_test(self, restricted: OLSResults) -> tuple[float, float, int]:
         """Test a fit of fewer parameters on the same release against this one.
 
         Parameters
         ----------
-        restricted : Fit
+        restricted : OLSResults
             Of the same target, whose parameters are among these.
 
         Returns
@@ -248,17 +248,17 @@ class Fit(OfRelease):
     @property
     def rsquared_stderr(self) -> float:
         """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
-        self._need_inference("data")
+        self._need_inference("sample")
         return self._goodness.stderr
 
-    def rsquared_int(self, alpha: float = 0.05, *, of: ShareOf = "data") -> Vector:
+    def rsquared_int(self, alpha: float = 0.05, *, estimand: ShareEstimand = "sample") -> Vector:
         """Confidence interval of R squared.
 
         Parameters
         ----------
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
-        of : {"data", "normal"}, default "data"
+        estimand : {"sample", "normal"}, default "sample"
             R squared of least squares on the rows at hand, from which noise alone keeps the
             released one; or that of the population, if its rows are normal.
 
@@ -271,20 +271,20 @@ class Fit(OfRelease):
         ------
         RefusedError
             A ValueError: for the population, whose rows need not be normal; for the data, where
-            the last of several looks shortened rows; or where there is no inference.
+            the last of adaptive rounds shortened rows; or where there is no inference.
         """
-        if str(of) == "population":  # which `conf_int` takes
+        if str(estimand) == "population":  # which `conf_int` takes
             raise RefusedError(
                 "the sampling error of R squared takes fourth moments, which a release does "
-                "not hold: take of='data' or of='normal'"
+                "not hold: take estimand='sample' or estimand='normal'"
             )
-        check_one_of(of, "of", get_args(ShareOf))
-        if of == "data":
+        check_one_of(estimand, "estimand", get_args(ShareEstimand))
+        if estimand == "sample":
             if reason := clipping_refusal(self.release):
                 raise RefusedError(reason)
-            self._need_inference(of)
+            self._need_inference(estimand)
         quantile = quantile_of(level_of(alpha))
-        return np.array(self._goodness.interval(quantile, of))
+        return np.array(self._goodness.interval(quantile, estimand))
 
     @property
     def df_resid(self) -> float:
@@ -505,4 +505,4 @@ class Fit(OfRelease):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        return self._shown(f"Fit of {shown(self.target)} on {names}: {self.standing}")
+        return self._shown(f"Fit of {shown(self.target)} on {names}: {self.proof_status}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_frame
-from privgram.regression.inference import Inference, Of, RefusedError, level_of, students
+from privgram.regression.inference import Estimand, Inference, RefusedError, level_of, students
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,12 +39,12 @@ class Prediction:
     rows: Matrix = field(repr=False)
     var_resid: float
     df_resid: float
-    _infer: Callable[[Matrix, Of], Inference] = field(repr=False)
+    _infer: Callable[[Matrix, Estimand], Inference] = field(repr=False)
 
-    def _parts(self, of: Of) -> list[Inference]:
+    def _parts(self, estimand: Estimand) -> list[Inference]:
         """Inference on the means, of some rows each."""
         starts = range(0, max(len(self.rows), 1), _ROWS)
-        parts = [self._infer(self.rows[start : start + _ROWS], of) for start in starts]
+        parts = [self._infer(self.rows[start : start + _ROWS], estimand) for start in starts]
         if parts[0].refusal is not None:
             raise RefusedError(f"there is no inference: {parts[0].refusal}")
         return parts
@@ -68,7 +68,9 @@ class Prediction:
         """Standard deviations of new observations about the predicted means, shape (m,)."""
         return np.hypot(self.se_mean, np.sqrt(self.var_resid))
 
-    def conf_int(self, obs: bool = False, alpha: float = 0.05, *, of: Of = "population") -> Matrix:
+    def conf_int(
+        self, obs: bool = False, alpha: float = 0.05, *, estimand: Estimand = "population"
+    ) -> Matrix:
         """Intervals of the means, or of new observations.
 
         Parameters
@@ -77,7 +79,7 @@ class Prediction:
             Of an observation, whose error is taken to be normal, and not of the mean.
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
-        of : {"population", "data"}, default "population"
+        estimand : {"population", "sample"}, default "population"
             Means of the population, or what a fit without privacy predicts, from which the noise
             alone keeps these; see `Fit.conf_int`. Not with `obs`.
 
@@ -92,11 +94,11 @@ class Prediction:
         ValueError
             If an argument is out of its range, or a new observation is asked for of the data.
         """
-        check_one_of(of, "of", get_args(Of))
-        if obs and of == "data":
+        check_one_of(estimand, "estimand", get_args(Estimand))
+        if obs and estimand == "sample":
             raise ValueError("a new observation is not of the data at hand: leave obs or of out")
         level = level_of(alpha)
-        parts = self._of_population if of == "population" else self._parts(of)
+        parts = self._of_population if estimand == "population" else self._parts(estimand)
         ends = np.concatenate([part.intervals(level) for part in parts])
         if not obs:
             return ends
@@ -141,14 +143,16 @@ class Means(Prediction):
         errors = np.concatenate([part.stderr for part in self._of_population])
         return np.asarray(errors * self._family.means(self.linpred)[1] ** 2)
 
-    def conf_int(self, obs: bool = False, alpha: float = 0.05, *, of: Of = "population") -> Matrix:
+    def conf_int(
+        self, obs: bool = False, alpha: float = 0.05, *, estimand: Estimand = "population"
+    ) -> Matrix:
         """Intervals (m, 2) of the means: those of the linear predictors, on the scale of the mean.
 
         With `obs` it is refused: observations are no normal ones about the mean.
         """
         if obs:
             raise ValueError("intervals are of means here, not of new observations: leave obs out")
-        ends = super().conf_int(alpha=alpha, of=of)
+        ends = super().conf_int(alpha=alpha, estimand=estimand)
         return np.column_stack([self._family.means(end)[0] for end in ends.T])
 
     def summary_frame(self, alpha: float = 0.05) -> Any:

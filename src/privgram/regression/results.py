@@ -21,8 +21,8 @@ from privgram.regression.hypothesis import (
     verdict,
 )
 from privgram.regression.inference import (
+    Estimand,
     Inference,
-    Of,
     RefusedError,
     count_error,
     level_of,
@@ -154,15 +154,15 @@ class Results:
         """What `params` holds, without names."""
         return self.inference.estimate
 
-    def _about(self, of: Of) -> Inference:
+    def _about(self, estimand: Estimand) -> Inference:
         """Of the parameters of the population, or of those that the rows at hand have."""
-        if of == "data":
+        if estimand == "sample":
             raise RefusedError("this result says nothing of the rows at hand: leave of out")
         return self.inference
 
-    def _contrasts(self, matrix: Matrix, of: Of = "population") -> Inference:
+    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         """Of matrix @ params, shape (k, m)."""
-        found = self._about(of)
+        found = self._about(estimand)
         own = matrix @ found.covariance @ matrix.T
         parts = (matrix**2) * found.covariance.diagonal()
         # A harmonic mean of theirs: no more than a sum of independent estimates has.
@@ -186,8 +186,8 @@ class Results:
         statistic = float(gap @ np.linalg.solve(covariance, gap))
         return verdict(said, statistic, len(gap), self.df_resid if use_f else math.inf)
 
-    def _need_inference(self, of: Of = "population") -> None:
-        reason = self.refusal or self._about(of).refusal
+    def _need_inference(self, estimand: Estimand = "population") -> None:
+        reason = self.refusal or self._about(estimand).refusal
         if reason is not None:
             where = "" if self._adviser is None else ". The fit's advice() says what it takes"
             raise RefusedError(f"there is no inference: {reason}{where}")
@@ -259,14 +259,14 @@ class Results:
     def _framed(self, values: Matrix, columns: Sequence[Any]) -> Any:
         return framed(values, self.param_names, columns)
 
-    def conf_int(self, alpha: float = 0.05, *, of: Of = "population") -> DataFrame:
+    def conf_int(self, alpha: float = 0.05, *, estimand: Estimand = "population") -> DataFrame:
         """Confidence intervals of the parameters.
 
         Parameters
         ----------
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
-        of : {"population", "data"}, default "population"
+        estimand : {"population", "sample"}, default "population"
             The parameters of the population that the rows are a sample of; or those that a fit
             without privacy has on these rows. The latter count the noise alone and assume nothing
             of the errors, and they take no number of rows. Rows are those that count in the
@@ -281,19 +281,19 @@ class Results:
         Raises
         ------
         RefusedError
-            A ValueError: for the data, of instruments after several looks that shortened rows.
+            A ValueError: for the data, of instruments after adaptive rounds that shortened rows.
         ValueError
             If `alpha` or `of` is out of its range.
         """
-        return self._framed(self._ends(alpha, of), [0, 1])
+        return self._framed(self._ends(alpha, estimand), [0, 1])
 
-    def _ends(self, alpha: float, of: Of = "population") -> Matrix:
+    def _ends(self, alpha: float, estimand: Estimand = "population") -> Matrix:
         """`conf_int` without names."""
         level = level_of(alpha)
-        check_one_of(of, "of", get_args(Of))
-        found = self._about(of)
+        check_one_of(estimand, "estimand", get_args(Estimand))
+        found = self._about(estimand)
         if found.refusal is not None and self.refusal is None:
-            about = " on the rows at hand" if of == "data" else ""
+            about = " on the rows at hand" if estimand == "sample" else ""
             raise RefusedError(f"there is no inference{about}: {found.refusal}")
         return found.intervals(level)
 
@@ -601,10 +601,10 @@ class OfDesign(Results):
         """Estimates and their errors, the intercept last: when first asked for."""
         return self._contrasts(np.eye(len(self.param_names)))
 
-    def _about(self, of: Of) -> Inference:
-        if of == "population":
+    def _about(self, estimand: Estimand) -> Inference:
+        if estimand == "population":
             return self.inference
-        return self._contrasts(np.eye(len(self.param_names)), of)
+        return self._contrasts(np.eye(len(self.param_names)), estimand)
 
     def _rows(self, table: Any) -> Matrix:
         """Rows of features in the order of the parameters, shape (m, k)."""

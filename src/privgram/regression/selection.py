@@ -20,7 +20,7 @@ from privgram.regression.inference import (
     why_refused,
 )
 from privgram.regression.least_squares import design_of, read_formula, regress, solve
-from privgram.regression.ols import Fit
+from privgram.regression.ols import OLSResults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,7 +87,7 @@ def lasso(
     *,
     alpha: float,
     intercept: bool = True,
-) -> Fit:
+) -> OLSResults:
     """L1-penalised regression by scikit-learn's Gram solver (extra `sklearn`).
 
     Parameters
@@ -100,7 +100,7 @@ def lasso(
 
     Returns
     -------
-    Fit
+    OLSResults
         Without standard errors.
 
     Raises
@@ -135,7 +135,7 @@ class PenaltyPath:
         up to a constant.
     criterion : {"aic", "bic"}
     l1_ratio : float
-    fit : Fit
+    fit : OLSResults
         Of the smallest value. Without standard errors.
     """
 
@@ -146,7 +146,7 @@ class PenaltyPath:
     values: Vector
     criterion: Criterion
     l1_ratio: float
-    fit: Fit = field(repr=False)
+    fit: OLSResults = field(repr=False)
 
     @property
     def best(self) -> int:
@@ -307,10 +307,10 @@ class _Problem:
         ones = self.block[-2]
         return np.append(slopes, (ones[-1] - ones[:size] @ slopes) / ones[-2])
 
-    def fit(self, slopes: Vector, reason: str) -> Fit:
+    def fit(self, slopes: Vector, reason: str) -> OLSResults:
         """The fit of these slopes, without inference."""
         theta = self.whole(slopes)
-        return Fit(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
+        return OLSResults(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
 
 
 #: More terms than this have too many subsets to try.
@@ -328,7 +328,7 @@ class Subsets:
     values : ndarray of shape (k + 1,), float64
         The criterion of these, as `PenaltyPath` has it.
     criterion : {"aic", "bic"}
-    fit : Fit or None
+    fit : OLSResults or None
         Least squares of the best ones of all; None if these are none. Its errors and intervals do
         not count that the terms were chosen.
     """
@@ -336,7 +336,7 @@ class Subsets:
     members: tuple[tuple[str, ...], ...]
     values: Vector
     criterion: Criterion
-    fit: Fit | None = field(repr=False)
+    fit: OLSResults | None = field(repr=False)
 
     @property
     def best(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ _STATISTICS, _PVALUES = ("t", "z"), ("P>|t|", "P>|z|")
 
 
 @dataclass(frozen=True)
-class Table:
+class SummaryTable:
     """One table of a summary: rows of cells, with the heads that statsmodels has."""
 
     data: list[list[str]]
@@ -88,14 +88,14 @@ class Summary:
     title: str = "Private Linear Regression"
 
     @property
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[SummaryTable]:
         """The facts and the coefficients, as statsmodels' first two tables."""
         facts = [[f"{name}:", shown(value)] for name, value in self.facts.items()]
         rows = [["", *self.columns]]
         for name, row, _ in self._rows():
             cells = (_cell(x, c).strip() for x, c in zip(row, self.columns, strict=True))
             rows.append([shown(name), *cells])
-        return [Table(facts), Table(rows)]
+        return [SummaryTable(facts), SummaryTable(rows)]
 
     def as_text(self) -> str:
         """The table as statistics packages print it."""
@@ -290,9 +290,9 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
 
 #: Columns are said to depend on each other where a direction of the features is within so many
 #: standard deviations of nothing though all others exceed so many.
-NOTHING, CLEAR = 2.0, 10.0
+NOTHING, CLEAR_EFFECT = 2.0, 10.0
 
 #: Simulated numbers; rows are these over the columns, but no fewer than so many.
-_NUMBERS, _FEWEST_ROWS = 2**21, 2**15
+_SIMULATED_NUMBERS, _FEWEST_ROWS = 2**21, 2**15
 #: The fixed point is left after so many steps, or moves of this part of the trace.
 _STEPS, _SETTLED = 20, 1e-5

@@ -86,7 +86,7 @@ def _least_delta(privacy: Profile, epsilon: float) -> float:
 
 
 #: Rows are quantised to 20 bits, which lengthens the bound by far less, and fewer bits by less.
-_TOLERANCE = 0.02
+_BOUND_TOLERANCE = 0.02
 
 #: Parameters of releases whose noise is not that of one draw: of sums, and of streams.
 _SEVERAL = {"groups", "pooled", "stream"}
@@ -97,7 +97,7 @@ def check_stated(release: ReleaseRecord) -> None:
 
     Lengths of the noise are those of the profile in proportion to the squared bound; what was drawn
     or added after calibration is among the parameters. Nothing is known of sums, streams, several
-    looks, and of profiles that are only stated or composed.
+    rounds, and of profiles that are only stated or composed.
     """
     if _SEVERAL & release.parameters.keys():
         return
@@ -106,7 +106,9 @@ def check_stated(release: ReleaseRecord) -> None:
         law = law.base
     for name, values in _expected(release, law, release.privacy).items():
         found = getattr(law, name)
-        if values and not any(math.isclose(found, value, rel_tol=_TOLERANCE) for value in values):
+        if values and not any(
+            math.isclose(found, value, rel_tol=_BOUND_TOLERANCE) for value in values
+        ):
             raise ValueError(f"{name} of the noise is not what the guarantee needs")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer
-from privgram._base.saved import Form
+from privgram._base.saved import ArchiveFormat
 from privgram._base.text import Printed, as_frame, as_text, listed
 from privgram.columns.groups import Groups
 from privgram.releases.release import Release, added, build
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram.columns.variables import Level
-    from privgram.privacy import Standing
+    from privgram.privacy import ProofStatus
     from privgram.regression.groups import GroupFits
 
-FORM = Form(
+RELEASES_FORMAT = ArchiveFormat(
     "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
 )
 
@@ -162,9 +162,9 @@ class Releases(Mapping[Any, Release]):
         return self.groups.by
 
     @property
-    def standing(self) -> Standing:
-        """How well it is founded; see `Release.standing`."""
-        return self.privacy.standing
+    def proof_status(self) -> ProofStatus:
+        """How well it is founded; see `Release.proof_status`."""
+        return self.privacy.proof_status
 
     def __len__(self) -> int:
         return len(self._releases)
@@ -185,7 +185,7 @@ class Releases(Mapping[Any, Release]):
         return (
             f"<Releases of {len(self)} groups by {self.by!r}, {d} x {d} each, by {self.mechanism}: "
             f"epsilon={self.epsilon:g}, delta={self.delta:g} for all together, {self.adjacency}, "
-            f"{self.standing}>"
+            f"{self.proof_status}>"
         )
 
     def regress(
@@ -300,13 +300,13 @@ class Releases(Mapping[Any, Release]):
         arrays = {"matrix": np.array([one.matrix for one in self.values()])}
         if self._first.sketch is not None:
             arrays["sketch"] = np.array([one.sketch for one in self.values()])
-        FORM.save(Path(path), header, arrays)
+        RELEASES_FORMAT.save(Path(path), header, arrays)
 
 
 def read_releases(path: Path) -> Releases:
     """Read releases of groups written by `Releases.save`."""
-    header, arrays = FORM.read(path)
-    with FORM.understood(path):
+    header, arrays = RELEASES_FORMAT.read(path)
+    with RELEASES_FORMAT.understood(path):
         groups = Groups.from_dict(header["groups"])
         parts = [
             {name: array[i].copy() for name, array in arrays.items()}

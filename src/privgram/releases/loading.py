@@ -11,12 +11,12 @@ from privgram._base.saved import DamagedFile, format_of
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
-    from privgram.regression.glm import ScoreFit
+    from privgram.regression.glm import GLMResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
 
 #: What `load` is told to expect.
-Saved = TypeVar("Saved", bound="Release | Releases | ScoreFit")
+Saved = TypeVar("Saved", bound="Release | Releases | GLMResults")
 
 #: What reads a file of each format, imported when there is one.
 READERS = {
@@ -27,7 +27,7 @@ READERS = {
 
 
 @overload
-def load(path: str | os.PathLike[str], kind: None = None) -> Release | Releases | ScoreFit: ...
+def load(path: str | os.PathLike[str], kind: None = None) -> Release | Releases | GLMResults: ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
@@ -42,7 +42,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
 
     Returns
     -------
-    Release, Releases or ScoreFit
+    Release, Releases or GLMResults
         Whichever the file says it holds.
 
     Raises

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from privgram._base.saved import Form
+from privgram._base.saved import ArchiveFormat
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.unit import Guarantee, PrivacyUnit
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency, Profile, Standing
+    from privgram.privacy import Adjacency, Profile, ProofStatus
 
-FORM = Form("privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch"))
+RELEASE_FORMAT = ArchiveFormat(
+    "privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,11 +98,14 @@ class ReleaseRecord:
     n_units: int | None = None
 
     @property
-    def way(self) -> str:
-        """Which way was taken to release it, and why; the mechanism, where it was asked for."""
-        if "way" in self.parameters:
-            return f"{self.parameters['way']}: {self.parameters['why']}"
-        return f"{self.mechanism}, as it was asked for"
+    def method(self) -> str:
+        """How it was released: "adaptive rounds", "one round", or the mechanism asked for."""
+        return str(self.parameters.get("method", self.mechanism))
+
+    @property
+    def reason(self) -> str:
+        """Why it was released by this method."""
+        return str(self.parameters.get("reason", "as it was asked for"))
 
     def __post_init__(self) -> None:
         for array in (self.matrix, self.sketch):
@@ -116,7 +121,7 @@ class ReleaseRecord:
         d = len(self.names)
         text = (
             f"<Release of a {d} x {d} second-moment matrix by {self.mechanism}: "
-            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.standing}"
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
         )
         if self.privacy_unit is not None:
             text += f"; for all rows of one {self.privacy_unit.name!r}"
@@ -132,13 +137,13 @@ class ReleaseRecord:
         facts = {
             "Columns": listed(self.names),
             "Mechanism": str(self.mechanism),
-            "Way": self.way,
+            "Method": f"{self.method}: {self.reason}",
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
             "Adjacency": self.adjacency,
             "Protected": "rows" if unit is None else f"all rows of one {unit.name}",
             "Rows": "private" if self.n_rows is None else f"{self.n_rows:,}",
-            "Guarantee": self.standing,
+            "Guarantee": self.proof_status,
         }
         if self.condition is not None:
             facts["Only if"] = self.condition
@@ -147,12 +152,12 @@ class ReleaseRecord:
         return facts_html("Private release", facts)
 
     @property
-    def standing(self) -> Standing:
+    def proof_status(self) -> ProofStatus:
         """How well (epsilon, delta) is founded, under the `condition` if there is one.
 
-        "proved", "bounded" or "stated", see `privgram.privacy.Profile.standing`.
+        "exact", "upper bound" or "stated", see `privgram.privacy.Profile.proof_status`.
         """
-        return self.privacy.standing
+        return self.privacy.proof_status
 
     @property
     def charged(self) -> Profile:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram import mechanisms
-from privgram._base.installed import Room
+from privgram._base.installed import LazyModule
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw, added_up
 from privgram.releases.checks import check_derived, check_parts, check_stated, derived
-from privgram.releases.record import FORM, ReleaseRecord, check_independent
+from privgram.releases.record import RELEASE_FORMAT, ReleaseRecord, check_independent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from privgram import multivariate, plots, regression, report
     from privgram.privacy import Profile
 else:
-    multivariate, plots = Room("privgram.multivariate"), Room("privgram.plots")
-    regression, report = Room("privgram.regression"), Room("privgram.report")
+    multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
+    regression, report = LazyModule("privgram.regression"), LazyModule("privgram.report")
 
 __all__ = ["Release", "pool"]
 
@@ -79,13 +79,13 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
             arrays["sketch"] = self.sketch
         if path.suffix == ".json":
             header["derived"] = derived(self)
-        FORM.save(path, header, arrays)
+        RELEASE_FORMAT.save(path, header, arrays)
 
 
 def read_release(path: Path) -> Release:
     """Read a release written by `Release.save`."""
-    header, arrays = FORM.read(path)
-    with FORM.understood(path):
+    header, arrays = RELEASE_FORMAT.read(path)
+    with RELEASE_FORMAT.understood(path):
         return build(header, arrays)
 
 

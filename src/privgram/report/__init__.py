@@ -27,12 +27,12 @@ from privgram.multivariate import correlation, pca
 from privgram.plots._axes import MOST_NAMES
 from privgram.regression import RefusedError, regress
 from privgram.regression.design import intercept_of
-from privgram.releases.record import FORM
+from privgram.releases.record import RELEASE_FORMAT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privgram.regression import Fit
+    from privgram.regression import OLSResults
     from privgram.releases.record import ReleaseRecord
 
 __all__ = ["to_html"]
@@ -43,10 +43,10 @@ FALSE_ALARMS = 0.05
 #: Background of dark pages, as in the template.
 DARK_GROUND = "#14171b"
 
-#: `Release.standing` in words.
+#: `Release.proof_status` in words.
 FOUNDED = {
-    "proved": "This is proved of the mechanism, and its privacy profile is the exact one.",
-    "bounded": "This is proved of the mechanism; its privacy profile is an upper bound.",
+    "exact": "This is proved of the mechanism, and its privacy profile is the exact one.",
+    "upper bound": "This is proved of the mechanism; its privacy profile is an upper bound.",
     "stated": "This is stated by the source of the noise's constants, and not confirmed by a proof "
     "in privgram's documentation.",
 }
@@ -208,7 +208,7 @@ def _guarantee(release: ReleaseRecord) -> list[str]:
         f"So anyone who knows {whole}, and anything else, and looks for {sought} in the release by "
         f"a test that raises {FALSE_ALARMS:.0%} false alarms, finds it with probability "
         f"{_power(release):.1%} at most; without any release it would be {FALSE_ALARMS:.0%}.",
-        FOUNDED[release.standing],
+        FOUNDED[release.proof_status],
     ]
     if "bound_epsilon" in release.parameters:
         part = release.parameters["bound_epsilon"]
@@ -413,7 +413,7 @@ def _sentence(refusal: object) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _heading(fit: Fit, term: str, at: slice) -> str:
+def _heading(fit: OLSResults, term: str, at: slice) -> str:
     """A term and the levels that its coefficients are differences from, where it has several."""
     compared = fit.design.compared.get(term, ())
     left_out = [f"{name} {fit.design.references[name]}" for name in compared]
@@ -435,12 +435,12 @@ def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
         ("mechanism", str(release.mechanism)),
         ("epsilon", f"{release.epsilon:g}"),
         ("delta", f"{release.delta:.6g}"),
-        ("standing", release.standing),
+        ("proof_status", release.proof_status),
         ("neighbours", release.adjacency),
         ("rows", _count(release.n_rows) + too),
     ]
     if unit is not None:
-        within = ", less the means of each" * unit.within
+        within = ", less the means of each" * unit.fixed_effects
         facts.append(("protected", f"all rows of one {shown(unit.name)}{within}"))
         facts.append(("units", _count(release.n_units)))
     whose = "row" if unit is None else "unit"
@@ -450,7 +450,7 @@ def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
     ends = sorted({float(shift.min()), float(shift.max())})
     facts.append(("known shift", " to ".join(f"{value:g}" for value in ends)))
     if path is not None:
-        facts.append(("file", f"{path.name}, format version {FORM.version}"))
+        facts.append(("file", f"{path.name}, format version {RELEASE_FORMAT.version}"))
         facts.append(("SHA-256 of the file", hashlib.sha256(path.read_bytes()).hexdigest()))
     facts.append(("page by", f"privgram {__version__}"))
     return facts

@@ -20,21 +20,29 @@ from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
 from privgram.columns.unit import Unit
-from privgram.scan.partitions import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
+from privgram.scan.partitions import (
+    FAN_IN,
+    Failure,
+    PartitionPlan,
+    PartitionState,
+    merged,
+    redacted,
+    rows_in_state,
+)
 from privgram.scan.progress import INTERVAL, Report, reporter
-from privgram.scan.request import Pass
-from privgram.sources.files import check_once, find
+from privgram.scan.request import ScanRequest
+from privgram.sources.files import check_once, find_files
 
 
-def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
+def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
     """Compute the second moment of a Dask collection, or feed its rows to accumulators.
 
     As `privgram.second_moment` and `privgram.scan.executor.accumulate`; with `new`, accumulators
     pickle.
     """
 
-    def plan(empty: Any) -> Plan:
-        return Plan.check(empty, asked, new)
+    def plan(empty: Any) -> PartitionPlan:
+        return PartitionPlan.check(empty, asked, new)
 
     source, unit = asked.source, asked.unit
     client = _client(source) if asked.progress else None
@@ -73,7 +81,7 @@ def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
             problem = redacted("Dask", error)
         if problem is not None:  # outside the handler, or Dask's error would stay behind it
             raise problem
-        report(rows_of(found))
+        report(rows_in_state(found))
     return found
 
 
@@ -84,7 +92,7 @@ def _check_files(frame: Any) -> None:
             paths = reading.operand("path")
             names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
             with suppress(FileNotFoundError):  # on another machine
-                check_once(file for name in names for file in find(Path(name)))
+                check_once(file for name in names for file in find_files(Path(name)))
 
 
 def _noted(report: Report) -> tuple[Report, list[Exception]]:
@@ -101,7 +109,9 @@ def _noted(report: Report) -> tuple[Report, list[Exception]]:
     return told, failed
 
 
-def _of_array(array: Any, check: Callable[[Any], Plan], topic: str) -> tuple[int | None, list[Any]]:
+def _of_array(
+    array: Any, check: Callable[[Any], PartitionPlan], topic: str
+) -> tuple[int | None, list[Any]]:
     """Turn each chunk into a state, to be computed."""
     if array.ndim != 2:
         raise ValueError(f"a table has two dimensions, rows and columns, not {array.ndim}")
@@ -125,7 +135,9 @@ def _of_array(array: Any, check: Callable[[Any], Plan], topic: str) -> tuple[int
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(frame: Any, check: Callable[[Any], Plan], topic: str, unit: Unit | None) -> list[Any]:
+def _of_frame(
+    frame: Any, check: Callable[[Any], PartitionPlan], topic: str, unit: Unit | None
+) -> list[Any]:
     """Turn each partition into a state, to be computed."""
     plan = check(_without_categories(frame._meta))
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
@@ -152,18 +164,18 @@ def _without_categories(meta: Any) -> Any:
 
 def _state_of(
     part: Any,
-    plan: Plan,
+    plan: PartitionPlan,
     topic: str,
     block_id: tuple[int, int] = (0, 0),  # which Dask tells of an array,
     partition_info: Mapping[str, Any] | None = None,  # and of a DataFrame
-) -> State:
+) -> PartitionState:
     """Accumulate a partition, and tell the client, through the scheduler, how many rows it had."""
     partition = block_id[0] if partition_info is None else partition_info["number"]
     state = plan.state((part,), partition)
     if topic and not isinstance(state, Failure):
         from distributed import get_worker
 
-        get_worker().log_event(topic, (partition, rows_of(state)))
+        get_worker().log_event(topic, (partition, rows_in_state(state)))
     return state
 
 
@@ -184,7 +196,7 @@ def _without_alias(state: Any) -> Any:
     )
 
 
-def _merge(states: list[State]) -> State:
+def _merge(states: list[PartitionState]) -> PartitionState:
     """Merge, or end the pass: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
@@ -204,7 +216,7 @@ class _Counter(Callback):
     def count(self, key: Any, result: Any, *_: Any) -> None:
         """Take note of a task that has ended."""
         if key in self.keys and not isinstance(result, Failure):
-            self.rows += rows_of(result)
+            self.rows += rows_in_state(result)
             self.report(self.rows)
 
 

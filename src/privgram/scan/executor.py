@@ -20,22 +20,21 @@ from privgram._base.files import check_process
 from privgram._core.scale import DefaultRounding
 from privgram.columns.groups import Groups
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import Feeder, new_total
+from privgram.moment.accumulators import BlockReader, new_total
 from privgram.moment.grouped import (
-    GroupFeeder,
+    GroupBlockReader,
     SecondMoments,
     accumulator_of,
-    apart,
     bounds_of,
+    columns_apart,
     keyed,
     moment_of,
     new_totals,
 )
 from privgram.moment.second_moment import check_bound, check_n_columns, check_width
 from privgram.scan.progress import Progress, Report, reporter
-from privgram.scan.request import Pass, scale_out
-from privgram.scan.units import Gatherer, Store, UnitFeeder
-from privgram.scan.units import Layout as UnitLayout
+from privgram.scan.request import ScanRequest, scale_out
+from privgram.scan.units import Gatherer, Store, UnitBlockReader, UnitLayout
 from privgram.scan.units import selection as selection_with
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Table
@@ -152,13 +151,13 @@ def second_moment(
     With `unit` rows may come in any order. They are kept until all are read, beyond a gigabyte in
     a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
-    asked = Pass.of(source, columns, bound, unit, by, threads, progress)
+    asked = ScanRequest.of(source, columns, bound, unit, by, threads, progress)
     asked.check_known()
     made: SecondMoment | SecondMoments = total_of(asked)
     return made
 
 
-def total_of(asked: Pass) -> Any:
+def total_of(asked: ScanRequest) -> Any:
     """Do the pass of `second_moment`."""
     if asked.groups is not None and hasattr(asked.source, "sensitivity_bound"):
         raise TypeError(WHOLE)
@@ -181,11 +180,11 @@ def total_of(asked: Pass) -> Any:
     return SecondMoment.from_accumulator(total, named, scaling, bound)
 
 
-def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...] | None]:
+def accumulate(asked: ScanRequest, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them; with the names, if there are any.
 
     `new` makes an empty accumulator of rows of so many columns, or of rows by group: with an
-    ``update`` and a ``merge`` as `privgram._core.rows.Accumulator` has them. On a cluster both
+    ``update`` and a ``merge`` as `privgram._core.rows.RowAccumulator` has them. On a cluster both
     pickle, and there are no names.
     """
     groups, scaling = asked.groups, asked.scaling
@@ -201,12 +200,12 @@ def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, 
     if groups is not None:
         select = groups.selection(scaling, select)
     table = open_source(asked.source, select, by_position=scaling is not None)
-    feeder: Callable[[Any], Feeder] = partial(Feeder, columns=scaling)
+    feeder: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
     names, width = table.names, table.n_columns
     try:
         if groups is not None:
-            names, place = apart(table, groups)
-            feeder = partial(GroupFeeder, columns=scaling, groups=groups, place=place)
+            names, place = columns_apart(table, groups)
+            feeder = partial(GroupBlockReader, columns=scaling, groups=groups, place=place)
             width -= 1
         d = width if scaling is None else len(scaling)
         check_width(width, check_n_columns(d), scaling)
@@ -215,13 +214,13 @@ def accumulate(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, 
             n_threads = 1
         names = names if scaling is None else scaling.names
         with reporter(asked.progress, table.n_rows) as report:
-            total = _Pass(table, lambda: feeder(new(d)), report).run(n_threads)
+            total = ScanExecutor(table, lambda: feeder(new(d)), report).run(n_threads)
     finally:
         table.chunks.close()
     return total, names
 
 
-def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...]]:
+def accumulate_units(asked: ScanRequest, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...]]:
     """Feed all rows of every unit of a source to accumulators, together, and merge them.
 
     As `accumulate`, but that an accumulator's ``update`` takes whole units, as
@@ -247,21 +246,21 @@ def accumulate_units(asked: Pass, new: Callable[[int], Any]) -> tuple[Any, tuple
     with Store(layout, n_threads) as store:
         try:
             with reporter(asked.progress, table.n_rows) as report:
-                run = _Pass(table, lambda: Gatherer(store, unit.missing == "drop"), report)
+                run = ScanExecutor(table, lambda: Gatherer(store, unit.missing == "drop"), report)
                 run.run(n_threads).finish()
         finally:
             table.chunks.close()
 
-        def feeder() -> UnitFeeder:
+        def feeder() -> UnitBlockReader:
             with DefaultRounding():
-                return UnitFeeder(new(d), layout)
+                return UnitBlockReader(new(d), layout)
 
-        run = _Pass(store.table(), feeder, lambda _: None)
+        run = ScanExecutor(store.table(), feeder, lambda _: None)
         total = run.run(n_threads)
     return total, named if scaling is None else scaling.names
 
 
-class _Pass:
+class ScanExecutor:
     """What the threads of one pass share."""
 
     def __init__(self, table: Table, new_feeder: Callable[[], Any], report: Report) -> None:

@@ -15,14 +15,14 @@ from typing import Any, TypeAlias
 from privgram.moment import SecondMoment
 from privgram.moment.grouped import SecondMoments
 from privgram.scan.executor import accumulate, total_of
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
 
 Moments: TypeAlias = SecondMoment | SecondMoments
 #: Of a partition: its second moments, or another sum over its rows, that merges as one.
-State: TypeAlias = "Moments | Any | Failure"
+PartitionState: TypeAlias = "Moments | Any | Failure"
 
 
 class Failure(Exception):
@@ -43,17 +43,19 @@ class Failure(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PartitionPlan:
     """What a worker has to know of a pass. Public."""
 
     n_columns: int
     names: tuple[str, ...] | None
-    asked: Pass  # of a partition, its source left out
+    asked: ScanRequest  # of a partition, its source left out
     empty: Moments | None = None  # by unit, or by group
     new: Callable[[int], Any] | None = None
 
     @classmethod
-    def check(cls, empty: Any, asked: Pass, new: Callable[[int], Any] | None = None) -> Plan:
+    def check(
+        cls, empty: Any, asked: ScanRequest, new: Callable[[int], Any] | None = None
+    ) -> PartitionPlan:
         """Check what is asked of a pass as one machine would, on a table without rows.
 
         With `new`, its accumulators are what partitions become: they must pickle.
@@ -73,7 +75,7 @@ class Plan:
         extra = ([unit.name] if unit else []) + ([groups.by] if groups else [])
         return names if names is None else (*names, *extra)
 
-    def state(self, blocks: Iterable[Any], partition: int) -> State:
+    def state(self, blocks: Iterable[Any], partition: int) -> PartitionState:
         """Accumulate the blocks of a partition, of which there may be none, in this thread.
 
         Where columns are selected by name, the blocks hold no others.
@@ -88,7 +90,7 @@ class Plan:
         asked = self.asked
         return SecondMoment(self.n_columns, asked.row_bound, self.names, columns=asked.scaling)
 
-    def _state_of(self, source: Iterable[Any], partition: int) -> State:
+    def _state_of(self, source: Iterable[Any], partition: int) -> PartitionState:
         asked = replace(self.asked, source=source)
         try:
             if self.new is not None:
@@ -109,7 +111,7 @@ def redacted(engine: str, error: Exception) -> OSError:
     )
 
 
-def merged(states: Iterable[State]) -> State:
+def merged(states: Iterable[PartitionState]) -> PartitionState:
     """Merge states into a new one; of failures, keep the first partition's."""
     states = list(states)
     failures = [state for state in states if isinstance(state, Failure)]
@@ -122,6 +124,6 @@ def merged(states: Iterable[State]) -> State:
     return total
 
 
-def rows_of(state: Any) -> int:
+def rows_in_state(state: Any) -> int:
     """Rows that a state is of, those left out counted too."""
     return int(state.n_rows) + getattr(state, "n_dropped", 0)

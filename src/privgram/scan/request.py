@@ -16,7 +16,7 @@ from privgram._base.machine import cores
 from privgram._base.numbers import check_integer
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Auto, Unit
+from privgram.columns.unit import PrivateBound, Unit
 from privgram.moment.grouped import check_rows
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def scale_out(source: Any) -> ModuleType | None:
 
 
 def check_rereadable(source: Any, what: str, instead: str = "") -> None:
-    """Refuse a table that is read once by what reads it several times: "Refined() reads".
+    """Refuse a table that is read once by what reads it several times: "AdaptiveGaussian() reads".
 
     `instead` says what to do other than to pass a table of another form.
     """
@@ -66,13 +66,15 @@ def check_here(source: Any, what: str) -> None:
 
 
 @dataclass(frozen=True)
-class Pass:
+class ScanRequest:
     """What is asked of one reading of a table; see `privgram.second_moment`."""
 
     source: Any  # SECRET
     # Bounds by which values are scaled, or names of columns to take as they are.
     columns: Columns | Sequence[str] | None = None
-    bound: float | Auto | None = None  # L2 bound of a row; None where it is that of the columns
+    bound: float | PrivateBound | None = (
+        None  # L2 bound of a row; None where it is that of the columns
+    )
     unit: Unit | None = None  # whose rows are bounded together
     groups: Groups | None = None  # which get a moment each
     threads: int | None = None
@@ -80,13 +82,13 @@ class Pass:
 
     def __post_init__(self) -> None:
         if isinstance(self.bound, str):
-            raise TypeError("bound must be a number, or Auto(epsilon=...), not str")
+            raise TypeError("bound must be a number, or PrivateBound(epsilon=...), not str")
         if self.unit is None:
             return
-        if isinstance(self.bound, Auto):
+        if isinstance(self.bound, PrivateBound):
             raise ValueError(
-                "bound=Auto(...) looks at single rows, not at units: take "
-                f"Unit({self.unit.name!r}, bound=Auto(...))"
+                "bound=PrivateBound(...) looks at single rows, not at units: take "
+                f"Unit({self.unit.name!r}, bound=PrivateBound(...))"
             )
         if self.groups is not None:
             self._check_both(self.unit)
@@ -97,8 +99,8 @@ class Pass:
         what = ""
         if unit.clip != "frobenius":
             what = "clip='frobenius', by which they share it"
-        elif isinstance(unit.bound, Auto):
-            what = "a bound that is known, or rows=k: none is chosen over groups"
+        elif isinstance(unit.bound, PrivateBound):
+            what = "a bound that is known, or max_rows=k: none is chosen over groups"
         elif unit.values is not None:
             what = "a table with names, the unit and the group among its columns"
         elif scale_out(self.source) is not None:
@@ -117,7 +119,7 @@ class Pass:
         threads: int | None,
         progress: Progress,
         adjacency: str | None = None,
-    ) -> Pass:
+    ) -> ScanRequest:
         """What a user asks, in whatever short form, of neighbours by a notion that may be known."""
         if isinstance(columns, Mapping):
             columns = Columns(columns, intercept=True)
@@ -129,10 +131,10 @@ class Pass:
         return cls(source, columns, bound, whose, groups, threads, progress)
 
     @property
-    def auto(self) -> Auto | None:
+    def auto(self) -> PrivateBound | None:
         """The choice of a bound that is asked for, of rows or of units."""
         bound = self.bound if self.unit is None else self.unit.bound
-        return bound if isinstance(bound, Auto) else None
+        return bound if isinstance(bound, PrivateBound) else None
 
     @property
     def scaling(self) -> Columns | None:
@@ -162,7 +164,7 @@ class Pass:
         """Refuse a bound that costs privacy, where none is spent."""
         if self.auto is not None:
             raise ValueError(
-                "Auto(...) spends privacy: pass it to pg.release, or pass here what "
+                "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
                 "private_norm_bound(...) chose"
             )
 

@@ -13,14 +13,22 @@ from numpy.typing import NDArray
 from privgram.columns.encoding import DATES, LEVELS, kinds_of, mistaken
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
-from privgram.scan.partitions import FAN_IN, Failure, Plan, State, merged, redacted, rows_of
+from privgram.scan.partitions import (
+    FAN_IN,
+    Failure,
+    PartitionPlan,
+    PartitionState,
+    merged,
+    redacted,
+    rows_in_state,
+)
 from privgram.scan.progress import reporter
-from privgram.scan.request import Pass
+from privgram.scan.request import ScanRequest
 from privgram.sources.frames import require
 from privgram.sources.table import positions
 
 
-def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
+def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
     """Compute the second moment of a Spark DataFrame, or feed its rows to accumulators.
 
     As `privgram.second_moment` and `privgram.scan.executor.accumulate`; with `new`, accumulators
@@ -39,7 +47,7 @@ def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
     if groups is not None:
         reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = Plan.check(empty, asked, new)
+    plan = PartitionPlan.check(empty, asked, new)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
@@ -57,11 +65,11 @@ def total(asked: Pass, new: Callable[[int], Any] | None = None) -> Any:
             raise problem
         if isinstance(result, Failure):
             raise result.error()
-        report(rows_of(result))
+        report(rows_in_state(result))
     return result
 
 
-def _of_rows(frame: Any, plan: Plan) -> State:
+def _of_rows(frame: Any, plan: PartitionPlan) -> PartitionState:
     """Have Spark read the table and hand over its rows."""
     names = frame.columns
     numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
@@ -102,7 +110,7 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
+def _states(plan: PartitionPlan, names: list[str], batches: Iterator[Any]) -> Iterator[Any]:
     """Turn the record batches of a partition into one row; runs on a worker."""
     import pyarrow as pa
     from pyspark import TaskContext
@@ -113,17 +121,17 @@ def _states(plan: Plan, names: list[str], batches: Iterator[Any]) -> Iterator[An
     yield pa.RecordBatch.from_pydict({"state": pa.array([pickle.dumps(state)], pa.binary())})
 
 
-def _merged(states: Any) -> State | None:
+def _merged(states: Any) -> PartitionState | None:
     """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
     if states.getNumPartitions() <= FAN_IN:
         return _both(*states.collect())
     return states.treeAggregate(None, _both, _both)
 
 
-def _both(*states: State | None) -> State | None:
+def _both(*states: PartitionState | None) -> PartitionState | None:
     some = [state for state in states if state is not None]
     return merged(some) if some else None
 
 
-def _state(row: Any) -> State:
+def _state(row: Any) -> PartitionState:
     return pickle.loads(row.state)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.scale import DefaultRounding
-from privgram.columns.encoding import Codes, codes_of, named
+from privgram.columns.encoding import Codes, codes_of, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.grouped import NO_GROUP
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from privgram.columns.groups import Groups
 
 #: Bytes of rows that all threads together hold before they are written to a file.
-BUDGET = 1 << 30
+MEMORY_BUDGET = 1 << 30
 
 #: A table of 10^11 rows has parts of a gigabyte or two.
-PARTS = 256
+SPILL_PARTS = 256
 
 #: Rows handed to the kernel at a time, or one unit's.
-PIECE = 1 << 13
+KERNEL_ROWS = 1 << 13
 
 _NO_UNIT = (
     "has no unit: nobody's rows cannot be bounded; leave such rows out by Unit(..., missing='drop')"
 )
 
 
-class Layout:
+class UnitLayout:
     """How rows are kept: the numbers of a row, the codes of its factors, its group and its key.
 
     The column of the groups comes after the others.
@@ -86,7 +86,7 @@ class Layout:
                 bad |= codes < 0
             else:
                 if isinstance(want, (Boolean, Dates)):
-                    part = named(want.raw, name)(part)
+                    part = naming_column(want.raw, name)(part)
                 with np.errstate(over="ignore"):
                     found["numbers"][:, self.numbers.index(name)] = part
         numbers = found["numbers"]
@@ -106,9 +106,9 @@ class Layout:
         """Codes of the groups, -1 for rows that are left out."""
         codes = _codes(groups.by, given, groups.factor)
         lost = (codes < 0) | (codes >= len(groups.factor))
-        if groups.unlisted == "error" and lost.any():
+        if groups.unknown == "error" and lost.any():
             raise InvalidRow(int(lost.argmax()), NO_GROUP)
-        return np.where(lost, len(groups.factor) if groups.unlisted == "other" else -1, codes)
+        return np.where(lost, len(groups.factor) if groups.unknown == "other" else -1, codes)
 
     def unpack(self, records: NDArray[Any]) -> NDArray[np.float64]:
         """Rows of the second moment, missing values NaN."""
@@ -121,15 +121,15 @@ class Layout:
 
 
 def _codes(name: str, part: Any, factor: Factor) -> NDArray[Any]:
-    return part.plain() if isinstance(part, Codes) else named(codes_of, name)(part, factor)
+    return part.plain() if isinstance(part, Codes) else naming_column(codes_of, name)(part, factor)
 
 
 class Store:
     """Parts of rows, filled by several threads and then read."""
 
-    def __init__(self, layout: Layout, n_threads: int) -> None:
+    def __init__(self, layout: UnitLayout, n_threads: int) -> None:
         self.layout = layout
-        self.budget = BUDGET // n_threads
+        self.budget = MEMORY_BUDGET // n_threads
         self.parts: dict[int, list[NDArray[Any]]] = defaultdict(list)
         self.written: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self.kind: np.dtype[Any] | None = None  # of the keys
@@ -155,7 +155,7 @@ class Store:
         mixed ^= mixed >> np.uint64(29)
         mixed *= self._factor
         part = (mixed >> np.uint64(56)).astype(np.intp)
-        return part if high is None else part + PARTS * high
+        return part if high is None else part + SPILL_PARTS * high
 
     def check_kind(self, key: np.dtype[Any]) -> None:
         """Refuse keys of another kind than there were."""
@@ -185,7 +185,7 @@ class Store:
         some: list[int] = []
         size = 0
         for part in sorted({*self.parts, *self.written}):
-            if some and (size >= PIECE or some[0] // PARTS != part // PARTS):
+            if some and (size >= KERNEL_ROWS or some[0] // SPILL_PARTS != part // SPILL_PARTS):
                 yield Chunk(partial(self._read, some))
                 some, size = [], 0
             some.append(part)
@@ -195,7 +195,7 @@ class Store:
 
     def _size(self, part: int) -> int:
         """How many rows of a part are in memory; of one on disk, as many as are a part alone."""
-        return PIECE if part in self.written else sum(map(len, self.parts[part]))
+        return KERNEL_ROWS if part in self.written else sum(map(len, self.parts[part]))
 
     def _read(self, parts: Sequence[int]) -> Iterator[Any]:
         """Rows of some parts, by unit, and where each unit begins."""
@@ -271,7 +271,7 @@ class Gatherer:
         self.store.record = records.dtype
         part = self.store.parts_of(np.ascontiguousarray(records["key"]), high)
         records = records[np.argsort(part, kind="stable")]
-        ends = np.cumsum(np.bincount(part, minlength=2 * PARTS))
+        ends = np.cumsum(np.bincount(part, minlength=2 * SPILL_PARTS))
         starts = np.concatenate([[0], ends[:-1]])
         for i in np.flatnonzero(ends > starts).tolist():
             self.held[i].append(records[starts[i] : ends[i]])
@@ -292,14 +292,14 @@ class Gatherer:
         other.finish()
 
 
-class UnitFeeder:
+class UnitBlockReader:
     """Feeds the parts of a store, whole units at a time, to an accumulator; one a thread.
 
     The accumulator has ``update(x, starts, drop)`` and ``merge``, as
     `privgram._core.units.UnitAccumulator` has them.
     """
 
-    def __init__(self, accumulator: Any, layout: Layout) -> None:
+    def __init__(self, accumulator: Any, layout: UnitLayout) -> None:
         self.accumulator = accumulator
         self._layout = layout
 
@@ -313,7 +313,7 @@ class UnitFeeder:
     def feed(self, block: Any) -> int:
         """Accumulate the units of a part and return the number of their rows."""
         records, starts = block
-        at = np.searchsorted(starts, np.arange(0, len(records), PIECE))
+        at = np.searchsorted(starts, np.arange(0, len(records), KERNEL_ROWS))
         cuts = np.unique(np.append(at, len(starts)))
         ends = np.append(starts, len(records))
         for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 from privgram.sources.files import open_paths
 from privgram.sources.frames import is_frame, open_frame, open_stream
 from privgram.sources.queries import is_query, open_query
-from privgram.sources.table import Chunk, Kept, Selection, Table, open_array, open_mapping
+from privgram.sources.table import CachedSource, Chunk, Selection, Table, open_array, open_mapping
 
 __all__ = ["Table", "open_block", "open_source"]
 
@@ -28,7 +28,7 @@ def open_source(source: Any, select: Selection = None, by_position: bool = True)
     """
     if isinstance(source, Table):  # opened before
         return source
-    if isinstance(source, Kept):
+    if isinstance(source, CachedSource):
         return source.open(open_source, select, by_position)
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], select, by_position)

@@ -24,15 +24,15 @@ from privgram._base.text import shown
 from privgram._core.records import scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.sources.frames import BATCH, Wanted, columns_of, require, resolve
+from privgram.sources.frames import BATCH, Wanted, columns_of, require, resolve_columns
 from privgram.sources.table import (
-    Block,
     Chunk,
     InvalidRow,
+    RawBlock,
     Selection,
     Table,
     chunked,
-    described,
+    described_kind,
     positions,
     unnamed,
 )
@@ -58,7 +58,7 @@ def stamp(file: IO[bytes]) -> Stamp:
 
 
 @contextmanager
-def opened(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
+def open_checked(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
     """Open a file, tell whether it may be mapped, and check that it is the one that was found.
 
     OSError if it has changed, at the beginning or at the end.
@@ -169,9 +169,9 @@ class _Array:
             )
         return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, found)
 
-    def read(self, rows: slice) -> Iterator[Block]:
+    def read(self, rows: slice) -> Iterator[RawBlock]:
         """Read a range of rows, and check that the file is the one that was found."""
-        with opened(self.path, self.found) as (file, leased):
+        with open_checked(self.path, self.found) as (file, leased):
             if leased:
                 yield self._map(file)[rows]
             else:
@@ -188,7 +188,7 @@ class _Array:
             order=self.order,
         )
 
-    def _copy(self, file: FileIO, start: int, stop: int) -> Iterator[Block]:
+    def _copy(self, file: FileIO, start: int, stop: int) -> Iterator[RawBlock]:
         step = max(8, COPY_BYTES[self.order] // (self.n_columns * self.dtype.itemsize))
         buffer = np.empty((step, self.n_columns), self.dtype, self.order)
         for first in range(start, stop, step):
@@ -214,7 +214,7 @@ class _Array:
 _HELD: dict[type, str] = {Boolean: "true or false", Dates: "date", Factor: "number"}
 
 #: Bytes of text a worker parses at once, or one record.
-CHUNK_BYTES = 1 << 22
+PARSE_BYTES = 1 << 22
 _LONGEST_RECORD = 1 << 26
 _BOM = b"\xef\xbb\xbf"
 
@@ -243,7 +243,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
             + ("" if select else "; if names are numbers, name the columns to take")
         )
     taken = [names[i] for i in positions(names, select)]
-    known = {name: described(select, name) for name in taken}
+    known = {name: described_kind(select, name) for name in taken}
     table = _Csv(path, found, names, known, isinstance(select, Mapping))
     return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
 
@@ -333,7 +333,7 @@ class _Csv:
             file.seek(start)
             text, scanned, quoted = b"", 0, False
             # Not beyond its size as it was, or a file that grows would have no end.
-            while more := file.read(max(0, min(CHUNK_BYTES, self.found[0] - file.tell()))):
+            while more := file.read(max(0, min(PARSE_BYTES, self.found[0] - file.tell()))):
                 text += more
                 end, scanned, quoted = scan(text, scanned, quoted, final=False)
                 if end > 0:
@@ -346,7 +346,7 @@ class _Csv:
             if text:
                 yield Chunk(partial(self.read, text), f"{shown(self.path)}")
 
-    def read(self, text: bytes) -> Iterator[Block]:
+    def read(self, text: bytes) -> Iterator[RawBlock]:
         """Parse whole records."""
         import pyarrow as pa
 
@@ -425,8 +425,8 @@ def _with_nulls(batch: Any, wanted: Wanted) -> Any:
     nulls = set(csv.ConvertOptions().null_values)
     for i, (column, want) in enumerate(zip(columns, wanted, strict=True)):
         if pa.types.is_dictionary(column.type):
-            unlisted = nulls - set(getattr(want, "levels", ()))
-            words = [None if w in unlisted else w for w in column.dictionary.to_pylist()]
+            unknown = nulls - set(getattr(want, "levels", ()))
+            words = [None if w in unknown else w for w in column.dictionary.to_pylist()]
             columns[i] = pa.DictionaryArray.from_arrays(
                 column.indices, pa.array(words, pa.string())
             )
@@ -480,8 +480,8 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     except _arrow_errors():
         raise _damaged(path) from None
     available = schema.names
-    names = [available[i] for i in resolve(schema, select)]
-    wanted = [described(select, name) for name in names]
+    names = [available[i] for i in resolve_columns(schema, select)]
+    wanted = [described_kind(select, name) for name in names]
     read = partial(_read, path, found, metadata, names, wanted)
     chunks = (
         Chunk(partial(read, group), f"{shown(path)}, row group {group}")
@@ -492,12 +492,12 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
 
 def _read(
     path: Path, found: Stamp, metadata: Any, names: list[str], wanted: Wanted, group: int
-) -> Iterator[Block]:
+) -> Iterator[RawBlock]:
     import pyarrow as pa
     from pyarrow import parquet
 
     size = max(256, BATCH // max(len(names), 1))
-    with opened(path, found) as (raw, leased):
+    with open_checked(path, found) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
         factors = [name for name, want in zip(names, wanted, strict=True) if type(want) is Factor]
@@ -544,7 +544,7 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
     underscore are left out, as are those of other suffixes. What one path
     stands for must be of one kind.
     """
-    files = [file for path in paths for file in find(path)]
+    files = [file for path in paths for file in find_files(path)]
     check_once(files)
     first = _open_file(files[0], select, by_position)
     if len(files) == 1:
@@ -589,7 +589,7 @@ def check_once(files: Iterable[Path]) -> None:
             raise ValueError(f"{same}: its rows would be counted twice; name each file once")
 
 
-def find(path: Path) -> list[Path]:
+def find_files(path: Path) -> list[Path]:
     """List the files of a path, a folder or a glob."""
     missing = f"{shown(path)} matches no {', '.join(_SUFFIXES)} file"
     if path.is_dir():

@@ -24,20 +24,20 @@ from privgram.columns.encoding import (
     codes_of,
     kinds_of,
     mistaken,
-    named,
+    naming_column,
     numbers_of,
 )
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable, days
 from privgram.sources.table import (
     CHUNK_BYTES,
-    Block,
     Chunk,
     Keys,
+    RawBlock,
     Selection,
     Table,
     chunked,
-    described,
+    described_kind,
     keys_by_code,
     keys_of,
     positions,
@@ -68,9 +68,9 @@ def open_stream(source: Any, select: Selection = None) -> Table:
             raise
         name = type(source).__name__
         raise TypeError(f"a {name} is one column; make a table of it, as by to_frame()") from None
-    taken = resolve(reader.schema, select)
+    taken = resolve_columns(reader.schema, select)
     names = tuple(reader.schema.names[i] for i in taken)
-    wanted = [described(select, name) for name in names]
+    wanted = [described_kind(select, name) for name in names]
     n_rows = getattr(source, "num_rows", None)
     if not isinstance(n_rows, int):
         n_rows = None
@@ -116,16 +116,16 @@ def _batches(run: Callable[[], Iterator[Any]]) -> Iterator[Any]:
         raise OSError(f"the Arrow stream failed after {rows} rows ({failed})")
 
 
-def _read(batch: Any, wanted: Wanted, taken: Sequence[int] | None) -> Iterator[Block]:
+def _read(batch: Any, wanted: Wanted, taken: Sequence[int] | None) -> Iterator[RawBlock]:
     yield columns_of(batch, wanted, taken)
 
 
-def resolve(schema: Any, select: Selection) -> list[int]:
+def resolve_columns(schema: Any, select: Selection) -> list[int]:
     """Find the selected columns of a schema and check that they hold real numbers."""
     taken = positions(schema.names, select)
     for i in taken:
         field = schema.field(i)
-        check_type(field, bool(select), described(select, field.name))
+        check_type(field, bool(select), described_kind(select, field.name))
     return taken
 
 
@@ -191,7 +191,7 @@ def columns_of(
     for place, i in enumerate(at):
         want = None if wanted is None else wanted[place]
         if isinstance(want, (Factor, Dates, Identifier)):
-            given.append(named(to_raw, batch.schema.names[i])(batch.column(i), want))
+            given.append(naming_column(to_raw, batch.schema.names[i])(batch.column(i), want))
         else:
             given.append(to_numpy(batch.column(i)) if (view := found[i]) is None else view)
     return given
@@ -290,7 +290,7 @@ def _codes(column: Any, factor: Factor) -> Raw:
 def to_numpy(column: Any) -> NDArray[Any]:
     """View an array of real numbers as NumPy's, or copy it with NaN for nulls.
 
-    Values become float64 with one rounding at most: here, or in the scratch of `Feeder`.
+    Values become float64 with one rounding at most: here, or in the scratch of `BlockReader`.
     """
     from pyarrow import types
 
@@ -327,14 +327,16 @@ def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -
         names = unnamed(frame.shape[1], select, by_position)
         taken = list(range(frame.shape[1]))
     columns = [frame.iloc[:, i] for i in taken]
-    wanted = [None if names is None else described(select, str(name)) for name in names or taken]
+    wanted = [
+        None if names is None else described_kind(select, str(name)) for name in names or taken
+    ]
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
 
-    def read(rows: slice) -> Iterator[Block]:
+    def read(rows: slice) -> Iterator[RawBlock]:
         parts = []
         for column, want in zip(columns, wanted, strict=True):
-            part = named(_to_raw, column.name)(column.iloc[rows], want)
+            part = naming_column(_to_raw, column.name)(column.iloc[rows], want)
             parts.append(numbers_of(part, column.name) if want is None else part)
         yield parts
 

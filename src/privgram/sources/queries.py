@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from privgram.sources.files import check_once
-from privgram.sources.frames import BATCH, chunks_of, require, resolve
-from privgram.sources.table import Selection, Table, described
+from privgram.sources.frames import BATCH, chunks_of, require, resolve_columns
+from privgram.sources.table import Selection, Table, described_kind
 
 #: The schema, and what runs the query for some of its columns.
 Query: TypeAlias = tuple[Any, Callable[[Sequence[str]], Iterator[Any]]]
@@ -31,8 +31,8 @@ def open_query(source: Any, select: Selection = None) -> Table:
     opener = _opener(source)
     assert opener is not None
     schema, run = opener(source)
-    names = tuple(schema.names[i] for i in resolve(schema, select))
-    wanted = [described(select, name) for name in names]
+    names = tuple(schema.names[i] for i in resolve_columns(schema, select))
+    wanted = [described_kind(select, name) for name in names]
     n_rows = getattr(source, "height", None)  # a frame's
     return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted))
 

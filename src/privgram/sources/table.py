@@ -27,7 +27,7 @@ from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_miss
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
 #: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
 #: overwritten as soon as the next block is asked for.
-Block: TypeAlias = NDArray[Any] | list[Raw]
+RawBlock: TypeAlias = NDArray[Any] | list[Raw]
 
 #: Chunks of arrays and files of raw numbers: long enough to hide what a hand-over
 #: between threads costs, short enough to share a table evenly.
@@ -68,7 +68,7 @@ class InvalidRow(ValueError):
 class Chunk:
     """Consecutive rows of a table; ``place`` says where they came from."""
 
-    read: Callable[[], Iterator[Block]]
+    read: Callable[[], Iterator[RawBlock]]
     place: str = ""
 
 
@@ -88,19 +88,21 @@ class Table:
     decoded: bool = False
 
 
-def n_rows_of(block: Block) -> int:
+def n_rows_of(block: RawBlock) -> int:
     """Count the rows of a block."""
     if isinstance(block, list):
         return len(block[0]) if block else 0
     return int(block.shape[0])
 
 
-def some_rows(block: Block, rows: slice | NDArray[np.intp]) -> Block:
+def some_rows(block: RawBlock, rows: slice | NDArray[np.intp]) -> RawBlock:
     """Some rows of a block."""
     return [part[rows] for part in block] if isinstance(block, list) else block[rows]
 
 
-def chunked(n_rows: int, step: int, read: Callable[[slice], Iterator[Block]]) -> Generator[Chunk]:
+def chunked(
+    n_rows: int, step: int, read: Callable[[slice], Iterator[RawBlock]]
+) -> Generator[Chunk]:
     """Chunks of so many rows, each read by its range."""
     ranges = (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
     return (Chunk(partial(read, rows)) for rows in ranges)
@@ -154,7 +156,7 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, 
 Selection: TypeAlias = Mapping[str, Variable] | Sequence[str] | None
 
 
-def described(select: Selection, name: str) -> Variable | None:
+def described_kind(select: Selection, name: str) -> Variable | None:
     """Tell what a selected column is known to be; None for a number."""
     found = select.get(name) if isinstance(select, Mapping) else None
     return found if isinstance(found, (Boolean, Factor, Dates, Identifier)) else None
@@ -166,7 +168,7 @@ def _listed(names: Sequence[str], limit: int = 8) -> str:
 
 
 #: Bytes of a text's key: up to 15 of them as they are and their number, or a hash.
-BYTES = 16
+KEY_BYTES = 16
 
 #: Of this process: nobody can choose texts whose hashes are equal.
 _SECRET = os.urandom(32)
@@ -202,9 +204,9 @@ class Keys:
 def _key(text: str | bytes) -> bytes:
     """A text's key: itself and its length, or beyond 15 bytes a secret hash of 120 bits."""
     raw = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
-    if len(raw) < BYTES:
-        return raw.ljust(BYTES - 1, b"\0") + bytes([len(raw) + 1])
-    return blake2b(raw, digest_size=BYTES - 1, key=_SECRET).digest() + b"\xff"
+    if len(raw) < KEY_BYTES:
+        return raw.ljust(KEY_BYTES - 1, b"\0") + bytes([len(raw) + 1])
+    return blake2b(raw, digest_size=KEY_BYTES - 1, key=_SECRET).digest() + b"\xff"
 
 
 def keys_of(values: NDArray[Any]) -> Keys:
@@ -229,7 +231,7 @@ def keys_of(values: NDArray[Any]) -> Keys:
     if not all(issubclass(each, (str, bytes)) for each in kinds):
         raise TypeError(_MISTAKEN)
     known: dict[Any, bytes] = {value: _key(value) for value in set(found) if type(value) in kinds}
-    texts = np.array([known.get(value, b"") for value in found], f"S{BYTES}")
+    texts = np.array([known.get(value, b"") for value in found], f"S{KEY_BYTES}")
     return Keys(texts, missing)
 
 
@@ -255,7 +257,7 @@ def _lasting(source: Any) -> bool:
     return isinstance(source, (str, os.PathLike, Mapping, np.ndarray))
 
 
-class Kept:
+class CachedSource:
     """A source whose rows are decoded once. SECRET, and gone with this object.
 
     The first pass that reads every row to its end leaves the blocks here, if they were made by
@@ -308,7 +310,7 @@ class _Record:
         self.table = table
         self.left = room
         self._number: int | None = None  # of chunks, once all were handed out
-        self._kept: dict[int, list[Block]] = {}
+        self._kept: dict[int, list[RawBlock]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -330,8 +332,8 @@ class _Record:
         kept = (Chunk(partial(iter, blocks)) for _, blocks in sorted(self._kept.items()))
         return replace(self.table, chunks=kept)
 
-    def _read(self, chunk: Chunk, number: int) -> Iterator[Block]:
-        blocks: list[Block] = []
+    def _read(self, chunk: Chunk, number: int) -> Iterator[RawBlock]:
+        blocks: list[RawBlock] = []
         for block in chunk.read():
             self._take(block, blocks)
             yield block
@@ -339,7 +341,7 @@ class _Record:
             if self.left >= 0:
                 self._kept[number] = blocks
 
-    def _take(self, block: Block, blocks: list[Block]) -> None:
+    def _take(self, block: RawBlock, blocks: list[RawBlock]) -> None:
         if self.left < 0:
             return
         with self._lock:
@@ -351,7 +353,7 @@ class _Record:
         blocks.clear()
 
 
-def _size(block: Block) -> int:
+def _size(block: RawBlock) -> int:
     parts = block if isinstance(block, list) else [block]
     return sum((part.indices if isinstance(part, Codes) else part).nbytes for part in parts)
 
@@ -377,7 +379,7 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     if not all(isinstance(name, str) for name in names):
         raise TypeError("the keys of a mapping used as a table must be column names")
     taken = [names[i] for i in positions(names, select)]
-    columns = [as_column(source[name], name, described(select, name)) for name in taken]
+    columns = [as_column(source[name], name, described_kind(select, name)) for name in taken]
     n_rows = columns[0].shape[0] if columns else 0
     for name, column in zip(taken, columns, strict=True):
         if column.shape[0] != n_rows:
@@ -385,7 +387,7 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
                 f"columns {taken[0]!r} and {name!r} have {n_rows} and {column.shape[0]} rows"
             )
 
-    def read(rows: slice) -> Iterator[Block]:
+    def read(rows: slice) -> Iterator[RawBlock]:
         yield [column[rows] for column in columns]
 
     step = rows_per_chunk(n_rows, 8 * len(columns))

@@ -23,14 +23,14 @@ from privgram._base.files import (
     SECRET,
     check_distinct,
     check_room,
-    create,
+    create_file,
     locked,
-    opened,
+    open_locked,
     write_atomically,
 )
 from privgram._base.installed import extra
 from privgram._base.numbers import check_budget, check_integer
-from privgram._base.saved import Frame, understood
+from privgram._base.saved import BinaryFormat, understood
 from privgram.columns.unit import Guarantee, PrivacyUnit
 from privgram.disclosure import generators
 from privgram.disclosure.release import noise_of
@@ -40,10 +40,10 @@ from privgram.moment import SecondMoment
 from privgram.moment.grouped import no_rows
 from privgram.noise import GaussianLaw, symmetric_gaussian
 from privgram.regression.groups import change
-from privgram.releases.record import FORM
+from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
-from privgram.stream.factors import FIRST, MOST_PERIODS, Epoch, RunningSums
+from privgram.stream.factors import FIRST_PERIODS, MOST_PERIODS, Epoch, RunningSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +60,7 @@ __all__ = ["Stream", "WrongKey"]
 # Who has the noises can take them off, so they are on disk under a key that is kept in a file of
 # its own. Periods that follow need them: what they share cancels.
 
-_FRAME = Frame(b"privgram.stream\n", 1, "a stream")
+_FRAME = BinaryFormat(b"privgram.stream\n", 1, "a stream")
 
 #: Bytes of the key, and of what makes two encryptions with it differ.
 _KEY, _NONCE = 32, 12
@@ -87,7 +87,7 @@ class Period:
 
 
 @dataclass(frozen=True)
-class State:
+class StreamState:
     """All that a stream is, under a public header."""
 
     header: dict[str, Any]
@@ -101,11 +101,11 @@ class State:
         digests = b"".join(period.digest for period in self.past)
         nonce = secrets.token_bytes(_NONCE)
         sealed = _cipher(key).encrypt(nonce, digests + noises, _public(header, totals))
-        write = create if new else write_atomically
+        write = create_file if new else write_atomically
         write(path, _FRAME.seal(header, totals, nonce, sealed), SECRET)
 
     @classmethod
-    def read(cls, path: Path, key: bytes) -> State:
+    def read(cls, path: Path, key: bytes) -> StreamState:
         """Read the file; WrongKey if it was written, or altered, without the key."""
         header, body = _FRAME.open(path.read_bytes(), path.name)
         with understood(path.name, _FRAME.what):
@@ -127,7 +127,7 @@ class State:
 def create_key(path: Path) -> bytes:
     """Write a new key to a file that is not there yet, for its owner alone."""
     key = secrets.token_bytes(_KEY)
-    create(path, key.hex().encode() + b"\n", SECRET)
+    create_file(path, key.hex().encode() + b"\n", SECRET)
     return key
 
 
@@ -244,10 +244,10 @@ class Stream:
     ) -> None:
         self.study = study
         unit = study.unit
-        if unit is not None and unit.rows is None and not isinstance(unit.bound, float):
+        if unit is not None and unit.max_rows is None and not isinstance(unit.bound, float):
             raise ValueError(
                 "the bound of a unit cannot be chosen by a table that is not there yet: "
-                f"unit=pg.Unit({unit.name!r}, rows=...) for units of about so many rows"
+                f"unit=pg.Unit({unit.name!r}, max_rows=...) for units of about so many rows"
             )
         self._nothing = no_rows(study.columns, unit)
         self.path = Path(path).absolute()
@@ -280,7 +280,7 @@ class Stream:
             )
         header = self._header(epsilon, delta, periods, months, apart) | {
             "id": secrets.token_hex(16),
-            "epochs": [FIRST if periods is None else periods],
+            "epochs": [FIRST_PERIODS if periods is None else periods],
         }
         noise = self._calibrate(header)
         self._charge(header, noise, check=True)
@@ -288,11 +288,11 @@ class Stream:
         key = read_key(self.key) if self.key.exists() else create_key(self.key)
         # The file first: if this process dies before the ledger has the price, who opens the
         # stream next pays it, and nothing was published.
-        State(header).save(self.path, key, new=True)
+        StreamState(header).save(self.path, key, new=True)
         self._adopt(header)
 
     def _open(self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int) -> None:
-        header = State.read(self.path, read_key(self.key)).header
+        header = StreamState.read(self.path, read_key(self.key)).header
         asked = self._header(
             header["epsilon"] if epsilon is None else epsilon,
             header["delta"] if delta is None else delta,
@@ -404,7 +404,7 @@ class Stream:
         """
         path = None if out is None else Path(out)
         if path is not None:
-            FORM.check_suffix(path)
+            RELEASE_FORMAT.check_suffix(path)
             check_distinct({}, {"path": self.path, "key": self.key, "out": path})
             check_room(path)
         self._next(self._read(), period)  # before the pass
@@ -500,24 +500,24 @@ class Stream:
             f"epsilon={header['epsilon']:g}, delta={header['delta']:g}, {header['adjacency']}>"
         )
 
-    def _read(self) -> State:
+    def _read(self) -> StreamState:
         with self._held() as state:
             return state
 
     @contextmanager
-    def _held(self) -> Iterator[State]:
+    def _held(self) -> Iterator[StreamState]:
         """What file and ledger have of the stream, for this process and thread alone.
 
         By the lock of the key, which nothing replaces.
         """
-        with opened(self.key, os.O_RDONLY) as handle, locked(handle):
-            state = State.read(self.path, read_key(self.key))
+        with open_locked(self.key, os.O_RDONLY) as handle, locked(handle):
+            state = StreamState.read(self.path, read_key(self.key))
             if state.header["id"] != self._kept["id"]:
                 raise ValueError(f"{self.path.name} is another stream than the one that was opened")
             self._enter(state)
             yield state
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: StreamState) -> None:
         """Enter in the ledger what was published; refuse a file that is not the latest.
 
         A period whose noise is drawn twice shows the table. So what the file has must go on from
@@ -542,7 +542,7 @@ class Stream:
             if entered[number - 1 : number] != (mark,):
                 ledger.enter_period(stream, number, mark)
 
-    def _next(self, state: State, period: int | None) -> int:
+    def _next(self, state: StreamState, period: int | None) -> int:
         """The number of the next period, if it is the one that is meant."""
         number, limit = len(state.past) + 1, state.header["periods"]
         if period is not None and check_integer(period, "period", 1) != number:
@@ -570,7 +570,9 @@ class Stream:
             )
         return source
 
-    def _published(self, state: State, number: int, moment: SecondMoment, digest: bytes) -> State:
+    def _published(
+        self, state: StreamState, number: int, moment: SecondMoment, digest: bytes
+    ) -> StreamState:
         """The state after a further period: its noise is drawn, and meets the exact sum, here."""
         sums = _sums(state.header)
         if number > sums.periods:
@@ -593,7 +595,7 @@ class Stream:
         period = Period(n_rows, before + added, own, digest)
         return replace(state, past=(*state.past, period))
 
-    def _sum(self, state: State, start: int, stop: int) -> Release:
+    def _sum(self, state: StreamState, start: int, stop: int) -> Release:
         """What was published of the periods after `start`, up to `stop`."""
         header, periods = state.header, state.past[:stop]
         total = periods[-1].total - (periods[start - 1].total if start else 0.0)
@@ -668,12 +670,12 @@ def _condition(header: Mapping[str, Any]) -> str | None:
 
 def _digest(moment: SecondMoment) -> bytes:
     """SHA-256 of an exact second moment."""
-    high, low = moment.limbs()
+    high, low = moment.int128()
     counts = f"{moment.n_rows} {moment.n_dropped} ".encode()
     return hashlib.sha256(counts + high.tobytes() + low.tobytes()).digest()
 
 
-def _among(period: int | None, name: str, state: State) -> int:
+def _among(period: int | None, name: str, state: StreamState) -> int:
     """A period that was published; the last by default."""
     last = len(state.past)
     if not last:

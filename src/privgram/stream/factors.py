@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MOST_PERIODS = 4096
 
 #: Periods of the first epoch where nobody says how many there will be.
-FIRST = 12
+FIRST_PERIODS = 12
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.numbers import check_one_of
 from privgram.columns import Columns
 from privgram.columns.terms import parse
-from privgram.columns.unit import Auto
+from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
-    from privgram.regression import Fit, InstrumentalFit
+    from privgram.regression import IVResults, OLSResults
     from privgram.regression.design import Design
-    from privgram.regression.glm import ScoreFit
+    from privgram.regression.glm import GLMResults
     from privgram.scan.progress import Progress
 
 __all__ = [
@@ -49,8 +49,8 @@ CHOOSING = 0.1
 
 BY_SCORES = (
     'family="binomial" and "poisson" are fitted by scores, which take rows that can be read again '
-    "by one machine, a unit whose bound is not Auto, a positive delta, and no instruments or "
-    "mechanism; and an intercept where rows have weights"
+    "by one machine, a unit whose bound is not PrivateBound, a positive delta, and no instruments "
+    "or mechanism; and an intercept where rows have weights"
 )
 
 OFFSET = (
@@ -78,9 +78,9 @@ def needed(formula: str, columns: Columns, offset: str | None = None) -> Columns
 def protected(unit: Unit | None, guarantee: Guarantee) -> dict[str, Any]:
     """The unit as a release takes it, and the guarantee that is left for this."""
     epsilon = guarantee.epsilon
-    if unit is not None and unit.rows is None and unit.bound is None:
-        unit = replace(unit, bound=Auto(CHOOSING * epsilon))
-    if unit is not None and isinstance(unit.bound, Auto):
+    if unit is not None and unit.max_rows is None and unit.bound is None:
+        unit = replace(unit, bound=PrivateBound(CHOOSING * epsilon))
+    if unit is not None and isinstance(unit.bound, PrivateBound):
         guarantee = replace(guarantee, epsilon=epsilon - unit.bound.epsilon)
     return {"unit": unit, "guarantee": guarantee}
 
@@ -137,7 +137,7 @@ def release_and_fit(
     progress: Progress = False,
     cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
-) -> ScoreFit | Fit | InstrumentalFit:
+) -> GLMResults | OLSResults | IVResults:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
     The columns are those of the whole table; what the formula does not use is not read. Without a
@@ -154,7 +154,8 @@ def release_and_fit(
     if cov_type == "cluster" and unit is None:
         raise ValueError(
             'cov_type="cluster" lets errors go together within the protected unit, and rows are '
-            "protected singly here: name it, unit=pg.Unit(column, rows=...), or leave out cov_type"
+            "protected singly here: name it, unit=pg.Unit(column, max_rows=...), or leave out "
+            "cov_type"
         )
     parsed = parse(formula)
     if offset is not None and family == "gaussian":
@@ -208,7 +209,7 @@ def release_and_fit(
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
             "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "
-            "whose bound is not Auto: leave out cov_type"
+            "whose bound is not PrivateBound: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
     described, target = AllColumns(used), parsed.targets[0]
@@ -224,13 +225,13 @@ def release_and_fit(
     spends |= protected(unit, guarantee)
     made: Any = release_for("regression", source, used, mechanism=mechanism, **spends)
     if parsed.endogenous:
-        instrumental: InstrumentalFit = made.iv(formula, reference=reference)
+        instrumental: IVResults = made.iv(formula, reference=reference)
         return instrumental
-    fit: Fit = made.regress(formula, reference=reference)
+    fit: OLSResults = made.regress(formula, reference=reference)
     if not np.isnan(fit.theta).any():
         return fit
     # What was paid for is not lost: shrunk, and without standard errors.
-    shrunk: Fit = made.regress(formula, reference=reference, ridge="auto")
+    shrunk: OLSResults = made.regress(formula, reference=reference, ridge="auto")
     without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
     return replace(shrunk, without=without)
 
@@ -243,7 +244,7 @@ def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Column
     if parsed.endogenous or isinstance(source, Iterator) or scale_out(source) is not None:
         return False
     if unit is not None and (
-        unit.within or unit.clip != "frobenius" or isinstance(unit.bound, Auto)
+        unit.fixed_effects or unit.clip != "frobenius" or isinstance(unit.bound, PrivateBound)
     ):
         return False
     if written is None:

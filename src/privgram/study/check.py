@@ -13,12 +13,12 @@ import numpy as np
 
 from privgram._base.installed import extra
 from privgram._base.text import Printed, aligned, listed, shown
-from privgram.columns.encoding import Codes, codes_of, named
+from privgram.columns.encoding import Codes, codes_of, naming_column
 from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, from_plain
 from privgram.scan.request import check_here, scale_out
 from privgram.sources import open_source
-from privgram.sources.files import find
+from privgram.sources.files import find_files
 from privgram.sources.table import Keys, keys_of
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from privgram.columns import Columns
 
-__all__ = ["Check", "CheckRow", "look", "read_study", "rows_of", "template"]
+__all__ = ["Check", "CheckRow", "check_table", "count_rows", "read_study", "template"]
 
 #: What a file may have besides its columns, and what `Study` calls it.
-KEYS = ("table", "epsilon", "delta", "adjacency", "unit", "rows_per_unit", "ledger")
+KEYS = ("table", "epsilon", "delta", "adjacency", "unit", "max_rows", "ledger")
 MORE = ("weights", "missing", "name", "threads", "cache_bytes", "composition")
 
 HEAD = """\
@@ -43,7 +43,7 @@ epsilon = 1.0            # the budget of all that is ever released of this table
 delta = 1e-6             # far below 1 / rows
 adjacency = "replace"    # or "add-remove": the number of rows is private too
 # unit = "person"        # whose rows are protected together; by default each row is a person
-# rows_per_unit = 8      # so many rows of one count in full
+# max_rows = 8      # so many rows of one count in full
 # missing = "drop"       # leave out rows with a missing value, which "replace" takes for errors
 
 [columns]
@@ -88,11 +88,11 @@ def read_study(path: Path) -> tuple[Any, dict[str, Any]]:
     table = data.pop("table")
     paths = [str(path.parent / one) for one in ([table] if isinstance(table, str) else table)]
     data["ledger"] = path.parent / data["ledger"]
-    rows = data.pop("rows_per_unit", None)
+    rows = data.pop("max_rows", None)
     if "unit" in data:
-        data["unit"] = Unit(data["unit"], rows=rows)
+        data["unit"] = Unit(data["unit"], max_rows=rows)
     elif rows is not None:
-        raise ValueError(f"{shown(path.name)}: rows_per_unit is of a unit: name its column by unit")
+        raise ValueError(f"{shown(path.name)}: max_rows is of a unit: name its column by unit")
     return paths[0] if isinstance(table, str) else paths, {"columns": columns} | data
 
 
@@ -112,7 +112,7 @@ def _key(name: str) -> str:
 
 def _kinds(path: Path) -> dict[str, str]:
     """What columns hold, by their types."""
-    first = find(path)[0]
+    first = find_files(path)[0]
     with extra("arrow", "the types of a file's columns need"):
         import pyarrow.csv
         import pyarrow.parquet
@@ -158,7 +158,7 @@ class CheckRow:
     below: int  # values that are clamped to the lower bound
     above: int  # and to the upper one
     missing: int  # null or NaN
-    unlisted: int  # values that are not among the levels
+    unknown: int  # values that are not among the levels
     empty: tuple[str, ...]  # levels without a row: misspelt, perhaps
 
     @property
@@ -210,14 +210,14 @@ class Check(Printed):
         raise KeyError(name)
 
     def __str__(self) -> str:
-        head = ["column", "described", "clamped", "missing", "unlisted", "empty levels"]
+        head = ["column", "described", "clamped", "missing", "unknown", "empty levels"]
         cells = [
             [
                 shown(row.name),
                 row.described,
                 f"{row.clamped:,}",
                 f"{row.missing:,}",
-                f"{row.unlisted:,}",
+                f"{row.unknown:,}",
                 listed(row.empty) if row.empty else "-",
             ]
             for row in self.rows
@@ -233,7 +233,7 @@ class Check(Printed):
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
 
 
-def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
+def check_table(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
     """Read a table once and count what its description does not say; see `Study.check`."""
     check_here(table, "check reads")
     reads = {key: _open(given) for key, given in columns.reads.items()}
@@ -259,11 +259,11 @@ def look(table: Any, columns: Columns, unit: Unit | None, name: str) -> Check:
 
 def _ids(column: Any, name: str) -> NDArray[Any]:
     """Ids of units, without missing ones: SECRET."""
-    found = column if isinstance(column, Keys) else named(keys_of, name)(column)
+    found = column if isinstance(column, Keys) else naming_column(keys_of, name)(column)
     return found.values if found.missing is None else found.values[~found.missing]
 
 
-def rows_of(table: Any, columns: Columns) -> int:
+def count_rows(table: Any, columns: Columns) -> int:
     """Count the rows of a table, where their number is public."""
     if scale_out(table) is not None or isinstance(table, Iterator):
         raise ValueError("count the rows of this table yourself, and say n_rows=...")
@@ -298,13 +298,15 @@ class _Seen:
 
     def __init__(self, given: Variable, read: Variable) -> None:
         self.given, self.read = given, read
-        self.below = self.above = self.missing = self.unlisted = 0
+        self.below = self.above = self.missing = self.unknown = 0
         self.levels = np.zeros(len(read) if isinstance(read, Factor) else 0, np.int64)
 
     def take(self, name: str, part: Any) -> None:
         if isinstance(self.read, Factor):
             codes = (
-                part.plain() if isinstance(part, Codes) else named(codes_of, name)(part, self.read)
+                part.plain()
+                if isinstance(part, Codes)
+                else naming_column(codes_of, name)(part, self.read)
             )
             self.missing += int((codes < 0).sum())
             self.levels += np.bincount(codes[codes >= 0], minlength=len(self.levels))
@@ -312,7 +314,7 @@ class _Seen:
         assert isinstance(self.given, Numeric)
         values = np.asarray(part)
         if isinstance(self.given, (Boolean, Dates)):
-            values = named(self.given.raw, name)(values)
+            values = naming_column(self.given.raw, name)(values)
             center, half_width = self.given.scaling
             lower, upper = center - half_width, center + half_width
         else:
@@ -326,9 +328,9 @@ class _Seen:
         empty: tuple[str, ...] = ()
         if isinstance(self.given, Factor):
             own = len(self.given)
-            self.unlisted = int(self.levels[own:].sum())
+            self.unknown = int(self.levels[own:].sum())
             empty = tuple(np.array(self.given.names, object)[self.levels[:own] == 0].tolist())
-        counts = self.below, self.above, self.missing, self.unlisted
+        counts = self.below, self.above, self.missing, self.unknown
         return CheckRow(name, self.given.describe(), *counts, empty)
 
 
@@ -341,16 +343,16 @@ def _problems(
         return
     for row in check.rows:
         name = shown(row.name)
-        if row.empty and row.unlisted:
+        if row.empty and row.unknown:
             yield (
-                f"{name}: no row has {listed(row.empty)}, and {row.unlisted:,} rows have a value "
+                f"{name}: no row has {listed(row.empty)}, and {row.unknown:,} rows have a value "
                 "that is not listed. Is a level misspelt?"
             )
         elif row.empty:
             yield f"{name}: no row has {listed(row.empty)}. Is it misspelt, or to be left out?"
-        elif row.unlisted:
+        elif row.unknown:
             yield (
-                f"{name}: {row.unlisted:,} rows have a value that is not listed. They are "
+                f"{name}: {row.unknown:,} rows have a value that is not listed. They are "
                 f"{'left out' if drop else 'refused'}; pg.Factor(levels, other=True) takes them "
                 "together."
             )
@@ -366,10 +368,10 @@ def _problems(
                 f"{name}: no value in {row.missing:,} of {check.n_rows:,} rows, and an answer that "
                 'needs one refuses the table. missing="drop" leaves such rows out.'
             )
-    if counts is not None and unit is not None and unit.rows is not None:
-        over = int((counts > unit.rows).sum())
+    if counts is not None and unit is not None and unit.max_rows is not None:
+        over = int((counts > unit.max_rows).sum())
         if over:
             yield (
-                f"{over:,} of {len(counts):,} {shown(unit.name)} have more than the {unit.rows} "
-                "rows that one counts for in full: they count for less."
+                f"{over:,} of {len(counts):,} {shown(unit.name)} have more than the "
+                f"{unit.max_rows} rows that one counts for in full: they count for less."
             )

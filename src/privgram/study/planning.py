@@ -20,7 +20,7 @@ from privgram._base.numbers import check_integer, check_positive
 from privgram._base.text import Printed, aligned, listed, number, shown
 from privgram.columns.groups import Groups
 from privgram.columns.terms import parse_one
-from privgram.columns.unit import Auto
+from privgram.columns.unit import PrivateBound
 from privgram.disclosure.release import release_for
 from privgram.glm.problem import FitPurpose
 from privgram.planning.designs import draw_more, simulated_rows
@@ -40,29 +40,29 @@ if TYPE_CHECKING:
 __all__ = ["Advice", "Precision", "PrecisionRow", "RegressOptions", "precision"]
 
 #: Where epsilon is looked for, how near to the best one is good enough, and in how many steps.
-LEAST, MOST, NEAR, STEPS = 1e-3, 64.0, 0.95, 10
+LEAST_EPSILON, MOST_EPSILON, NEAR, SEARCH_STEPS = 1e-3, 64.0, 0.95, 10
 
 #: Fits that are simulated for one epsilon, at least and at most: their standard errors may differ
 #: by the noise, and more are drawn until the median is known to this part of itself, or while
 #: some of them are refused. For numbers beside those of the plan few are drawn.
-DRAWS, MOST_DRAWS, FEW_DRAWS, KNOWN = 20, 45, 9, 0.04
+PLAN_DRAWS, MOST_DRAWS, FEW_DRAWS, MEDIAN_KNOWN = 20, 45, 9, 0.04
 
 #: Part of the fits that must be offered where an epsilon is to give what is wanted.
 OFFERED = 0.9
 
 #: The spread of what fits state is told without a tenth at either end, where the ends differ by so
 #: much.
-ENDS, APART = (0.1, 0.9), 1.5
+SPREAD_ENDS, APART = (0.1, 0.9), 1.5
 
 #: How many times the epsilon that was refused is advised at least, and what epsilon at most: one
 #: that is larger protects hardly anyone.
-MARGIN, ADVISED = 4.0, 10.0
+ADVICE_MARGIN, ADVISED = 4.0, 10.0
 
 #: With this epsilon noise is nothing beside sampling.
 NO_PRIVACY = 1e6
 
 #: Rows that are simulated at most; of more, noise is as large beside sampling as with all.
-MOST_ROWS = 200_000
+MOST_SIMULATED_ROWS = 200_000
 
 #: Rows of a unit of which nothing is said.
 ROWS_OF_UNIT = 5
@@ -140,7 +140,7 @@ class Precision(Printed):
     rows: tuple[PrecisionRow, ...]
     heading: str
     notes: tuple[str, ...]
-    way: str
+    method: str
     guessed: bool
 
     def __float__(self) -> float:
@@ -192,8 +192,8 @@ def precision(
     *,
     left: float,  # of the budget
     n_rows: int,
-    want: Mapping[str, float] | None = None,  # standard errors, by coefficient or factor
-    epsilon: float | None = None,  # instead of `want`; by default all that is left
+    target_se: Mapping[str, float] | None = None,  # standard errors, by coefficient or factor
+    epsilon: float | None = None,  # instead of `target_se`; by default all that is left
     design: Any = None,
     unit: Unit | None = None,
     groups: Groups | None = None,
@@ -215,8 +215,8 @@ def precision(
     fits = _Simulation(formula, columns, design, each, unit, groups, price, options, once)
     at = cache(fits.at)
     goals: dict[str, float] = {}
-    if want:
-        goals = _goals(want, list(fits.names))
+    if target_se:
+        goals = _goals(target_se, list(fits.names))
         epsilon, result = _search(at, fits.sampling, goals, left)
     else:
         epsilon = left if epsilon is None else check_positive(epsilon, "epsilon")
@@ -253,7 +253,7 @@ def precision(
         rows=rows,
         heading=heading,
         notes=(*notes, *fits.assumptions),
-        way="" if result is None else result.way,
+        method="" if result is None else result.method,
         guessed=fits.guessed,
     )
 
@@ -289,7 +289,8 @@ class Advice:
         """An epsilon at which the regression should have standard errors.
 
         All fits of guessed rows must have them; None where none up to `ADVISED` does. It was
-        refused for reasons that a guess may not know: so it is at least `MARGIN` times as much.
+        refused for reasons that a guess may not know: so it is at least `ADVICE_MARGIN` times as
+        much.
         """
         if self.n_rows is None:
             return None
@@ -307,7 +308,7 @@ class Advice:
         )
         if not fits.without_noise:  # no epsilon helps
             return None
-        epsilon = MARGIN * self.guarantee.epsilon
+        epsilon = ADVICE_MARGIN * self.guarantee.epsilon
         while epsilon <= ADVISED:
             if fits.always(epsilon):
                 return float(f"{epsilon:.2g}")
@@ -324,7 +325,7 @@ class _Stated:
     draws: int
     # of eight fits in ten
     ends: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    way: str = ""  # of the last one
+    method: str = ""  # of the last one
     cov_type: str = ""
 
 
@@ -346,7 +347,7 @@ class _Simulation:
         used, parsed = needed(formula, columns, options.offset), parse_one(formula)
         if options.family != "gaussian":
             used = explained(parsed, used, options.family)[1]
-        size = min(n_rows, MOST_ROWS)
+        size = min(n_rows, MOST_SIMULATED_ROWS)
         self.formula, self.columns, self.price = formula, columns, price
         self.options, self.groups, self.used, self.once = options, groups, used, once
         self.instrumented = bool(parsed.endogenous)
@@ -425,7 +426,7 @@ class _Simulation:
 
     def roughly(self, epsilon: float) -> _Stated:
         """The same of few fits."""
-        return self._drawn(self._regress, epsilon, least=FEW_DRAWS, most=DRAWS)
+        return self._drawn(self._regress, epsilon, least=FEW_DRAWS, most=PLAN_DRAWS)
 
     def always(self, epsilon: float) -> bool:
         """Whether no fit is refused."""
@@ -435,14 +436,14 @@ class _Simulation:
         """What a regression on a release states; None where `at` has it, or there is none."""
         if self.groups is not None or self.instrumented or not self.options.by_release:
             return None
-        return self._drawn(self._released, epsilon, least=FEW_DRAWS, most=DRAWS)
+        return self._drawn(self._released, epsilon, least=FEW_DRAWS, most=PLAN_DRAWS)
 
     def _drawn(
         self,
         fit: Any,
         epsilon: float,
         *,
-        least: int = DRAWS,
+        least: int = PLAN_DRAWS,
         most: int = MOST_DRAWS,
         all_of_them: bool = False,
     ) -> _Stated:
@@ -473,7 +474,7 @@ class _Simulation:
             return _Stated(stderr, offered, tried)
         scaled = np.array(drawn) / math.sqrt(self.factor)
         names = last.param_names
-        ends = [(low, high) for low, high in np.quantile(scaled, ENDS, axis=0).T.tolist()]
+        ends = [(low, high) for low, high in np.quantile(scaled, SPREAD_ENDS, axis=0).T.tolist()]
         return _Stated(
             dict(zip(names, np.median(scaled, axis=0).tolist(), strict=True)),
             offered,
@@ -486,7 +487,7 @@ class _Simulation:
     @staticmethod
     def _more(drawn: list[Any], tried: int, least: int) -> bool:
         """Whether to draw one more: the median is not known, or the few that are refused."""
-        return draw_more(drawn, tried, least, KNOWN) or tried / 2 < len(drawn) < tried
+        return draw_more(drawn, tried, least, MEDIAN_KNOWN) or tried / 2 < len(drawn) < tried
 
     def remarks(self, epsilon: float, stated: _Stated) -> list[str]:
         """How fits at this epsilon come about, and by how much they differ."""
@@ -494,7 +495,7 @@ class _Simulation:
             return []
         equal = stated.cov_type == "nonrobust"
         errors = "for errors of equal variance" if equal else "robust"
-        notes = [f"Answered by {stated.way}; standard errors {errors}."]
+        notes = [f"Answered by {stated.method}; standard errors {errors}."]
         name, (low, high) = max(stated.ends.items(), key=lambda item: item[1][1] / item[1][0])
         if high >= APART * low:
             notes.append(
@@ -553,7 +554,9 @@ def _instrumented(parsed: Parsed, columns: Columns) -> tuple[tuple[str, tuple[st
 
 def _bounded(unit: Unit) -> bool:
     """Whether something public bounds the rows of a unit."""
-    return unit.rows is not None or not (unit.bound is None or isinstance(unit.bound, Auto))
+    return unit.max_rows is not None or not (
+        unit.bound is None or isinstance(unit.bound, PrivateBound)
+    )
 
 
 def _rows_of(unit: Unit, columns: Columns) -> int:
@@ -561,24 +564,24 @@ def _rows_of(unit: Unit, columns: Columns) -> int:
     if not _bounded(unit):
         return ROWS_OF_UNIT
     bound: Any = unit.bound
-    return unit.rows or max(round((float(bound) / columns.bound) ** 2), 1)
+    return unit.max_rows or max(round((float(bound) / columns.bound) ** 2), 1)
 
 
 def _way(fit: Any) -> str:
     """How a fit came about."""
     parameters = getattr(fit, "parameters", None) or getattr(fit.release, "parameters", {})
-    return str(parameters.get("method") or parameters.get("way", "one round"))
+    return str(parameters.get("method", "one round"))
 
 
-def _goals(want: Mapping[str, float], names: list[str]) -> dict[str, float]:
+def _goals(target_se: Mapping[str, float], names: list[str]) -> dict[str, float]:
     """What is wanted of each coefficient; of a factor, of all its levels."""
-    if not isinstance(want, Mapping):
-        raise TypeError("want is a mapping of names to standard errors, such as {'age': 0.01}")
+    if not isinstance(target_se, Mapping):
+        raise TypeError("target_se is a mapping of names to standard errors, such as {'age': 0.01}")
     goals: dict[str, float] = {}
-    for key, value in want.items():
+    for key, value in target_se.items():
         wanted = [name for name in names if name == key or name.startswith(f"{key}[")]
         if not wanted:
-            raise ValueError(f"want: no coefficient {key!r}; there are {listed(names)}")
+            raise ValueError(f"target_se: no coefficient {key!r}; there are {listed(names)}")
         goals |= dict.fromkeys(wanted, check_positive(value, f"the wanted precision of {key!r}"))
     return goals
 
@@ -607,8 +610,8 @@ def _search(
 
     # Outside is too little, inside is enough; privacy's part falls about as 1 / epsilon.
     inside: tuple[float, _Stated] | None = None
-    outside, value = LEAST, min(max(left, 0.1), MOST)
-    for _ in range(STEPS):
+    outside, value = LEAST_EPSILON, min(max(left, 0.1), MOST_EPSILON)
+    for _ in range(SEARCH_STEPS):
         stated = at(value)
         over = excess(stated)
         if over <= 1:
@@ -623,10 +626,10 @@ def _search(
             value = math.sqrt(outside * inside[0])
             if inside[0] / outside < 1.03:
                 break
-        if value > MOST:
-            if outside >= MOST:
+        if value > MOST_EPSILON:
+            if outside >= MOST_EPSILON:
                 break
-            value = MOST
+            value = MOST_EPSILON
     return (None, None) if inside is None else inside
 
 
@@ -656,4 +659,4 @@ def _notes(
             f"{math.ceil(n_rows * max(wanted) ** 2 * 1.1):,} rows."
         ]
     by = "By the guess below" if fits.guessed else f"On {fits.rows.what}"
-    return [f"{by} no epsilon up to {MOST:g} gives it: take more rows, or fewer terms."]
+    return [f"{by} no epsilon up to {MOST_EPSILON:g} gives it: take more rows, or fewer terms."]

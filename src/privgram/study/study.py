@@ -25,7 +25,7 @@ from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
 from privgram.study.answer import needed, protected, release_and_fit
-from privgram.study.check import Check, look, read_study, rows_of
+from privgram.study.check import Check, check_table, count_rows, read_study
 from privgram.study.parts import described, forget, identity, open_ledger, table_name
 from privgram.study.planning import Advice, Precision, RegressOptions, precision
 
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
-    from privgram.regression import Fit, InstrumentalFit
-    from privgram.regression.glm import CovType, ScoreFit
+    from privgram.regression import IVResults, OLSResults
+    from privgram.regression.glm import CovType, GLMResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
@@ -207,7 +207,7 @@ class Study:
         ----------
         path : path-like
             With the keys ``table``, ``ledger``, ``epsilon``, ``delta``, a table ``[columns]``, and,
-            where they are wanted, ``adjacency``, ``unit``, ``rows_per_unit`` and ``cache_bytes``.
+            where they are wanted, ``adjacency``, ``unit``, ``max_rows`` and ``cache_bytes``.
             Paths in it are relative to its folder.
         progress
             As of `Study`.
@@ -317,7 +317,8 @@ class Study:
             What to release, as in `Columns`: ``["poly(age, 2)", "sex*region", "wage"]``. By
             default each column.
         purpose : {"regression", "components", "means"}
-            What the mechanism is chosen for. The release's `way` says which was taken and why.
+            What the mechanism is chosen for. The release's `method` and `reason` say which was
+            taken and why.
         mechanism : Mechanism or str, optional
             Instead of the choice.
         by : str or Groups, optional
@@ -367,7 +368,7 @@ class Study:
         family: ByScores,
         loss: LossName = "squared",
         **options: Unpack[Options],
-    ) -> ScoreFit: ...
+    ) -> GLMResults: ...
     @overload
     def regress(
         self,
@@ -377,7 +378,7 @@ class Study:
         family: FamilyName = "gaussian",
         loss: Literal["huber"],
         **options: Unpack[Options],
-    ) -> ScoreFit: ...
+    ) -> GLMResults: ...
     @overload
     def regress(
         self,
@@ -387,7 +388,7 @@ class Study:
         family: FamilyName = "gaussian",
         loss: LossName = "squared",
         **options: Unpack[Options],
-    ) -> ScoreFit | Fit | InstrumentalFit: ...
+    ) -> GLMResults | OLSResults | IVResults: ...
     def regress(
         self,
         formula: str,
@@ -405,7 +406,7 @@ class Study:
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> ScoreFit | Fit | InstrumentalFit:
+    ) -> GLMResults | OLSResults | IVResults:
         """Fit one regression, mostly with less noise than a release of its columns has.
 
         Parameters
@@ -452,7 +453,7 @@ class Study:
 
         Returns
         -------
-        ScoreFit, Fit or InstrumentalFit
+        GLMResults, Fit or IVResults
 
         Raises
         ------
@@ -526,7 +527,7 @@ class Study:
     def plan(
         self,
         formula: str,
-        want: Mapping[str, float] | None = None,
+        target_se: Mapping[str, float] | None = None,
         *,
         epsilon: float | None = None,
         delta: float | None = None,
@@ -547,7 +548,7 @@ class Study:
         ----------
         formula : str
             As of `regress`, with instruments too.
-        want : mapping of str to float, optional
+        target_se : mapping of str to float, optional
             Standard errors that are wanted, by coefficient, or by factor for all its levels. The
             plan's `epsilon` is then what they take, with nine of ten fits offered.
         epsilon : float, optional
@@ -595,7 +596,7 @@ class Study:
             partial(self._price, delta=delta),
             left=left,
             n_rows=self._rows(formula, n_rows),
-            want=want,
+            target_se=target_se,
             epsilon=epsilon,
             design=design,
             unit=self.unit,
@@ -616,7 +617,7 @@ class Study:
                 "any number: say about how many there are by what is public, n_rows=..."
             )
         used = needed(formula, self.columns)
-        return rows_of(self._source(used), used)
+        return count_rows(self._source(used), used)
 
     def check(self) -> Check:
         """Look at the table beside its description: NOT PRIVATE, for its holder's eyes alone.
@@ -632,7 +633,7 @@ class Study:
         ValueError
             If the table can be read once only, or is on a cluster.
         """
-        return look(self.table, self.columns, self.unit, self.name)
+        return check_table(self.table, self.columns, self.unit, self.name)
 
     def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
         """The guarantee of one answer."""
@@ -678,7 +679,7 @@ def regress(
     ledger: Ledger | None = None,
     family: ByScores,
     **options: Unpack[OneOptions],
-) -> ScoreFit: ...
+) -> GLMResults: ...
 @overload
 def regress(
     table: Any,
@@ -692,7 +693,7 @@ def regress(
     ledger: Ledger | None = None,
     family: FamilyName = "gaussian",
     **options: Unpack[OneOptions],
-) -> ScoreFit | Fit | InstrumentalFit: ...
+) -> GLMResults | OLSResults | IVResults: ...
 def regress(
     table: Any,
     formula: str,
@@ -706,7 +707,7 @@ def regress(
     family: FamilyName = "gaussian",
     label: str = "",
     **options: Any,
-) -> ScoreFit | Fit | InstrumentalFit:
+) -> GLMResults | OLSResults | IVResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 
     Parameters
@@ -722,7 +723,7 @@ def regress(
 
     Returns
     -------
-    ScoreFit, Fit or InstrumentalFit
+    GLMResults, Fit or IVResults
 
     Raises
     ------
@@ -752,7 +753,7 @@ def regress(
         ledger=ledger,
     )
     try:
-        fit: ScoreFit | Fit | InstrumentalFit = once.regress(
+        fit: GLMResults | OLSResults | IVResults = once.regress(
             formula, epsilon, delta=delta, label=label, family=family, **options
         )
         return fit

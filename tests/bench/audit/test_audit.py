@@ -23,13 +23,18 @@ from bench.audit import (
 )
 from bench.audit.low_rank import FindAndProject
 from privgram import privacy
-from privgram.disclosure.samplers import analyze_gauss, draw
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Refined
+from privgram.disclosure.samplers import draw, draw_analyze_gauss
+from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
 from privgram.papers.sheffet import GaussianSketch, InverseWishart
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
-DRAWS = {"AnalyzeGauss": 2_500, "AdditiveWishart": 2_500, "MatrixLaplace": 2_500, "Refined": 400}
+DRAWS = {
+    "AnalyzeGauss": 2_500,
+    "AdditiveWishart": 2_500,
+    "MatrixLaplace": 2_500,
+    "AdaptiveGaussian": 400,
+}
 FEW = 1_000  # of releases in exact arithmetic
 NIGHTLY = 4  # times as many at night: half the error
 
@@ -82,7 +87,7 @@ class ShortSketch(Short, GaussianSketch):
     pass
 
 
-class ShortRefined(Refined):
+class ShortRefined(AdaptiveGaussian):
     """Its noise is 10 % short."""
 
     def calibrate(self, *arguments, **options):
@@ -96,7 +101,7 @@ class ShortRefined(Refined):
         (ShortGauss(), AnalyzeGauss()),
         (ShortWishart(), AdditiveWishart()),
         # Four passes a release, of which it takes a minute's.
-        pytest.param(ShortRefined(), Refined(), marks=pytest.mark.nightly),
+        pytest.param(ShortRefined(), AdaptiveGaussian(), marks=pytest.mark.nightly),
         # Released in exact arithmetic, which takes a minute.
         pytest.param(ShortSketch(100), GaussianSketch(100), marks=pytest.mark.nightly),
     ],
@@ -122,7 +127,7 @@ def _(mechanism: Understated, moment, noise, rng):
     short = dataclasses.replace(
         noise, noise_std=0.8 * noise.noise_std, noise_std_diagonal=0.8 * noise.sigma
     )
-    matrix, _, extra = analyze_gauss(mechanism, moment, short, rng)
+    matrix, _, extra = draw_analyze_gauss(mechanism, moment, short, rng)
     return matrix, noise.law, extra
 
 

@@ -17,7 +17,7 @@ from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.hardt_roth import baselines, calibration, pfp
 from privgram.papers.hardt_roth.pfp import Rounded
-from privgram.papers.hardt_roth.products import Integers, Product, Total, products
+from privgram.papers.hardt_roth.products import Integers, LargeTotal, Product, products
 
 EPSILON, DELTA = 1.0, 1e-6
 
@@ -37,7 +37,7 @@ def orthonormal(Y):
 
 
 def value(total):
-    """The integers of a `Total`, as Python's."""
+    """The integers of a `LargeTotal`, as Python's."""
     high, low = total._limbs(slice(0, total.shape[0]))
     return high.astype(object) * 2**64 + low.astype(object)
 
@@ -137,7 +137,7 @@ def test_figure_4_is_its_steps(rng):
     low = low_rank.approximate(A, 4, 5, 0.2, epsilon=EPSILON, delta=DELTA, rng=generator())
     noise = low_rank.calibrate(A.shape, 4, 5, epsilon=EPSILON, delta=DELTA)
     rng = generator()
-    W = pfp.find(Rounded(A, 1.0), 9, noise.finder_std, rng)
+    W = pfp.find_factors(Rounded(A, 1.0), 9, noise.finder_std, rng)
     assert (np.abs(W) > 0.2).any()
     W = np.where(np.abs(W) > 0.2, 0, W)
     np.testing.assert_array_equal(low.left, W)
@@ -235,7 +235,7 @@ def test_the_split_is_the_best_for_its_objective(shape, leverage):
         kappa = most * math.sqrt(share)
         mu = hardt_roth.chi_gaussian_offset(k, kappa, EPSILON, DELTA)
         mu = math.sqrt(mu**2 - calibration.finder_profile(k, kappa).offset ** 2)
-        other = low_rank.Calibration(k, 1.0, 1 / kappa, mu, noise.privacy)
+        other = low_rank.LowRankCalibration(k, 1.0, 1 / kappa, mu, noise.privacy)
         assert chosen < 1.01 * other.expected_error(shape, r, 0.0, leverage)
 
 
@@ -588,7 +588,7 @@ def test_factors_are_cut_as_often_as_they_must(bits, other):
         left = rng.integers(low * 2**bits + 1, 2**bits, (4, 60), dtype=np.int64)
         right = rng.integers(low * 2**other + 1, 2**other, (90, 2), dtype=np.int64)
         parts = list(products(Integers(left * 1.0), Integers(right * 1.0), slice(20, 80)))
-        total = Total((4, 2))
+        total = LargeTotal((4, 2))
         for part in parts:
             assert np.abs(part.matrix).max() <= part.bound <= 2**52
             total.add(slice(0, 4), part)
@@ -607,7 +607,7 @@ def test_trailing_zeros_cost_nothing():
 def test_total():
     """Sums beyond 64 bits, of parts small and large, some rows at a time."""
     rng = generator(3)
-    total, expected = Total((5000, 2)), np.zeros((5000, 2), object)
+    total, expected = LargeTotal((5000, 2)), np.zeros((5000, 2), object)
     for shift in (0, 8, 9, 10, 11, 30, 5, 0, 60, *[9] * 9):
         start, stop = sorted(rng.integers(0, 5001, 2)) if shift != 9 else (0, 5000)
         matrix = np.rint(rng.uniform(-0.1, 1, (stop - start, 2)) * 2.0**52)
@@ -731,7 +731,7 @@ def saved(rng, tmp_path):
 
 def test_saved_and_loaded(saved, rng):
     low, path = saved
-    back = pg.papers.hardt_roth.load(path)
+    back = pg.papers.hardt_roth.load_low_rank(path)
     np.testing.assert_array_equal(back.left, low.left)
     np.testing.assert_array_equal(back.right, low.right)
     assert (back.epsilon, back.delta, back.row_change) == (EPSILON, DELTA, 2.0)
@@ -740,10 +740,10 @@ def test_saved_and_loaded(saved, rng):
     assert repr(back) == repr(low)
     fresh = low_rank.approximate(low_rank_matrix(rng), 4, epsilon=EPSILON, delta=DELTA)
     fresh.save(path)
-    assert not low_rank.load(path).reproducible
+    assert not low_rank.load_low_rank(path).reproducible
     low_rank.halko_martinsson_tropp(low_rank_matrix(rng), 4, rng=rng).save(path)
-    assert low_rank.load(path).privacy is None
-    assert "not private" in repr(low_rank.load(path))
+    assert low_rank.load_low_rank(path).privacy is None
+    assert "not private" in repr(low_rank.load_low_rank(path))
     assert [x.name for x in path.parent.iterdir()] == ["low.npz"]  # no temporary files
 
 
@@ -803,7 +803,7 @@ def test_damaged_files(saved, damage, message):
     _, path = saved
     damage(path)
     with pytest.raises(ValueError, match=message):
-        low_rank.load(path)
+        low_rank.load_low_rank(path)
 
 
 def test_every_flipped_byte_of_the_factors_is_noticed(rng, tmp_path):
@@ -814,7 +814,7 @@ def test_every_flipped_byte_of_the_factors_is_noticed(rng, tmp_path):
     for position in rng.choice(len(data), 150, replace=False):
         path.write_bytes(data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :])
         try:
-            back = low_rank.load(path)
+            back = low_rank.load_low_rank(path)
         except ValueError:
             continue
         # What an archive says of itself besides its contents, such as dates.
@@ -824,7 +824,7 @@ def test_every_flipped_byte_of_the_factors_is_noticed(rng, tmp_path):
 
 def test_no_such_file(tmp_path):
     with pytest.raises(OSError, match="nothing"):
-        low_rank.load(tmp_path / "nothing.npz")
+        low_rank.load_low_rank(tmp_path / "nothing.npz")
 
 
 def test_frobenius_error(rng, stored):

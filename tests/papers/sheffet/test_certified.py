@@ -10,23 +10,23 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from integers import cholesky, integers, inverse, is_positive, limbs, rounded, scaled
+from integers import cholesky, int128_of, integers, inverse, is_positive, rounded, scaled
 
 from privgram.exact import exact_matmul as _exact
 from privgram.exact.exact_matmul import DigitMatrix, add_wisharts
 from privgram.exact.variates import bartlett, normals
 from privgram.papers.sheffet import certified as _certified
 from privgram.papers.sheffet.certified import (
-    TOLERANCE,
+    WHITENING_TOLERANCE,
+    certified_whitener,
     delta_fp,
     gram_exponent,
     inverse_exponent,
-    inverse_wishart,
+    round_inverse_wishart,
+    round_sketch_rows,
     rows_exponent,
     sketch_gram,
-    sketch_rows,
     smallest_eigenvalue,
-    whiten,
 )
 
 pytestmark = pytest.mark.slow
@@ -80,12 +80,12 @@ def test_certificate(rng):
     """||K H K^T - I||_F and the same for L, by exact arithmetic."""
     for name, g, regulariser in hard_matrices(rng):
         d = len(g)
-        whitener = whiten(limbs(g), regulariser)
+        whitener = certified_whitener(int128_of(g), regulariser)
         h = g + regulariser * integers(np.eye(d))
         k, factor = scaled(whitener.inverse, UNIT), scaled(whitener.factor, UNIT)
         one = 2 ** (-2 * UNIT)
         f = k @ h @ k.T - one * integers(np.eye(d))
-        assert (f**2).sum() <= (one * TOLERANCE.as_integer_ratio()[0] // 2**72) ** 2, name
+        assert (f**2).sum() <= (one * WHITENING_TOLERANCE.as_integer_ratio()[0] // 2**72) ** 2, name
         assert not np.triu(k, 1).any()
         # ||H^(-1/2) L L^T H^(-1/2) - I||_F^2 is the trace of (H^-1 L L^T - I)^2.
         ratio = inverse(h) @ (factor @ factor.T) - one * integers(np.eye(d))
@@ -98,7 +98,7 @@ def test_truncation_counts_against_the_certificate(rng, monkeypatch):
     # The second place asked for is that of K H K^T.
     monkeypatch.setattr(_certified, "place", lambda x, bits: place(x, bits) + next(more, 0))
     with pytest.raises(ArithmeticError):
-        whiten(limbs(semidefinite(rng, 4, 4, 70)), 2**40)
+        certified_whitener(int128_of(semidefinite(rng, 4, 4, 70)), 2**40)
 
 
 def test_few_steps(rng, monkeypatch):
@@ -111,7 +111,7 @@ def test_few_steps(rng, monkeypatch):
         return correction(residual)
 
     monkeypatch.setattr(_certified, "_correction", counted)
-    whiten(limbs(semidefinite(rng, 22, 22, 78, 6)), 2**40)
+    certified_whitener(int128_of(semidefinite(rng, 22, 22, 78, 6)), 2**40)
     assert len(residuals) <= 3
     assert residuals[-1] < 1e-9
 
@@ -120,7 +120,7 @@ def test_releases_round_exact_products(rng):
     """Given K, the release is the rounded rational number, however fine the grid."""
     for name, g, regulariser in hard_matrices(rng):
         d = len(g)
-        whitener = whiten(limbs(g), regulariser)
+        whitener = certified_whitener(int128_of(g), regulariser)
         factor = scaled(whitener.factor, UNIT)
         columns = int(rng.integers(1, d + 1))
         for draws in (bartlett(rng, d + 0.5, d), normals(rng, d, columns)):
@@ -138,7 +138,7 @@ def test_releases_round_exact_products(rng):
                     rows_exponent(regulariser) - fine,
                     int(np.abs(m).max()).bit_length() + 2 * UNIT - 52,
                 )
-                rows = sketch_rows(whitener.factor, draws, exponent)
+                rows = round_sketch_rows(whitener.factor, draws, exponent)
                 np.testing.assert_array_equal(
                     integers(rows.T), rounded(m, exponent - 2 * UNIT), name
                 )
@@ -148,7 +148,7 @@ def test_releases_round_exact_products(rng):
         exponent = int(max(x.ravel())).bit_length() - 52
         half = np.full(x.shape, Fraction(1, 2))
         np.testing.assert_array_equal(
-            integers(inverse_wishart(whitener.factor, draws, exponent)),
+            integers(round_inverse_wishart(whitener.factor, draws, exponent)),
             (x * Fraction(2) ** -exponent + half) // 1,
             name,
         )
@@ -164,7 +164,7 @@ def test_added_wishart_matrices_are_rounded_exactly(rng):
         assert Fraction(scale) < q**2 < Fraction(scale) * (1 + Fraction(1, 2**20))
         a, b = bartlett(rng, d + 1, d), bartlett(rng, d + 1, d)
         exponent = max(0, bits - 50, int(math.log2(scale)) - int(rng.integers(0, 20)))
-        counts = add_wisharts(limbs(g), scale, a, b, exponent)
+        counts = add_wisharts(int128_of(g), scale, a, b, exponent)
         one, other = exact_draws(a), exact_draws(b)
         noise = (one @ one.T - other @ other.T) * q**2 * Fraction(2) ** (2 * UNIT)
         half = np.full(g.shape, Fraction(1, 2))
@@ -182,7 +182,7 @@ def release_mismatches(rng, draws):
     for (g, regulariser), adjust in itertools.product(cases, (0, 12)):
         d = len(g)
         h = g + regulariser * integers(np.eye(d))
-        whitener = whiten(limbs(g), regulariser)
+        whitener = certified_whitener(int128_of(g), regulariser)
         factor = cholesky(h, -UNIT)
         for _ in range(draws // 8):
             dof = d + int(rng.integers(0, 30))
@@ -204,7 +204,7 @@ def release_mismatches(rng, draws):
                 top = (factor @ adjugate @ factor.T) * 2 ** max(-exponent, 0)
                 bottom = determinant * 2 ** max(exponent, 0)
                 expected = (2 * top + bottom) // (2 * bottom)
-                counts = inverse_wishart(whitener.factor, a, exponent)
+                counts = round_inverse_wishart(whitener.factor, a, exponent)
                 mismatches += int((np.abs(integers(counts) - expected) > abs(expected) >> 50).any())
     return mismatches
 
@@ -215,7 +215,7 @@ def test_releases_equal_those_of_exact_cholesky_factors(rng):
 
 
 def test_comparison_would_see_a_loose_certificate(rng, monkeypatch):
-    monkeypatch.setattr(_certified, "TOLERANCE", 2.0**-24)
+    monkeypatch.setattr(_certified, "WHITENING_TOLERANCE", 2.0**-24)
     assert release_mismatches(rng, 80) > 0
 
 
@@ -224,7 +224,7 @@ def test_boundaries(side):
     """Draws that put an entry within 2^-60 of a grid step of a boundary."""
     # H = 2^60 L0 L0^T, L0 = [[2, 0], [1, 2]], X_21 = 2^61 A_11 (A_11 + 2 A_21), grid 2^40.
     g = integers([[2**62 - 2**50, 2**61], [2**61, 5 * 2**60 - 2**50]])
-    whitener = whiten(limbs(g), 2**50)
+    whitener = certified_whitener(int128_of(g), 2**50)
     for count in range(1000, 1040):
         # Solve for A_21 to 2^-90 with A_11 = 1.
         target = (2 * count + 1) * 2**39 + side * 2**-21
@@ -247,7 +247,7 @@ def test_more_digits_where_the_leading_ones_do_not_decide(rng, bits, monkeypatch
     monkeypatch.setattr(
         DigitMatrix, "round_within", lambda *args: attempts.append(1) or settled(*args)
     )
-    whitener = whiten(limbs(semidefinite(rng, 12, 30, 60)), 2**46)
+    whitener = certified_whitener(int128_of(semidefinite(rng, 12, 30, 60)), 2**46)
     factor = scaled(whitener.factor, UNIT)
     for _ in range(10):
         a = bartlett(rng, 20.0, 12)
@@ -262,9 +262,9 @@ def test_products_of_draws_are_within_their_bound(rng):
     largest = 0
     for _ in range(60):
         d = int(rng.integers(1, 9))
-        whitener = whiten(limbs(semidefinite(rng, d, d, 60)), 2**46)
+        whitener = certified_whitener(int128_of(semidefinite(rng, d, d, 60)), 2**46)
         factor, a = whitener.factor, bartlett(rng, d + 0.5, d)
-        right = _exact.Drawn(a, factor.bits)
+        right = _exact.DigitDraws(a, factor.bits)
         m = scaled(factor, UNIT) @ exact_draws(a)
         target = 2.0 ** rng.integers(-60, 60)
         x, error = _exact.gram(factor, right, target)
@@ -280,11 +280,15 @@ def test_permuting_and_scaling(rng):
     """The law depends on H alone: compare L L^T, not L, under a permutation."""
     g = semidefinite(rng, 5, 5, 70, 3)
     order = rng.permutation(5)
-    one = sketch_gram(whiten(limbs(g), 2**46).factor, Known(np.eye(5)), 20)
-    two = sketch_gram(whiten(limbs(g[np.ix_(order, order)]), 2**46).factor, Known(np.eye(5)), 20)
+    one = sketch_gram(certified_whitener(int128_of(g), 2**46).factor, Known(np.eye(5)), 20)
+    two = sketch_gram(
+        certified_whitener(int128_of(g[np.ix_(order, order)]), 2**46).factor, Known(np.eye(5)), 20
+    )
     np.testing.assert_array_equal(one[np.ix_(order, order)], two)
     np.testing.assert_array_equal(integers(one), rounded(g + 2**46 * integers(np.eye(5)), 20))
-    scaled_up = sketch_gram(whiten(limbs(g * 2**10), 2**56).factor, Known(np.eye(5)), 30)
+    scaled_up = sketch_gram(
+        certified_whitener(int128_of(g * 2**10), 2**56).factor, Known(np.eye(5)), 30
+    )
     np.testing.assert_array_equal(one, scaled_up)
 
 
@@ -292,7 +296,7 @@ def test_large_matrix_against_float64(rng):
     """d = 60, well-conditioned, so that float64 can tell."""
     d, regulariser = 60, 2**44
     g = semidefinite(rng, d, 200, 50)
-    whitener = whiten(limbs(g), regulariser)
+    whitener = certified_whitener(int128_of(g), regulariser)
     factor = np.linalg.cholesky((g + regulariser * integers(np.eye(d))).astype(float))
     a = bartlett(rng, 100.0, d)
     m = factor @ a.to_float()
@@ -301,7 +305,7 @@ def test_large_matrix_against_float64(rng):
     )
     n = np.linalg.solve(a.to_float(), factor.T)
     np.testing.assert_allclose(
-        inverse_wishart(whitener.factor, a, 20) * 2.0**20, n.T @ n, rtol=1e-9, atol=2**21
+        round_inverse_wishart(whitener.factor, a, 20) * 2.0**20, n.T @ n, rtol=1e-9, atol=2**21
     )
 
 
@@ -333,7 +337,7 @@ def test_delta_fp_bounds_total_variation(dof):
     f = 1e-3
     crossing = dof * (1 + f) / f * math.log1p(f)
     tv = chi2.sf(crossing / (1 + f), dof) - chi2.sf(crossing, dof)
-    bound = delta_fp(0.0, dof) / 2 * f / TOLERANCE
+    bound = delta_fp(0.0, dof) / 2 * f / WHITENING_TOLERANCE
     assert 0.4 * bound < tv <= bound
 
 
@@ -355,7 +359,7 @@ def test_grids_lie_below_the_noise():
 
 
 def check_eigenvalue(g, exponent, name=""):
-    count = smallest_eigenvalue(limbs(g), exponent)
+    count = smallest_eigenvalue(int128_of(g), exponent)
     d = len(g)
     assert count >= 0
     grid = 2**exponent
@@ -392,14 +396,14 @@ def test_smallest_eigenvalue_of_neighbours(rng):
     worst = 0
     for q in [vectors[:, 0], *rng.standard_normal((20, 3))]:
         v = integers(np.rint(q / np.linalg.norm(q) * (2**20 - 2))[:, None])
-        change = smallest_eigenvalue(limbs(base + v @ v.T), exponent) - smallest_eigenvalue(
-            limbs(base), exponent
+        change = smallest_eigenvalue(int128_of(base + v @ v.T), exponent) - smallest_eigenvalue(
+            int128_of(base), exponent
         )
         assert -1 <= change <= 2**10 + 1
         worst = max(worst, change)
     assert worst >= 2**10 - 2
     with pytest.raises(ValueError, match="grid"):
-        smallest_eigenvalue(limbs(base), 5)
+        smallest_eigenvalue(int128_of(base), 5)
 
 
 def test_smallest_eigenvalue_without_a_certificate(rng, monkeypatch):
@@ -408,7 +412,7 @@ def test_smallest_eigenvalue_without_a_certificate(rng, monkeypatch):
     def fails(*_):
         raise ArithmeticError("no certificate")
 
-    monkeypatch.setattr(_certified, "whiten", fails)
+    monkeypatch.setattr(_certified, "certified_whitener", fails)
     for name, g, _ in hard_matrices(rng):
         if len(g) <= 6 and max(g.ravel()) < 2**110:
             check_eigenvalue(g, 20, name)
@@ -428,16 +432,16 @@ def test_smallest_eigenvalue_without_a_certificate(rng, monkeypatch):
 )
 def test_indefinite_matrices_are_refused(g, regulariser):
     with pytest.raises(ArithmeticError, match="not positive definite"):
-        whiten(limbs(integers(g)), regulariser)
+        certified_whitener(int128_of(integers(g)), regulariser)
 
 
 def test_negative_regulariser(rng):
     g = semidefinite(rng, 3, 3, 70) + 2**60 * integers(np.eye(3))
-    whitener = whiten(limbs(g), -(2**59))
+    whitener = certified_whitener(int128_of(g), -(2**59))
     one = sketch_gram(whitener.factor, Known(np.eye(3)), 20)
     np.testing.assert_array_equal(integers(one), rounded(g - 2**59 * integers(np.eye(3)), 20))
 
 
 def test_nothing_secret_in_repr(rng):
-    whitener = whiten(limbs(integers(np.diag([1.0, 2.0]))), 5)
+    whitener = certified_whitener(int128_of(integers(np.diag([1.0, 2.0]))), 5)
     assert "array" not in repr(whitener) + repr(whitener.inverse)

@@ -77,7 +77,7 @@ def test_law_of_the_inverse(moment):
 
 
 def test_the_inverse_lies_on_its_public_grid(moment):
-    mechanism, bound, unit = InverseGauss(300.0), moment.sensitivity_bound, moment.unit
+    mechanism, bound, unit = InverseGauss(300.0), moment.sensitivity_bound, moment.resolution
     noise = mechanism.calibrate(3, bound, EPSILON, DELTA)
     fine = 2.0 ** (math.floor(math.log2(noise.sensitivity * unit / 3)) - 20) / unit
     std = noise.sigma / math.sqrt(2)

@@ -266,7 +266,7 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)
     release = mechanism.release(moment, EPSILON, DELTA)
     p, ladder = release.parameters, release.privacy
-    assert p["adjusted_regulariser"] == 2**21 * moment.unit
+    assert p["adjusted_regulariser"] == 2**21 * moment.resolution
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
     assert 3000 < s < 4000
     # A power of two times r0, and the highest that s + shift reaches.
@@ -276,7 +276,7 @@ def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
     reached = (s + p["eigenvalue_shift"]) / moment.sensitivity_bound**2
     assert ladder.total(k) <= reached < ladder.total(k + 1)
     p = published(mechanism).release(moment, EPSILON, DELTA).parameters
-    assert p["adjusted_regulariser"] == 2**21 * moment.unit
+    assert p["adjusted_regulariser"] == 2**21 * moment.resolution
     log = math.log(8 / DELTA)
     bound = moment.sensitivity_bound
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
@@ -305,11 +305,11 @@ def breach(rng, location, scale, step):
 def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows, monkeypatch):
     """Singular data on a rung without regulariser: what delta allows must look like the rest."""
     moment = pg.SecondMoment(3, bound=1.0).update(np.tile([[0.6, 0.0, 0.8]], (rows, 1)))
-    monkeypatch.setattr("privgram.exact.variates.laplace", breach)
+    monkeypatch.setattr("privgram.exact.variates.laplace_step", breach)
     release = by(calibration, mechanism).release(moment, EPSILON, DELTA)
     p = release.parameters
     assert p["adjusted_dof"] > 100
-    assert p["adjusted_regulariser"] == 2**21 * moment.unit
+    assert p["adjusted_regulariser"] == 2**21 * moment.resolution
     assert np.isfinite(release.matrix).all()
 
 
@@ -329,7 +329,7 @@ def test_noise_on_the_eigenvalue_is_asked_for_as_the_calibration_states(monkeypa
         asked.append((location, scale))
         return round(location / step)
 
-    monkeypatch.setattr("privgram.exact.variates.laplace", none)
+    monkeypatch.setattr("privgram.exact.variates.laplace_step", none)
     moment, mechanism = rich(4000), published(GaussianSketch(5, adaptive=True))
     noise = mechanism.calibrate(3, moment.sensitivity_bound, EPSILON, DELTA)
     p = mechanism.release(moment, EPSILON, DELTA).parameters

@@ -215,12 +215,12 @@ def test_spread_of_tables_of_signs_by_every_neighbour():
 def test_what_is_claimed(rng):
     A = table(rng)
     own = compress(A, 300, rng=generator())
-    assert own.standing == "none"
+    assert own.proof_status == "none"
     assert "no guarantee" in repr(own)
     assert "knows the seed" in repr(own)
     assert "knows the seed" not in repr(compress(A, 300))
     published_ = compress(A, 300, np.eye(4))
-    assert published_.standing == "stated"
+    assert published_.proof_status == "stated"
     assert "not (epsilon, delta)" in repr(published_)
     settings = {
         "difference": 0.01,
@@ -232,7 +232,7 @@ def test_what_is_claimed(rng):
         300, 500, 4, delta_max=published_.delta_max, **settings
     )
     public = compress(A, 300, np.eye(4) / 9, 1.0, scales=np.full(4, 0.1))
-    assert public.standing == "bounded"
+    assert public.proof_status == "upper bound"
     assert "condition" in repr(public)
     profile = public.profile(0.5, 2.0)
     assert "norm at most 0.5" in profile.condition

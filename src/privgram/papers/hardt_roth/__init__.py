@@ -24,8 +24,8 @@ from .baselines import (
     halko_martinsson_tropp,
     randomised_response,
 )
-from .calibration import Calibration, calibrate
-from .factors import LowRank, load
+from .calibration import LowRankCalibration, calibrate
+from .factors import LowRank, load_low_rank
 from .pfp import approximate, entry_limit, project, prune, range_finder
 from .theorems import (
     ChiGaussianProfile,
@@ -40,10 +40,10 @@ from .theorems import (
 )
 
 __all__ = [
-    "Calibration",
     "ChiGaussianProfile",
     "Coherence",
     "LowRank",
+    "LowRankCalibration",
     "approximate",
     "calibrate",
     "chi_gaussian_offset",
@@ -54,7 +54,7 @@ __all__ = [
     "figure_3",
     "frobenius_error",
     "halko_martinsson_tropp",
-    "load",
+    "load_low_rank",
     "project",
     "prune",
     "prune_level",

@@ -21,7 +21,7 @@ from privgram.papers.hardt_roth.theorems import (
     figure_2,
     figure_3,
 )
-from privgram.privacy import Standing
+from privgram.privacy import ProofStatus
 from privgram.privacy.calibration import gaussian_ratio
 
 #: "exact": by the exact profile; "published": by the paper's constants.
@@ -69,7 +69,7 @@ def check_row_change(row_change: float) -> float:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class LowRankCalibration:
     """Noise of the range finder and the projection for one guarantee; knows no data.
 
     Attributes
@@ -95,9 +95,9 @@ class Calibration:
     privacy: ChiGaussianProfile
 
     @property
-    def standing(self) -> Standing:
-        """How well the profile is founded, see `privgram.privacy.Profile.standing`."""
-        return self.privacy.standing
+    def proof_status(self) -> ProofStatus:
+        """How well the profile is founded, see `privgram.privacy.Profile.proof_status`."""
+        return self.privacy.proof_status
 
     def expected_error(
         self, shape: tuple[int, int], rank: int, tail: float, leverage: float
@@ -141,7 +141,7 @@ def calibrate(
     calibration: CalibrationKind = "exact",
     leverage: float | None = None,
     allow_published_erratum: bool = False,
-) -> Calibration:
+) -> LowRankCalibration:
     """Noise of both steps of `approximate`, from public numbers alone.
 
     Parameters
@@ -157,11 +157,11 @@ def calibrate(
 
     Returns
     -------
-    Calibration
+    LowRankCalibration
 
     Notes
     -----
-    The split minimises the terms of `Calibration.expected_error` that are not A's own, with
+    The split minimises the terms of `LowRankCalibration.expected_error` that are not A's own, with
     each step's squared ratio as a share of the most that the budget allows it alone, and the
     shares adding up to 1, as those of Gaussian mechanisms do: a closed form. The projection's
     ratio is then the largest that the exact profile of both leaves.
@@ -175,7 +175,7 @@ def calibrate(
         rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
         ratio = math.sqrt(k) / figure_3(k, *half)
-        return Calibration(k, c, rho, ratio, finder_profile(k, c / rho, ratio))
+        return LowRankCalibration(k, c, rho, ratio, finder_profile(k, c / rho, ratio))
     if leverage is None:
         # Row norms squared are chi-squared of k over m, m of them (Laurent and Massart 2000).
         log = math.log(m)
@@ -187,7 +187,7 @@ def calibrate(
 @lru_cache(maxsize=256)
 def _exact(
     m: int, n: int, r: int, p: int, c: float, epsilon: float, delta: float, leverage: float
-) -> Calibration:
+) -> LowRankCalibration:
     k = r + p
     # Least f / kappa^2 + k n leverage^2 / mu^2, squared ratios as shares of what each step
     # could have alone adding up to 1.
@@ -198,7 +198,7 @@ def _exact(
     kappa = math.sqrt(min(weight / (1 + weight), 1 - 1e-6)) * most
     left = chi_gaussian_offset(k, kappa, epsilon, delta)
     ratio = math.sqrt(left**2 - finder_profile(k, kappa).offset ** 2) * (1 - 1e-12)
-    return Calibration(k, c, c / kappa, ratio, finder_profile(k, kappa, ratio))
+    return LowRankCalibration(k, c, c / kappa, ratio, finder_profile(k, kappa, ratio))
 
 
 @lru_cache(maxsize=256)
@@ -237,5 +237,5 @@ def finder_ratio(k: int, epsilon: float, delta: float) -> float:
 
 
 def _finder_weight(m: int, r: int, p: int) -> float:
-    """What rho^2 is multiplied by in `Calibration.expected_error`."""
+    """What rho^2 is multiplied by in `LowRankCalibration.expected_error`."""
     return (1 + r / (p - 1)) * (m - r) - (m - r - p)

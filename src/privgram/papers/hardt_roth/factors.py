@@ -11,8 +11,8 @@ import numpy as np
 
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_integer, check_number
-from privgram._base.saved import Form
-from privgram.privacy import Profile, Standing
+from privgram._base.saved import ArchiveFormat
+from privgram.privacy import Profile, ProofStatus
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
 
 
-FORM = Form(
+LOW_RANK_FORMAT = ArchiveFormat(
     "privgram-low-rank", 1, "a low-rank approximation", key="contents", arrays=("left", "right")
 )
 
@@ -55,14 +55,14 @@ class LowRank:
     reproducible: bool = False
 
     @property
-    def standing(self) -> Standing:
-        """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.standing`.
+    def proof_status(self) -> ProofStatus:
+        """How well (epsilon, delta) is founded, see `privgram.privacy.Profile.proof_status`.
 
         "none" for what is not private.
         """
         if math.isinf(self.epsilon):
             return "none"
-        return "stated" if self.privacy is None else self.privacy.standing
+        return "stated" if self.privacy is None else self.privacy.proof_status
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -110,7 +110,7 @@ class LowRank:
         Parameters
         ----------
         path : path-like
-            Ends in `.npz`. Read it back by `load`.
+            Ends in `.npz`. Read it back by `load_low_rank`.
 
         Raises
         ------
@@ -126,7 +126,7 @@ class LowRank:
             "privacy": None if self.privacy is None else self.privacy.to_dict()
         }
         arrays = {"left": self.left, "right": self.right}
-        write_atomically(path, FORM.to_npz(header, arrays))
+        write_atomically(path, LOW_RANK_FORMAT.to_npz(header, arrays))
 
     def __repr__(self) -> str:
         m, n = self.shape
@@ -134,14 +134,14 @@ class LowRank:
             "not private"
             if math.isinf(self.epsilon)
             else f"epsilon={self.epsilon:g}, delta={self.delta:g}, row_change={self.row_change:g}, "
-            f"{self.standing}"
+            f"{self.proof_status}"
         )
         if self.reproducible:
             guarantee += ", reproducible: not private against anyone who knows the seed"
         return f"<LowRank: {m} x {n} of rank {self.left.shape[1]}, {guarantee}>"
 
 
-def load(path: str | os.PathLike[str]) -> LowRank:
+def load_low_rank(path: str | os.PathLike[str]) -> LowRank:
     """Read what `LowRank.save` wrote.
 
     Parameters
@@ -161,8 +161,8 @@ def load(path: str | os.PathLike[str]) -> LowRank:
     OSError
         If it cannot be read.
     """
-    header, arrays = FORM.read(Path(path))
-    with FORM.understood(Path(path)):
+    header, arrays = LOW_RANK_FORMAT.read(Path(path))
+    with LOW_RANK_FORMAT.understood(Path(path)):
         loaded = LowRank(
             arrays["left"],
             arrays["right"],

@@ -10,7 +10,7 @@ import numpy as np
 from privgram._base.numbers import check_budget
 from privgram._core import orthonormal
 from privgram.disclosure import generators
-from privgram.papers._blocks import Block, Blocks, in_order
+from privgram.papers._blocks import Blocks, MatrixBlock, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
     CalibrationKind,
@@ -22,7 +22,13 @@ from privgram.papers.hardt_roth.calibration import (
     finder_std,
 )
 from privgram.papers.hardt_roth.factors import LowRank
-from privgram.papers.hardt_roth.products import Integers, Product, Total, products, with_entries
+from privgram.papers.hardt_roth.products import (
+    Integers,
+    LargeTotal,
+    Product,
+    products,
+    with_entries,
+)
 from privgram.papers.hardt_roth.theorems import figure_3
 from privgram.privacy.calibration import gaussian_ratio
 
@@ -75,19 +81,19 @@ class Rounded:
         self.growth = 1 + self.unit * math.sqrt(n) / row_change
         self._limit = entry_limit(self.shape, row_change)
 
-    def times(self, right: Integers) -> Total:
+    def times(self, right: Integers) -> LargeTotal:
         """Product with a dense matrix of shape (n, k), of shape (m, k)."""
         return self._product(self._blocks, right, self.shape[0])
 
-    def trans_times(self, left: Integers) -> Total:
+    def trans_times(self, left: Integers) -> LargeTotal:
         """Product of the transpose with a dense matrix of shape (m, k), of shape (n, k)."""
-        turned = (Block(b.columns, b.rows, b.values.T) for b in self._blocks)
+        turned = (MatrixBlock(b.columns, b.rows, b.values.T) for b in self._blocks)
         return self._product(turned, left, self.shape[1])
 
-    def _product(self, blocks: Iterable[Block], right: Integers, rows: int) -> Total:
-        total = Total((rows, right.matrix.shape[1]))
+    def _product(self, blocks: Iterable[MatrixBlock], right: Integers, rows: int) -> LargeTotal:
+        total = LargeTotal((rows, right.matrix.shape[1]))
 
-        def job(block: Block) -> list[Product]:
+        def job(block: MatrixBlock) -> list[Product]:
             return list(products(self._integers(block.values), right, block.columns))
 
         for block, parts in in_order(job, blocks):
@@ -142,10 +148,10 @@ def range_finder(
     k = sum(check_ranks(blocks.shape, rank, oversample))
     check_calibration(calibration)
     std = finder_std(k, blocks.row_change, epsilon, delta, calibration, allow_published_erratum)
-    return find(blocks, k, std, generator)
+    return find_factors(blocks, k, std, generator)
 
 
-def find(blocks: Rounded, k: int, std: float, rng: np.random.Generator) -> Matrix:
+def find_factors(blocks: Rounded, k: int, std: float, rng: np.random.Generator) -> Matrix:
     """Steps 1 to 5 of Figure 2, with noise of `std` but for what rounding adds."""
     Omega, step = rounded_normals(blocks.shape[1], k, rng)
     # The last factor is for the rounding of these very numbers.
@@ -213,7 +219,7 @@ def project(
         std = published_std(basis, blocks.row_change, epsilon, delta)
     else:
         std = exact_std(basis, blocks.row_change, gaussian_ratio(epsilon, delta))
-    return add_noise(blocks, basis, std, generator)
+    return noisy_projection(blocks, basis, std, generator)
 
 
 def on_grid(W: Matrix) -> tuple[Matrix, float]:
@@ -239,7 +245,7 @@ def published_std(W: Matrix, row_change: float, epsilon: float, delta: float) ->
     return rho * step * np.where(largest > 0, largest, 1.0)
 
 
-def add_noise(blocks: Rounded, W: Matrix, std: Matrix, rng: np.random.Generator) -> Matrix:
+def noisy_projection(blocks: Rounded, W: Matrix, std: Matrix, rng: np.random.Generator) -> Matrix:
     """W^T A + noise, exact of A and W on their grids, with noise of `std` but for A's rounding."""
     basis, step = on_grid(W)
     # The last factor is for the rounding of these very numbers.
@@ -319,14 +325,14 @@ def approximate(
         leverage=leverage,
         allow_published_erratum=allow_published_erratum,
     )
-    W = find(blocks, noise.k, noise.finder_std, generator)
+    W = find_factors(blocks, noise.k, noise.finder_std, generator)
     if level is not None:
         W = np.where(np.abs(W) > level, 0.0, W)
     if calibration == "published":
         std = published_std(W, noise.row_change, epsilon / 2, delta / 2)
     else:
         std = exact_std(W, noise.row_change, noise.projection_ratio)
-    C = add_noise(blocks, W, std, generator)
+    C = noisy_projection(blocks, W, std, generator)
     if allow_published_erratum:  # which is what it has in truth
         delta = max(delta, noise.privacy.delta(epsilon))
     return LowRank(W, C, epsilon, delta, noise.row_change, noise.privacy, reproducible)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from privgram.exact.int128 import add, from_int64, grid_exponent, round_to_grid, to_limbs
+from privgram.exact.int128 import add, from_float, from_int64, grid_exponent, round_to_grid
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.exact.int128 import Limbs
+    from privgram.exact.int128 import Int128
 
 #: Rows that are converted at a time: little beside the matrix, and within a cache.
-CHUNK = 1 << 11
+ROWS_AT_ONCE = 1 << 11
 
 
 class Integers:
@@ -83,7 +83,7 @@ def products(left: Integers, right: Integers, part: slice, shift: int = 0) -> It
             yield from products(left, half, part, shift + bits)
 
 
-class Total:
+class LargeTotal:
     """A dense matrix of integers below 2**126, all zero at first.
 
     It is the sum of 64-bit integers and, once those may not suffice, 128-bit ones.
@@ -93,7 +93,7 @@ class Total:
         self.shape = shape
         self._small = np.zeros(shape, np.int64)
         self._bound = 0.0
-        self._large: Limbs | None = None
+        self._large: Int128 | None = None
 
     def add(self, rows: slice, product: Product) -> None:
         """Add a product to some rows."""
@@ -107,7 +107,7 @@ class Total:
             within = slice(chunk.start - rows.start, chunk.stop - rows.start)
             piece = product.matrix[within]
             if large:
-                self._add_large(chunk, to_limbs(piece * 2.0**product.shift))
+                self._add_large(chunk, from_float(piece * 2.0**product.shift))
             else:
                 self._small[chunk] += piece.astype(np.int64) << product.shift
 
@@ -123,21 +123,21 @@ class Total:
         exponent = grid_exponent(float(np.min(std)))
         out = np.empty(self.shape)
         for chunk in _chunks(slice(0, len(out))):
-            noise = to_limbs(std * rng.standard_normal(out[chunk].shape))
+            noise = from_float(std * rng.standard_normal(out[chunk].shape))
             out[chunk] = round_to_grid(add(self._limbs(chunk), noise), exponent)
         out *= 2.0**exponent
         return out
 
-    def _limbs(self, rows: slice) -> Limbs:
-        limbs = from_int64(self._small[rows])
+    def _limbs(self, rows: slice) -> Int128:
+        integers = from_int64(self._small[rows])
         if self._large is None:
-            return limbs
-        return add((self._large[0][rows], self._large[1][rows]), limbs)
+            return integers
+        return add((self._large[0][rows], self._large[1][rows]), integers)
 
-    def _add_large(self, rows: slice, limbs: Limbs) -> None:
+    def _add_large(self, rows: slice, integers: Int128) -> None:
         assert self._large is not None
         high, low = self._large
-        high[rows], low[rows] = add((high[rows], low[rows]), limbs)
+        high[rows], low[rows] = add((high[rows], low[rows]), integers)
 
     def _spill(self) -> None:
         """Move the 64-bit integers to the 128-bit ones."""
@@ -157,5 +157,5 @@ def with_entries(matrix: Any, entries: Matrix) -> Any:
 
 
 def _chunks(rows: slice) -> Iterator[slice]:
-    for start in range(rows.start, rows.stop, CHUNK):
-        yield slice(start, min(start + CHUNK, rows.stop))
+    for start in range(rows.start, rows.stop, ROWS_AT_ONCE):
+        yield slice(start, min(start + ROWS_AT_ONCE, rows.stop))

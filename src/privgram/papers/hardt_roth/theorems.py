@@ -34,7 +34,7 @@ from privgram._base.numbers import (
 from privgram.papers._shared import check_count, chi_gaussian_delta, log_ratio, require_private
 from privgram.privacy import GaussianProfile
 from privgram.privacy._numerics import TINY, Array
-from privgram.privacy._profile import Profile, Standing, check_known_adjacency, check_parameter
+from privgram.privacy._profile import Profile, ProofStatus, check_known_adjacency, check_parameter
 from privgram.privacy.calibration import checked_budget, largest_parameter
 
 
@@ -236,9 +236,9 @@ class ChiGaussianProfile(Profile):
         check_known_adjacency(self.adjacency)
 
     @property
-    def standing(self) -> Standing:
+    def proof_status(self) -> ProofStatus:
         """As in `Profile`. With an offset one row may not attain both parts at once."""
-        return "bounded" if self.offset else "proved"
+        return "upper bound" if self.offset else "exact"
 
     @classmethod
     def _joined(cls, profiles: list[Profile]) -> list[Profile]:

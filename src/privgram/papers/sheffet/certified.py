@@ -28,12 +28,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg.blas import dtrsm
 
-from privgram._base.numbers import edge
+from privgram._base.numbers import bisect_boundary
 from privgram.exact.exact_matmul import (
     DECIDING_BITS,
     SLACK,
+    DigitDraws,
     DigitMatrix,
-    Drawn,
     gram,
     integer_matrix,
     multiplied,
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.numbers import Matrix
-    from privgram.exact.int128 import Limbs
+    from privgram.exact.int128 import Int128
     from privgram.exact.variates import Variates
 
 #: Certified bound of ||K H K^T - I||_F.
-TOLERANCE = 2.0**-72
+WHITENING_TOLERANCE = 2.0**-72
 
 #: Each step gains some 40 bits: condition numbers of 2^60 need five.
 MAX_STEPS = 12
@@ -65,12 +65,12 @@ def delta_fp(epsilon: float, dof: float) -> float:
     delta less this. Infinite where it exceeds what a float64 holds.
     """
     growth = 1 + math.exp(epsilon) if epsilon < 709 else math.inf
-    return growth * math.sqrt(dof) * TOLERANCE / 2
+    return growth * math.sqrt(dof) * WHITENING_TOLERANCE / 2
 
 
 def largest_epsilon(delta: float, dof: float) -> float:
     """Epsilon at which `delta_fp` takes half of delta; negative or NaN if it always takes more."""
-    growth = delta / (math.sqrt(dof) * TOLERANCE)
+    growth = delta / (math.sqrt(dof) * WHITENING_TOLERANCE)
     return math.log(growth - 1) if growth > 1 else math.nan
 
 
@@ -83,12 +83,12 @@ def gram_exponent(regulariser: int, dof: float) -> int:
 
 
 def rows_exponent(regulariser: int) -> int:
-    """Exponent of the grid of `sketch_rows`: the variance of an entry is ``H_jj >= w``."""
+    """Exponent of the grid of `round_sketch_rows`: the variance of an entry is ``H_jj >= w``."""
     return math.floor(math.log2(regulariser) / 2) - GRID_BITS
 
 
 def inverse_exponent(regulariser: int, n_columns: int, dof: float) -> int:
-    """Exponent of the grid of `inverse_wishart`.
+    """Exponent of the grid of `round_inverse_wishart`.
 
     ``X_ii`` is ``H_ii >= w`` over a chi-square of m = dof - d + 1 degrees of freedom, and spread
     by about ``sqrt(2) m^(-3/2) w`` or more.
@@ -105,15 +105,17 @@ class Whitener:
     factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
 
 
-def whiten(limbs: Limbs, regulariser: int, tolerance: float | None = None) -> Whitener:
+def certified_whitener(
+    integers: Int128, regulariser: int, tolerance: float | None = None
+) -> Whitener:
     """Find a factor of ``H = G + regulariser I``, and certify that K H K^T is near I.
 
     G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
     units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
     H is not positive definite, or has a condition number far above 2^60.
     """
-    tolerance = tolerance or TOLERANCE
-    h = integer_matrix(limbs, regulariser)
+    tolerance = tolerance or WHITENING_TOLERANCE
+    h = integer_matrix(integers, regulariser)
     bits = h.bits
     d = h.shape[0]
     diagonal = np.diagonal(h.to_float())
@@ -182,19 +184,19 @@ def sketch_gram(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     factor, or normals where the sketch has fewer rows than columns: they are then the transpose of
     these rows.
     """
-    return _rounded_gram(factor, Drawn(draws, factor.bits), exponent)
+    return _rounded_gram(factor, DigitDraws(draws, factor.bits), exponent)
 
 
-def sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
+def round_sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
 
     Counts of the grid (rows, d), for normals (d, rows).
     """
-    drawn = Drawn(draws, factor.bits)
+    drawn = DigitDraws(draws, factor.bits)
     return _rounded(lambda error: (multiplied(factor, drawn, error), error), exponent).T
 
 
-def inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
+def round_inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round ``L (A A^T)^-1 L^T``, inverse Wishart of scale H, to multiples of ``2^exponent`` units.
 
     Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
@@ -203,7 +205,7 @@ def inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matr
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _Inverse(Drawn):
+class _Inverse(DigitDraws):
     """The inverse of triangular draws, transposed, in digits."""
 
     @cached_property
@@ -223,7 +225,7 @@ class _Inverse(Drawn):
         """
         start = self.start.T
         q = DigitMatrix.of([start], place(2.0**-96 * np.abs(start).max(), self.bits), self.bits)
-        drawn = Drawn(self.draws, self.bits)
+        drawn = DigitDraws(self.draws, self.bits)
         d = len(start)
         size = SLACK * float(np.linalg.norm(self.draws.to_float()))
         while True:
@@ -241,7 +243,7 @@ class _Inverse(Drawn):
                 return q.T
 
 
-def _rounded_gram(left: DigitMatrix, right: Drawn, exponent: int) -> Matrix:
+def _rounded_gram(left: DigitMatrix, right: DigitDraws, exponent: int) -> Matrix:
     """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly."""
     return _rounded(lambda error: gram(left, right, error / 4), exponent)
 
@@ -261,7 +263,7 @@ def _rounded(matrix: Callable[[float], tuple[DigitMatrix, float]], exponent: int
         bits *= 2
 
 
-def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
+def smallest_eigenvalue(integers: Int128, exponent: int) -> int:
     """Bound the smallest eigenvalue of G from below, to a grid of ``g = 2^exponent`` units.
 
     A count c >= 0 with ``c g <= lambda_min(G) < c g + (1 + 1/32) g``, exponent at least 6: of two
@@ -274,17 +276,17 @@ def smallest_eigenvalue(limbs: Limbs, exponent: int) -> int:
     if exponent < 6:
         raise ValueError("the grid must be at least 2^6 units")
     try:
-        return _smallest_by_steps(limbs, exponent)
+        return _smallest_by_steps(integers, exponent)
     except ArithmeticError:
         # Never seen. An error would be an event that depends on the data.
-        return _smallest_by_bisection(limbs, exponent)
+        return _smallest_by_bisection(integers, exponent)
 
 
-def _smallest_by_steps(limbs: Limbs, exponent: int) -> int:
+def _smallest_by_steps(integers: Int128, exponent: int) -> int:
     resolution = 1 << (exponent - 6)
     t = -resolution
     for _ in range(MAX_STEPS):
-        k = whiten(limbs, -t, 2.0**-30).inverse.to_float()
+        k = certified_whitener(integers, -t, 2.0**-30).inverse.to_float()
         y = np.linalg.eigh(k @ k.T)[1][:, -1]
         x = k.T @ y
         # Rounding and f hide in the slack, see the proof.
@@ -295,12 +297,12 @@ def _smallest_by_steps(limbs: Limbs, exponent: int) -> int:
     raise ArithmeticError("the smallest eigenvalue was not found")
 
 
-def _smallest_by_bisection(limbs: Limbs, exponent: int) -> int:
+def _smallest_by_bisection(integers: Int128, exponent: int) -> int:
     """Find the most grid steps c >= 0 with G - c g I positive definite, or else 0.
 
     In whole numbers, by Sylvester's criterion: it ends for every G, slowly where d is large.
     """
-    matrix = to_integers(limbs)
+    matrix = to_integers(integers)
     d = len(matrix)
 
     def definite(count: int) -> bool:
@@ -318,4 +320,4 @@ def _smallest_by_bisection(limbs: Limbs, exponent: int) -> int:
         return True
 
     # The smallest eigenvalue is at most the mean of all.
-    return edge(definite, 0, (int(np.trace(matrix)) // d >> exponent) + 1)
+    return bisect_boundary(definite, 0, (int(np.trace(matrix)) // d >> exponent) + 1)

@@ -46,28 +46,28 @@ def gaussian_sketch(
     """Draw a sketch, by its rows where they are kept or too few for a Wishart matrix."""
     adjusted = adjust(moment, noise, rng)
     rows, d = int(adjusted.dof), moment.n_columns
-    law = SketchLaw(rows, adjusted.regulariser * moment.unit)
+    law = SketchLaw(rows, adjusted.regulariser * moment.resolution)
     extra: dict[str, Any] = {"parameters": adjusted.parameters}
     if mechanism.keep_rows and mechanism.adaptive:
         # Leaving out rows that were paid for is post-processing, and memory is bounded.
         rows = min(rows, max(mechanism.rows, KEPT_ENTRIES // d))
         law = SketchLaw(rows, law.regulariser)
         extra["parameters"]["adjusted_dof"] = rows
-    factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
+    factor = certified.certified_whitener(moment.int128(), adjusted.regulariser).factor
     if mechanism.keep_rows:
         exponent = certified.rows_exponent(adjusted.floor)
-        counts = certified.sketch_rows(factor, variates.normals(rng, d, rows), exponent)
-        sketch = counts * (2.0**exponent * math.sqrt(moment.unit))
+        counts = certified.round_sketch_rows(factor, variates.normals(rng, d, rows), exponent)
+        sketch = counts * (2.0**exponent * math.sqrt(moment.resolution))
         return sketch.T @ sketch / rows, law, extra | {"sketch": sketch}
     whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
     draws = variates.bartlett(rng, rows, d) if whole else variates.normals(rng, d, rows)
     exponent = certified.gram_exponent(adjusted.floor, rows)
     counts = certified.sketch_gram(factor, draws, exponent)
-    return counts * (2.0**exponent * moment.unit) / rows, law, extra
+    return counts * (2.0**exponent * moment.resolution) / rows, law, extra
 
 
 @draw.register(InverseWishart)
-def inverse_wishart(
+def draw_inverse_wishart(
     mechanism: InverseWishart,
     moment: SecondMoment,
     noise: MultiplicativeCalibration,
@@ -77,11 +77,11 @@ def inverse_wishart(
     adjusted = adjust(moment, noise, rng)
     d, dof = moment.n_columns, adjusted.dof
     exponent = certified.inverse_exponent(adjusted.floor, d, dof)
-    factor = certified.whiten(moment.limbs(), adjusted.regulariser).factor
+    factor = certified.certified_whitener(moment.int128(), adjusted.regulariser).factor
     draws = variates.bartlett(rng, dof, d)
-    counts = certified.inverse_wishart(factor, draws, exponent)
-    scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.unit
-    law = InverseWishartLaw(dof, adjusted.regulariser * moment.unit)
+    counts = certified.round_inverse_wishart(factor, draws, exponent)
+    scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.resolution
+    law = InverseWishartLaw(dof, adjusted.regulariser * moment.resolution)
     return counts * scale, law, {"parameters": adjusted.parameters}
 
 
@@ -96,15 +96,15 @@ def inverse_gauss(
     d = moment.n_columns
     law = noise.law
     # Both tables' inverses are rounded, each entry by half a step: d steps in norm.
-    step = noise.sensitivity * moment.unit / d
+    step = noise.sensitivity * moment.resolution / d
     exponent = math.floor(math.log2(step)) - SENSITIVITY_BITS
     try:
-        whitener = certified.whiten(moment.limbs(), 0)
+        whitener = certified.certified_whitener(moment.int128(), 0)
     except ArithmeticError:
         raise ValueError(
             "the second moment is singular: it breaks the promise of eigenvalue_floor"
         ) from None
-    unit = math.ldexp(1 / moment.unit, exponent)
+    unit = math.ldexp(1 / moment.resolution, exponent)
     inverse = whitener.inverse.T.gram().round(exponent)
     drawn = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
     grid = 2.0 ** grid_exponent(law.std / unit)
@@ -132,15 +132,15 @@ def adjust(
     moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
 ) -> Adjusted:
     """Adjust the regulariser by the smallest eigenvalue, privately, where that is asked for."""
-    regulariser = math.ceil(noise.regulariser / moment.unit)
+    regulariser = math.ceil(noise.regulariser / moment.resolution)
     if noise.laplace_scale is None or noise.eigenvalue_shift is None:
         return Adjusted(noise.dof, regulariser, regulariser, {})
     # Counted in grid steps: the noise is rounded, the eigenvalue's count added as an integer.
-    bound_squared = round(moment.sensitivity_bound**2 / moment.unit)
+    bound_squared = round(moment.sensitivity_bound**2 / moment.resolution)
     exponent = bound_squared.bit_length() - 1 - EIGENVALUE_BITS
-    step = 2**exponent * moment.unit
-    lowered = variates.laplace(rng, -noise.eigenvalue_shift, noise.laplace_scale, step)
-    steps = max(0, certified.smallest_eigenvalue(moment.limbs(), exponent) + lowered)
+    step = 2**exponent * moment.resolution
+    lowered = variates.laplace_step(rng, -noise.eigenvalue_shift, noise.laplace_scale, step)
+    steps = max(0, certified.smallest_eigenvalue(moment.int128(), exponent) + lowered)
     bound = steps * step
     # Two steps for the eigenvalue's being rounded down. They stay where the data seem to need no
     # regulariser, or a bound far too high would leave a singular matrix, and an error for all to
@@ -163,7 +163,7 @@ def adjust(
         left + (steps << exponent),
         {
             "eigenvalue_bound": bound,
-            "adjusted_regulariser": left * moment.unit,
+            "adjusted_regulariser": left * moment.resolution,
             "adjusted_dof": dof,
         },
     )

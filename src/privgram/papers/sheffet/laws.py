@@ -12,7 +12,7 @@ from privgram.noise import (
     GaussianLaw,
     ImageLaw,
     NoiseLaw,
-    pairs,
+    pair_covariance,
     standard_wishart,
     symmetric_gaussian,
 )
@@ -47,7 +47,7 @@ class SketchLaw(NoiseLaw):
         return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        return pairs(frame @ matrix @ frame.mT, 1 / self.rows, 1 / self.rows)
+        return pair_covariance(frame @ matrix @ frame.mT, 1 / self.rows, 1 / self.rows)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         # By eigenvalues: with fewer rows than columns the matrix is singular.
@@ -92,7 +92,7 @@ class InverseWishartLaw(NoiseLaw):
         scale = excess * (excess - 3) if excess > 3 else 0.0
         with np.errstate(divide="ignore"):
             weights = np.divide([excess - 1, excess + 1], scale)
-        return pairs(frame @ matrix @ frame.mT, *weights)
+        return pair_covariance(frame @ matrix @ frame.mT, *weights)
 
     def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
         factor = np.linalg.cholesky(matrix)

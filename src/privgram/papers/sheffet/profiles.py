@@ -46,7 +46,7 @@ from privgram.privacy._profile import Profile, check_parameter
 Orientation = Literal["wide", "narrow"]
 
 #: Of `TwoSketchesProfile`: a quarter of the nodes of a panel, and epsilons at once.
-_NODES, _CHUNK = 96, 16
+_SKETCH_NODES, _SKETCH_CHUNK = 96, 16
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class SketchProfile(Profile):
     arXiv:2309.01243 compares two Gaussians.
     """
 
-    _standing = "proved"
+    _proof_status = "exact"
 
     rows: float
     ratio: float
@@ -163,7 +163,7 @@ def _of_both(epsilon: Array, first: SketchProfile, second: SketchProfile, with_r
     kink = np.log(((epsilon - end) / a_ - constant) / slope)
     kink = np.clip(np.where(np.isnan(kink), 0.0, kink), low, high)
     edges = tuple(np.sort([low, centre, kink, bulk, high], axis=0))
-    w, weight = log_panels(edges, 4 * _NODES)
+    w, weight = log_panels(edges, 4 * _SKETCH_NODES)
     level = epsilon[:, None] - a_ * (constant + slope * np.exp(w))
     rest = curve(level.ravel(), 2.0 * a, lam).reshape(w.shape)
     return np.asarray(np.sum(weight * np.exp(log_gamma_density(a_, w)) * rest, axis=-1))
@@ -187,7 +187,7 @@ class TwoSketchesProfile(Profile):
         If they do not go together.
     """
 
-    _standing = "proved"
+    _proof_status = "exact"
     _dots = 1 << 9
     nested = ("first", "second")
 
@@ -217,7 +217,7 @@ class TwoSketchesProfile(Profile):
         return (self._curve,) if self.adjacency == "replace" else self._pairs()
 
     def _in_order(self, epsilon: Array, with_row: bool) -> Array:
-        parts = np.split(epsilon, np.arange(_CHUNK, epsilon.size, _CHUNK))
+        parts = np.split(epsilon, np.arange(_SKETCH_CHUNK, epsilon.size, _SKETCH_CHUNK))
         return np.concatenate([_of_both(x, self.first, self.second, with_row) for x in parts])
 
     def _mixed(self, epsilon: Array) -> Array:
@@ -258,17 +258,17 @@ class TwoSketchesProfile(Profile):
 
 #: Hockey-stick curve of a pair of sketches, as a function of epsilon and of B^2 over the smaller
 #: of the two smallest eigenvalues.
-Sketch = Callable[[Array, Array], Array]
+SketchCurve = Callable[[Array, Array], Array]
 
 #: Cells of the clip up to 1, from there on, and into how many the last is halved.
-_UNIT_CELLS, _CELLS, _HALVINGS = 8, 10, 6
+_UNIT_CELLS, _CELLS, _CELL_HALVINGS = 8, 10, 6
 
 #: Cells of the gap at most, rounds in which those of the clip are made finer at most, and what the
 #: bound may exceed, relatively, where these suffice.
-_PARTS, _ROUNDS, _EXCESS = 64, 5, 8e-3
+_PARTS, _ROUNDS, _BOUND_EXCESS = 64, 5, 8e-3
 
 #: Noise further out than this many scales counts as a breach: exp(-105) is 3e-46.
-_REACH = 105.0
+_BREACH_REACH = 105.0
 
 #: What the chi mixture of a pair may miss.
 _MISSED = 1e-40
@@ -294,7 +294,7 @@ def _panels(
     panels = [gauss_legendre(x, y, count(y - x, y)) for x, y in itertools.pairwise(edges)]
     # Beyond: where the noise lives, then where the sketch gives way, its ratio being singular.
     start = edges[-1]
-    end = min(total, max(start, 1.0) + _REACH * scale)
+    end = min(total, max(start, 1.0) + _BREACH_REACH * scale)
     middle = min(start + 12.0 * scale, 0.5 * (start + end))
     panels.append(gauss_legendre(start, middle, nodes // 2))
     t, weight = gauss_legendre(np.zeros(()), np.ones(()), nodes)
@@ -309,7 +309,7 @@ def _panels(
 @quiet
 def adaptive_delta(
     epsilon: float,
-    sketch: Sketch,
+    sketch: SketchCurve,
     p_shift: float,  # smallest eigenvalue under P, less the smaller of those under P and Q
     q_shifts: tuple[float, float],  # the least and the largest under Q
     total: float,  # R > 1
@@ -331,7 +331,7 @@ def adaptive_delta(
     # From the stop on the regulariser is 0, and what is left the data's own eigenvalue.
     own = shift - high
     stop = np.maximum(total - own, max(kinks))
-    stop[(own <= 0.0) | (stop > _REACH * scale) | (stop >= total)] = total
+    stop[(own <= 0.0) | (stop > _BREACH_REACH * scale) | (stop >= total)] = total
     edges = np.unique(np.concatenate([low, high, kinks, stop]))
     edges = edges[(edges >= low[0]) & (edges < total)]
     z, weight, distance, starts = _panels(edges, max(kinks), total, scale, nodes)
@@ -355,7 +355,7 @@ def adaptive_delta(
     panels = np.add.reduceat(weight * density * curve[: z.size], starts)
     beyond = np.append(np.cumsum(panels[::-1])[::-1], 0.0)
     atom, largest, step, last = curve[z.size :].reshape(4, -1)
-    left = 0.5 * np.exp(-(np.minimum(stop, p_shift + _REACH * scale) - p_shift) / scale)
+    left = 0.5 * np.exp(-(np.minimum(stop, p_shift + _BREACH_REACH * scale) - p_shift) / scale)
     last = left * np.where(stop < total, last, 1.0)
 
     def tail(x: Array) -> Array:
@@ -371,7 +371,7 @@ def adaptive_delta(
 
 def largest_gap_delta(
     epsilon: float,
-    sketch: Sketch,
+    sketch: SketchCurve,
     total: float,
     shift: float,
     scale: float,
@@ -389,7 +389,7 @@ def _cells(highest: float, kinks: tuple[float, ...]) -> tuple[Array, Array]:
     ends = np.arange(_UNIT_CELLS + 1) / _UNIT_CELLS
     if highest > 1.0:
         even = np.arange(1, _CELLS) / _CELLS
-        last = 1.0 - 0.5 ** np.arange(1, _HALVINGS + 1) / _CELLS
+        last = 1.0 - 0.5 ** np.arange(1, _CELL_HALVINGS + 1) / _CELLS
         ends = np.concatenate([ends, 1.0 + (highest - 1.0) * np.append(even, last)])
     ends = np.union1d(ends, kinks)
     ends = np.append(ends[ends < highest], highest)
@@ -423,7 +423,7 @@ def worst_case(
             at = adaptive_delta(lowered, sketch, p_shift, (low, high), *setting, cells)
             worse, at_last = at.reshape(2, -1)
             shown = max(shown, float(np.max(at_last)))
-            more = worse > (1.0 + _EXCESS / 2.0) * shown
+            more = worse > (1.0 + _BOUND_EXCESS / 2.0) * shown
             settled = max(settled, float(np.max(worse[~more], initial=0.0)))
             if not more.any():
                 return settled
@@ -437,7 +437,7 @@ def worst_case(
         low = max(-gap, 0.0)
         largest = max(largest, bound(which, gap, max(gap, 0.0), low, low))
     # Cells of gaps: the sketches are those of the least, which is moved to the largest shift.
-    ends = -1.0, 0.0, *(1.0 - 0.5**k for k in range(1, _HALVINGS)), 1.0
+    ends = -1.0, 0.0, *(1.0 - 0.5**k for k in range(1, _CELL_HALVINGS)), 1.0
     cells = [(which, *cell) for which in kinds for cell in itertools.pairwise(ends)]
     found, parts = largest, len(cells)
     while cells:
@@ -448,11 +448,11 @@ def worst_case(
         worst = bound(*pair, low, low + width)
         if worst > found:
             shown = max(bound(*pair, q, q) for q in (low, low + width))
-            if shown < min((1.0 + _EXCESS) * largest, worst):
+            if shown < min((1.0 + _BOUND_EXCESS) * largest, worst):
                 lowered = epsilon - _log_cosh(0.5 * width / scale)
                 middle = low + 0.5 * width
                 worst = min(worst, max(shown, bound(*pair, middle, middle)))
-        if worst <= (1.0 + _EXCESS) * largest or parts == _PARTS:
+        if worst <= (1.0 + _BOUND_EXCESS) * largest or parts == _PARTS:
             found = max(found, worst)
         else:
             half, parts = 0.5 * (least + most), parts + 1
@@ -464,7 +464,7 @@ def _log_cosh(x: float) -> float:
     return x + math.log1p(math.exp(-2.0 * x)) - math.log(2.0)
 
 
-def sketch_curves(rows: float, adjacency: Adjacency, gap: float = 0.0) -> tuple[Sketch, ...]:
+def sketch_curves(rows: float, adjacency: Adjacency, gap: float = 0.0) -> tuple[SketchCurve, ...]:
     """Curves of the sketch's worst pairs, for a gap in [-1, 1] between the smallest eigenvalues.
 
     Under "add-remove" the larger eigenvalue comes with the wide law if what is released is a
@@ -520,7 +520,7 @@ class AdaptiveSketchProfile(Profile):
     Sheffet, arXiv:1507.00056, Algorithms 2 and 5.
     """
 
-    _standing = "bounded"
+    _proof_status = "upper bound"
 
     _dots = 1 << 9
 
@@ -625,7 +625,7 @@ class AdaptiveLadderProfile(Profile):
         Under "replace": whether the table has but one column, as of `SketchProfile`.
     """
 
-    _standing = "bounded"
+    _proof_status = "upper bound"
 
     rows: float
     regulariser: float

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix
-    from privgram.privacy import Standing
+    from privgram.privacy import ProofStatus
 
 
 #: Draws after which the reference is taken to be wrong. Lemma 4.4: one in n^2 fails.
@@ -28,7 +28,7 @@ _CLAIMS = {
     "none": "no guarantee: draws were kept close to the table's own covariance",
     "stated": "distributional privacy as stated (Theorem 4.6); not (epsilon, delta)-differential "
     "privacy",
-    "bounded": "differential privacy bounded by profile(), only under its condition",
+    "upper bound": "differential privacy bounded by profile(), only under its condition",
 }
 
 
@@ -63,15 +63,15 @@ class Compressed:
     reproducible: bool
 
     @property
-    def standing(self) -> Standing:
+    def proof_status(self) -> ProofStatus:
         """How well what is claimed of the privacy of this table is founded.
 
-        "bounded" where scales and reference are public: `profile`, under its condition.
+        "upper bound" where scales and reference are public: `profile`, under its condition.
         "stated" where the reference alone is public: `alpha`. "none" where it is the table's own.
         """
         if self.reference is None:
             return "none"
-        return "bounded" if self.public_scales else "stated"
+        return "upper bound" if self.public_scales else "stated"
 
     def covariance(self) -> Matrix:
         """Second moment over m, of shape (p, p): an estimate of the table's Sigma."""
@@ -189,7 +189,7 @@ class Compressed:
         m, p = self.matrix.shape
         seed = ", reproducible: not private against anyone who knows the seed"
         return (
-            f"<Compressed: {self.n_rows} rows to {m} x {p}; {_CLAIMS[self.standing]}"
+            f"<Compressed: {self.n_rows} rows to {m} x {p}; {_CLAIMS[self.proof_status]}"
             f"{seed if self.reproducible else ''}>"
         )
 

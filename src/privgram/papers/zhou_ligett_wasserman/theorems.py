@@ -230,7 +230,7 @@ class TruncatedSketchProfile(Profile):
         The promise about the tables that all this rests on, and which nothing enforces.
     """
 
-    _standing = "bounded"
+    _proof_status = "upper bound"
 
     rows: float
     ratio: float

@@ -1,4 +1,4 @@
-"""privgram's entry: second looks at the rows, for one target, then `ridge="auto"`."""
+"""privgram's entry: adaptive rounds at the rows, for one target, then `ridge="auto"`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from bench.paper.uci.second_moment import row_rule
 from privgram import release
-from privgram.mechanisms import Refined
+from privgram.mechanisms import AdaptiveGaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from bench.paper.uci.tasks import Task
 
 
-class RefinedRelease:
-    """A refined release and a fit on one task at one epsilon."""
+class AdaptiveRelease:
+    """A adaptive release and a fit on one task at one epsilon."""
 
     def __init__(self, task: Task, epsilon: float) -> None:
         self.task, self.epsilon = task, epsilon
@@ -30,7 +30,7 @@ class RefinedRelease:
             self.rows,
             epsilon=self.epsilon,
             delta=self.task.delta,
-            mechanism=Refined(target=f"x{self.task.n_features}"),
+            mechanism=AdaptiveGaussian(target=f"x{self.task.n_features}"),
             adjacency="add-remove",
             bound=self.bound,
             rng=rng,

@@ -1,4 +1,4 @@
-"""Second looks: the loss of all that the looks release, whatever they decided."""
+"""Adaptive rounds: the loss of all that the rounds release, whatever they decided."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from privgram._core.rows import Accumulator
+from privgram._core.rows import RowAccumulator
 from privgram.adaptive.radius import weighted_counts
-from privgram.adaptive.rounds import take_looks
-from privgram.disclosure.samplers import Both, Looks
-from privgram.mechanisms import Refined
+from privgram.adaptive.rounds import run_rounds
+from privgram.disclosure.samplers import SumAndCounts, TableRounds
+from privgram.mechanisms import AdaptiveGaussian
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import Mapped
+from privgram.moment.accumulators import MappedAccumulator
 
 from .cases import Case, Pair
 from .moments import ADJACENCIES, BOUND, claimed
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram.adaptive.whitening import Frame
+    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.privacy import Adjacency
 
     Array = NDArray[np.float64]
@@ -30,15 +30,17 @@ if TYPE_CHECKING:
 __all__ = ["CASES", "Watched", "claimed", "scores", "worst_pairs"]
 
 #: With a large delta, which some thousands of draws measure to a few percent.
-CASES: tuple[Case, ...] = tuple(Case(Refined(), adjacency, delta=0.5) for adjacency in ADJACENCIES)
+CASES: tuple[Case, ...] = tuple(
+    Case(AdaptiveGaussian(), adjacency, delta=0.5) for adjacency in ADJACENCIES
+)
 
-#: Rows that both tables have: enough for three looks, and short, so that the frames stretch the
+#: Rows that both tables have: enough for three rounds, and short, so that the frames stretch the
 #: row that differs far beyond every radius.
 SHARED, SHORT = 600, 0.02
 
 
-class Watched(Looks):
-    """Looks at one table, with the log-likelihood ratio of what they release against another."""
+class Watched(TableRounds):
+    """Rounds over one table, with the log-likelihood ratio of what they release against another."""
 
     def __init__(self, rows: Array, other: Array, **options: Any) -> None:
         self.other_rows = other
@@ -46,9 +48,9 @@ class Watched(Looks):
         self.ratio = 0.0
 
         def read(new: Callable[[int], Any]) -> Any:
-            look = new(rows.shape[1])
-            look.update(rows)
-            return look
+            accumulator = new(rows.shape[1])
+            accumulator.update(rows)
+            return accumulator
 
         moment = SecondMoment(rows.shape[1], BOUND).update(rows)
         self.theirs: Any = None
@@ -77,13 +79,13 @@ class Watched(Looks):
         self._score(np.array(number), self.moment.n_rows, len(self.other_rows), variance)
         return number
 
-    def read(self, frame: Frame, new: Callable[[int], Any]) -> Any:
-        look = Mapped(frame.matrix, BOUND, new(len(frame.matrix)))
-        look.update(self.other_rows)
-        ours, theirs = super().read(frame, new), look.inner
-        both = isinstance(theirs, Both)
+    def read(self, frame: WhiteningTransform, new: Callable[[int], Any]) -> Any:
+        accumulator = MappedAccumulator(frame.matrix, BOUND, new(len(frame.matrix)))
+        accumulator.update(self.other_rows)
+        ours, theirs = super().read(frame, new), accumulator.inner
+        both = isinstance(theirs, SumAndCounts)
         self.theirs = theirs.counts if both else theirs
-        if both or isinstance(theirs, Accumulator):
+        if both or isinstance(theirs, RowAccumulator):
             sums = theirs.inner if both else theirs
             self.their_image = SecondMoment.from_accumulator(sums, None, None)
         return ours
@@ -116,7 +118,7 @@ def scores(
         n_rows = len(rows) if case.adjacency == "replace" else None
         noise = released.calibrate(2, bound, *setting, n_rows=n_rows)
         for i in range(draws):
-            looks = Watched(rows, other, noise=noise, rng=rng)
-            take_looks(released, looks)
-            out[i] = sign * looks.ratio
+            rounds = Watched(rows, other, noise=noise, rng=rng)
+            run_rounds(released, rounds)
+            out[i] = sign * rounds.ratio
     return result

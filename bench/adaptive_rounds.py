@@ -1,9 +1,9 @@
-"""What a refined release of a Parquet file costs, beside one pass over it.
+"""What a adaptive release of a Parquet file costs, beside one pass over it.
 
-    python -m bench.second_looks [--rows 2000000] [--columns 22] [--factors 24,12] [--threads 2]
+    python -m bench.adaptive_rounds [--rows 2000000] [--columns 22] [--factors 24,12] [--threads 2]
 
 Every call is in a fresh process, in turn with the others; the least of three is shown, in processor
-time.  A pass is `pg.second_moment`; the release takes three or four looks, with
+time.  A pass is `pg.second_moment`; the release takes three or four rounds, with
 the decoded rows kept in memory or not.  Imports and calibration are paid before.  The table is that
 of docs/benchmarks/speed.md.
 """
@@ -26,12 +26,12 @@ from privgram.sources import table
 
 from . import pages
 
-CALLS = ("one pass", "refined", "refined, no cache")
+CALLS = ("one pass", "adaptive-gaussian", "adaptive-gaussian, no cache")
 TIMES = 3
 
 
 def write(path: Path, rows: int, columns: int, factors: list[int]) -> None:
-    """A table of correlated columns that one look drowns, written block by block."""
+    """A table of correlated columns that one round drowns, written block by block."""
     rng = np.random.default_rng(0)
     mix = np.triu(rng.uniform(0, 0.3, (columns, columns)), 1) + np.eye(columns)
     text = pa.dictionary(pa.int32(), pa.string())
@@ -57,7 +57,7 @@ def level_names(number: int) -> list[str]:
 
 
 def call(which: str, path: Path, factors: list[int], threads: int) -> dict[str, float]:
-    """Seconds of one call in this process, and the looks that it took."""
+    """Seconds of one call in this process, and the rounds that it took."""
     names = pyarrow.parquet.read_schema(path).names
     bounds: dict[str, Any] = dict.fromkeys(names, (-1.0, 1.0))
     bounds |= {f"f{k}": level_names(number) for k, number in enumerate(factors)}
@@ -70,14 +70,14 @@ def call(which: str, path: Path, factors: list[int], threads: int) -> dict[str, 
             pg.second_moment(source, columns=columns, threads=threads)
             return 1
         rng = np.random.default_rng(0)  # an experiment, which is not private
-        how = {"mechanism": pg.Refined(), "threads": threads, "rng": rng}
+        how = {"mechanism": pg.AdaptiveGaussian(), "threads": threads, "rng": rng}
         release = pg.release(source, columns=columns, epsilon=1.0, delta=1e-6, **how)
-        return int(release.parameters["looks"])
+        return int(release.parameters["rounds"])
 
     run(pyarrow.parquet.ParquetFile(path).read_row_group(0).slice(0, 1000))  # imports, calibration
     used = time.process_time()
-    looks = run(path)
-    return {"cpu": time.process_time() - used, "looks": looks}
+    rounds = run(path)
+    return {"cpu": time.process_time() - used, "rounds": rounds}
 
 
 def main() -> None:
@@ -103,19 +103,19 @@ def main() -> None:
                 again = ["--call", which, "--path", path, "--threads", str(options.threads)]
                 again += ["--factors", options.factors]
                 out = subprocess.run(
-                    [sys.executable, "-m", "bench.second_looks", *again],
+                    [sys.executable, "-m", "bench.adaptive_rounds", *again],
                     check=True,
                     capture_output=True,
                     text=True,
                 ).stdout
                 found[which].append(json.loads(out))
-    lines = ["| call | looks | seconds of processor | times a pass |", "|---|--:|--:|--:|"]
+    lines = ["| call | rounds | seconds of processor | times a pass |", "|---|--:|--:|--:|"]
     least = {which: min(found[which], key=lambda one: one["cpu"]) for which in CALLS}
     for which, one in least.items():
         times = one["cpu"] / least[CALLS[0]]["cpu"]
-        lines.append(f"| {which} | {one['looks']:g} | {one['cpu']:.2f} | {times:.1f} |")
+        lines.append(f"| {which} | {one['rounds']:g} | {one['cpu']:.2f} | {times:.1f} |")
     how = f"{options.rows:,} rows of {options.columns} columns"
-    pages.fill("refined", [*lines, "", pages.today(how)])
+    pages.fill("adaptive-gaussian", [*lines, "", pages.today(how)])
 
 
 if __name__ == "__main__":
