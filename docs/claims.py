@@ -1,4 +1,4 @@
-"""Fill in docs/claims.md from docs/claims.toml: python docs/claims.py.
+"""Write docs/claims.md from docs/claims.toml, as the build of the site does.
 
 The table names for every promise of privacy its proofs, its tests and its audits, and every
 sentence that makes it. tests/test_claims.py looks for sentences that are in no row, and for proofs

@@ -3,10 +3,13 @@
 import importlib.util
 import logging
 import re
+import runpy
 import sys
 import warnings
 
 import privgram
+
+runpy.run_path("claims.py", run_name="__main__")  # writes claims.md
 
 project = "privgram"
 author = "the privgram developers"

@@ -11,7 +11,7 @@ pytest.importorskip("linearmodels")
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("module", ["binagg", "tasks"])
+@pytest.mark.parametrize("module", ["binagg"])
 def test_the_page_is_what_the_command_measures(module, monkeypatch):
     bench = importlib.import_module(f"bench.{module}")
     monkeypatch.setattr("sys.argv", [module, "--check"])

@@ -58,14 +58,14 @@ def test_what_is_not_stated_is_guessed_and_listed():
         "owner, part (0 to 1) is 0 or 1",
         "union, owner, part, region has each value as often",
         "visits counts 4 on average",
-        "columns say nothing of each other",
+        "columns are uncorrelated",
     ]
     table = rows({}, counts=frozenset({"visits"}))
     assert table["owner"].std() == pytest.approx(0.5, rel=0.01)
     assert table["visits"].var() == pytest.approx(4, rel=0.05)
     stated = Guess.of({"mean": {"x": 1}, "correlation": {("x", "wage"): 0.5}}, COLUMNS)
     assert "numbers are normal, wage, visits about the middle of their bounds" in stated.assumptions
-    assert "other pairs of columns say nothing of each other" in stated.assumptions
+    assert "other pairs of columns are uncorrelated" in stated.assumptions
 
 
 def test_levels_and_instruments_go_together_with_numbers():

@@ -362,12 +362,12 @@ def test_the_rows_at_hand_need_not_be_counted(uneven):
 def test_what_nothing_allows_for_is_refused_after_rounds_that_shortened_rows(fit):
     looked = replace(fit.release, parameters={"clipping_bias": 0.2, "clipped_rows": 5.0})
     own = looked.regress("y")
-    with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
+    with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
         own.rsquared_int(estimand="sample")
     assert np.isfinite(
         [*own.rsquared_int(estimand="normal"), *np.ravel(own.conf_int(estimand="sample"))]
     ).all()
-    with pytest.raises(RefusedError, match=r"shortened rows.*AnalyzeGauss"):
+    with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
         looked.iv("y", [NAMES[0]], [NAMES[1]]).conf_int(estimand="sample")
 
 

@@ -89,7 +89,7 @@ cdef class Score:
 
     By `kind`: nothing ("none"); y, which is a residual ("residual"); by what the linear predictor
     coef . z of a family leaves of center + half y, for `target` = (center, half); by Huber's loss.
-    Rows may have been shortened by the factor ones . z, where `ones` are given. With `offset` the
+    Rows may have been clipped by the factor ones . z, where `ones` are given. With `offset` the
     image has one more number, which the linear predictor goes up by. `largest` is the largest
     linear predictor of a Poisson mean. With Huber's loss residuals count up to `bend`, and rows in
     full up to the squared norm `reach_sq` of z. With `curved` the multiplier is the root of the

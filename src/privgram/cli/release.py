@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 @click.option(
     "--bound",
     metavar="NUMBER|auto",
-    help="L2 bound of a row. Longer rows are shortened to it. auto chooses it by the table and"
+    help="L2 bound of a row. Longer rows are clipped to it. auto chooses it by the table and"
     " costs --bound-epsilon.",
 )
 @click.option(

@@ -142,7 +142,7 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
 
     The weights give coefficients the least variance by noise, summed over targets y and the other
     terms t, for a table that is public: values fill their bounds evenly, levels are equally
-    frequent, columns say nothing of each other, and each of the k terms explains an equal part
+    frequent, columns are uncorrelated, and each of the k terms explains an equal part
     of one half of a target. To first order the sum is in proportion to
 
         B^4 (sum over t of r_t / w_t^2) (sum over y of 1 / w_y^2 + sum over s of r_s / (6 k w_s^2))

@@ -60,7 +60,7 @@ class PrivateBound:
         Privacy parameter of the choice, > 0, spent besides that of the release, which states both
         together.
     quantile : float, optional
-        Part of the rows, or units, not to be shortened, in (0, 1). By default 0.95 of the rows,
+        Part of the rows, or units, not to be clipped, in (0, 1). By default 0.95 of the rows,
         and half of the units: the factors of units leave slopes as they are where units are alike,
         and the noise is smaller.
     """

@@ -51,7 +51,7 @@ LOWER, UPPER = 1e-9, 1e9
 #: With `Columns`, the grid ends so far below their own bound.
 RANGE = 1024.0
 
-#: Parts not to be shortened. All rows of a unit that is scaled count for less, by one factor, which
+#: Parts not to be clipped. All rows of a unit that is scaled count for less, by one factor, which
 #: moves slopes little: a smaller bound is worth more than whole units (bench/units.py).
 QUANTILE, UNIT_QUANTILE = 0.95, 0.5
 
@@ -87,7 +87,7 @@ def private_norm_bound(
     """Choose a bound of the row norms by a private quantile of them.
 
     Where nothing public says how long rows are, this spends a little privacy to find out.
-    Rows beyond the bound are then shortened to it, as with any bound.
+    Rows beyond the bound are then clipped to it, as with any bound.
 
     Parameters
     ----------

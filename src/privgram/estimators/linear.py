@@ -62,7 +62,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         none is ever taken from the data.
     target_bounds : the same for the target or targets
     bound : float, optional
-        L2 norm to which a row, features, target and intercept mapped to [-1, 1], is shortened.
+        L2 norm to which a row, features, target and intercept mapped to [-1, 1], is clipped.
         By default no row is: it is the square root of the number of columns.
     mechanism : Mechanism or str, optional
         `AdditiveWishart()` by default: there is a least-squares solution, always. At delta = 0

@@ -129,7 +129,7 @@ class PrivatePCA(_Projection):
         Public lower and upper bounds of the features, in their own units: one pair for all of
         them, a pair each, or pairs by name. Values beyond are clamped. Without, `fit` raises.
     bound : float, optional
-        L2 norm to which a row, features and a one mapped to [-1, 1], is shortened. By default
+        L2 norm to which a row, features and a one mapped to [-1, 1], is clipped. By default
         no row is.
     mechanism : Mechanism or str, optional
         By default the best for components: one round.
@@ -234,7 +234,7 @@ class PrivateTruncatedSVD(_Projection):
     epsilon, delta : float, default 1.0, 1e-6
         The guarantee of one `fit`.
     bound : float
-        Public L2 bound of a row, in its own units; longer rows are shortened to it.  1.0 is for
+        Public L2 bound of a row, in its own units; longer rows are clipped to it.  1.0 is for
         rows normalised to length one. Without, `fit` raises; it is never taken from the data.
     mechanism : Mechanism or str, optional
         By default the best for components: one round.

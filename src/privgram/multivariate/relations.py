@@ -68,7 +68,7 @@ class CCA(Simulated):
         return _canonical(one, len(self.x_names), len(self.correlations))[0]
 
     def edge(self, confidence: float = 0.95) -> float:
-        """What the largest correlation would be of sets that say nothing of each other.
+        """What the largest correlation would be of uncorrelated sets.
 
         Its quantile over draws of noise and of normal rows. A correlation below it may be both
         alone. 1 where noise may make any.
@@ -473,7 +473,7 @@ class GraphicalLasso(Printed):
     names : tuple of str
         The d columns.
     precision : ndarray of shape (d, d), float64
-        Of standardised columns. Zero where two columns say nothing of each other, given the others.
+        Of standardised columns. Zero where two columns are uncorrelated, given the others.
     correlation : ndarray of shape (d, d), float64
         Its inverse: the correlations, shrunk.
     alpha : float

@@ -162,7 +162,7 @@ def _mean_product(rows: Matrix) -> Matrix:
 
 
 def clipped(rows: Matrix, bound: float) -> Matrix:
-    """Rows shortened to an L2 norm."""
+    """Rows clipped to an L2 norm."""
     lengths = np.linalg.norm(rows, axis=1)
     found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
     return found

@@ -97,7 +97,7 @@ class Guess:
             words.append("instruments explain a quarter of what they stand in for")
         other = "other pairs of " if self._strengths or self._pairs else ""
         if len(self._place) > 1:
-            words.append(f"{other}columns say nothing of each other")
+            words.append(f"{other}columns are uncorrelated")
         return words
 
     # --- what is said of a variable, by its name ----------------------------------------------

@@ -230,7 +230,7 @@ class Plan(Printed):
         remarks = [f"{row.mechanism}: {row.remark}" for row in self.rows if row.remark]
         return (
             "Rows are what a regression on unit-scale data needs for coefficients within "
-            f"{self.error:g}: columns of mean square 1 that say nothing of each other. That is the "
+            f"{self.error:g}: uncorrelated columns of mean square 1. That is the "
             "least: a feature of which the others leave a mean square of v needs 1/v times as "
             "many, often hundreds of times. "
             + ("With design= the plan says what yours need. " if self.power is None else "")

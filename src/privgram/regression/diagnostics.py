@@ -57,7 +57,7 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
     if release.parameters.get("clipping_bias"):
         said = release.parameters
         notes.append(
-            f"The last round shortened about {said['clipped_rows']:.0f} rows (std err "
+            f"The last round clipped about {said['clipped_rows']:.0f} rows (std err "
             f"{said['clipped_rows_std']:.0f}). For what that moves an estimate by, standard errors "
             f"hold a multiple of the noise: {said['clipping_bias']:.2f} sampling errors."
         )

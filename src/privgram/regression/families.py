@@ -85,12 +85,12 @@ FAMILIES: dict[str, Family] = {
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """What public coefficients expect of rows (z, target, ...), which weights have shortened."""
+    """What public coefficients expect of rows (z, target, ...), which weights have clipped."""
 
     family: Family
-    coef: Vector  # (q,), of z: the linear predictor is coef . z, of a row that is not shortened
+    coef: Vector  # (q,), of z: the linear predictor is coef . z, of a row that is not clipped
     target: tuple[float, float]  # center and half-width: what the image of the target stands for
-    # (q,), takes z to the factor by which a row is shortened, where rows have weights
+    # (q,), takes z to the factor by which a row is clipped, where rows have weights
     ones: Vector | None
     offset: bool = False  # whether an image is beside the target's that is added to eta
 

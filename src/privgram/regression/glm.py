@@ -55,7 +55,7 @@ FIT_FORMAT = ArchiveFormat(
     arrays=("solution", "sampling", "noise", "unidentified"),
 )
 
-#: What is assumed of scores that noise hides and clipping shortened.
+#: What is assumed of scores that noise hides and clipping clipped.
 Clipping = Literal["cautious", "assume-seen"]
 
 #: Which ways a fit may have come about, as the summary says it.
@@ -378,13 +378,13 @@ class GLMResults(OfDesign):
                 "least squares where errors are symmetric."
             )
         elif self.parameters["method"] == "scores":
-            shortened = f"Scores of about {rows:,.0f} {what} were shortened"
+            clipped = f"Scores of about {rows:,.0f} {what} were clipped."
             if self.parameters["purpose"] == "inference":
-                shortened += (
-                    ", and intervals allow for what that may have moved by a multiple of the "
-                    "noise: a few rows far out that all pull one way may move a coefficient more"
+                clipped += (
+                    " Intervals allow for the bias by a multiple of the noise; a few extreme "
+                    "outliers that all pull one way could shift estimates further."
                 )
-            notes.append(f"{shortened}.")
+            notes.append(clipped)
         if offset := self.parameters.get("offset"):
             notes.append(
                 f"{shown(offset)} is added to the linear predictor. Predictions leave it out: they "

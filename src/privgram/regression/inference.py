@@ -358,7 +358,7 @@ def clipping_refusal(release: ReleaseRecord) -> str | None:
     if not release.parameters.get("clipping_bias"):
         return None
     return (
-        "the last round shortened rows that lie far out, and nothing public tells by how much that "
+        "the last round clipped rows that lie far out, and nothing public tells by how much that "
         "moved this number of the rows at hand: take one round, as AnalyzeGauss does"
     )
 

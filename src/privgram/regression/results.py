@@ -281,7 +281,7 @@ class Results:
         Raises
         ------
         RefusedError
-            A ValueError: for the data, of instruments after adaptive rounds that shortened rows.
+            A ValueError: for the data, of instruments after adaptive rounds that clipped rows.
         ValueError
             If `alpha` or `of` is out of its range.
         """

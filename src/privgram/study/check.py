@@ -226,7 +226,7 @@ class Check(Printed):
         if self.rows_per_unit is not None:
             told = ", ".join(f"{value:,} {what}" for what, value in self.rows_per_unit.items())
             lines += ["", f"{self.n_units:,} units; rows of one: {told}"]
-        lines += ["", *(self.problems or ("Nothing to mend was seen.",))]
+        lines += ["", *(self.problems or ("No problems were found.",))]
         return "\n".join(lines)
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
