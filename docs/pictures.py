@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 import privgram as pg
 from privgram.cli.demo import BOUNDS, load_flights
@@ -44,10 +45,61 @@ def noise() -> Figure:
     return figure
 
 
+def pipeline() -> Figure:
+    """From the table to many fits: what is secret, where noise is added, what is public."""
+    steps = [
+        ("table", "a row for\neach person"),
+        ("clip", "to public\nbounds"),
+        ("second moment", "XᵀX, exact\nintegers"),
+        ("noise", "to a proved\n(ε, δ)"),
+        ("release", "a file that\nanyone may read"),
+        ("many fits", "regressions,\nPCA, tests"),
+    ]
+    figure = Figure(figsize=(9.0, 1.9), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(xlim=(-0.55, 5.55), ylim=(-0.85, 0.75))
+    axes.set_axis_off()
+    for left, right, label, color in [(-0.5, 2.5, "secret", "C1"), (3.5, 5.5, "public", "C2")]:
+        axes.axvspan(left, right, 0.08, 0.98, color=color, alpha=0.12)
+        axes.text((left + right) / 2, -0.68, label, ha="center", va="center", color="0.3")
+    for i, (name, what) in enumerate(steps):
+        axes.text(i, 0.38, name, ha="center", va="center", weight="bold")
+        axes.text(i, -0.1, what, ha="center", va="center", fontsize=9)
+        if i:
+            arrow = {"arrowstyle": "->", "color": "0.3"}
+            axes.annotate("", (i - 0.38, 0.62), (i - 0.62, 0.62), arrowprops=arrow)
+    return figure
+
+
+def neighbours() -> Figure:
+    """Three pairs of tables that must look alike: by replace, by add-remove, by a unit."""
+    rows = list("AABBBC")
+    pairs = [
+        ('adjacency="replace"', rows, [*rows[:3], "?", *rows[4:]]),
+        ('adjacency="add-remove"', rows, [*rows[:3], "", *rows[4:]]),
+        ('unit="patient", replace', rows, [*rows[:2], "?", "?", "?", rows[5]]),
+    ]
+    figure = Figure(figsize=(9.0, 2.3), layout="constrained")
+    for axes, (title, one, other) in zip(figure.subplots(1, 3), pairs, strict=True):
+        axes.set(xlim=(-0.2, 3.2), ylim=(-0.1, 6.1), title=title)
+        axes.set_axis_off()
+        axes.title.set_fontsize(10)
+        for left, table in ((0, one), (1.8, other)):
+            for i, row in enumerate(table):
+                changed = row != one[i]
+                color = "C3" if changed else "0.9"
+                fill = "white" if changed and not row else color
+                axes.add_patch(Rectangle((left, 5 - i), 1.2, 0.85, facecolor=fill, edgecolor=color))
+                label = {"?": "another", "": "absent"}.get(row, f"patient {row}")
+                axes.text(left + 0.6, 5.42 - i, label, ha="center", va="center", fontsize=8)
+    return figure
+
+
 def main() -> None:
     """Draw every picture into docs/img."""
     IMAGES.mkdir(exist_ok=True)
-    noise().savefig(IMAGES / "noise.png", dpi=150)
+    for draw in (noise, pipeline, neighbours):
+        draw().savefig(IMAGES / f"{draw.__name__}.png", dpi=150)
     # The flights of the demo; a seed, so that the pictures stay the same.
     columns = pg.Columns(BOUNDS, intercept=True, missing="drop")
     moment = pg.second_moment(load_flights(), columns=columns)

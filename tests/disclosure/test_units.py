@@ -40,7 +40,7 @@ def test_what_a_release_by_unit_says(tmp_path):
     fit = release.regress("y")
     assert abs(fit.n_rows - 24_000) < 1000
     text = str(fit.summary())
-    assert "Protected are all rows of one id" in text
+    assert "All rows of one id are protected together" in text
     assert "independent" in text
     assert "Unit norms up to" in text
     for name in ("r.json", "r.npz"):

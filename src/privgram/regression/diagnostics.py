@@ -41,8 +41,8 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
     unit = release.privacy_unit
     if unit is not None:
         notes.append(
-            f"Protected are all rows of one {shown(unit.name)}. Units beyond the norm above count "
-            "for less, by one factor for all their rows."
+            f"All rows of one {shown(unit.name)} are protected together. Units beyond the norm above "
+            "are scaled down, by one factor for all their rows."
         )
         if unit.fixed_effects:
             notes.append(
@@ -58,8 +58,8 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
         said = release.parameters
         notes.append(
             f"The last round clipped about {said['clipped_rows']:.0f} rows (std err "
-            f"{said['clipped_rows_std']:.0f}). For what that moves an estimate by, standard errors "
-            f"hold a multiple of the noise: {said['clipping_bias']:.2f} sampling errors."
+            f"{said['clipped_rows_std']:.0f}). Standard errors allow for the bias by a multiple of "
+            f"the noise: {said['clipping_bias']:.2f} sampling errors."
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")

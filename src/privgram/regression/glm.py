@@ -363,8 +363,8 @@ class GLMResults(OfDesign):
         notes = []
         if self.unit is not None:
             notes.append(
-                f"Protected are all rows of one {shown(self.unit)}. Rows of a long one count for "
-                "less: Weighted Rows, and nobs, may be fewer than the table has."
+                f"All rows of one {shown(self.unit)} are protected together. Those of a large norm "
+                "are scaled down: Weighted Rows, and nobs, may be fewer than the table has."
             )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
