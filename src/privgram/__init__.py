@@ -15,6 +15,7 @@ from privgram.moment import SecondMoment
 from privgram.releases.loading import load
 from privgram.releases.release import Release, pool
 from privgram.scan.executor import second_moment
+from privgram.scan.warehouse import Query
 
 if TYPE_CHECKING:
     from privgram import papers as papers
@@ -36,6 +37,7 @@ __all__ = [
     "Log",
     "MatrixLaplace",
     "PrivateBound",
+    "Query",
     "RefusedError",
     "Release",
     "SecondMoment",

@@ -40,6 +40,35 @@ def run(*arguments, code=0):
     return done.output
 
 
+STUDY = """
+table = "absent/people.parquet"
+ledger = "it.ledger"
+epsilon = 1.0
+delta = 1e-6
+{}
+[columns]
+x = [0, 10]
+g = ["a", "b"]
+"""
+
+
+def test_sql_writes_a_query_and_spends_and_reads_nothing(tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY.format('unit = "who"\nmax_rows = 2'))
+    text = run("sql", str(file), "--dialect", "spark")
+    unit = pg.Unit("who", max_rows=2)
+    columns = pg.Columns({"x": (0, 10), "g": ["a", "b"]}, intercept=True)
+    assert text == columns.sql("people", "spark", unit=unit).rstrip() + ";\n"
+    assert "FROM `people`" in text
+    named = run("sql", str(file), "--dialect", "postgres", "--table", "s", "--table", 'a"b')
+    assert 'FROM "s"."a""b"' in named
+    assert "oracle" in run("sql", str(file), "--dialect", "oracle", code=2)
+    file.write_text(STUDY.format("").replace("[0, 10]", "{log = [1, 10]}"))
+    refused = run("sql", str(file), "--dialect", "duckdb", code=2)
+    assert refused.startswith("Error: ") or "last bit of a logarithm" in refused
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
+
+
 @pytest.mark.slow
 def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
     run("init", "it.parquet")

@@ -29,6 +29,7 @@ COMMANDS = {
     "check": "study",
     "plan": "planning",
     "release": "release",
+    "sql": "study",
     "ledger": "planning",
     "info": "released",
     "regress": "released",

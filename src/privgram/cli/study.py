@@ -25,7 +25,10 @@ from privgram.cli._shared import (
 )
 from privgram.cli._status import Status
 from privgram.cli.release import check_out
+from privgram.columns.sql import DIALECTS
 from privgram.regression.inference import quantile_of
+from privgram.study.check import read_study
+from privgram.study.parts import described, table_name
 
 STUDY = click.argument("study", type=PATH)
 FORMULA = click.argument("formula")
@@ -155,6 +158,23 @@ def regress(
     if not as_json:
         print_lines(f"epsilon={epsilon:g}; {left:.4g} are left")
     return status
+
+
+@command("privgram sql study.toml --dialect postgres --table people > moment.sql")
+@STUDY
+@click.option("--dialect", type=click.Choice(list(DIALECTS)), required=True)
+@click.option(
+    "--table", multiple=True, help="Its name in the warehouse; a schema before it, by repeating."
+)
+def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
+    """Write the query of the exact sums of STUDY's table, for an engine where its rows are.
+
+    Its answer is as secret as the table: SecondMoment.from_sql takes it, to be released.
+    """
+    source, parts = read_study(study)
+    columns = described(parts["columns"], parts.get("weights"), parts.get("missing"))
+    text = columns.sql(table or table_name(source), dialect, unit=parts.get("unit"))
+    click.echo(text.rstrip() + ";")
 
 
 @command("privgram init wages.parquet")

@@ -23,6 +23,7 @@ from privgram._base.saved import parse_json
 from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
+from privgram.columns.sql import MomentQuery, dialect_of, named
 from privgram.columns.terms import (
     INTERCEPT,
     ONES,
@@ -33,7 +34,7 @@ from privgram.columns.terms import (
     parse,
     parse_terms,
 )
-from privgram.columns.unit import Missing, PrivateBound, check_missing, settled
+from privgram.columns.unit import Missing, PrivateBound, Unit, check_missing, settled
 from privgram.columns.variables import (
     FROM_DATA,
     Dates,
@@ -475,6 +476,47 @@ class Columns:
             factor where its level is missing or not listed. SECRET, if the table is.
         """
         return self.encoder.table(parts_of(table, self.reads))
+
+    def query(self, unit: Unit | str | None = None) -> MomentQuery:
+        """The query of a table's exact second moment, before it is written in a dialect."""
+        return MomentQuery(self.encoder, self.bound, self.to_dict(), Unit.of(unit))
+
+    def sql(
+        self, table: str | Sequence[str], dialect: str, *, unit: Unit | str | None = None
+    ) -> str:
+        """Write the query whose answer is the exact second moment of a table in a warehouse.
+
+        Parameters
+        ----------
+        table : str or sequence of str
+            Its name, as the engine has it; with several parts, ``("sales", "people")``.
+        dialect : {"duckdb", "postgres", "bigquery", "snowflake", "spark"}
+            How the engine writes SQL.
+        unit : Unit or str, optional
+            Whose rows are bounded together, as in `second_moment`: a column of the table, with
+            ``max_rows`` or a ``bound``, and no fixed effects.
+
+        Returns
+        -------
+        str
+            One SELECT. Its answer is for `SecondMoment.from_sql`, and as SECRET as the table.
+
+        Raises
+        ------
+        ValueError
+            If there is no such dialect, or it cannot keep the integers that `second_moment` has.
+        TypeError
+            If the table is not named by text.
+
+        Examples
+        --------
+        >>> import privgram as pg
+        >>> query = pg.Columns({"age": (18, 90)}, intercept=True).sql("people", "duckdb")
+        >>> query.splitlines()[-2:]
+        ['FROM "people"', ') AS t']
+        """
+        engine = dialect_of(dialect)
+        return self.query(unit).text(named(table, engine), engine) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""

@@ -75,6 +75,12 @@ def default(
     return AnalyzeGauss()
 
 
+def one_round(table: Any) -> str:
+    """Why a table is looked at once, if its class says so: a frame's columns are attributes."""
+    why: str = getattr(type(table), "one_round", "")
+    return why
+
+
 def best(
     table: Any,
     columns: Columns | None,
@@ -106,6 +112,7 @@ def best(
         "for means and components further rounds gain nothing": purpose != "regression",
         "at delta = 0 there are no further rounds": guarantee.delta == 0,
         "the table can be read once only": isinstance(table, Iterator),
+        one_round(table): bool(one_round(table)),
         "each group is looked at once": groups is not None,
         "all rows of a unit are looked at once": guarantee.unit is not None,
         "further rounds need public columns": columns is None,

@@ -17,7 +17,7 @@ from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.saved import BinaryFormat, understood
 from privgram.columns import Columns
-from privgram.columns.unit import PrivacyUnit
+from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import (
@@ -29,6 +29,7 @@ from privgram.moment.accumulators import (
     restored,
     totals_of,
 )
+from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
 
@@ -290,6 +291,46 @@ class SecondMoment(MomentBase):
         moment.of_group = of_group
         moment._spare = []
         return moment
+
+    @classmethod
+    def from_sql(cls, answer: Any, columns: Columns, *, unit: Unit | str | None = None) -> Self:
+        """Take the sums that a warehouse computed by `Columns.sql`: those of a pass, bit for bit.
+
+        Parameters
+        ----------
+        answer : sequence
+            The row that the engine answered, or its rows where there are factors, as the driver
+            gives them: whole numbers in the order of the query.
+        columns : Columns
+            Those that wrote the query.
+        unit : Unit or str, optional
+            That of the query.
+
+        Raises
+        ------
+        ValueError
+            If the answer is to another query, the engine does not round as this program does, the
+            integers are no sums of so many rows of these columns, or rows have missing values,
+            which only ``missing="drop"`` leaves out.
+        TypeError
+            If the answer holds something else than whole numbers.
+
+        Examples
+        --------
+        >>> import privgram as pg
+        >>> columns = pg.Columns({"age": (18, 90)}, intercept=True)
+        >>> query = columns.sql("people", "postgres")
+        >>> cursor.execute(query)  # doctest: +SKIP
+        >>> moment = pg.SecondMoment.from_sql(cursor.fetchall(), columns)  # doctest: +SKIP
+        """
+        if not isinstance(columns, Columns):
+            raise TypeError("columns is the pg.Columns that wrote the query")
+        columns = columns.settled(None)
+        whose = Unit.of(unit)
+        whose = None if whose is None else whose.settled(None)
+        total, recorded = total_of_answer(answer, columns, whose)
+        bound = columns.bound if whose is None else columns.query(whose).bound
+        return cls.from_accumulator(total, columns.names, columns, bound, recorded)
 
     @property
     def resolution(self) -> float:

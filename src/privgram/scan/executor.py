@@ -94,7 +94,7 @@ def second_moment(
         Scanner, polars LazyFrame, DuckDB relation; run for the selected columns alone), a
         pandas DataFrame, a mapping of names to columns, or an iterable of any of these (of
         paths, a list). A Dask array or DataFrame, or a Spark DataFrame, is read by the workers
-        of its cluster.
+        of its cluster; the rows of a `Query` are added up by its engine.
     bound : float, optional
         L2 bound of a row. It may be left out with `Columns`, whose own bound is then used;
         a smaller one clips the scaled rows further.

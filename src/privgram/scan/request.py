@@ -17,6 +17,7 @@ from privgram._base.numbers import check_integer
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound, Unit
+from privgram.mechanisms import one_round
 from privgram.moment.grouped import check_rows
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ from privgram.scan.progress import Progress
 
 
 def scale_out(source: Any) -> ModuleType | None:
-    """Find the engine of a table that lives on a cluster; None for all others.
+    """Find the engine of a table on a cluster or in a warehouse; None for all others.
 
     Neither Dask nor Spark is imported to tell: who holds such a table has done so.
     """
@@ -35,6 +36,8 @@ def scale_out(source: Any) -> ModuleType | None:
     is_dask_collection = getattr(sys.modules.get("dask"), "is_dask_collection", None)
     if is_dask_collection is not None and is_dask_collection(source):
         return import_module("privgram.scan.dask")
+    if one_round(source):
+        return import_module("privgram.scan.warehouse")
     if type(source).__module__.partition(".")[0] == "pyspark":
         return import_module("privgram.scan.spark")
     return None
@@ -45,6 +48,8 @@ def check_rereadable(source: Any, what: str, instead: str = "") -> None:
 
     `instead` says what to do other than to pass a table of another form.
     """
+    if why := one_round(source):
+        raise ValueError(f"{what} the table several times, and {why}{instead}")
     if isinstance(source, Iterator):
         raise ValueError(
             f"{what} the table several times, and an iterator or a stream is read once: pass a "
@@ -58,6 +63,8 @@ def check_here(source: Any, what: str) -> None:
         raise TypeError(
             f"{what} the rows of the table, and a SecondMoment has none: pass the table itself"
         )
+    if why := one_round(source):
+        raise ValueError(f"{what} rows, and {why}: pass the rows themselves")
     if scale_out(source) is not None:
         raise ValueError(
             f"{what} tables by one machine, and this one is on a cluster: pass its files"
