@@ -93,6 +93,11 @@ TABLES = {
     "scale": Table(
         "docs/benchmarks/speed.md", "docs.scale_out", (KERNELS, "bench/bench_scale_out.py")
     ),
+    "warehouse": Table(
+        "docs/benchmarks/speed.md",
+        "bench.warehouse --duckreg FOLDER",
+        (KERNELS, "src/privgram/columns/sql.py", "bench/warehouse.py"),
+    ),
     "unsorted": Table(
         "docs/benchmarks/speed.md", "bench.unit_sort", (KERNELS, "bench/unit_sort.py")
     ),
