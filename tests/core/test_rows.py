@@ -570,6 +570,27 @@ def test_merge_needs_the_same_problem(impl):
             impl(3, 1.0).merge(other)
 
 
+def test_add_rows(impl, rng):
+    """Sums over rows that were quantised elsewhere count as these rows do, past int64 too."""
+    most = 2 ** (62 - 2 * 20)
+    sums = rng.integers(-(2**62), 2**62, (11, 11))
+    sums = np.tril(sums) + np.tril(sums, -1).T
+    acc = impl(11, 1.0)
+    for _ in range(5):
+        acc.add_rows(sums, most)
+    assert acc.n_rows == 5 * most
+    assert (integers(acc) == 5 * sums.astype(object)).all()
+    x = rng.standard_normal((3, 11))
+    acc.update(x)
+    assert (integers(acc) == 5 * sums.astype(object) + integers(gram(x))).all()
+    with pytest.raises(ValueError, match="n_rows must be at most"):
+        acc.add_rows(sums, most + 1)
+    with pytest.raises(ValueError, match="n_rows must be at most"):
+        acc.add_rows(sums, -1)
+    with pytest.raises(ValueError, match="shape"):
+        acc.add_rows(sums[:3], 1)
+
+
 def test_from_limbs_needs_square_limbs(impl):
     hi, lo = impl(3, 1.0).int128()
     with pytest.raises(ValueError, match="must have shape"):

@@ -143,7 +143,7 @@ class RowAccumulator:
         self.bound = float(bound)
         self.bits = bits
         self.scale = target / bound
-        self._target = target
+        self.target = target
         self.reset()
 
     def reset(self) -> None:
@@ -169,7 +169,7 @@ class RowAccumulator:
                 x[slow] = np.ldexp(x[slow], -e[:, None])
                 bound[slow] = np.ldexp(bound[slow], -e)
                 s[slow] = _squared_norms(x[slow])
-            f = np.where(s > bound * bound, self._target / np.sqrt(s), self._target / bound)
+            f = np.where(s > bound * bound, self.target / np.sqrt(s), self.target / bound)
             return np.rint(x * f[:, None]).astype(np.int64)
 
     def update(
@@ -221,6 +221,28 @@ class RowAccumulator:
         self.n_rows += len(q)
         self.n_dropped += int(missing.sum())
         return -1
+
+    def add_rows(self, sums: NDArray[np.int64], n_rows: int) -> None:
+        """Add the sums q q^T over rows that were quantised elsewhere.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_columns, n_columns)
+        n_rows : int in [0, 2**(62 - 2 * bits)]
+            How many rows they are of.
+
+        Raises
+        ------
+        ValueError
+            If the shape is wrong, or these are too many rows for sums of 64 bits.
+        """
+        d, most = self.n_columns, 2 ** (62 - 2 * self.bits)
+        if sums.shape != (d, d):
+            raise ValueError(f"sums must have shape ({d}, {d})")
+        if not 0 <= n_rows <= most:
+            raise ValueError(f"n_rows must be at most {most}, not {n_rows}")
+        self._sum = self._sum + sums.astype(object)
+        self.n_rows += n_rows
 
     def merge(self, other: Self) -> None:
         """Add another accumulator's rows.

@@ -33,7 +33,9 @@ cdef extern from "gram.h" nogil:
         Py_ssize_t d
         int bits
         double bound
+        double target
         double scale
+        int64_t flush_rows
         int64_t n_rows
         int64_t n_dropped
 
@@ -45,6 +47,7 @@ cdef extern from "gram.h" nogil:
     void gram_merge(gram *, const gram *)
     void gram_get(const gram *, int64_t *hi, uint64_t *lo)
     void gram_add(gram *, const int64_t *hi, const uint64_t *lo)
+    void gram_add_rows(gram *, const int64_t *sums, int64_t rows)
     Py_ssize_t gram_update(gram *, const gram_table *, int drop)
 
 

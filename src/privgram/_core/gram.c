@@ -269,6 +269,17 @@ void gram_add(gram *g, const int64_t *hi, const uint64_t *lo)
     g->spilled = 1;
 }
 
+void gram_add_rows(gram *g, const int64_t *sums, int64_t rows)
+{
+    if (g->pending_rows + rows > g->flush_rows)
+        gram_flush(g);
+    for (ptrdiff_t r = 0; r < g->d; r++)
+        for (ptrdiff_t c = 0; c <= r; c++)
+            g->tiles[entry(g, r, c)] += sums[r * g->d + c];
+    g->pending_rows += rows;
+    g->n_rows += rows;
+}
+
 void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
 {
     add128(hi, lo, hi2, lo2);

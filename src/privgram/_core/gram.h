@@ -105,6 +105,8 @@ void gram_flush(gram *);
 void gram_merge(gram *, const gram *); /* same kernel, d, bound and bits */
 void gram_get(const gram *, int64_t *hi, uint64_t *lo);
 void gram_add(gram *, const int64_t *hi, const uint64_t *lo);
+/* Add sums over rows that others have quantised, at most flush_rows of them. */
+void gram_add_rows(gram *, const int64_t *sums, int64_t rows);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 void gram_take_scaling(gram *, const gram_table *);
 void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2);

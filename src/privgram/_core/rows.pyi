@@ -48,6 +48,9 @@ class RowAccumulator(_Total):
         drop: bool = False,
         scaling: Scaling | None = None,
     ) -> int: ...
+    @property
+    def target(self) -> float: ...
+    def add_rows(self, sums: NDArray[np.int64], n_rows: int) -> None: ...
     @classmethod
     def from_int128(
         cls,

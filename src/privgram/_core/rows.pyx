@@ -29,6 +29,7 @@ from privgram._core._gram cimport (
     coded_update,
     gram,
     gram_add,
+    gram_add_rows,
     gram_column,
     gram_free,
     gram_get,
@@ -232,6 +233,10 @@ cdef class RowAccumulator:
         return self.g.scale
 
     @property
+    def target(self):
+        return self.g.target
+
+    @property
     def n_rows(self):
         return self.g.n_rows
 
@@ -261,6 +266,15 @@ cdef class RowAccumulator:
             if bad >= 0:
                 return start + bad
         return -1
+
+    def add_rows(self, const int64_t[:, ::1] sums, int64_t n_rows):
+        cdef Py_ssize_t d = self.g.d
+        if sums.shape[0] != d or sums.shape[1] != d:
+            raise ValueError(f"sums must have shape ({d}, {d})")
+        if not 0 <= n_rows <= self.g.flush_rows:
+            raise ValueError(f"n_rows must be at most {self.g.flush_rows}, got {n_rows}")
+        with nogil:
+            gram_add_rows(&self.g, &sums[0, 0], n_rows)
 
     def merge(self, RowAccumulator other):
         if (self.g.d, self.g.bound, self.g.bits) != (other.g.d, other.g.bound, other.g.bits):

@@ -27,7 +27,9 @@ from privgram.columns.variables import Number
 from privgram.disclosure.release import release_for
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
+from privgram.sources.arrays import check_together, computes, is_array, to_numpy
 from privgram.sources.frames import is_frame
+from privgram.sources.table import check_dimensions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,8 +104,9 @@ class PrivateEstimator(BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n, n_features)
+            On a GPU, as an array of torch, CuPy or JAX, rows stay there while they are summed.
         y : array-like of shape (n,) or (n, n_targets)
-            Regressors only.
+            Regressors only. On the device of `X`.
 
         Returns
         -------
@@ -259,6 +262,7 @@ class PrivateEstimator(BaseEstimator):
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """scikit-learn's own checks, without a value of the data in their messages."""
+        X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
         check = {
             "dtype": [np.float64, np.float32],
             "ensure_all_finite": "allow-nan" if self._drops else True,
@@ -274,6 +278,21 @@ class PrivateEstimator(BaseEstimator):
                     raise type(error)(instead) from None
             raise
         if y.ndim > 2:
+            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
+        check_consistent_length(X, y)
+        return X, y
+
+    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """As `_validate`, for the pass over the rows: on a GPU they stay there."""
+        arrays = {"X": X} if y is None or isinstance(y, str) else {"X": X, "y": y}
+        if not any(is_array(part) and computes(part) for part in arrays.values()):
+            return self._validate(X, y, reset=reset)
+        check_together(arrays)
+        check_dimensions(X.ndim)
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        if len(arrays) == 1:
+            return X
+        if y.ndim not in (1, 2):
             raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
         check_consistent_length(X, y)
         return X, y
@@ -388,13 +407,18 @@ def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
             + (f", here {named!r}" if named else "")
             + f": it lacks {', '.join(map(repr, lacking)) or 'none'}"
         )
-    if np.ndim(y) != 1:
+    if (y.ndim if is_array(y) else np.ndim(y)) != 1:
         raise ValueError("with columns=, y has one dimension: a Series or an array")
     if is_frame(X):  # pandas reads its own types; of y without the index, and nothing is copied
         X = X.copy(deep=False)
         X[target] = getattr(y, "array", np.asarray(y))
         return X, target
     return parts | {target: y}, target
+
+
+def columns_of(X: Any) -> list[Any]:
+    """Views of the columns of an array of one or two dimensions, of any library."""
+    return [X] if X.ndim == 1 else [X[:, j] for j in range(X.shape[1])]
 
 
 def without_names(n: int) -> list[str]:

@@ -20,6 +20,7 @@ from privgram.estimators._base import (
     check_numbers,
     check_release,
     columns_in,
+    columns_of,
     pairs,
     target_names,
     with_target,
@@ -244,14 +245,14 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         if self._described:
             return self._table_of_frame(X, y)
         given = y
-        X, y = self._validate(X, y, reset=reset)
+        X, y = self._rows(X, y, reset=reset)
         features = self._feature_names()
         if reset:
             self._one_dimensional = y.ndim == 1
             self._targets = target_names(given, y, features)
-        y = y.reshape(len(y), -1)
-        if y.shape[1] != len(self._targets):
-            raise ValueError(f"y has {y.shape[1]} targets and had {len(self._targets)} before")
+        targets = columns_of(y)
+        if len(targets) != len(self._targets):
+            raise ValueError(f"y has {len(targets)} targets and had {len(self._targets)} before")
         ranges = pairs(self.bounds, features, "bounds")
         ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
         columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
@@ -261,7 +262,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
             columns = Columns(ranges, missing=self.missing)
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
-        source = dict(zip(names, [*X.T, *y.T], strict=True))
+        source = dict(zip(names, [*columns_of(X), *targets], strict=True))
         return {"source": source, "columns": columns, "bound": self.bound}
 
     def _table_of_frame(self, X: Any, y: Any) -> dict[str, Any]:

@@ -12,7 +12,13 @@ from privgram._base.numbers import check_integer
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Missing
-from privgram.estimators._base import PrivateEstimator, check_numbers, check_release, pairs
+from privgram.estimators._base import (
+    PrivateEstimator,
+    check_numbers,
+    check_release,
+    columns_of,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -209,13 +215,13 @@ class PrivatePCA(_Projection):
         return self.mean_
 
     def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
-        X = self._validate(X, reset=reset)
+        X = self._rows(X, reset=reset)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         ranges = pairs(self.bounds, features, "bounds")
         columns = Columns(ranges, intercept=True, missing=self.missing)
         check_numbers(columns)
-        source = dict(zip(features, X.T, strict=True))
+        source = dict(zip(features, columns_of(X), strict=True))
         return {"source": source, "columns": columns, "bound": self.bound}
 
     def _learn(self, source: Release) -> PCA:
@@ -293,11 +299,11 @@ class PrivateTruncatedSVD(_Projection):
         )
 
     def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
-        X = self._validate(X, reset=reset)
+        X = self._rows(X, reset=reset)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         named = hasattr(self, "feature_names_in_")
-        source = dict(zip(features, X.T, strict=True)) if named else X
+        source = dict(zip(features, columns_of(X), strict=True)) if named else X
         return {"source": source, "bound": self.bound}
 
     def _learn(self, source: Release) -> PCA:

@@ -14,6 +14,8 @@ from privgram._core import rowmap, rows, scale
 from privgram._core.norms import squared_norms
 from privgram._core.rows import TableAccumulator
 from privgram.columns.encoding import Codes
+from privgram.moment.device import add_device_rows
+from privgram.sources.arrays import DeviceRows
 from privgram.sources.table import NOT_FINITE, UNLISTED, InvalidRow, RawBlock, n_rows_of, some_rows
 
 if TYPE_CHECKING:
@@ -346,11 +348,19 @@ class BlockReader:
             self._scaling = columns.center, columns.inverse, limit
         self._encoder = None if columns is None or columns.plain else columns.encoder
 
-    def feed(self, block: RawBlock) -> int:
-        """Accumulate every row of a block and return how many there were.
+    @property
+    def sums_on_device(self) -> bool:
+        """Whether `feed` takes rows that lie on a device, to sum them there."""
+        return type(self.accumulator) is rows.RowAccumulator and self._encoder is None
+
+    def feed(self, block: Any) -> int:
+        """Accumulate every row of a `RawBlock`, or of `DeviceRows`; return how many there were.
 
         InvalidRow at the first row that may not be used. The accumulator is then undefined.
         """
+        if isinstance(block, DeviceRows):
+            add_device_rows(self.accumulator, block, self._scaling, self._drop)
+            return block.shape[0]
         n_rows = n_rows_of(block)
         self._feed(block, n_rows)
         return n_rows

@@ -22,6 +22,7 @@ from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
 from privgram.moment.accumulators import BlockReader, entries, new_total, restored
 from privgram.moment.second_moment import MomentBase, check_bound, read_public
+from privgram.sources.arrays import is_array, to_numpy
 from privgram.sources.table import RawBlock, Table, n_rows_of, some_rows
 
 if TYPE_CHECKING:
@@ -209,6 +210,8 @@ class GroupBlockReader(BlockReader):
     An accumulator that is not of groups is given the rows of all of them.
     """
 
+    sums_on_device = False
+
     def __init__(
         self, accumulator: Any, columns: Columns | None, groups: Groups, place: int
     ) -> None:
@@ -309,7 +312,7 @@ def keyed(
                 "name those that are, or pass a Columns"
             )
         return source, tuple(getattr(columns, "selected", columns))
-    table = np.asarray(source)
+    table = to_numpy(source) if is_array(source) else np.asarray(source)
     if isinstance(source, Mapping) or table.ndim != 2 or unit.values.shape != table.shape[:1]:
         raise ValueError(
             "the values of a Unit are for an array of shape (n, d), an array of the n units of "

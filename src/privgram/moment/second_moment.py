@@ -365,8 +365,8 @@ class SecondMoment(MomentBase):
         ----------
         block : array_like of shape (n, d), DataFrame, Arrow table or mapping of columns
             Real numbers of any type and layout. Converted, where the kernel cannot read them
-            in place, a few thousand rows at a time. Blocks of many rows (1000, or d) are
-            the fastest.
+            in place, a few thousand rows at a time; on a GPU, summed there. Blocks of many rows
+            (1000, or d) are the fastest.
 
         Returns
         -------
@@ -396,7 +396,7 @@ class SecondMoment(MomentBase):
         row = 0
         try:
             for chunk in table.chunks:
-                for part in chunk.read():
+                for part in chunk.blocks(feeder.sums_on_device):
                     row += feeder.feed(part)
         except InvalidRow as invalid:
             raise invalid.explain(row) from None

@@ -88,7 +88,8 @@ def second_moment(
     Parameters
     ----------
     source : array_like, path, DataFrame, Arrow stream, mapping, or iterable of blocks
-        A two-dimensional array (C or Fortran order, any strides and real type), a path
+        A two-dimensional array (C or Fortran order, any strides and real type), or one of torch,
+        CuPy, JAX or another library of the array API (on a GPU it is summed there), a path
         (``.npy``, ``.csv``, ``.parquet``, or a folder or glob of them), an object with
         ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb), a query (pyarrow Dataset or
         Scanner, polars LazyFrame, DuckDB relation; run for the selected columns alone), a
@@ -369,7 +370,7 @@ class ScanExecutor:
         """Accumulate a chunk; a failure is kept if no earlier chunk has failed."""
         rows = 0
         try:
-            for block in chunk.read():
+            for block in chunk.blocks(getattr(feeder, "sums_on_device", False)):
                 if self.is_pointless(index):
                     return
                 rows += feeder.feed(block)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from privgram.sources.arrays import is_array, open_columns, open_device_array
 from privgram.sources.files import open_paths
 from privgram.sources.frames import is_frame, open_frame, open_stream
 from privgram.sources.queries import is_query, open_query
-from privgram.sources.table import CachedSource, Chunk, Selection, Table, open_array, open_mapping
+from privgram.sources.table import CachedSource, Chunk, Selection, Table, open_array
 
 __all__ = ["Table", "open_block", "open_source"]
 
@@ -52,7 +53,9 @@ def open_block(source: Any, select: Selection = None, by_position: bool = True) 
     if hasattr(source, "__arrow_c_stream__"):
         return open_stream(source, select)
     if isinstance(source, Mapping):
-        return open_mapping(source, select)
+        return open_columns(source, select)
+    if is_array(source):
+        return open_device_array(source, select, by_position)
     return open_array(source, select, by_position)
 
 
@@ -66,6 +69,7 @@ def _is_table(source: Any) -> bool:
     return (
         isinstance(source, (Mapping, memoryview))
         or is_query(source)
+        or is_array(source)
         or any(hasattr(source, name) for name in ("__array__", "__arrow_c_stream__", "__buffer__"))
     )
 

@@ -66,10 +66,19 @@ class InvalidRow(ValueError):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a table; ``place`` says where they came from."""
+    """Consecutive rows of a table; ``place`` says where they came from.
+
+    What is on a device is read as copies; who sums there takes it as it is, ``on_device``.
+    """
 
     read: Callable[[], Iterator[RawBlock]]
     place: str = ""
+    on_device: Any = None
+
+    def blocks(self, sums_on_device: bool) -> Iterator[Any]:
+        """Blocks for who reads them, or the rows on the device for who sums there."""
+        there = sums_on_device and self.on_device is not None
+        return iter((self.on_device,)) if there else self.read()
 
 
 @dataclass(frozen=True)
@@ -412,11 +421,16 @@ def as_matrix(source: Any) -> NDArray[Any]:
     if array.dtype.kind not in "buif":
         what = "complex numbers" if array.dtype.kind == "c" else f"values of type {array.dtype}"
         raise TypeError(f"the block holds {what}; only real numbers can be used")
-    if array.ndim == 1:
+    check_dimensions(array.ndim)
+    return array
+
+
+def check_dimensions(ndim: int) -> None:
+    """Refuse an array that is not a table of rows and columns."""
+    if ndim == 1:
         raise ValueError(
             "a block has two dimensions, rows and columns, and this array has one; "
             "use x[None, :] for one row or x[:, None] for one column"
         )
-    if array.ndim != 2:
-        raise ValueError(f"a block has two dimensions and this array has {array.ndim}")
-    return array
+    if ndim != 2:
+        raise ValueError(f"a block has two dimensions and this array has {ndim}")

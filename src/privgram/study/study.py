@@ -500,8 +500,11 @@ class Study:
         """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
         import numpy as np
 
+        from privgram.sources.arrays import is_array
+
         table, names = self.table, self.columns.selected
-        if not isinstance(table, np.ndarray) or table.dtype.names or table.ndim != 2:
+        plain = isinstance(table, np.ndarray) and not table.dtype.names
+        if not (plain or is_array(table)) or table.ndim != 2:
             return table
         if table.shape[1] != len(names):
             raise ValueError(
@@ -510,6 +513,8 @@ class Study:
             )
         if used.selected == names:
             return table
+        if is_array(table):  # on a GPU, perhaps
+            return {name: table[:, names.index(name)] for name in used.selected}
         return table[:, [names.index(name) for name in used.selected]]
 
     def _weighted(self, weights: str | None) -> Columns:
