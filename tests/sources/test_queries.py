@@ -7,7 +7,9 @@ import traceback
 import numpy as np
 import pytest
 
-from privgram import SecondMoment, second_moment
+from privgram import Columns, SecondMoment, second_moment
+from privgram.columns import Dates
+from privgram.sources import open_source
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
@@ -196,3 +198,45 @@ print(peak() - before)
         [sys.executable, "-c", script, door, str(large)], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) < 512
+
+
+@pytest.mark.parametrize("rows", [7, 20_000])
+def test_pieces_of_a_frame(rng, rows):
+    """One frame in many pieces, cut in one place or in several: the bits of one piece."""
+    n = 5 * rows
+    frame = pl.DataFrame(
+        {
+            "a": rng.standard_normal(n),
+            "g": rng.choice(["x", "y", "a text beyond twelve"], n),
+            "k": pl.Series(rng.choice(["p", "q"], n)).cast(pl.Categorical),
+            "n": [None if i % 50 == 3 else float(i % 9) for i in range(n)],
+            "d": pl.Series(rng.integers(0, 9000, n).astype(np.int32)).cast(pl.Date),
+        }
+    )
+    pieces = pl.concat([frame[i * rows : (i + 1) * rows] for i in range(5)], rechunk=False)
+    left, right = ["a", "g"], ["k", "n", "d"]
+    cuts = [pl.concat([frame[:c], frame[c:]], rechunk=False) for c in (rows - 3, 3 * rows)]
+    uneven = pl.DataFrame([*cuts[0][left].get_columns(), *cuts[1][right].get_columns()])
+    assert (pieces.n_chunks(), {*uneven.n_chunks("all")}) == (5, {2})
+    columns = Columns(
+        {
+            "a": (-3, 3),
+            "g": ["x", "y", "a text beyond twelve"],
+            "k": ["p", "q"],
+            "n": (0, 9),
+            "d": Dates("1970-01-01", "2000-01-01"),
+        },
+        intercept=True,
+        missing="drop",
+    )
+    expected = second_moment(frame, columns=columns)
+    assert expected.n_dropped > 0
+    for source in (pieces, uneven, pieces.lazy(), frame.to_arrow()):
+        found = second_moment(source, columns=columns)
+        assert found.to_bytes() == expected.to_bytes()
+    assert pieces.n_chunks() == 5, "it is left as it is"
+    if rows == 20_000:  # small ones are copied together, a few at a time
+        chunks = list(open_source(pieces[["a"]]).chunks)
+        for chunk, piece in zip(chunks, pieces["a"].get_chunks(), strict=True):
+            (block,) = chunk.read()
+            assert np.shares_memory(block[0], piece.to_numpy(allow_copy=False))

@@ -10,7 +10,7 @@ from helpers import said
 from hypothesis import HealthCheck, given, settings
 from scipy import sparse
 
-from privgram import Columns, SecondMoment, second_moment
+from privgram import Columns, SecondMoment, Study, second_moment
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -365,10 +365,69 @@ def test_without_pyarrow(x, tmp_path, monkeypatch):
     write_parquet(table, parquet)
     for module in ("pyarrow", "pyarrow.csv", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, module, None)
-    for source, what in ((table, "an Arrow stream"), (csv, "CSV"), (parquet, "Parquet")):
+    for source, what in ((csv, "CSV"), (parquet, "Parquet")):
         with pytest.raises(ImportError, match=rf'{what} needs pyarrow: .*"privgram\[arrow\]"'):
             second_moment(source, 1.0)
-    assert_same(second_moment(frame, 5.0), second_moment(x, 5.0))
+    for source in (frame, table, table.to_reader()):
+        assert_same(second_moment(source, 5.0), second_moment(x, 5.0))
+
+
+class Failing:
+    """A producer that runs only when it is asked for a stream."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        raise self.error
+
+
+def test_a_producer_that_fails_before_its_first_row():
+    table = Failing(RuntimeError("CANARY"))
+    with pytest.raises(OSError, match=r"failed before its first row \(RuntimeError\)") as caught:
+        second_moment(table, 1.0)
+    assert "CANARY" not in said(caught.value)
+    with pytest.raises(ImportError, match="what it needs"):
+        second_moment(Failing(ImportError("what it needs")), 1.0)
+
+
+def test_a_value_that_is_not_in_its_dictionary():
+    for values, columns in (
+        ([1.5, 2.5], Columns({"a": (0, 3)})),
+        (["x", "y"], Columns({"a": ["x", "y"]}, intercept=True)),
+    ):
+        for index in (2, -1):
+            codes = pa.array([0, 1, index], pa.int8())
+            bad = pa.DictionaryArray.from_arrays(codes, pa.array(values), safe=False)
+            with pytest.raises(ValueError, match="a value is not in the dictionary"):
+                second_moment(pa.table({"a": bad}), columns=columns)
+
+
+class Cut:
+    """A table whose stream has some of its rows, or none of its columns."""
+
+    def __init__(self, table, n_rows):
+        self.table, self.num_rows = table, n_rows
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__()
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_stream_that_ends_early(x, tmp_path, threads):
+    """Nothing is spent, and nothing of it is in the moment."""
+    table = Cut(arrow(x), len(x) + 1)
+    with pytest.raises(OSError, match=f"ended after {len(x)} rows and the table has {len(x) + 1}"):
+        second_moment(table, 1.0, threads=threads)
+    moment = SecondMoment(x.shape[1], 1.0)
+    with pytest.raises(OSError, match="ended after"):
+        moment.update(table)
+    assert moment.n_rows == 0
+    study = Study(table, dict.fromkeys(NAMES, (-1, 1)), epsilon=1.0, delta=1e-6)
+    with pytest.raises(OSError, match="ended after"):
+        study.release(epsilon=0.5)
+    assert study.remaining() == 1.0
+    assert_same(second_moment(Cut(arrow(x), len(x)), 5.0), second_moment(x, 5.0))
 
 
 @pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow.dataset", "duckdb", "dask"])

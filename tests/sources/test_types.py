@@ -8,8 +8,9 @@ import pytest
 
 from privgram import Columns, SecondMoment, second_moment
 from privgram._base.numbers import MAX_BOUND
+from privgram._core.arrow import array_of
 from privgram.columns import Dates
-from privgram.sources.frames import to_numpy
+from privgram.sources.arrow import to_numpy
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
@@ -77,6 +78,10 @@ def _kinds():
         pa.array(with_nulls(exact), pa.decimal128(15, 2)),
         rounded(with_nulls(whole), divisor),
     )
+    edges = [s * (2**k + step) for k in (53, 63, 64) for step in (-1, 0, 1) for s in (1, -1)]
+    whole = [*edges, *range(N - len(edges))]
+    edge = [Decimal((int(w < 0), tuple(map(int, str(abs(w)))), -3)) for w in whole]
+    kinds["decimal, edges"] = (pa.array(edge, pa.decimal128(38, 3)), rounded(whole, 1000))
     exact, whole, divisor = decimals(70, 9)
     kinds["decimal256"] = (pa.array(exact, pa.decimal256(76, 9)), rounded(whole, divisor))
     few = [None if i % 7 == 3 else (i % 4) * 0.1 for i in range(N)]
@@ -189,7 +194,10 @@ def assert_same(a, b):
 def test_rounded_once(kind):
     """The second moment quantises, so that it would hide a last bit."""
     array, plain = KINDS[kind]
-    np.testing.assert_array_equal(to_numpy(array).astype(np.float64), plain)
+    whole = array_of(array)
+    for start, stop in ((0, N), (3, 50), (41, 42), (9, 9)):
+        found = to_numpy(whole.part(start, stop)).astype(np.float64)
+        np.testing.assert_array_equal(found, plain[start:stop])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -280,6 +288,16 @@ def test_integers_of_128_bits():
         assert second_moment(source, 1.0, columns=["ok"]).n_rows == 2
     relation = duckdb.connect(":memory:").sql("select 1::hugeint as x")
     assert second_moment(relation, 1.0).n_rows == 1
+
+
+@pytest.mark.parametrize(("bits", "digits"), [(32, 9), (64, 18)])
+def test_narrow_decimals(bits, digits):
+    kind = getattr(pa, f"decimal{bits}", None)
+    if kind is None:
+        pytest.skip("this pyarrow has no such type")
+    exact, whole, divisor = decimals(digits, 4)
+    array = pa.array(with_nulls(exact), kind(digits, 4))
+    np.testing.assert_array_equal(to_numpy(array_of(array)), rounded(with_nulls(whole), divisor))
 
 
 def test_pandas_categories_of_numbers():

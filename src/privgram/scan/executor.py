@@ -133,9 +133,9 @@ def second_moment(
     TypeError
         If a column does not hold real numbers or the source is of no known kind.
     OSError
-        If a file is missing, damaged, or changes while it is read.
+        If a file is missing, damaged, or changes while it is read, or a stream ends early.
     ImportError
-        If a CSV, Parquet or Arrow source is read without pyarrow.
+        If a CSV or Parquet file is read without pyarrow.
 
     Notes
     -----

@@ -24,7 +24,8 @@ from privgram._base.text import shown
 from privgram._core.records import scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.sources.frames import BATCH, Wanted, columns_of, require, resolve_columns
+from privgram.sources.arrow import Wanted, columns_of
+from privgram.sources.frames import BATCH, fields_of, require, resolve_columns
 from privgram.sources.table import (
     Chunk,
     InvalidRow,
@@ -480,7 +481,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     except _arrow_errors():
         raise _damaged(path) from None
     available = schema.names
-    names = [available[i] for i in resolve_columns(schema, select)]
+    names = [available[i] for i in resolve_columns(fields_of(schema), select)]
     wanted = [described_kind(select, name) for name in names]
     read = partial(_read, path, found, metadata, names, wanted)
     chunks = (

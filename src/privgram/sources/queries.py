@@ -12,12 +12,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from privgram._core.arrow import Array, Field, Stream, array_of
+from privgram.sources.arrow import columns_in, side_by_side
 from privgram.sources.files import check_once
-from privgram.sources.frames import BATCH, chunks_of, require, resolve_columns
+from privgram.sources.frames import BATCH, chunks_of, fields_of, resolve_columns
 from privgram.sources.table import Selection, Table, described_kind
 
-#: The schema, and what runs the query for some of its columns.
-Query: TypeAlias = tuple[Any, Callable[[Sequence[str]], Iterator[Any]]]
+#: Rows of a frame's pieces below which to copy them together costs less than to read each.
+SMALL = 1 << 13
+
+#: The columns, and what runs the query for some of them, in batches.
+Query: TypeAlias = tuple[Sequence[Field], Callable[[Sequence[str]], Iterator[list[Array]]]]
 
 
 def is_query(source: Any) -> bool:
@@ -27,33 +32,34 @@ def is_query(source: Any) -> bool:
 
 def open_query(source: Any, select: Selection = None) -> Table:
     """Run a query for the selected columns, as its chunks are asked for."""
-    require("pyarrow", "an Arrow stream")
     opener = _opener(source)
     assert opener is not None
-    schema, run = opener(source)
-    names = tuple(schema.names[i] for i in resolve_columns(schema, select))
+    fields, run = opener(source)
+    names = tuple(fields[i].name for i in resolve_columns(fields, select))
     wanted = [described_kind(select, name) for name in names]
     n_rows = getattr(source, "height", None)  # a frame's
-    return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted))
+    return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted, n_rows))
 
 
 def _of_dataset(dataset: Any) -> Query:
     _check_records(dataset)
     check_once(file for file in map(Path, _files(dataset)) if file.exists())
 
-    def run(names: Sequence[str]) -> Iterator[Any]:
+    def run(names: Sequence[str]) -> Iterator[list[Array]]:
         from pyarrow.compute import field
 
         # Arrow reads ahead 16 batches of 4 files by default: gigabytes, if rows are wide.
-        reader: Iterator[Any] = dataset.scanner(
+        scanner = dataset.scanner(
             columns={name: field(name) for name in names},
             batch_size=max(256, BATCH // max(len(names), 1)),
             batch_readahead=4,
             fragment_readahead=2,
-        ).to_reader()
-        return reader
+        )
+        with closing(scanner.to_reader()) as reader:
+            for batch in reader:
+                yield columns_in(array_of(batch))
 
-    return dataset.schema, run
+    return fields_of(dataset.schema), run
 
 
 def _files(dataset: Any) -> Iterator[str]:
@@ -78,12 +84,12 @@ def _check_records(dataset: Any) -> None:
 
 
 def _of_scanner(scanner: Any) -> Query:
-    def run(names: Sequence[str]) -> Iterator[Any]:
+    def run(names: Sequence[str]) -> Iterator[list[Array]]:
         with closing(scanner.to_reader()) as reader:  # what it reads is settled
             for batch in reader:
-                yield batch.select(list(names))
+                yield columns_in(array_of(batch.select(list(names))))
 
-    return scanner.projected_schema, run
+    return fields_of(scanner.projected_schema), run
 
 
 def _of_lazy_frame(frame: Any) -> Query:
@@ -93,30 +99,38 @@ def _of_lazy_frame(frame: Any) -> Query:
             "frame.collect() where the result fits into memory"
         )
 
-    def run(names: Sequence[str]) -> Iterator[Any]:
+    def run(names: Sequence[str]) -> Iterator[list[Array]]:
         from polars import selectors
 
         size = max(256, BATCH // max(len(names), 1))
         query = frame.select(selectors.by_name(*names))  # a bare name may be a pattern
         for batch in query.collect_batches(chunk_size=size, engine="streaming"):
-            yield from _stream(batch)
+            yield from side_by_side(batch.get_columns())
 
-    return _polars_schema(frame.collect_schema()), run
+    return _polars_fields(frame.collect_schema()), run
 
 
 def _of_frame(frame: Any) -> Query:
-    def run(names: Sequence[str]) -> Iterator[Any]:
-        yield from _stream(frame[list(names)])
+    def run(names: Sequence[str]) -> Iterator[list[Array]]:
+        # By columns: a frame makes one piece of all of them, a copy, before it gives a stream.
+        table = frame[list(names)]
+        pieces = max(table.n_chunks("all"), default=1)
+        if table.height >= SMALL * pieces:
+            yield from side_by_side(table.get_columns())
+            return
+        step = max(256, BATCH // max(len(names), 1))
+        for start in range(0, table.height, step):
+            yield from side_by_side(table.slice(start, step).rechunk().get_columns())
 
-    return _polars_schema(frame.schema), run
+    return _polars_fields(frame.schema), run
 
 
 def _of_relation(relation: Any) -> Query:
-    def run(names: Sequence[str]) -> Iterator[Any]:
+    def run(names: Sequence[str]) -> Iterator[list[Array]]:
         quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-        yield from _stream(relation.project(", ".join(quoted)))
+        yield from map(columns_in, Stream(relation.project(", ".join(quoted))))
 
-    return _stream(relation.limit(0)).schema, run
+    return Stream(relation.limit(0)).field.children, run
 
 
 _OPENERS: tuple[tuple[str, str, Callable[[Any], Query]], ...] = (
@@ -136,23 +150,9 @@ def _opener(source: Any) -> Callable[[Any], Query] | None:
     return None
 
 
-def _stream(source: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.RecordBatchReader.from_stream(source)
-
-
-def _polars_schema(schema: Any) -> Any:
-    """Translate a schema column by column: 128-bit integers have no type in Arrow's."""
+def _polars_fields(schema: Any) -> list[Field]:
+    """Translate a schema column by column."""
     import polars as pl
-    import pyarrow as pa
 
-    fields = []
-    for name, kind in schema.items():
-        try:
-            fields.append(_stream(pl.DataFrame(schema={name: kind})).schema.field(0))
-        except pa.ArrowInvalid:
-            # Refused if it is selected, under the name polars has for it.
-            metadata = {"ARROW:extension:name": str(kind)}
-            fields.append(pa.field(name, pa.binary(16), metadata=metadata))
-    return pa.schema(fields)
+    frames = (pl.DataFrame(schema={name: kind}) for name, kind in schema.items())
+    return [Stream(frame).field.children[0] for frame in frames]

@@ -1,0 +1,339 @@
+"""Columns of Arrow's arrays as NumPy's: what their formats mean.
+
+https://arrow.apache.org/docs/format/CDataInterface.html#data-type-description-format-strings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from privgram._core.arrow import Array, Field, Stream, array_of
+from privgram.columns.encoding import (
+    DATES,
+    LEVELS,
+    Codes,
+    Raw,
+    codes_of,
+    kinds_of,
+    mistaken,
+    naming_column,
+)
+from privgram.columns.unit import Identifier
+from privgram.columns.variables import Dates, Factor, Variable, days
+from privgram.sources.table import Keys, keys_by_code, keys_of
+
+#: What each column is publicly known to hold; None for numbers.
+Wanted: TypeAlias = Sequence[Variable | None]
+
+#: NumPy's types of numbers that lie as NumPy has them.
+_NUMBERS = {
+    letter: np.dtype(name)
+    for letter, name in zip(
+        "cCsSiIlLefg",
+        ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"),
+        strict=True,
+    )
+}
+
+#: Types without parameters, by their names.
+_NAMES = {
+    "n": "null", "b": "bool", "u": "string", "U": "large_string", "vu": "string_view",
+    "z": "binary", "Z": "large_binary", "vz": "binary_view", "+r": "run_end_encoded",
+    "+l": "list", "+L": "large_list", "+vl": "list_view", "+vL": "large_list_view",
+    "+s": "struct", "+m": "map", "tdD": "date32", "tdm": "date64",
+    "_pli128": "Int128", "_plu128": "UInt128",
+    **{kind: number.name for kind, number in _NUMBERS.items()},
+}  # fmt: skip
+
+#: Types with parameters, by how they begin.
+_BEGINNINGS = {"+w:": "fixed_size_list", "w:": "fixed_size_binary", "ti": "interval", "+u": "union"}
+
+#: NumPy's units of time, by Arrow's letters.
+_UNITS = {"s": "s", "m": "ms", "u": "us", "n": "ns"}
+
+_TEXTS = ("u", "U", "vu")
+
+#: What to do about types that are no numbers.
+_ADVICE = {
+    "m": DATES,
+    "M": DATES,
+    "X": "cast it to a plain type of numbers",
+    "V": "make a column of each of its numbers",
+}
+
+
+def _within(field: Field) -> Field:
+    """The field of the values, however they are encoded."""
+    while field.dictionary is not None or field.format == "+r":
+        field = field.children[1] if field.dictionary is None else field.dictionary
+    return field
+
+
+def _kind(field: Field) -> str:
+    """NumPy's letter for an Arrow type.
+
+    "d" stands for decimals, "V" for nested types, "X" for extensions, "B" for bytes and what is not
+    known, and "" for nulls, which are of any type.
+    """
+    kind = field.format
+    if field.extension is not None or kind.startswith("_"):  # of polars' own
+        return "X"
+    if kind in _NUMBERS:
+        return _NUMBERS[kind].kind.replace("u", "i")
+    if kind in _TEXTS:
+        return "U"
+    if kind.startswith(("td", "ts")):
+        return "M"
+    if kind.startswith("d:"):
+        return "d"
+    return {"n": "", "b": "b", "t": "m", "+": "V"}.get(kind[:1], "B")
+
+
+def type_name(field: Field) -> str:
+    """An Arrow type in words."""
+    kind = field.format
+    if field.extension is not None:
+        return str(field.extension)
+    if field.dictionary is not None:
+        return f"dictionary of {type_name(field.dictionary)}"
+    if kind.startswith("d:"):
+        digits, scale, *bits = kind[2:].split(",")
+        return f"decimal{bits[0] if bits else 128}({digits}, {scale})"
+    if kind[:2] in ("ts", "tt", "tD"):
+        what = {"ts": "timestamp", "tt": "time", "tD": "duration"}[kind[:2]]
+        return f"{what}[{_UNITS.get(kind[2:3], kind[2:3])}]"
+    for start, name in _BEGINNINGS.items():
+        if kind.startswith(start):
+            return name
+    return _NAMES.get(kind, kind if kind.isascii() and len(kind) < 40 else "unknown")
+
+
+def check_type(field: Field, selected: bool = True, wanted: Variable | None = None) -> None:
+    """Refuse a column that does not hold real numbers, or what is wanted; say what to do."""
+    kind = _kind(_within(field) if field.extension is None else field)
+    if kind not in kinds_of(wanted):
+        advice = _ADVICE.get(kind, LEVELS) + ("" if selected else ", or name the columns to take")
+        raise mistaken(f"values of type {type_name(field)}", field.name, wanted, advice)
+
+
+def to_numpy(column: Array) -> NDArray[Any]:
+    """View real numbers as NumPy's, or copy them with NaN for those that are missing.
+
+    Values become float64 with one rounding at most: here, or in the scratch of `BlockReader`.
+    """
+    kind = column.field.format
+    if column.field.dictionary is not None:
+        return _taken(to_numpy(_dictionary(column)), _indices(column))
+    if kind == "+r":
+        rows: NDArray[Any] = _runs(column, to_numpy)
+        return rows
+    if kind == "n":
+        return np.full(len(column), np.nan)
+    missing = column.missing()
+    if kind in _NUMBERS:
+        values = column.values(_NUMBERS[kind])
+    elif kind == "b":
+        values = column.flags().astype(np.float64)
+    else:
+        values = _decimals(column, missing)
+    if missing is None:
+        return values
+    values = values.astype(values.dtype if values.dtype.kind == "f" else np.float64)
+    values[missing] = np.nan
+    return values
+
+
+def _decimals(column: Array, missing: NDArray[np.bool_] | None) -> NDArray[np.float64]:
+    """The float64 nearest to each decimal, rounded once."""
+    _, scale, *bits = map(int, column.field.format[2:].split(","))
+    width = bits[0] if bits else 128
+    if width == 32:
+        words = column.values("i4").astype(np.int64)[:, None]
+    else:
+        words = column.values(f"V{width // 8}").view("i8").reshape(-1, width // 64)
+    low = words[:, 0]
+    # Within 53 bits, of a power of ten within 53 bits: both are exact, and the quotient is rounded.
+    near = (low >= -(2**53)) & (low <= 2**53)
+    small = near.all() and (words[:, 1:] == low[:, None] >> 63).all()
+    if small and 0 <= scale <= 22:
+        return low / 10.0**scale
+    return _large_decimals(words, scale, missing)
+
+
+def _large_decimals(
+    words: NDArray[np.int64], scale: int, missing: NDArray[np.bool_] | None
+) -> NDArray[np.float64]:
+    """By Python's integers, whose quotient is rounded once."""
+    found = np.zeros(len(words))
+    low = words[:, :-1].astype(np.uint64).tolist()
+    for row, (parts, high) in enumerate(zip(low, words[:, -1].tolist(), strict=True)):
+        if missing is not None and missing[row]:
+            continue
+        whole = high
+        for part in reversed(parts):
+            whole = (whole << 64) + part
+        found[row] = whole / 10**scale if scale >= 0 else float(whole * 10**-scale)
+    return found
+
+
+def _dictionary(column: Array) -> Array:
+    values = column.dictionary
+    if values is None:
+        raise ValueError("a dictionary is not there")
+    return values
+
+
+def _indices(column: Array) -> NDArray[Any]:
+    """Places in the dictionary, -1 where a value is missing."""
+    indices, missing = column.values(_NUMBERS[column.field.format]), column.missing()
+    if missing is not None:
+        indices = np.where(missing, -1, indices.astype(np.int64))
+    size = len(_dictionary(column))
+    low = 0 if missing is None else -1
+    if len(indices) and not (low <= indices.min() and indices.max() < size):
+        raise ValueError("a value is not in the dictionary")
+    return indices
+
+
+def _taken(values: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
+    """Values by their places, NaN or NaT at -1."""
+    hole = np.array(["NaT"], values.dtype) if values.dtype.kind == "M" else np.array([np.nan])
+    found: NDArray[Any] = np.concatenate([values, hole])[indices]
+    return found
+
+
+def _runs(column: Array, of: Callable[[Array], Any]) -> Any:
+    """What `of` makes of the values of runs, for each row."""
+    ends, values = column.child(0, whole=True), column.child(1, whole=True)
+    stops = ends.values(_NUMBERS[ends.field.format]).astype(np.int64)
+    rows = np.arange(column.offset, column.offset + len(column))
+    return of(values)[np.searchsorted(stops, rows, side="right")]
+
+
+def _objects(column: Array) -> NDArray[Any]:
+    """Values as Python's, None where there is none."""
+    if column.field.format in _TEXTS:
+        codes, texts = column.encode()
+        return np.array([*texts, None], object)[codes]
+    if _kind(_within(column.field)) == "M":
+        return _datetimes(column).astype(object)
+    values = to_numpy(column)
+    missing = column.missing()
+    found = values.astype(object)
+    if column.field.format in _NUMBERS and missing is not None:
+        found = column.values(_NUMBERS[column.field.format]).astype(object)
+    if missing is not None:
+        found[missing] = None
+    return found
+
+
+def keys(column: Array) -> Keys:
+    """Keys of whole numbers or texts, encoded in any way."""
+    kind = column.field.format
+    if column.field.dictionary is not None:
+        return keys_by_code(_objects(_dictionary(column)), _indices(column))
+    if kind == "+r":
+        found: Keys = _runs(column, keys)
+        return found
+    if kind == "n":
+        return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
+    if kind in _TEXTS:
+        codes, texts = column.encode()
+        return keys_by_code(texts, codes)
+    whole, missing = keys_of(column.values(_NUMBERS[kind])), column.missing()
+    return Keys(whole.values, missing, whole.high)
+
+
+def codes(column: Array, factor: Factor) -> Codes:
+    """Codes of levels; of a dictionary its indices as they are, and what they stand for."""
+    kind = column.field.format
+    if column.field.dictionary is not None:
+        return Codes(_indices(column), codes_of(_objects(_dictionary(column)), factor))
+    if kind == "+r":
+        found: NDArray[np.int32] = _runs(column, lambda values: codes(values, factor).plain())
+        return Codes(found)
+    if kind == "n":
+        return Codes(np.full(len(column), -1, np.int32))
+    if kind in _TEXTS:
+        indices, texts = column.encode()
+        return Codes(indices, codes_of(np.array(texts, object), factor))
+    return Codes(codes_of(to_numpy(column), factor))
+
+
+def _datetimes(column: Array) -> NDArray[Any]:
+    kind = column.field.format
+    if column.field.dictionary is not None:
+        return _taken(_datetimes(_dictionary(column)), _indices(column))
+    if kind == "+r":
+        found: NDArray[Any] = _runs(column, _datetimes)
+        return found
+    if kind == "n":
+        return np.full(len(column), "NaT", "M8[us]")
+    if kind == "tdD":
+        values = column.values("i4").astype("M8[D]")
+    else:
+        unit = "ms" if kind == "tdm" else _UNITS[kind[2]]
+        values = column.values(f"M8[{unit}]")
+    if (missing := column.missing()) is not None:
+        values = values.copy()
+        values[missing] = np.datetime64("NaT")
+    return values
+
+
+def dates(column: Array) -> NDArray[np.float64]:
+    """Days from 1970 of dates, times, or texts in ISO 8601."""
+    if _kind(_within(column.field)) != "U":
+        return days(_datetimes(column))
+    if column.field.format == "+r":
+        found: NDArray[np.float64] = _runs(column, dates)
+        return found
+    if column.field.dictionary is not None:
+        return _taken(days(_objects(_dictionary(column))), _indices(column))
+    indices, texts = column.encode()
+    return _taken(days(np.array([*texts, None], object)), indices)
+
+
+def to_raw(column: Array, wanted: Variable | None) -> Raw | Keys:
+    """Codes of the levels of a factor, days, keys or numbers; see `privgram.columns.encoding`."""
+    if isinstance(wanted, Identifier):
+        return keys(column)
+    if isinstance(wanted, Factor):
+        return codes(column, wanted)
+    return dates(column) if isinstance(wanted, Dates) else to_numpy(column)
+
+
+def columns_of(
+    batch: Any, wanted: Wanted | None = None, taken: Sequence[int] | None = None
+) -> list[Any]:
+    """View columns of a batch, all by default, as NumPy's; copy those that need it."""
+    columns = batch if isinstance(batch, list) else columns_in(array_of(batch), taken)
+    wanted = [None] * len(columns) if wanted is None else wanted
+    return [
+        to_numpy(column) if want is None else naming_column(to_raw, column.field.name)(column, want)
+        for column, want in zip(columns, wanted, strict=True)
+    ]
+
+
+def columns_in(batch: Array, taken: Sequence[int] | None = None) -> list[Array]:
+    """Columns of a batch, those at `taken` or all."""
+    at = range(len(batch.field.children)) if taken is None else taken
+    return [batch.child(i) for i in at]
+
+
+def side_by_side(columns: Sequence[Any]) -> Iterator[list[Array]]:
+    """Parts of columns that each are in pieces of their own, cut where one of them is."""
+    streams = [Stream(column) for column in columns]
+    parts: list[Array | None] = [next(stream, None) for stream in streams]
+    while parts and all(part is not None for part in parts):
+        n = min(len(part) for part in parts if part is not None)
+        yield [part.part(0, n) for part in parts if part is not None]
+        parts = [
+            part.part(n, len(part)) if part is not None and len(part) > n else next(stream, None)
+            for part, stream in zip(parts, streams, strict=True)
+        ]
+    if any(part is not None for part in parts):
+        raise ValueError("the columns differ in length")
