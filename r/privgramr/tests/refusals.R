@@ -1,0 +1,69 @@
+# What cannot be read or answered is one clear error, or a refused fit.
+
+library(privgramr)
+
+refused <- function(code, message) {
+  found <- tryCatch({
+    code
+    "no error"
+  }, error = conditionMessage)
+  if (!grepl(message, found)) stop(found, " is not ", message)
+}
+
+golden <- privgramr:::read_json("golden.json")
+cases <- golden$cases
+names(cases) <- vapply(cases, function(case) case$name, "")
+file <- cases[["AnalyzeGauss"]]$file
+release <- privgramr:::as_release(file)
+text <- function(content) {
+  path <- tempfile(fileext = ".json")
+  writeBin(charToRaw(content), path)
+  path
+}
+
+refused(read_release("nowhere.json"), "there is no file")
+for (content in c("system('id')", "{\"a\": quit()}", "[1, 2", "1; 2", "", "{\"a\" 1}", "[1] [2]")) {
+  refused(read_release(text(content)), "no JSON|no release")
+}
+refused(read_release(text("{\"format\": \"other\"}")), "no release")
+refused(read_release(text("{\"format\": \"privgram-releases\"}")), "groups")
+refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 2}")), "version 2")
+refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 1, \"release\": {}}")),
+        "load it and save it again")
+found <- privgramr:::read_json(text("{\"a\": \"\\u00e9\\\\\\\"\\ud83d\\ude00\\n\", \"b\": [null, -1.5e-3]}"))
+stopifnot(identical(utf8ToInt(found$a), c(233L, 92L, 34L, 128512L, 10L)),
+          is.na(found$b[1]), found$b[2] == -1.5e-3)
+
+refused(private_lm(log(wage) ~ a, file), "read_release")
+refused(private_lm(log(wage) ~ nothing, release), "no column .nothing.")
+refused(private_lm(log(wage) ~ a:sex, release), "no column .a:sex.")
+refused(private_lm(~ a, release), "target")
+refused(private_lm(log(wage) ~ log(wage), release), "among the features")
+refused(private_lm(log(wage) ~ `sex[f]` + `sex[m]`, release), "leave one out")
+refused(private_lm(log(wage) ~ 0, release), "no feature")
+wrong <- file
+wrong$release$noise <- list(law = "OtherLaw")
+refused(private_lm(log(wage) ~ a, privgramr:::as_release(wrong)), "OtherLaw")
+
+fit <- private_lm(log(wage) ~ a + sex, release)
+stopifnot(identical(names(coef(fit)), c("(Intercept)", "a", "sex[m]")),
+          all.equal(coef(fit), coef(private_lm("log(wage) ~ sex + a", release))[c(1, 3, 2)]))
+refused(confint(fit, level = 0.1), "level")
+refused(predict(fit, data.frame(a = 1)), "no column .sex.")
+stopifnot(is.na(predict(fit, data.frame(a = 1, sex = "x"))))
+every <- private_lm(log(wage) ~ ., release)
+stopifnot(setequal(names(coef(every)),
+                   c("(Intercept)", "a", "union", "hired", "sex[m]", "code[2]", "code[other]")))
+
+noise <- privgramr:::as_release(cases[["nothing but noise"]]$file)
+lost <- private_lm(y ~ ., noise)
+stopifnot(all(is.nan(coef(lost))), any(grepl("noise", capture.output(print(lost)))))
+refused(glance(lost), "there is no inference: .*noise")
+refused(predict(lost, data.frame(a = 1, `b b` = 1, check.names = FALSE)), "nothing to predict by")
+
+# Where only the number of rows is not known, there are coefficients and the noise's own intervals.
+private <- cases[["no rows"]]$file
+private$release$derived$rows <- NULL
+fit <- private_lm(y ~ a, privgramr:::as_release(private))
+stopifnot(all(is.finite(coef(fit))), all(is.finite(confint(fit, estimand = "sample"))))
+refused(logLik(fit), "number of rows")
