@@ -12,7 +12,7 @@
 #include "../src/privgram/_core/gram.c"
 #include "../src/privgram/_core/gram_avx512.c"
 
-const gram_kernel gram_avx2 = {0}, gram_portable = {0};
+const gram_kernel gram_avx2 = {0}, gram_portable = {0}, gram_portable_tiles = {0};
 
 /* Not called: there are no codes. */
 void coded_flush(coded *t) { (void)t; }

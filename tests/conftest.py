@@ -25,7 +25,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-@pytest.fixture(params=["reference", *rows.available()])
+@pytest.fixture(params=["reference", *rows.available(), *rows.emulated()])
 def impl(request: pytest.FixtureRequest) -> Iterator[type]:
     """Return the accumulator of the reference and of each instruction set in turn."""
     if request.param == "reference":

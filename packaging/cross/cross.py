@@ -34,13 +34,16 @@ DEBIAN = {
 VERSION = "{}.{}".format(*sys.version_info)
 
 FLAGS = "-std=gnu11 -O3 -ffp-contract=off -fvisibility=hidden -Wall -Wextra -Werror"
-#: The kernels and what each is compiled with on top, as in meson.build; AVX for x86-64 only.
+AVX512 = "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mprefer-vector-width=512"
+#: The kernels and what each is compiled with on top, as in meson.build; AVX for x86-64 only, and
+#: AMX for Linux on it.
 KERNELS = {
     "gram.c": "",
     "coded.c": "",
     "gram_portable.c": "",
     "gram_avx2.c": "-mavx2 -mfma",
-    "gram_avx512.c": "-mavx512f -mavx512dq -mfma -mprefer-vector-width=512",
+    "gram_avx512.c": AVX512,
+    "gram_amx.c": f"{AVX512} -mamx-tile -mamx-int8",
     "chacha.c": "",
     "discrete.c": f"-I{np.get_include()}",  # of NumPy's random generators, for all platforms
 }
@@ -179,7 +182,8 @@ def compile_only() -> None:
     for target, more in TARGETS.items():
         compiler = [ZIG, "cc", "-target", target, *FLAGS.split(), *more.split()]
         for name, flags in KERNELS.items():
-            if "avx" not in name or target.startswith("x86_64"):
+            needs = "x86_64-linux" if "amx" in name else "x86_64" if "avx" in name else ""
+            if target.startswith(needs):
                 run(*compiler, *flags.split(), "-c", CORE / name, "-o", WORK / "object.o")
         print(f"{target}: compiles", flush=True)
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 from privgram._core import rows
 
-KERNELS = rows.available()
+KERNELS = (*rows.available(), *rows.emulated())
 CODE_TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 
 

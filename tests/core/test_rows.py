@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 from privgram._core import rows
 
-KERNELS = rows.available()
+KERNELS = (*rows.available(), *rows.emulated())
 #: Around the widths of vectors and blocks; with 11 to 61 every size of tile is met in every place.
 SIZES = [*range(1, 10), 15, 16, 17, 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129, 130]
 SIZES += [11, 13, 29, 35, 61]

@@ -143,7 +143,7 @@ def update(data: bytes) -> None:
     d = source.of((1, 2, 3, 4, 5, 7, 8, 9, 11, 16, 17, 23, 25, 33, 41))
     n = source.of((0, 1, 2, 3, 7, 8, 9, 31, 33, 64, 65, 130))
     bound = source.of(BOUNDS)
-    rows.select(source.of(rows.available()))
+    rows.select(source.of((*rows.available(), *rows.emulated())))
     moment = pg.SecondMoment(d, bound)
     begun = np.ones((5 * source.below(2), d))
     moment.update(begun)

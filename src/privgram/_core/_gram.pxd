@@ -27,6 +27,7 @@ cdef extern from "gram.h" nogil:
 
     ctypedef struct gram_kernel:
         const char *name
+        int (*is_permitted)()
 
     ctypedef struct gram:
         const gram_kernel *kernel
@@ -39,13 +40,16 @@ cdef extern from "gram.h" nogil:
         int64_t n_rows
         int64_t n_dropped
 
-    int gram_kernels(const gram_kernel **out)
+    enum:
+        GRAM_KERNELS
+
+    int gram_kernels(const gram_kernel **out, int *with_plain)
     double gram_target(Py_ssize_t d, int bits)
     int gram_init(gram *, const gram_kernel *, Py_ssize_t d, double bound, int bits)
     void gram_free(gram *)
     void gram_reset(gram *)
-    void gram_merge(gram *, const gram *)
-    void gram_get(const gram *, int64_t *hi, uint64_t *lo)
+    void gram_merge(gram *, gram *)
+    void gram_get(gram *, int64_t *hi, uint64_t *lo)
     void gram_add(gram *, const int64_t *hi, const uint64_t *lo)
     void gram_add_rows(gram *, const int64_t *sums, int64_t rows)
     Py_ssize_t gram_update(gram *, const gram_table *, int drop)

@@ -292,6 +292,8 @@ ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
     for (ptrdiff_t b = 0; b < t->n_blocks; b++)
         t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.scale);
     memset(t->g.missing, 0, (size_t)t->g.block_rows);
+    if (!t->slots)
+        gram_make_room(&t->g, x->dense.n);
     const ptrdiff_t bad = t->g.kernel->update_coded(t, x, drop, leave_out);
     fesetenv(&saved);
     return bad;

@@ -249,14 +249,14 @@ static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop, int leav
     gram *g = &t->g;
     const ptrdiff_t n = t->n_blocks;
     pack_function *const pack_block = pack_of(g, &x->dense);
-    const ptrdiff_t steps = t->slots ? 0 : tile_calls(g); /* for groups, there are no tiles */
+    const ptrdiff_t calls = t->slots ? 0 : tile_calls(g); /* for groups, there are no tiles */
     for (ptrdiff_t start = 0; start < x->dense.n; start += g->block_rows) {
         const ptrdiff_t left = x->dense.n - start - g->block_rows;
         const ptrdiff_t count = left < 0 ? x->dense.n - start : g->block_rows;
         const ptrdiff_t rows = (count + W - 1) / W * W;
         fetch ahead = plan_fetch(&x->dense, start + count,
                                  left < g->block_rows ? left : g->block_rows,
-                                 rows / W + steps * ((rows + STEP - 1) / STEP));
+                                 steps_of_block(g, rows, calls));
 
         for (ptrdiff_t k = 0; k < t->n_factors; k++)
             read_codes(&x->codes[k], start, count, (int32_t)t->levels[k],
@@ -296,6 +296,8 @@ static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop, int leav
         }
         if (t->slots)
             add_pairs(t, count);
+        else if (g->digits)
+            split_block(g, rows, &ahead);
         else if (g->d)
             multiply(g, rows, &ahead);
         g->pending_rows += count;

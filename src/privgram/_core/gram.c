@@ -1,4 +1,4 @@
-#include "gram.h"
+#include "gram_digits.h"
 
 #include <fenv.h>
 #include <float.h>
@@ -9,22 +9,39 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const gram_kernel gram_portable;
+extern const gram_kernel gram_portable, gram_portable_tiles;
 #ifdef __x86_64__
-extern const gram_kernel gram_avx2, gram_avx512;
+extern const gram_kernel gram_avx2, gram_avx512, gram_avx512_tiles;
+#endif
+#ifdef GRAM_AMX
+extern const gram_kernel gram_amx;
+int gram_amx_is_there(void);
 #endif
 
-int gram_kernels(const gram_kernel *out[3])
+int gram_kernels(const gram_kernel *out[GRAM_KERNELS], int *with_plain)
 {
     int n = 0;
 #ifdef __x86_64__
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq"))
+    const int avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+                       && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+#ifdef GRAM_AMX
+    if (avx512 && gram_amx_is_there())
+        out[n++] = &gram_amx;
+#endif
+    if (avx512)
         out[n++] = &gram_avx512;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         out[n++] = &gram_avx2;
 #endif
     out[n++] = &gram_portable;
+    int all = n;
+#ifdef __x86_64__
+    if (avx512)
+        out[all++] = &gram_avx512_tiles;
+#endif
+    out[all++] = &gram_portable_tiles;
+    *with_plain = all;
     return n;
 }
 
@@ -113,19 +130,22 @@ void gram_take_scaling(gram *g, const gram_table *x)
     g->scaling = is_steady(g, x->limit) ? GRAM_STEADY : GRAM_SCALED;
 }
 
+/* Bytes that are not zeros: pages that are not used are not there. */
+static void *room(size_t n)
+{
+#ifdef _WIN32
+    return _aligned_malloc(n, 64);
+#else
+    void *p = NULL;
+    return posix_memalign(&p, 64, n) ? NULL : p;
+#endif
+}
+
 void *gram_zeros(size_t n)
 {
     n = n ? n : 1;
-#ifdef _WIN32
-    void *p = _aligned_malloc(n, 64);
-    if (!p)
-        return NULL;
-#else
-    void *p = NULL;
-    if (posix_memalign(&p, 64, n))
-        return NULL;
-#endif
-    return memset(p, 0, n);
+    void *p = room(n);
+    return p ? memset(p, 0, n) : NULL;
 }
 
 void gram_free_zeros(void *p)
@@ -135,6 +155,22 @@ void gram_free_zeros(void *p)
 #else
     free(p);
 #endif
+}
+
+/* Without room, or where the system refuses it, rows are multiplied as they come: the sums
+ * are the same. */
+void gram_make_room(gram *g, ptrdiff_t rows)
+{
+    const gram_kernel *k = g->kernel;
+    if (!g->digits && k->settle && g->d >= k->digit_columns && rows >= k->digit_rows
+        && g->bits <= DIGIT_BITS && k->is_permitted())
+        g->digits = room(digit_room_at(NULL, g->d).bytes);
+}
+
+static void settle(gram *g)
+{
+    if (g->waiting)
+        g->kernel->settle(g, NULL);
 }
 
 static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
@@ -182,12 +218,14 @@ void gram_free(gram *g)
     gram_free_zeros(g->packed);
     gram_free_zeros(g->spare);
     gram_free_zeros(g->missing);
+    gram_free_zeros(g->digits);
     gram_free_zeros(g->places);
     gram_free_zeros(g->tiles);
     gram_free_zeros(g->lo);
     gram_free_zeros(g->hi);
     g->packed = g->spare = g->places = NULL;
     g->missing = NULL;
+    g->digits = NULL;
     g->tiles = g->hi = NULL;
     g->lo = NULL;
 }
@@ -200,7 +238,7 @@ void gram_reset(gram *g)
         memset(g->hi, 0, (size_t)g->size * sizeof(int64_t));
     }
     memset(g->missing, 0, (size_t)g->block_rows);
-    g->n_rows = g->n_dropped = g->pending_rows = 0;
+    g->n_rows = g->n_dropped = g->pending_rows = g->waiting = 0;
     g->spilled = 0;
 }
 
@@ -213,6 +251,7 @@ static inline void add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
 
 void gram_flush(gram *g)
 {
+    settle(g);
     for (ptrdiff_t i = 0; i < g->size; i++) {
         add128(&g->hi[i], &g->lo[i], g->tiles[i] >> 63, (uint64_t)g->tiles[i]);
         g->tiles[i] = 0;
@@ -221,8 +260,10 @@ void gram_flush(gram *g)
     g->spilled = 1;
 }
 
-void gram_merge(gram *g, const gram *h)
+void gram_merge(gram *g, gram *h)
 {
+    settle(g);
+    settle(h);
     if (g->pending_rows + h->pending_rows > g->flush_rows)
         gram_flush(g);
     for (ptrdiff_t i = 0; i < g->size; i++)
@@ -246,8 +287,9 @@ static inline ptrdiff_t entry(const gram *g, ptrdiff_t r, ptrdiff_t c)
     return r - c <= w / 2 ? block + (r - c) * w + c % w : block + (w - r + c) * w + r % w;
 }
 
-void gram_get(const gram *g, int64_t *hi, uint64_t *lo)
+void gram_get(gram *g, int64_t *hi, uint64_t *lo)
 {
+    settle(g);
     for (ptrdiff_t r = 0; r < g->d; r++)
         for (ptrdiff_t c = 0; c <= r; c++) {
             const ptrdiff_t i = entry(g, r, c), rc = r * g->d + c, cr = c * g->d + r;
@@ -309,6 +351,7 @@ ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
     gram_take_scaling(g, x);
+    gram_make_room(g, x->n);
     ptrdiff_t bad = g->kernel->update(g, x, drop);
     fesetenv(&saved);
     return bad;

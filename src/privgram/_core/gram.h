@@ -38,6 +38,7 @@ typedef struct {
 typedef struct gram gram;
 typedef struct coded coded;
 typedef struct coded_table coded_table;
+typedef struct digit_feed digit_feed;
 
 typedef struct {
     const char *name;
@@ -47,6 +48,12 @@ typedef struct {
     /* Add all rows of a table; -1, or the first row that cannot be added. */
     ptrdiff_t (*update)(gram *, const gram_table *, int drop);
     ptrdiff_t (*update_coded)(coded *, const coded_table *, int drop, int leave_out); /* coded.h */
+
+    /* With `settle`, rows wait as digits until there are many to be multiplied at once: see
+     * gram_digits.h.  Fewer columns are multiplied as they come, and a first table of fewer rows. */
+    void (*settle)(gram *, digit_feed *);
+    int (*is_permitted)(void);
+    ptrdiff_t digit_columns, digit_rows;
 } gram_kernel;
 
 struct gram {
@@ -78,6 +85,11 @@ struct gram {
     unsigned char *missing; /* rows of the block that are dropped */
     int hold;               /* leave quantising the block to others */
 
+    int8_t *digits;    /* rows that wait, and room to multiply them; or NULL */
+    ptrdiff_t waiting; /* how many, with rows of zeros that fill up vectors */
+    int side;          /* where they are */
+    double *factors;   /* of the packed rows, if they are to become digits; or NULL */
+
     /* Sums: int64 for up to flush_rows rows, then spilled into 128 bits. */
     ptrdiff_t size; /* entries of tiles, lo and hi */
     int64_t *tiles;
@@ -91,8 +103,10 @@ struct gram {
 /* scaling: values are taken as they are; scaled; scaled, and no row is ever clipped. */
 enum { GRAM_PLAIN, GRAM_SCALED, GRAM_STEADY };
 
-/* Kernels this processor can run, best first. */
-int gram_kernels(const gram_kernel *out[3]);
+/* Kernels this processor can run, best first; after them in `out` those that no machine needs,
+ * for tests: digits of any number of columns, multiplied by plain C. */
+enum { GRAM_KERNELS = 6 };
+int gram_kernels(const gram_kernel *out[GRAM_KERNELS], int *with_plain);
 
 double gram_target(ptrdiff_t d, int bits);
 int gram_init(gram *, const gram_kernel *, ptrdiff_t d, double bound, int bits);
@@ -102,13 +116,14 @@ int gram_init_part(gram *, const gram_kernel *, ptrdiff_t d, ptrdiff_t lanes, pt
 void gram_free(gram *);
 void gram_reset(gram *);
 void gram_flush(gram *);
-void gram_merge(gram *, const gram *); /* same kernel, d, bound and bits */
-void gram_get(const gram *, int64_t *hi, uint64_t *lo);
+void gram_merge(gram *, gram *); /* same kernel, d, bound and bits */
+void gram_get(gram *, int64_t *hi, uint64_t *lo);
 void gram_add(gram *, const int64_t *hi, const uint64_t *lo);
 /* Add sums over rows that others have quantised, at most flush_rows of them. */
 void gram_add_rows(gram *, const int64_t *sums, int64_t rows);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 void gram_take_scaling(gram *, const gram_table *);
+void gram_make_room(gram *, ptrdiff_t rows); /* for digits, where they are worth it */
 void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2);
 void *gram_zeros(size_t bytes); /* aligned for vectors */
 void gram_free_zeros(void *);

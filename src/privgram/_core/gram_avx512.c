@@ -5,6 +5,7 @@
 
 #define KERNEL gram_avx512
 #define KERNEL_NAME "avx512"
+#define KERNEL_TILES gram_avx512_tiles
 #define W 8
 #define TILE_PANELS 3
 #define EXACT_BITS 53
@@ -99,3 +100,11 @@ INLINE void v_transpose(vec x[W])
 }
 
 #include "gram_kernel.h"
+
+#ifdef GRAM_AMX
+/* The same, but that rows wait for the tiles of gram_amx.c. */
+void gram_amx_settle(gram *, digit_feed *);
+int gram_amx_is_permitted(void);
+
+const gram_kernel gram_amx = {"amx", KERNEL_PARTS, gram_amx_settle, gram_amx_is_permitted, 128, 128};
+#endif

@@ -20,7 +20,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gram.h"
+#include "gram_digits.h"
 
 #define HALVES (8 / W) /* vectors to hold the eight partial sums */
 #define ROTATIONS (W / 2 + 1)
@@ -108,39 +108,7 @@ INLINE void note(vec x, vec y, vec *sum_x, vec *sum_y, int scaling)
     }
 }
 
-/* What to fetch ahead: `left` lines in this run, then on to the next run, which
- * is a jump away or in the next column.  Beyond the end, whatever comes. */
-typedef struct {
-    const char *at;
-    ptrdiff_t left, run, jump;
-    const gram_column *column, *last;
-    ptrdiff_t first, rows; /* of the runs in their columns */
-    ptrdiff_t per_step;    /* lines for every STEP rows of a tile */
-} fetch;
-
-/* Lines of a run of bytes that may begin inside a line. */
-static inline ptrdiff_t lines(ptrdiff_t bytes)
-{
-    return (bytes + 63) / 64 + 1;
-}
-
-INLINE void fetch_some(fetch *f)
-{
-    for (ptrdiff_t i = 0; i < f->per_step; i++) {
-        __builtin_prefetch(f->at);
-        f->at += 64;
-        if (--f->left == 0) {
-            f->left = f->run;
-            if (f->column == f->last) {
-                f->at += f->jump;
-            } else {
-                const ptrdiff_t item = gram_size((++f->column)->kind);
-                f->at = f->column->x + f->first * item;
-                f->left = lines(f->rows * item);
-            }
-        }
-    }
-}
+INLINE void fetch_some(fetch *f) { fetch_to(f, 1); }
 
 /* Packed rows whose squared norm went out of range, or which may not be finite: r0 + k
  * for every bit k of mask.  Their factors become 1.  Returns -1, or the first row
@@ -341,6 +309,7 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
             if (scaling == GRAM_STEADY) {
                 slow[k] = v_exceeds(norm[k], v_set(DBL_MAX));
                 slow[k] |= slow[k] << 1;
+                v_store(f[k], v_set(1));
             } else {
                 slow[k] = factors(g, norm[k], f[k]);
             }
@@ -353,7 +322,9 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
             if (bad >= 0)
                 return bad;
         }
-        if (scaling != GRAM_STEADY && !g->hold)
+        if (g->factors)
+            memcpy(g->factors + r0, f, (size_t)((stop - r0 + W - 1) / W) * sizeof f[0]);
+        else if (scaling != GRAM_STEADY && !g->hold)
             for (ptrdiff_t r = r0, k = 0; r < stop; r += W, k++)
                 quantise_packed(g, g->panels, f[k], g->packed + r * W);
     }
@@ -585,17 +556,28 @@ static void count_rows(gram *g, ptrdiff_t count)
     memset(g->missing, 0, (size_t)count);
 }
 
+/* Steps that the lines of the next block are spread over. */
+static ptrdiff_t steps_of_block(const gram *g, ptrdiff_t rows, ptrdiff_t tile_calls)
+{
+    return rows / W + (g->digits ? rows / W * digit_tiles(g->d)
+                                 : tile_calls * ((rows + STEP - 1) / STEP));
+}
+
+#include "gram_feed.h"
+
 static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
+    if (g->digits)
+        return update_digits(g, x, drop);
     pack_function *const pack_block = pack_of(g, x);
-    const ptrdiff_t steps = tile_calls(g);
+    const ptrdiff_t calls = tile_calls(g);
     int64_t pending = g->pending_rows; /* not written in the loop: g may share its lines */
     for (ptrdiff_t start = 0; start < x->n; start += g->block_rows) {
         const ptrdiff_t left = x->n - start - g->block_rows;
         const ptrdiff_t count = left < 0 ? x->n - start : g->block_rows;
         const ptrdiff_t rows = (count + W - 1) / W * W;
         fetch ahead = plan_fetch(x, start + count, left < g->block_rows ? left : g->block_rows,
-                                 rows / W + steps * ((rows + STEP - 1) / STEP));
+                                 steps_of_block(g, rows, calls));
         const ptrdiff_t bad = pack_block(g, x, start, count, drop, &ahead);
         if (bad >= 0)
             return start + bad;
@@ -619,4 +601,14 @@ static ptrdiff_t block_rows(ptrdiff_t d)
 
 #include "coded_kernel.h"
 
-const gram_kernel KERNEL = {KERNEL_NAME, W, EXACT_BITS, block_rows, update, update_coded};
+#define KERNEL_PARTS W, EXACT_BITS, block_rows, update, update_coded
+
+const gram_kernel KERNEL = {KERNEL_NAME, KERNEL_PARTS, NULL, NULL, 0, 0};
+
+#ifdef KERNEL_TILES
+#include "gram_tiles.h"
+
+static int always(void) { return 1; }
+
+const gram_kernel KERNEL_TILES = {KERNEL_NAME "-tiles", KERNEL_PARTS, multiply_digits, always, 1, 0};
+#endif

@@ -7,6 +7,7 @@
 
 #define KERNEL gram_portable
 #define KERNEL_NAME "portable"
+#define KERNEL_TILES gram_portable_tiles
 #define W 4
 #ifdef __aarch64__
 #define TILE_PANELS 3 /* 24 of 32 registers of two doubles */

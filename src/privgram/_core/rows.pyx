@@ -16,6 +16,7 @@ from privgram._core._gram cimport (
     GRAM_FLOAT64,
     GRAM_INT32,
     GRAM_INT64,
+    GRAM_KERNELS,
     GRAM_MIXED,
     coded,
     coded_block,
@@ -51,20 +52,32 @@ cnp.import_array()
 cdef enum:
     COPY_BYTES = 1 << 18
 
-cdef const gram_kernel *kernels[3]
-cdef int n_kernels = gram_kernels(kernels)
+cdef const gram_kernel *kernels[GRAM_KERNELS]
+cdef int n_all
+cdef int n_kernels = gram_kernels(kernels, &n_all)
 cdef const gram_kernel *selected = kernels[0]
 
 
 def available():
-    """Names of the instruction sets this processor can run, best first."""
-    return tuple([kernels[i].name.decode() for i in range(n_kernels)])
+    """Names of the instruction sets this processor can run, best first.
+
+    The system is asked whether it permits those that need its leave.
+    """
+    return tuple([
+        kernels[i].name.decode() for i in range(n_kernels)
+        if kernels[i].is_permitted == NULL or kernels[i].is_permitted()
+    ])
+
+
+def emulated():
+    """Names of kernels of digits whose tiles are plain C: for tests, on machines without tiles."""
+    return tuple([kernels[i].name.decode() for i in range(n_kernels, n_all)])
 
 
 def select(str name):
-    """Make new accumulators use one instruction set (for tests and benchmarks)."""
+    """Make new accumulators use one of these (for tests and benchmarks)."""
     global selected
-    for i in range(n_kernels):
+    for i in range(n_all):
         if kernels[i].name.decode() == name:
             selected = kernels[i]
             return
