@@ -16,7 +16,7 @@ typedef uint32_t lanes __attribute__((vector_size(4 * CHACHA_WAYS)));
 /* clang-format on */
 
 /* The sums of input and rounds of RFC 8439, section 2.3, for the next eight counters. */
-static void refill(chacha *c)
+static inline __attribute__((always_inline)) void next_blocks(chacha *c)
 {
     static const uint32_t constants[4] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
     lanes input[16], x[16];
@@ -49,6 +49,38 @@ static void refill(chacha *c)
     }
     c->counter += CHACHA_WAYS;
     c->next = 0;
+}
+
+static void blocks_portable(chacha *c)
+{
+    next_blocks(c);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void blocks_avx2(chacha *c)
+{
+    next_blocks(c);
+}
+
+__attribute__((target("avx512f,avx512vl"))) static void blocks_avx512(chacha *c)
+{
+    next_blocks(c); /* in registers of eight lanes, for its rotations */
+}
+#endif
+
+static void refill(chacha *c)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512vl")) {
+        blocks_avx512(c);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        blocks_avx2(c);
+        return;
+    }
+#endif
+    blocks_portable(c);
 }
 
 static uint32_t word_of(const uint8_t *bytes)
@@ -84,6 +116,12 @@ uint32_t chacha_next32(void *state)
 
 uint64_t chacha_next64(void *state)
 {
+    chacha *c = state;
+    if (c->next + 1 < CHACHA_WORDS) {
+        const uint32_t *words = c->words + c->next;
+        c->next += 2;
+        return words[0] | (uint64_t)words[1] << 32;
+    }
     const uint64_t low = chacha_next32(state);
     return low | (uint64_t)chacha_next32(state) << 32;
 }
