@@ -54,6 +54,10 @@ class Script:
         self.taken += 1
         return next(self.words, 2**40)
 
+    def random_raw(self, size: int | None = None) -> Any:
+        """As NumPy's bit generators."""
+        return self.word() if size is None else np.array([self.word() for _ in range(size)], "u8")
+
     @property
     def bit_generator(self) -> Script:
         """As a generator has it."""
@@ -73,6 +77,7 @@ class _Table(ctypes.Structure):
     _fields_ = (
         ("power", ctypes.c_int),
         ("shift", ctypes.c_int),
+        ("whole", ctypes.c_int),
         ("rate67", ctypes.c_uint64),
         ("margin", ctypes.c_uint64),
         ("scale", ctypes.c_uint64),
@@ -80,7 +85,7 @@ class _Table(ctypes.Structure):
         ("cumulative", ctypes.c_uint64 * (BLOCKS + 2)),
         ("start", ctypes.c_uint64 * (BLOCKS + 1)),
         ("sure", ctypes.c_uint64 * (BLOCKS + 1)),
-        ("guide", ctypes.c_uint8 * BLOCKS),
+        ("guide", ctypes.c_uint8 * 1024),
     )
 
 
@@ -100,15 +105,18 @@ def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
         *(ctypes.c_void_p,) * 4, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_void_p
     )  # fmt: skip
     code.discrete_prepare.argtypes = (
-        ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p,
-        ctypes.c_uint64,
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_uint64,
+        ctypes.c_void_p, ctypes.c_uint64,
     )  # fmt: skip
 
     class Law:
-        def __init__(self, power: int, shift: int, rate67: int, decay: int, margin: int) -> None:
+        def __init__(
+            self, power: int, shift: int, rate67: int, decay: int, margin: int, whole: bool = True
+        ) -> None:
             self.table = _Table()
             words = (ctypes.c_uint64 * 2)(decay >> 64, decay & (2**64 - 1))
-            code.discrete_prepare(ctypes.byref(self.table), power, shift, rate67, words, margin)
+            table = ctypes.byref(self.table)
+            code.discrete_prepare(table, power, shift, whole, rate67, words, margin)
             self.scale = self.table.scale
             self.weights = np.array(self.table.weight, np.uint64)
 

@@ -274,16 +274,19 @@ FAULTS = {
     "a biased Bernoulli": ("threshold = high_of(threshold, exp_of(x))", "(void)x"),
     "acceptance that is too sure": (": least - margin", ": law->start[b]"),
     "a dropped retry": ("if (verdict == REJECTED)\n                continue;", ""),
-    "zero twice": ("if (negative && !size)\n            continue;", ""),
+    "zero twice": ("if (law->whole && negative && !size)\n            continue;", ""),
 }
 
 ROUTES = {
-    "twin": lambda: check_twin(2, Fraction(1024), 2000, words("fault")),
-    "enumeration": lambda: check_law(2, Fraction(1024), 20),
-    "statistics": lambda: check_statistics(
-        2, Fraction(1024), 10**6, np.random.Generator(ChaCha20(bytes(32)))
+    "twin": lambda *law: check_twin(*law, 2000, words("fault")),
+    "enumeration": lambda *law: check_law(*law, 20),
+    "statistics": lambda *law: check_statistics(
+        *law, 10**6, np.random.Generator(ChaCha20(bytes(32)))
     ),
 }
+
+#: With blocks of two integers, and of four.
+FAULTY = {"gaussian": (2, Fraction(1024)), "laplace": (1, Fraction(200, 3))}
 
 
 @pytest.fixture(scope="module")
@@ -299,13 +302,14 @@ def faulty(tmp_path_factory):
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("fault", FAULTS)
-def test_every_route_finds_a_fault(route, fault, faulty, monkeypatch):
+@pytest.mark.parametrize("law", FAULTY)
+def test_every_route_finds_a_fault(law, route, fault, faulty, monkeypatch):
     monkeypatch.setattr(discrete.discrete, "Law", faulty(fault))
     if fault == "none":
-        ROUTES[route]()
+        ROUTES[route](*FAULTY[law])
         return
     with pytest.raises(AssertionError):
-        ROUTES[route]()
+        ROUTES[route](*FAULTY[law])
 
 
 # --- What it is asked for ------------------------------------------------------------------------

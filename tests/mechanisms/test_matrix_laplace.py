@@ -66,7 +66,7 @@ def test_one_column_is_the_laplace_mechanism(adjacency):
     moment = pg.second_moment(np.ones((20, 1)), bound=1.0)
     rng = np.random.default_rng(1)
     drawn = [
-        pg.MatrixLaplace(draws="floats").release(moment, 0.5, 0.0, adjacency, rng=rng).matrix[0, 0]
+        pg.MatrixLaplace().release(moment, 0.5, 0.0, adjacency, rng=rng).matrix[0, 0]
         for _ in range(6000)
     ]
     noise = (np.array(drawn) - moment.matrix()[0, 0]) / moment.sensitivity_bound**2
@@ -87,8 +87,7 @@ def test_exact_draws_have_the_law():
         scale = moment.sensitivity_bound**2 * (0.5 if d == 1 else 1.0)
         dof = d + 1
         noise = [
-            pg.MatrixLaplace(draws="exact").release(moment, 1.0, 0.0, rng=rng).matrix / scale
-            for _ in range(300)
+            pg.MatrixLaplace().release(moment, 1.0, 0.0, rng=rng).matrix / scale for _ in range(300)
         ]
         trace = np.trace(noise, axis1=1, axis2=2)
         gammas = rng.gamma(dof * d / 2, 2.0, (2, 20_000))
@@ -102,29 +101,22 @@ def test_exact_draws_have_the_law():
             assert stats.ks_2samp(np.array(noise)[:, 0, 1], drawn).pvalue > 1e-6
 
 
-def test_exact_draws_lie_on_the_grid_of_the_others():
-    """And are kept by file and name."""
-    mechanism = pg.MatrixLaplace(draws="exact")
-    rng = np.random.default_rng(4)
-    release = mechanism.release(MOMENT, 1.0, 0.0, rng=rng)
+@pytest.mark.parametrize(
+    ("mechanism", "delta"),
+    [
+        (pg.MatrixLaplace(), 0.0),
+        (pg.MatrixLaplace(), 1e-6),
+        (pg.AdditiveWishart(debias=False), 1e-6),
+    ],
+    ids=["pure", "Laplace", "Wishart"],
+)
+def test_releases_lie_on_a_public_grid(mechanism, delta):
+    release = mechanism.release(MOMENT, 1.0, delta, rng=np.random.default_rng(4))
     grid = MOMENT.resolution * 2.0 ** int128.grid_exponent(
-        mechanism.calibrate(3, MOMENT.sensitivity_bound, 1.0, 0.0).noise_std / MOMENT.resolution
+        mechanism.calibrate(3, MOMENT.sensitivity_bound, 1.0, delta).noise_std / MOMENT.resolution
     )
     assert (release.matrix == np.rint(release.matrix / grid) * grid).all()
     assert (release.matrix == release.matrix.T).all()
-    assert release.noise == pg.MatrixLaplace().release(MOMENT, 1.0, 0.0).noise
-    assert release.mechanism == mechanism
-    with pytest.raises(ValueError, match="draws must be auto, exact or floats"):
-        pg.MatrixLaplace(draws="bits")
-
-
-@pytest.mark.parametrize(("delta", "draws"), [(0.0, "exact"), (1e-6, "floats")])
-def test_draws_are_exact_by_default_where_delta_is_zero(delta, draws):
-    made, like = (
-        mechanism.release(MOMENT, 1.0, delta, rng=np.random.default_rng(5)).matrix
-        for mechanism in (pg.MatrixLaplace(), pg.MatrixLaplace(draws=draws))
-    )
-    np.testing.assert_array_equal(made, like)
 
 
 def test_the_trace_of_the_noise_has_its_characteristic_function():

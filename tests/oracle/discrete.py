@@ -1,14 +1,15 @@
-"""Discrete noise in Python's whole numbers, written from docs/theory/finite-precision.md.
+"""Noise and variates in Python's whole numbers, written from docs/theory/finite-precision.md.
 
-The same words give the same integers as `privgram.exact.discrete`, whose code is not used: no
-table of thresholds, no 64-bit arithmetic, no decimals, and every exponential is an interval.
+The same words give the same as `privgram.exact.discrete` and `privgram.exact.variates`, whose code
+is not used: no table of thresholds, no 64-bit arithmetic, no floats, no decimals, and every
+exponential and logarithm is an interval.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, isqrt
 
 WORD = 2**64
 BLOCKS = 256
@@ -79,7 +80,8 @@ class Law:
     def exponent(self, size: int) -> Fraction:
         return self.rate * size**self.power
 
-    def draw(self, word: Callable[[], int]) -> int:
+    def proposal(self, word: Callable[[], int]) -> tuple[int, int, Fraction]:
+        """Whether it is negative, its magnitude, and K / c."""
         while True:
             u, negative = divmod(word(), 2)
             block = 0
@@ -103,7 +105,11 @@ class Law:
                 for _ in range(words):
                     offset = offset * WORD + word()
                 offset //= 2 ** (64 * words - self.shift)
-            size = block * 2**self.shift + offset
+            return negative, block * 2**self.shift + offset, share
+
+    def draw(self, word: Callable[[], int]) -> int:
+        while True:
+            negative, size, share = self.proposal(word)
             if size == 0 and negative:
                 continue
             exponent = self.exponent(size)
@@ -114,6 +120,111 @@ class Law:
                 uniform, bits = uniform * WORD + word(), bits + 64
             if uniform < least:
                 return -size if negative else size
+
+
+class Normal(Law):
+    """Standard normals as the limit of the discrete Gaussian of deviation 2^68."""
+
+    def __init__(self) -> None:
+        super().__init__(2, Fraction(4) ** 68)
+
+    def draw_real(self, word: Callable[[], int]) -> tuple[int, list[int]]:
+        """floor(2^68 y), and what was seen of the words that follow."""
+        while True:
+            negative, size, share = self.proposal(word)
+            uniform, beyond = word(), []
+            while True:
+                bits = 64 * (1 + len(beyond))
+                ends = (self.exponent(size + k) / WORD ** (2 * len(beyond)) for k in (1, 0))
+                least, most = (threshold(share, end, bits) for end in ends)
+                if not least <= uniform <= most:
+                    break
+                beyond.append(word())
+                size = size * WORD + beyond[-1]
+                uniform = uniform * WORD + word()
+            if uniform < least:
+                whole = size // WORD ** len(beyond)
+                if not negative:
+                    return whole, beyond
+                return -whole - 1, [WORD - 1 - w for w in beyond]
+
+
+def log_interval(x: Fraction, bits: int) -> tuple[int, int]:
+    """Whole numbers around 2^bits ln x, x > 0."""
+    places = bits + 32 + abs(x.numerator.bit_length() - x.denominator.bit_length()).bit_length()
+
+    def series(x: Fraction) -> tuple[int, int]:
+        # 2 (s + s^3/3 + ...), s = (x - 1) / (x + 1) in [0, 1/3]
+        s = floor((x - 1) / (x + 1) * 2**places)
+        total, power, n = 0, s, 1
+        while power:
+            total += power // n
+            power = power * s // 2**places * s // 2**places
+            n += 2
+        return 2 * total, 2 * total + 8 * n + 8
+
+    doublings = x.numerator.bit_length() - x.denominator.bit_length()
+    if x < Fraction(2) ** doublings:
+        doublings -= 1
+    (low, high), (less, more) = series(x / Fraction(2) ** doublings), series(Fraction(2))
+    low += doublings * (less if doublings > 0 else more)
+    high += doublings * (more if doublings > 0 else less)
+    return low >> (places - bits), (high >> (places - bits)) + 1
+
+
+class Chi:
+    """Chi variates with m degrees of freedom, all of a round of which draw one after the other."""
+
+    def __init__(self, m: Fraction) -> None:
+        self.m = m
+        square = (m - 1) * 2**42  # the centre to 21 places, to be rounded to 20
+        self.centre = Fraction(max((isqrt(floor(square)) + 1) // 2, 1), 2**20)
+
+    def exponent(self, y: Fraction, bits: int) -> tuple[Fraction, Fraction]:
+        """Around T(y)."""
+        c, m = self.centre, self.m
+        ends = log_interval((c + y) / c, bits)
+        low, high = (Fraction(1, 2**38) + c * y - (m - 1) * Fraction(x, 2**bits) for x in ends)
+        return high, low
+
+    def accepts(self, y: int, beyond: list[int], first: int, word: Callable[[], int]) -> bool:
+        uniform, words = first, 1
+        while True:
+            bits = 64 * words
+            numerator = y
+            for w in beyond:
+                numerator = numerator * WORD + w
+            scale = 2**68 * WORD ** len(beyond)
+            ends = [Fraction(numerator + k, scale) for k in (0, 1)]
+            if self.centre + ends[1] <= 0:
+                return False
+            if self.centre + ends[0] > 0:
+                around = [t for end in ends for t in self.exponent(end, 2 * bits + 128)]
+                mode = (self.m - 1) / self.centre - self.centre  # where T is least
+                most = max(around)
+                least = min(around) if not ends[0] < mode < ends[1] else Fraction(0)
+                low = exp_interval(most, bits)[0]
+                high = exp_interval(max(least, Fraction(0)), bits)[1]
+                if uniform + 1 <= low:
+                    return True
+                if uniform >= high:
+                    return False
+            if len(beyond) < words:
+                beyond.append(word())
+            uniform, words = uniform * WORD + word(), words + 1
+
+
+def chis(dof: list[Fraction], word: Callable[[], int]) -> list[tuple[Fraction, int, list[int]]]:
+    """Centres, whole parts, and words seen."""
+    normal, laws = Normal(), [Chi(m) for m in dof]
+    found: dict[int, tuple[Fraction, int, list[int]]] = {}
+    while pending := [i for i in range(len(dof)) if i not in found]:
+        tries = [normal.draw_real(word) for _ in pending]
+        firsts = [word() for _ in pending]
+        for i, (y, beyond), first in zip(pending, tries, firsts, strict=True):
+            if laws[i].accepts(y, beyond, first, word):
+                found[i] = laws[i].centre, y, beyond
+    return [found[i] for i in range(len(dof))]
 
 
 def draws(power: int, parameter: Fraction, size: int, word: Callable[[], int]) -> list[int]:

@@ -17,8 +17,8 @@ from unittest import mock
 
 import numpy as np
 
-from privgram.disclosure import additive, norm_bound, samplers
-from privgram.exact import discrete, exact_matmul, int128
+from privgram.disclosure import additive, norm_bound
+from privgram.exact import discrete, int128, rounding
 
 
 class Watched(np.random.Generator):
@@ -115,15 +115,9 @@ class Recorder:
     @contextlib.contextmanager
     def watching(self):
         """Put the recorder where data and noise meet."""
-        add_integers, wisharts = samplers.add_integers, exact_matmul.add_wisharts
+        wisharts = rounding.add_wisharts
         gaussian, rounded_sum = discrete.gaussian, additive.rounded_sum
         choose = norm_bound.exponential_mechanism
-
-        def watched_add(moment, noise, noise_std):
-            both = (int128.to_integers(moment.int128()), int128.to_integers(noise))
-            exact, drawn = ((one * float(moment.resolution)).astype(float) for one in both)
-            made = add_integers(moment, noise, noise_std)
-            return self.meet("matrix", exact, made, drawn, drawn != 0)
 
         def watched_gaussian(variance, size, rng):
             rng.log.append(("gaussian", (variance, size), {}))
@@ -146,10 +140,9 @@ class Recorder:
 
         with contextlib.ExitStack() as stack:
             for where, name, new in (
-                (samplers, "add_integers", watched_add),
                 (discrete, "gaussian", watched_gaussian),
                 (additive, "rounded_sum", watched_sum),
-                (exact_matmul, "add_wisharts", watched_wisharts),
+                (rounding, "add_wisharts", watched_wisharts),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))

@@ -23,7 +23,6 @@ from privgram.disclosure import samplers
 from privgram.glm.accumulators import NormHistogram
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
-from privgram.noise import symmetric_gaussian
 
 N = 4000
 LEVELS = ["a", "b", "c"]
@@ -378,8 +377,7 @@ def test_matrices_move_by_a_row(mechanism, delta, adjacency):
         assert same(published(changed), published(result))
         [old], [new] = recorder.primitives, again.primitives
         difference = new.exact - old.exact
-        if old.kind == "wisharts":  # in the moment's integers, of rows of 2^20
-            difference = difference * (COLUMNS.bound / 2**20) ** 2
+        difference = difference * (COLUMNS.bound / 2**20) ** 2  # integers, of rows of 2^20
         values = np.linalg.eigvalsh(difference) / COLUMNS.bound**2
         assert (np.abs(values) > 1e-6).sum() <= (2 if adjacency == "replace" else 1)
         assert (values > 1e-6).sum() <= 1
@@ -391,14 +389,8 @@ def test_matrices_move_by_a_row(mechanism, delta, adjacency):
 
 
 def streamed(table, rng, adjacency, path, unit=None, months=1):
-    """Releases after each month, windows of them, and the noises of the months."""
+    """Releases after each month and windows of them; what is public of them."""
     options = {"epsilon": 1.0, "delta": 1e-6}
-    drawn = []
-
-    def draw(*given):
-        drawn.append(symmetric_gaussian(*given))
-        return drawn[-1]
-
     names = [*BASE, *(("who",) if unit else ())]
     parts = [
         {name: table[name][table["month"] == month] for name in names} for month in range(MONTHS)
@@ -407,28 +399,12 @@ def streamed(table, rng, adjacency, path, unit=None, months=1):
     with (
         mock.patch.object(running.random, "resolve", return_value=(rng, False)),
         mock.patch.object(running.secrets, "token_hex", return_value="0" * 32),
-        mock.patch.object(running, "symmetric_gaussian", draw),
     ):
         stream = pg.Stream(study, MONTHS, **options, path=path, months=months)
         made = [stream.release(part) for part in parts]
     made += [stream.window(), stream.window(2), stream.upto(1)]
     header, _ = running._FRAME.open(path.read_bytes(), path.name)
-    return made, drawn, [[published(one) for one in made], header, study.ledger.periods("0" * 32)]
-
-
-def apart(old, new, drawn, std):
-    """How far two runs of a stream lie apart, in deviations of the noise of the months, squared.
-
-    The mixture of the months' noises, by which each release has noise, is read off the draws.
-    """
-    above = np.triu_indices(len(drawn[0]))
-    own = np.array([one[above] for one in drawn])
-    noise = np.array([m.noise[above] for m in old])
-    mixture = np.linalg.lstsq(own.T, noise.T)[0].T
-    moved = np.array([(n.exact - m.exact)[above] for m, n in zip(old, new, strict=True)])
-    moved = np.linalg.solve(mixture, moved)
-    deviation = np.where(above[0] == above[1], np.sqrt(2.0), 1.0) * std
-    return float(((moved / deviation) ** 2).sum())
+    return made, [[published(one) for one in made], header, study.ledger.periods("0" * 32)]
 
 
 #: Who is protected in a stream, whether a missing id is dropped, and months of a person.
@@ -457,18 +433,17 @@ def farthest_of_stream(name, adjacency, folder, seed=0):
         return streamed(of, rng, adjacency, path, unit, months)
 
     with Recorder(1).watching() as recorder:
-        result, drawn, shown = run(table, recorder.rng)
+        result, shown = run(table, recorder.rng)
     assert [primitive.kind for primitive in recorder.primitives] == ["matrix"] * MONTHS
-    std = result[0].parameters["stream_std"]
     distances = []
     for other in others:
         with Recorder(1, recorder.primitives).watching() as again:
-            _, _, shown_of_other = run(other, again.rng)
+            _, shown_of_other = run(other, again.rng)
         if not same(again.rng.log, recorder.rng.log):
             raise Violation("something else was drawn on the neighbour")
         if not same(shown_of_other, shown):
             raise Violation("what is published is another on the neighbour")
-        distances.append(apart(recorder.primitives, again.primitives, drawn, std))
+        distances.append(sum(map(moved, recorder.primitives, again.primitives)))
     allowed = result[0].privacy.sensitivity_ratio
     return np.sqrt(max(distances)) / allowed, len(distances)
 

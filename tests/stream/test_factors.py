@@ -1,17 +1,22 @@
 """The factors of running sums: their product, their noise and how far a person moves them."""
 
+from fractions import Fraction
 from itertools import combinations, pairwise
 
+import mpmath
 import numpy as np
 import pytest
 
-from privgram.stream.factors import Epoch, RunningSums
+from privgram.stream.factors import FACTOR_PLACES, Epoch, RunningSums
 
 
 def rows_of(epoch):
-    """B, whose rows are sums of steps."""
-    steps = [np.append(epoch.step(t), np.zeros(epoch.periods - t)) for t in each(epoch)]
-    return np.cumsum(steps, axis=0)
+    """B, row by row."""
+    return np.array([np.append(epoch.row(t), np.zeros(epoch.periods - t)) for t in each(epoch)])
+
+
+def factor_of(epoch):
+    return epoch.factor(epoch.periods) * 2.0**-FACTOR_PLACES
 
 
 def each(epoch):
@@ -22,11 +27,34 @@ def each(epoch):
 def test_factors_multiply_to_the_triangle_and_columns_have_length_one(periods):
     epoch = Epoch(periods)
     rows = rows_of(epoch)
-    for t in each(epoch):
-        np.testing.assert_allclose(rows[t - 1, :t], epoch.row(t), rtol=1e-14)
-    np.testing.assert_allclose(rows @ epoch.factor, np.tri(periods), atol=1e-13)
-    np.testing.assert_allclose(np.linalg.norm(epoch.factor, axis=0), 1, rtol=1e-14)
+    factor = factor_of(epoch)
+    np.testing.assert_allclose(rows @ factor, np.tri(periods), atol=1e-12)
+    lengths = np.linalg.norm(factor, axis=0)
+    np.testing.assert_allclose(lengths, 1, atol=1e-5)
     assert epoch.sensitivity == 1.0
+    sums = RunningSums((epoch,))
+    for t in each(epoch):
+        assert sums.shares(t) == [int(share) for share in factor[t - 1, :t] * 2**FACTOR_PLACES]
+    # In whole numbers: no column is longer than 1.
+    squares = sum(np.array(sums.shares(t) + [0] * (periods - t), object) ** 2 for t in each(epoch))
+    assert max(squares) <= 4**FACTOR_PLACES
+
+
+@pytest.mark.parametrize("periods", [5, 200])
+def test_the_factor_is_the_root_of_the_triangle_rounded_down(periods):
+    """By the coefficients of (1 - x)^(-1/2) as rational numbers, and lengths by mpmath."""
+    root = [Fraction(1)]
+    for k in range(1, periods):
+        root.append(root[-1] * (2 * k - 1) / (2 * k))
+    factor = Epoch(periods).factor(periods)
+    for s in (0, periods // 2, periods - 1):
+        with mpmath.workdps(40):
+            squares = (mpmath.mpf(c.numerator) / c.denominator for c in root[: periods - s])
+            length = mpmath.sqrt(sum(c**2 for c in squares))
+            for t in range(s, periods):
+                c = root[t - s]
+                ideal = mpmath.mpf(c.numerator) / c.denominator / length * 2**FACTOR_PLACES
+                assert ideal - 1.001 <= factor[t, s] <= ideal
 
 
 @pytest.mark.parametrize(("periods", "most"), [(12, 1.71), (60, 2.20), (240, 2.63), (1000, 3.08)])
@@ -49,7 +77,7 @@ def test_noise_of_running_sums_is_that_of_about_two_releases(periods, most):
 @pytest.mark.parametrize("apart", [1, 2, 4])
 def test_a_person_of_several_periods_moves_no_further(periods, most, apart):
     epoch = Epoch(periods, most, apart)
-    overlap = epoch.factor.T @ epoch.factor
+    overlap = factor_of(epoch).T @ factor_of(epoch)
     sets = (
         chosen
         for size in range(1, most + 1)
@@ -65,15 +93,17 @@ def test_epochs_that_follow_keep_the_guarantee_of_one():
     sums = RunningSums((Epoch(3),)).doubled().doubled()
     assert [epoch.periods for epoch in sums.epochs] == [3, 3, 6]
     rows = np.zeros((12, 12))
+    factor = np.zeros((12, 12))
     for t in range(1, 13):
         rows[t - 1, :t] = sums.between(0, t)
-        before = rows[t - 2, :t] if t > 1 else 0.0
-        np.testing.assert_allclose(sums.step(t), rows[t - 1, :t] - before, atol=1e-14)
+        factor[t - 1, :t] = sums.shares(t)
+    np.testing.assert_allclose(rows @ factor * 2.0**-FACTOR_PLACES, np.tri(12), atol=1e-14)
+    assert not factor[3:, :3].any()
     # The second route: how far apart neighbours are in the covariance of all that is published.
     covariance = rows @ rows.T
     for s in range(12):
         moved = (np.arange(12) >= s).astype(float)
-        assert moved @ np.linalg.solve(covariance, moved) == pytest.approx(1, rel=1e-9)
+        assert moved @ np.linalg.solve(covariance, moved) == pytest.approx(1, rel=1e-5)
 
 
 def test_windows_are_differences_of_sums():

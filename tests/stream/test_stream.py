@@ -19,6 +19,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 
 pytest.importorskip("cryptography")
+from privgram.disclosure.additive import SURPLUS
 from privgram.moment.grouped import no_rows
 from privgram.regression.groups import change, regress_groups
 from privgram.stream import _FRAME, Stream, StreamState, WrongKey, _sums, read_key
@@ -96,12 +97,12 @@ def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
     """
     moment = pg.second_moment(month(0), columns=study.columns)
     state, draws = StreamState.read(stream.path, read_key(stream.key)), []
+    above = np.triu_indices(3)
     for _ in range(250):
         now = state
         for period in range(1, 7):
             now = stream._published(now, period, moment, b"")
-        draws.append([month.total for month in now.past])
-    above = np.triu_indices(3)
+        draws.append([stream._sum(now, 0, t).matrix[above] for t in range(1, 7)])
     noise = np.array(draws) - np.arange(1, 7)[:, None] * moment.matrix()[above]
     rows = np.zeros((6, 6))
     for t in range(6):
@@ -142,7 +143,7 @@ def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, strea
         for period in range(1, 7):
             table = moment if there and period == 3 else empty
             now = stream._published(now, period, table, b"")
-        seen = np.array([month.total for month in now.past])
+        seen = np.array([stream._sum(now, 0, t).matrix[above] for t in range(1, 7)])
         score = (shift @ inverse @ seen) @ (times * direction) - size / 2
         right += (score > 0) == there
     ratio = stream._noise.privacy.sensitivity_ratio
@@ -162,7 +163,7 @@ def test_months_merge_in_any_order_to_the_same_bits(study, stream, monkeypatch):
         monkeypatch.setattr(
             "privgram.stream.generators.resolve", lambda _: (np.random.default_rng(1), False)
         )
-        made.append(stream._published(state, 1, whole, b"").past[0].total)
+        made.append(stream._published(state, 1, whole, b"").past[0].published)
     np.testing.assert_array_equal(*made)
 
 
@@ -215,17 +216,25 @@ def test_another_study_key_or_file_is_refused(study, stream, tmp_path):
         pg.Stream(study, path=path)
 
 
-def test_the_file_holds_no_noise_that_can_be_read(stream):
+def test_the_file_holds_no_exact_sum_that_can_be_read(stream):
     stream.release(month(0))
     state = StreamState.read(stream.path, read_key(stream.key))
     data = stream.path.read_bytes()
-    assert state.past[0].total.tobytes() in data
-    assert state.past[0].noise.tobytes() not in data
-    assert state.past[0].noise[:1].tobytes() not in data
+    assert state.past[0].published.tobytes() in data
+    for words in state.past[0].exact:
+        assert words.tobytes() not in data
+    assert state.past[0].exact[1][:1].tobytes() not in data
     assert state.past[0].digest not in data
-    assert repr(state.past[0].noise[0]) not in repr(state)
+    assert repr(state.past[0].exact[1][0]) not in repr(state)
     assert stream.path.stat().st_mode & 0o077 == 0
     assert stream.key.stat().st_mode & 0o077 == 0
+
+
+def test_noise_beyond_what_is_drawn_is_refused_before_anything_is_spent(study, tmp_path):
+    with pytest.raises(ValueError, match="noise is too large"):
+        pg.Stream(study, 6, 1e-9, 1e-9, path=tmp_path / "b.stream")
+    assert not study.ledger.entries
+    assert not (tmp_path / "b.stream").exists()
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -263,7 +272,8 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     moved = _sums(stream._kept).epochs[0].sensitivity
     assert stream._noise.noise_std / once.noise.std == pytest.approx(moved, rel=1e-12)
     longest = moment.sensitivity_bound**2 * np.sqrt(2.0 if adjacency == "replace" else 1.0)
-    assert stream._noise.sigma * stream._noise.privacy.sensitivity_ratio >= longest * moved
+    drawn = stream._noise.sigma * (1 + SURPLUS)
+    assert drawn * stream._noise.privacy.sensitivity_ratio >= longest * moved
 
 
 def test_a_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path):

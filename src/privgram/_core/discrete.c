@@ -2,6 +2,9 @@
 
 typedef unsigned __int128 u128;
 
+/* Of 63 bits, those that the guide does not look at. */
+enum { GUIDE_SHIFT = 63 - 10 };
+
 static uint64_t high_of(uint64_t a, uint64_t b)
 {
     return (u128)a * b >> 64;
@@ -24,21 +27,27 @@ static u128 scaled(uint64_t a, u128 b)
     return (high << 1) + (low >> 63);
 }
 
-/* 2^64 e^-x of 2^64 x, x < 1, by its series; less than 10 off. */
+/* 2^64 e^-x of 2^64 x, x < 1, by its series; less than 10 off. Unrolled, or n would be divided by. */
 static uint64_t exp_of(uint64_t x)
 {
     uint64_t sum = UINT64_MAX;
-    for (uint64_t n = 22; n; n--)
+    if (x >> 61)
+#pragma GCC unroll 8
+        for (uint64_t n = 22; n > 14; n--)
+            sum = UINT64_MAX - high_of(x, sum) / n;
+#pragma GCC unroll 14
+    for (uint64_t n = 14; n; n--)
         sum = UINT64_MAX - high_of(x, sum) / n;
     return sum;
 }
 
-void discrete_prepare(discrete_law *law, int power, int shift, uint64_t rate67,
+void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64_t rate67,
                       const uint64_t decay[2], uint64_t margin)
 {
     enum { N = DISCRETE_BLOCKS };
     law->power = power;
     law->shift = shift;
+    law->whole = whole;
     law->rate67 = rate67;
     law->margin = margin;
 
@@ -73,8 +82,8 @@ void discrete_prepare(discrete_law *law, int power, int shift, uint64_t rate67,
         law->cumulative[b] = total += c;
     }
     law->cumulative[N + 1] = UINT64_MAX;
-    for (int i = 0, b = 0; i < N; i++) {
-        while (law->cumulative[b] <= (uint64_t)i << 55)
+    for (int i = 0, b = 0; i < DISCRETE_GUIDES; i++) {
+        while (law->cumulative[b] <= (uint64_t)i << GUIDE_SHIFT)
             b++;
         law->guide[i] = b < N ? b : N - 1;
     }
@@ -111,7 +120,7 @@ ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, 
         const uint64_t chosen = word(state);
         const int negative = chosen & 1;
         const uint64_t u = chosen >> 1;
-        int b = law->guide[u >> 55];
+        int b = law->guide[u >> GUIDE_SHIFT];
         while (u >= law->cumulative[b])
             b++;
         if (b > DISCRETE_BLOCKS)
@@ -128,7 +137,7 @@ ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, 
             offset >>= (law->shift > 64 ? 128 : 64) - law->shift;
         }
         const u128 size = ((u128)b << law->shift) + offset;
-        if (negative && !size)
+        if (law->whole && negative && !size)
             continue; /* zero once, not twice */
         const uint64_t v = word(state);
         if (v >= law->sure[b]) {
@@ -140,7 +149,8 @@ ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, 
                 return at;
             }
         }
-        const u128 y = negative ? -size : size;
+        /* -size, or of real numbers ~size, without a branch that nobody can foresee. */
+        const u128 y = (size ^ -(u128)negative) + (u128)(negative & law->whole);
         high[at] = (int64_t)(y >> 64);
         low[at] = (uint64_t)y;
         at++;

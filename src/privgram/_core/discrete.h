@@ -1,4 +1,4 @@
-/* Discrete Gaussian and Laplace variates, exactly: docs/theory/finite-precision.md. */
+/* Discrete Gaussian and Laplace variates, and normal ones, exactly: docs/theory/finite-precision.md. */
 #ifndef PRIVGRAM_DISCRETE_H
 #define PRIVGRAM_DISCRETE_H
 
@@ -8,6 +8,7 @@
 #include "numpy/random/bitgen.h"
 
 #define DISCRETE_BLOCKS 256
+#define DISCRETE_GUIDES 1024
 
 /* Bound of the errors of a threshold, in 2^-64: what is closer is not decided here. */
 #define DISCRETE_MARGIN 1024
@@ -16,6 +17,7 @@
 typedef struct {
     int power; /* 2, Gaussian, or 1, Laplace */
     int shift;
+    int whole;       /* integers; else real numbers, of which the whole part is drawn */
     uint64_t rate67; /* floor(2^67 A), A the rate of whole blocks; 0 where shift is */
     uint64_t margin;
     uint64_t scale;                           /* K: block b is proposed K e^(-A b^power) times or more */
@@ -23,7 +25,7 @@ typedef struct {
     uint64_t cumulative[DISCRETE_BLOCKS + 2]; /* up to b and with it; the last is no block's */
     uint64_t start[DISCRETE_BLOCKS + 1];      /* 2^64 of the acceptance at the block's least |y| */
     uint64_t sure[DISCRETE_BLOCKS + 1];       /* below this all of the block is accepted */
-    uint8_t guide[DISCRETE_BLOCKS];           /* the first block that u with these upper bits can be of */
+    uint8_t guide[DISCRETE_GUIDES];           /* the first block that u with these upper bits can be of */
 } discrete_law;
 
 /* A proposal that is to be decided elsewhere; of block DISCRETE_BLOCKS nothing more was drawn. */
@@ -35,10 +37,10 @@ typedef struct {
 } discrete_proposal;
 
 /* Make the table of a law from the upper and lower word of floor(2^127 e^-A). */
-void discrete_prepare(discrete_law *law, int power, int shift, uint64_t rate67,
+void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64_t rate67,
                       const uint64_t decay[2], uint64_t margin);
 
-/* Draw integers y = high 2^64 + low from index `at` on. Returns how far it came: `n`, or the
+/* Draw integers y = high 2^64 + low from index `at` on, of real numbers floor(y). Returns how far it came: `n`, or the
  * index whose proposal is left to the caller. */
 ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, uint64_t *low,
                         ptrdiff_t at, ptrdiff_t n, discrete_proposal *undecided);

@@ -8,7 +8,13 @@ MARGIN: int
 
 class Law:
     def __init__(
-        self, power: int, shift: int, rate67: int, decay: int, margin: int = ...
+        self,
+        power: int,
+        shift: int,
+        rate67: int,
+        decay: int,
+        margin: int = ...,
+        whole: bool = ...,
     ) -> None: ...
     @property
     def scale(self) -> int: ...

@@ -1,4 +1,4 @@
-"""Integers with exactly the law of discrete Gaussian or Laplace noise, but for what it leaves.
+"""Discrete Gaussian and Laplace noise, and normal variates, exactly but for what it leaves.
 
 See `privgram.exact.discrete`, which decides what is left, and docs/theory/finite-precision.md.
 """
@@ -22,8 +22,8 @@ cdef extern from "discrete.h":
         uint64_t offset[2]
         uint64_t first
     void discrete_prepare(
-        discrete_law* law, int power, int shift, uint64_t rate67, const uint64_t* decay,
-        uint64_t margin,
+        discrete_law* law, int power, int shift, bint whole, uint64_t rate67,
+        const uint64_t* decay, uint64_t margin,
     ) nogil
     Py_ssize_t discrete_fill(
         const discrete_law* law, bitgen_t* bits, int64_t* high, uint64_t* low,
@@ -48,13 +48,17 @@ cdef class Law:
     margin : int
         Bound of the errors of a threshold, in 2^-64. A larger one leaves more to the caller and
         draws the same.
+    whole : bool
+        Integers; else real numbers y, of which floor(y) is drawn. `shift` is 64 then.
     """
 
     cdef discrete_law _law
 
-    def __init__(self, int power, int shift, uint64_t rate67, decay, uint64_t margin=MARGIN):
+    def __init__(
+        self, int power, int shift, uint64_t rate67, decay, uint64_t margin=MARGIN, bint whole=True
+    ):
         cdef uint64_t[2] words = [decay >> 64, decay & (2**64 - 1)]
-        discrete_prepare(&self._law, power, shift, rate67, words, margin)
+        discrete_prepare(&self._law, power, shift, whole, rate67, words, margin)
 
     @property
     def scale(self):

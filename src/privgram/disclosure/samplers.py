@@ -19,7 +19,7 @@ from privgram.adaptive.rounds import run_rounds
 from privgram.columns.structure import ties, zeros
 from privgram.disclosure.additive import noisy_matrix, noisy_sums
 from privgram.disclosure.norm_bound import NormCounts
-from privgram.exact import exact_matmul, int128, variates
+from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.moment import SecondMoment
@@ -31,10 +31,8 @@ from privgram.noise import (
     TiedLaw,
     WishartLaw,
     imposed,
-    standard_wishart,
     symmetric_gaussian,
 )
-from privgram.noise import matrix_laplace as matrix_laplace_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -72,7 +70,7 @@ def draw_analyze_gauss(
         return matrix, law, {"parameters": {"moved": moved}}
     if mechanism.repair != "project":
         added = 0.0
-        if np.linalg.eigvalsh(matrix)[0] <= 0:
+        if not is_definite(matrix):
             added = expected_norm(noise.law, d, rng)
             added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
             added = max(added, 0.0)
@@ -119,14 +117,13 @@ def draw_additive_wishart(
 ) -> tuple[Matrix, WishartLaw, dict[str, Any]]:
     """Draw Wishart noise, and take off its mean where that leaves the sum positive definite."""
     d = moment.n_columns
-    draw = noise.scale * standard_wishart(d, noise.dof, rng)
-    matrix = add_noise(moment, draw, noise.noise_std)
+    matrix = add_wisharts(moment, noise, variates.bartlett(rng, noise.dof, d))
     subtracted = 0.0
     if mechanism.debias:
-        smallest = np.linalg.eigvalsh(matrix)[0]
         reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
         safe = noise.scale * max(reach, 0.0) ** 2
-        subtracted = next((s for s in (noise.mean, safe) if s < smallest), 0.0)
+        tried = (s for s in (noise.mean, safe) if is_definite(matrix, s))
+        subtracted = next(tried, 0.0)
     return (
         matrix - subtracted * np.eye(d),
         replace(noise.law, subtracted=subtracted),
@@ -141,25 +138,36 @@ def draw_matrix_laplace(
     rng: np.random.Generator,
 ) -> tuple[Matrix, MatrixLaplaceLaw, dict[str, Any]]:
     """Draw the difference of two Wishart matrices."""
-    if mechanism.draws == "exact" or (mechanism.draws == "auto" and noise.delta == 0.0):
-        matrix = _add_exact(moment, noise, rng)
-    else:
-        draw = noise.scale * matrix_laplace_noise(moment.n_columns, noise.dof, rng)
-        matrix = add_noise(moment, draw, noise.noise_std)
+    plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
+    matrix = add_wisharts(moment, noise, plus, minus)
     if mechanism.repair == "none":
         return matrix, noise.law, {}
     matrix, moved = feasible(matrix, noise)
     return matrix, noise.law, {"parameters": {"moved": moved}}
 
 
-def _add_exact(
-    moment: SecondMoment, noise: MatrixLaplaceCalibration, rng: np.random.Generator
+def add_wisharts(
+    moment: SecondMoment,
+    noise: WishartCalibration | MatrixLaplaceCalibration,
+    plus: variates.Variates,
+    minus: variates.Variates | None = None,
 ) -> Matrix:
+    """Second moment plus noise of Bartlett's factors, on the noise's public grid: exactly."""
     unit = moment.resolution
     exponent = int128.grid_exponent(noise.noise_std / unit)
-    plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
-    counts = exact_matmul.add_wisharts(moment.int128(), noise.scale / unit, plus, minus, exponent)
+    counts = rounding.add_wisharts(moment.int128(), noise.scale / unit, plus, minus, exponent)
     return counts * (unit * 2.0**exponent)
+
+
+def is_definite(matrix: Matrix, less: float = 0.0) -> bool:
+    """Whether a symmetric matrix, less a multiple of the identity, is positive definite."""
+    lowered = matrix.copy()
+    lowered[np.diag_indices(len(matrix))] -= less
+    try:
+        np.linalg.cholesky(lowered)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
@@ -180,23 +188,6 @@ def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
         return matrix, 0.0
     nearest = (vectors * kept) @ vectors.T
     return (nearest + nearest.T) / 2, float(np.linalg.norm(kept - values))
-
-
-def add_noise(moment: SecondMoment, noise: Matrix, noise_std: float) -> Matrix:
-    """Second moment plus symmetric noise (d, d), in its units, on the noise's public grid.
-
-    The grid is set by `noise_std`, its standard deviation off the diagonal.
-    """
-    return add_integers(moment, int128.from_float(noise / moment.resolution), noise_std)
-
-
-def add_integers(moment: SecondMoment, noise: int128.Int128, noise_std: float) -> Matrix:
-    """Second moment plus noise in integer multiples of its unit; see `add_noise`."""
-    unit = moment.resolution
-    exponent = int128.grid_exponent(noise_std / unit)
-    total = int128.add(moment.int128(), noise)
-    steps = int128.round_to_grid(total, exponent)
-    return steps * (unit * 2.0**exponent)
 
 
 def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator) -> Matrix:

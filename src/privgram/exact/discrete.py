@@ -1,4 +1,4 @@
-"""Integers with exactly the law of discrete Gaussian or Laplace noise, of any rational scale.
+"""Exact draws: discrete Gaussian and Laplace noise of any rational scale, and normal variates.
 
 `privgram._core.discrete` draws them in integer arithmetic alone. It leaves out what its 64 bits do
 not decide, once in some 2^50 draws, and proposals beyond its table, and decimal arithmetic, whose
@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,9 @@ BLOCK_BITS = 4
 
 #: Largest standard deviation, or scale: 128 bits have room for 2^37 of it.
 LARGEST = 2**90
+
+#: Binary places of a normal that are drawn at first: its standard deviation has 2^4 blocks.
+NORMAL_PLACES = 64 + BLOCK_BITS
 
 #: What is closer to a threshold, in 2^-64, is settled here.
 MARGIN = discrete.MARGIN
@@ -55,6 +59,34 @@ def laplace(scale: Fraction, size: int, rng: np.random.Generator) -> Int128:
     return _draw(1, 1 / scale, _log2(scale), size, rng)
 
 
+def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[int]]]:
+    """Draw standard normals y: the whole parts of 2^NORMAL_PLACES y, rounded down.
+
+    What is left of each is uniform on [0, 1), and independent of all else, but for those of which
+    further words were seen: these, in order, by number of the draw.
+    """
+    seen: dict[int, list[int]] = {}
+
+    def settle(at: int, negative: bool, share: Fraction, size: int, first: int) -> int | None:
+        beyond: list[int] = []
+        if not accepts_real(share, size, beyond, first, word):
+            return None
+        if beyond:
+            seen[at] = [2**_WORD - 1 - w if negative else w for w in beyond]
+        return ~size if negative else size
+
+    word = _words_of(rng)
+    return _filled(normal_law(MARGIN), _WORD, size, rng, settle), seen
+
+
+@lru_cache(maxsize=8)
+def normal_law(margin: int) -> discrete.Law:
+    """The table of `normal`."""
+    of_blocks = Fraction(1, 2 * 4**BLOCK_BITS)
+    decay = floor_of_exp(of_blocks, Fraction(1), 127)
+    return discrete.Law(2, _WORD, math.floor(of_blocks * 2**67), decay, margin, whole=False)
+
+
 def _checked(value: Fraction, name: str, most: int) -> Fraction:
     value = Fraction(value)
     if not 0 < value <= most:
@@ -73,20 +105,45 @@ def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Gener
     of_blocks = rate * 2 ** (power * shift)
     rate67 = math.floor(of_blocks * 2**67) if shift else 0
     law = discrete.Law(power, shift, rate67, floor_of_exp(of_blocks, Fraction(1), 127), MARGIN)
+    word = _words_of(rng)
+
+    def settle(_: int, negative: bool, share: Fraction, size: int, first: int) -> int | None:
+        if not accepts(share, rate * size**power, first, word):
+            return None
+        return -size if negative else size
+
+    return _filled(law, shift, size, rng, settle)
+
+
+def _words_of(rng: np.random.Generator) -> Callable[[], int]:
     bits = rng.bit_generator
+    return lambda: discrete.word(bits)
+
+
+def _filled(
+    law: discrete.Law,
+    shift: int,
+    size: int,
+    rng: np.random.Generator,
+    settle: Callable[[int, bool, Fraction, int, int], int | None],
+) -> Int128:
+    """Draw by a law; `settle` gives the number for a proposal, or None, where C has not decided.
+
+    It takes the draw's number, whether that is negative, the proposal's share, its magnitude and
+    the first word of the uniform number.
+    """
     high, low = np.empty(size, np.int64), np.empty(size, np.uint64)
-    at = 0
-    while (left := law.fill(bits, high, low, at)) is not None:
+    word, at = _words_of(rng), 0
+    while (left := law.fill(rng.bit_generator, high, low, at)) is not None:
         at, negative, block, offset, first = left
         share = Fraction(law.scale, int(law.weights[block]))
         if block == discrete.BLOCKS:
-            beyond, scarcity = _tail(lambda: discrete.word(bits))
+            beyond, scarcity = _tail(word)
             block, share = block + beyond, share * scarcity
-            offset = _uniform(shift, lambda: discrete.word(bits))
-            first = discrete.word(bits)
-        y = (block << shift) + offset
-        if accepts(share, rate * y**power, first, lambda: discrete.word(bits)):
-            y = -y if negative else y
+            offset = _uniform(shift, word)
+            first = word()
+        y = settle(at, negative, share, (block << shift) + offset, first)
+        if y is not None:
             high[at], low[at] = y >> _WORD, y & (2**_WORD - 1)
             at += 1
     return high, low
@@ -125,6 +182,28 @@ def accepts(share: Fraction, exponent: Fraction, first: int, word: Callable[[], 
             return False
         drawn, bits = drawn << _WORD | word(), bits + _WORD
     return drawn < threshold
+
+
+def accepts_real(
+    share: Fraction, size: int, beyond: list[int], first: int, word: Callable[[], int]
+) -> bool:
+    """Tell whether a uniform number is below share e^(-y^2/2), 2^NORMAL_PLACES y >= 0 of `size`.
+
+    Further words of both are drawn, those of y appended to `beyond`, as long as the answer depends
+    on them.
+    """
+    drawn, bits = first, _WORD
+    while True:
+        place = 2 * (NORMAL_PLACES + bits - _WORD) + 1
+        ends = (Fraction(m * m, 2**place) for m in (size + 1, size))
+        least, most = (floor_of_exp(end, share, bits) for end in ends)
+        if drawn < least:
+            return True
+        if drawn > most:
+            return False
+        beyond.append(word())
+        size = size << _WORD | beyond[-1]
+        drawn, bits = drawn << _WORD | word(), bits + _WORD
 
 
 def floor_of_exp(exponent: Fraction, factor: Fraction, bits: int) -> int:

@@ -14,9 +14,11 @@ import numpy as np
 from privgram._base.machine import cores
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix
     from privgram.exact.int128 import Int128
-    from privgram.exact.variates import Variates
+    from privgram.exact.variates import Part, Variates
 
 # A matrix is `sum_k D_k b^(low + k)`, `b = 2^bits`, with matrices `D_k` of integers in
 # [-b/2, b/2] held in float64. The digits of a product are the convolution of the digits of its
@@ -91,7 +93,7 @@ class DigitMatrix:
             for i, digit in enumerate(_carried(places, bits)):
                 digits[i, p] = digit
 
-        _each(add, _panels(rows, STRIP), rows)
+        each(add, panels(rows, STRIP), rows)
         return cls._trimmed(digits, low, bits)
 
     @classmethod
@@ -113,6 +115,10 @@ class DigitMatrix:
         """The transpose."""
         return DigitMatrix(self.digits.transpose(0, 2, 1), self.low, self.bits)
 
+    def rows(self, chosen: NDArray[np.intp]) -> DigitMatrix:
+        """Some rows of the matrix."""
+        return DigitMatrix(self.digits[:, chosen], self.low, self.bits)
+
     def __add__(self, other: DigitMatrix) -> DigitMatrix:
         return self._plus(other, 1.0)
 
@@ -131,7 +137,7 @@ class DigitMatrix:
             for i, digit in enumerate(_carried(places, self.bits)):
                 digits[i, p] = digit
 
-        _each(add, _panels(self.shape[0], STRIP), self.shape[0])
+        each(add, panels(self.shape[0], STRIP), self.shape[0])
         return self._trimmed(digits, low, self.bits)
 
     def less_identity(self) -> DigitMatrix:
@@ -177,10 +183,10 @@ class DigitMatrix:
         dropped = 0 if low is None else max(0, low - first - start)
         kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((kept, rows, columns))
-        down = _each(lambda p: _Strip.of(self.digits[:, p], p), _panels(rows, BLOCK), rows)
-        across = _each(
+        down = each(lambda p: _Strip.of(self.digits[:, p], p), panels(rows, BLOCK), rows)
+        across = each(
             lambda q: _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q),
-            _panels(columns, BLOCK),
+            panels(columns, BLOCK),
             columns,
         )
 
@@ -197,7 +203,7 @@ class DigitMatrix:
         blocks = [(left, right) for left in down for right in across]
         if symmetric:
             blocks = [(x, y) for x, y in blocks if y.panel.start <= x.panel.start]
-        _each(fill, blocks, rows)
+        each(fill, blocks, rows)
         return self._trimmed(digits, first + start + dropped, self.bits)
 
     def gram(self, low: int | None = None) -> DigitMatrix:
@@ -228,7 +234,7 @@ class DigitMatrix:
             return np.array_equal(least, most)
 
         rows = self.shape[0]
-        return counts if all(_each(settle, _panels(rows, STRIP), rows)) else None
+        return counts if all(each(settle, panels(rows, STRIP), rows)) else None
 
     def _rounded(self, exponent: int, add: float = 0.0) -> Matrix:
         """Digits of the counts, of this matrix with a power of two, or its negative, added.
@@ -260,7 +266,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def _each(work: Callable[[Item], Result], items: Sequence[Item], rows: int) -> list[Result]:
+def each(work: Callable[[Item], Result], items: Sequence[Item], rows: int) -> list[Result]:
     """Do the work of every item, in threads if it is that of a matrix with many rows."""
     if rows <= BLOCK:
         return [work(item) for item in items]
@@ -268,7 +274,8 @@ def _each(work: Callable[[Item], Result], items: Sequence[Item], rows: int) -> l
         return list(pool.map(work, items))
 
 
-def _panels(size: int, block: int) -> list[slice]:
+def panels(size: int, block: int) -> list[slice]:
+    """Slices of so many, the last one shorter."""
     return [slice(i, min(i + block, size)) for i in range(0, size, block)]
 
 
@@ -326,9 +333,6 @@ def _evaluate(digits: Sequence[Matrix] | Matrix, bits: int) -> Matrix:
 #: Binary digits after the point by which rounding to a grid is decided, or as many more as needed.
 DECIDING_BITS = 44
 
-#: Binary digits of the scale of additive noise: its square root has these.
-ROOT_BITS = 24
-
 #: Relative slack on norms computed in float64, d up to 2^15.
 SLACK = 1 + 2.0**-20
 
@@ -337,7 +341,7 @@ SLACK = 1 + 2.0**-20
 class DigitDraws:
     """Draws in digits."""
 
-    draws: Variates
+    draws: Variates | Part
     bits: int
 
     @cached_property
@@ -351,7 +355,7 @@ class DigitDraws:
         return DigitMatrix.of(parts, place(error / len(parts), self.bits), self.bits)
 
 
-def integer_matrix(integers: Int128, regulariser: int) -> DigitMatrix:
+def integer_matrix(integers: Int128, regulariser: int, bits: int = 0) -> DigitMatrix:
     """``G + regulariser I``, of which the regulariser may be negative."""
     high, low = integers
     d = len(high)
@@ -365,7 +369,7 @@ def integer_matrix(integers: Int128, regulariser: int) -> DigitMatrix:
     sign, rest = (-1.0 if regulariser < 0 else 1.0), abs(regulariser)
     for k in range(0, rest.bit_length(), 32):
         parts.append(np.eye(d) * math.ldexp(sign * (rest >> k & mask), k))
-    return DigitMatrix.of(parts, 0, digit_bits(d))
+    return DigitMatrix.of(parts, 0, bits or digit_bits(d))
 
 
 def multiplied(left: DigitMatrix, right: DigitDraws, error: float) -> DigitMatrix:
@@ -386,32 +390,3 @@ def gram(left: DigitMatrix, right: DigitDraws, target: float) -> tuple[DigitMatr
     low = place(target, left.bits)
     error = reach * norm * e + columns * e**2 + math.ldexp(1.0, left.bits * low)
     return m.gram(low), SLACK * error
-
-
-def add_wisharts(
-    integers: Int128, scale: float, plus: Variates, minus: Variates, exponent: int
-) -> Matrix:
-    """Round ``G + scale (A A^T - B B^T)`` to multiples of ``2^exponent`` units: exactly.
-
-    Counts of the grid, symmetric (d, d). A and B are Bartlett's factors. The scale, in units, is
-    raised by a part in 2^20 at most, to a square of few digits.
-    """
-    g = integer_matrix(integers, 0)
-    root = _root(scale)
-    low = place(root * 2.0**-ROOT_BITS, g.bits)
-    left = DigitMatrix.of([root * np.eye(g.shape[0])], low, g.bits)
-    drawn = [DigitDraws(draws, g.bits) for draws in (plus, minus)]
-    bits = DECIDING_BITS
-    while True:
-        target = math.ldexp(1.0, exponent - bits - 2)
-        (x, error), (y, more) = (gram(left, one, target) for one in drawn)
-        counts = (g + x - y).round_within(error + more, exponent)
-        if counts is not None:
-            return counts
-        bits *= 2
-
-
-def _root(x: float) -> float:
-    """Give a square root of few binary digits, rounded up."""
-    mantissa, shift = math.frexp(math.sqrt(x))
-    return math.ldexp(math.floor(math.ldexp(mantissa, ROOT_BITS)) + 1, shift - ROOT_BITS)

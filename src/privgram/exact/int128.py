@@ -1,10 +1,9 @@
 """Where noise meets data: 128-bit integers, added without an error and rounded to a public grid.
 
 The second moment is an integer matrix in the unit u = 1/S^2, held as two 64-bit halves
-(value = high * 2**64 + low). Gaussian noise is drawn as integers (`privgram.exact.discrete`), and
-Wishart noise in floating point with no data in sight and rounded to integers. It is added without
-error, and the sum is rounded to a public power of two. Every step after the draw is exact, so the
-release is a rounding of the ideal mechanism's output and inherits its guarantee.
+(value = high * 2**64 + low). Noise is drawn as integers (`privgram.exact.discrete`) and added
+without error, and the sum is rounded to a public power of two. Every step after the draw is exact,
+so the release is a rounding of the ideal mechanism's output and inherits its guarantee.
 """
 
 from __future__ import annotations
@@ -71,22 +70,39 @@ def round_to_grid(value: Int128, exponent: int) -> NDArray[np.float64]:
 
     Ties go up.  The count is exact below 2**53 and correctly rounded above.
     """
+    if exponent > 0:
+        half = 1 << (exponent - 1)
+        rounding = np.array(half >> 64, np.int64), np.array(half & (2**64 - 1), np.uint64)
+        value = add(value, rounding)
+    return to_float(*_floor(value, exponent))
+
+
+def split(value: Int128, exponent: int) -> tuple[Int128, NDArray[np.float64]]:
+    """128-bit integers over 2**exponent: whole parts, rounded down, and the rest in [0, 1].
+
+    The rest is rounded correctly to float64. Of exponents that no whole part is left of, the rest
+    is all, in (-1, 1).
+    """
+    high, low = value
+    if exponent >= 127:
+        nothing = np.zeros_like(high), np.zeros_like(low)
+        return nothing, np.ldexp(to_float(high, low), -exponent)
+    mask = (1 << exponent) - 1
+    rest = to_float(high & np.int64(mask >> 64), low & np.uint64(mask & (2**64 - 1)))
+    return _floor(value, exponent), np.ldexp(rest, -exponent)
+
+
+def _floor(value: Int128, exponent: int) -> Int128:
+    """128-bit integers over 2**exponent, rounded down."""
     high, low = value
     if not 0 <= exponent < 127:
         raise ValueError(f"grid exponent {exponent} outside [0, 127)")
+    if exponent >= 64:
+        return high >> np.int64(63), (high >> np.int64(exponent - 64)).astype(np.uint64)
     if exponent:
-        half = 1 << (exponent - 1)
-        rounding = np.array(half >> 64, np.int64), np.array(half & (2**64 - 1), np.uint64)
-        high, low = add((high, low), rounding)
-        if exponent >= 64:
-            low = (high >> np.int64(exponent - 64)).astype(np.uint64)
-            high = high >> np.int64(63)
-        else:
-            low = (low >> np.uint64(exponent)) | (
-                high.astype(np.uint64) << np.uint64(64 - exponent)
-            )
-            high = high >> np.int64(exponent)
-    return to_float(high, low)
+        low = low >> np.uint64(exponent) | high.astype(np.uint64) << np.uint64(64 - exponent)
+        high = high >> np.int64(exponent)
+    return high, low
 
 
 def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -1,19 +1,18 @@
 """Normal and chi variates with exactly their laws, of which ever more bits can be seen.
 
-A variate is ``centre + sign (whole + u)``, u uniform on [0, 1), and is drawn by rejection: of u
-and of the uniform number that decides, as many bits are drawn as the decision takes (Karney [1]_).
-It holds for all that may follow, so that the bits not yet seen are still independent and
-uniform. Float64 decides, by additions, multiplications and divisions whose rounding is bounded;
-where that is too close, decimal arithmetic does, which rounds logarithms correctly to as many
-digits as are asked for. The proof is in docs/theory/finite-precision.md.
+A variate is drawn by rejection: of it and of the uniform number that decides, as many bits are
+drawn as the decision takes (Karney [1]_). It holds for all that may follow, so that the bits not
+yet seen are still independent and uniform.
 
-A proposal has whole = k with probability 2^-(k+1), and y = sign (whole + u) is accepted with
-probability exp(-T(y)), T >= 0:
+A normal is the limit of a discrete Gaussian: `privgram._core.discrete` draws its first bits by the
+sampler of those. A chi variate with m degrees of freedom is c + y > 0, c near the mode sqrt(m - 1),
+y a normal that is accepted with probability exp(-T(y)),
 
-    normal              T = y^2/2 + (1 - whole) ln 2 - 1/2
-    chi, m degrees      T + FLOOR + c y - (m - 1) ln(1 + y/c),   y > -c
+    T(y) = MODE_FLOOR + c y - (m - 1) ln(1 + y/c) >= 0.
 
-of freedom, where x = c + y is accepted, c near the mode sqrt(m - 1).
+Float64 decides that, by operations whose rounding is bounded; where it is too close, decimal
+arithmetic does, which rounds logarithms correctly to as many digits as are asked for. The proof is
+in docs/theory/finite-precision.md.
 
 References
 ----------
@@ -24,21 +23,30 @@ References
 from __future__ import annotations
 
 import math
+import struct
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+
+from privgram._core.chacha import ChaCha20
+from privgram.exact import discrete
+from privgram.exact.discrete import NORMAL_PLACES
+from privgram.exact.int128 import to_float
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+    from privgram.exact.int128 import Int128
 
-#: Bits of a uniform float64 of NumPy's generators.
-WORD = 53
+    Floats = NDArray[np.float64]
+    Places = NDArray[np.intp]
+
+#: Bits of a word of a generator.
+WORD = 64
 
 #: Bound of the relative rounding errors of one decision in float64, which has some 2^7 of 2^-53.
 DECISION_ROUNDING = 2.0**-44
@@ -49,72 +57,146 @@ MODE_FLOOR = 2.0**-38
 #: Centres are multiples of this, so that adding them up loses nothing.
 CENTRES = 2.0**-20
 
-#: Variates drawn at a time: many, and within a cache.
-VARIATES_AT_ONCE = 1 << 15
+#: Words of a block of ChaCha20.
+_OF_BLOCK = 8
 
-#: Proposals made for the last few variates together.
-TRIALS = 128
+#: Bounds of the error of `Variates.to_float`: relative, and besides.
+RELATIVE_ERROR, ABSOLUTE_ERROR = 2.0**-51, 2.0**-57
 
 VariateNumber = TypeVar("VariateNumber", "NDArray[np.float64]", Decimal)
 
 
 class Variates:
-    """A matrix of independent variates at some entries, zero elsewhere. SECRET.
+    """A matrix of independent variates, at all entries or on and below the diagonal. SECRET.
 
-    `drawn` has the centres, signed wholes, and the first word of u, with the same sign; `seen` the
-    words of u that some decisions have seen already, by number of the variate, in order. The
-    generator gives the words to come.
+    A variate is the centre and (whole + u) 2^-68, u uniform on [0, 1). `seen` has the words of
+    u that some decisions have seen already, by number of the variate, in order. The words to come
+    are those of a generator that is keyed by `rng`: each has its place in the stream, so that they
+    are the same whichever are asked for. Variates on and below the diagonal are numbered along the
+    rows.
     """
 
     def __init__(
         self,
         shape: tuple[int, int],
-        entries: Any,
-        drawn: list[Floats],
-        seen: dict[int, list[float]],
+        centre: Floats | None,
+        whole: Int128,
+        seen: dict[int, list[int]],
         rng: np.random.Generator,
     ) -> None:
         self.shape = shape
-        self._entries = entries
-        self._parts = drawn
+        self._centre = centre
+        self._whole = whole
         self._seen = seen
-        self._rng = rng
+        self._key = rng.bit_generator.random_raw(4).astype("<u8").tobytes()
+
+    @property
+    def _is_full(self) -> bool:
+        return self._whole[0].size == self.shape[0] * self.shape[1]
 
     def parts(self, error: float) -> list[Floats]:
         """Float64 matrices whose sum is within `error` of the variates, without rounding.
 
         What has been seen stays: more digits of the same numbers follow.
         """
-        words = 1
-        while math.ldexp(1.0, -WORD * words) > error:
-            words += 1
-            if len(self._parts) < words + 2:
-                self._refine(words)
-        return [self._placed(part) for part in self._parts[: words + 2]]
+        words = [self._word(k) for k in range(_words_for(error))]
+        return [self._placed(part) for part in _floats(self._centre, self._whole, words)]
 
     def to_float(self) -> Floats:
-        """The variates to the digits of float64."""
-        centre, whole, word = self._parts[:3]
-        return self._placed(centre + (whole + word))
+        """Round the variates to float64, within `RELATIVE_ERROR` of each and `ABSOLUTE_ERROR`."""
+        if self._centre is None:
+            return self._placed(np.ldexp(to_float(*self._whole), -NORMAL_PLACES))
+        # Centres may cancel: what is added to them first are multiples of 1/16, without rounding.
+        high, low = self._whole[0], self._whole[1].view(np.int64)
+        value = self._centre + np.ldexp((high + (low < 0)).astype(np.float64), WORD - NORMAL_PLACES)
+        return self._placed(value + np.ldexp(low.astype(np.float64), -NORMAL_PLACES))
 
-    def _refine(self, words: int) -> None:
-        word = self._rng.random(self._parts[2].shape)
+    def part(self, rows: Places, columns: Places | None = None) -> Part:
+        """Some rows and columns of the matrix."""
+        return Part(self, rows, np.arange(self.shape[1]) if columns is None else columns)
+
+    def _word(self, k: int, numbers: Places | None = None) -> NDArray[np.uint64]:
+        """Word k of u, of all variates or of those of some numbers."""
+        if numbers is None or 64 * numbers.size > self._whole[0].size:
+            words: NDArray[np.uint64] = self._stream(k, 0).random_raw(self._whole[0].size)
+            for i, seen in self._seen.items():
+                if len(seen) > k:
+                    words[i] = seen[k]
+            return words if numbers is None else words[numbers]
+        blocks, places = np.unique(numbers // _OF_BLOCK, return_inverse=True)
+        words = np.array([self._stream(k, block).random_raw(_OF_BLOCK) for block in blocks])
+        words = words.reshape(-1)[places.reshape(-1) * _OF_BLOCK + numbers % _OF_BLOCK]
         for i, seen in self._seen.items():
-            if len(seen) >= words:
-                word.flat[i] = seen[words - 1]
-        self._parts.append(np.copysign(np.ldexp(word, -WORD * (words - 1)), self._parts[2]))
+            if len(seen) > k:
+                words[numbers == i] = seen[k]
+        return words
+
+    def _stream(self, k: int, block: int) -> ChaCha20:
+        """The words k of the variates from a block on."""
+        return ChaCha20(self._key, struct.pack("<QQ", block, k))
 
     def _placed(self, part: Floats) -> Floats:
+        if self._is_full:
+            return part.reshape(self.shape)
         matrix = np.zeros(self.shape)
-        matrix[self._entries] = part
+        matrix[np.tri(*self.shape, dtype=bool)] = part
         return matrix
+
+
+class Part:
+    """Some rows and columns of a matrix of variates. SECRET."""
+
+    def __init__(self, draws: Variates, rows: Places, columns: Places) -> None:
+        self._draws = draws
+        i, j = np.meshgrid(rows, columns, indexing="ij")
+        full = draws._is_full
+        self._there = np.ones(i.shape, bool) if full else i >= j
+        number = i * draws.shape[1] + j if full else i * (i + 1) // 2 + j
+        self._numbers = number[self._there]
+
+    def parts(self, error: float) -> list[Floats]:
+        """As those of the matrix."""
+        draws, numbers = self._draws, self._numbers
+        words = [draws._word(k, numbers) for k in range(_words_for(error))]
+        high, low = (part[numbers] for part in draws._whole)
+        centre = None if draws._centre is None else draws._centre[numbers]
+        return [self._placed(part) for part in _floats(centre, (high, low), words)]
+
+    def to_float(self) -> Floats:
+        """As that of the matrix."""
+        parts = self.parts(2.0**-NORMAL_PLACES)
+        return np.asarray(sum(parts[::-1], np.zeros_like(parts[0])))
+
+    def _placed(self, part: Floats) -> Floats:
+        matrix = np.zeros(self._there.shape)
+        matrix[self._there] = part
+        return matrix
+
+
+def _words_for(error: float) -> int:
+    """How many words of u there have to be."""
+    words = 0
+    while math.ldexp(1.0, -NORMAL_PLACES - WORD * words) > error:
+        words += 1
+    return words
+
+
+def _floats(centre: Floats | None, whole: Int128, words: list[NDArray[np.uint64]]) -> list[Floats]:
+    """Centres, whole parts and words as numbers that add up to the variates, without rounding."""
+    high, low = whole
+    parts = [] if centre is None else [centre]
+    parts.append(np.ldexp(high.astype(np.float64), WORD - NORMAL_PLACES))
+    for place, word in enumerate((low, *words)):
+        upper, lower = word >> np.uint64(32), word & np.uint64(0xFFFFFFFF)
+        exponent = -NORMAL_PLACES - WORD * place
+        parts.append(np.ldexp(upper.astype(np.float64), exponent + 32))
+        parts.append(np.ldexp(lower.astype(np.float64), exponent))
+    return parts
 
 
 def normals(rng: np.random.Generator, rows: int, columns: int) -> Variates:
     """Draw a matrix of standard normals."""
-    drawn, seen = _draw(rng, rows * columns)
-    shape = rows, columns
-    return Variates(shape, np.s_[:, :], [part.reshape(shape) for part in drawn], seen, rng)
+    return Variates((rows, columns), None, *discrete.normal(rows * columns, rng), rng)
 
 
 def bartlett(rng: np.random.Generator, dof: float, n_columns: int) -> Variates:
@@ -124,22 +206,27 @@ def bartlett(rng: np.random.Generator, dof: float, n_columns: int) -> Variates:
     freedom in row i.
     """
     d = n_columns
-    below, diagonal = np.tril_indices(d, -1), np.arange(d)
-    drawn, seen = _draw(rng, len(below[0]))
-    chis, seen_of_chis = _draw(rng, d, dof - diagonal.astype(np.float64))
-    seen |= {len(below[0]) + i: words for i, words in seen_of_chis.items()}
-    entries = tuple(np.concatenate([side, diagonal]) for side in below)
-    parts = [np.concatenate(pair) for pair in zip(drawn, chis, strict=True)]
-    return Variates((d, d), entries, parts, seen, rng)
+    row = np.arange(d)
+    diagonal = row * (row + 3) // 2
+    whole, seen = discrete.normal(d * (d + 1) // 2, rng)
+    for number in diagonal.tolist():
+        seen.pop(number, None)
+    centre, chi, seen_of_chis = chis(rng, dof - row.astype(np.float64))
+    seen |= {int(diagonal[i]): words for i, words in seen_of_chis.items()}
+    centres = np.zeros(len(whole[0]))
+    centres[diagonal] = centre
+    for part, of_chis in zip(whole, chi, strict=True):
+        part[diagonal] = of_chis
+    return Variates((d, d), centres, whole, seen, rng)
 
 
 def laplace_step(rng: np.random.Generator, location: float, scale: float, step: float) -> int:
     """Draw a Laplace variate and round it to multiples of `step`: which one."""
-    sign = 1 if rng.random() < 0.5 else -1
+    sign = 1 if _word(rng) % 2 else -1
     place, spread = (Fraction(x) / Fraction(step) for x in (location, scale))
-    words: list[float] = []
+    words: list[int] = []
     while True:
-        words.append(rng.random())
+        words.append(_word(rng))
         least, most = _exponential(words)
         if most.is_finite():
             ends = (place + sign * spread * Fraction(x) for x in (least, most))
@@ -148,143 +235,109 @@ def laplace_step(rng: np.random.Generator, location: float, scale: float, step: 
                 return count
 
 
-def _draw(
-    rng: np.random.Generator, size: int, dof: Floats | None = None
-) -> tuple[list[Floats], dict[int, list[float]]]:
-    """Draw normals, or chi variates: centres, signed wholes and words, and words seen beyond."""
-    centre = np.zeros(size)
-    if dof is not None:
-        centre = np.maximum(np.rint(np.sqrt(dof - 1) / CENTRES), 1.0) * CENTRES
-    whole, word = np.empty(size), np.empty(size)
-    seen: dict[int, list[float]] = {}
-    for start in range(0, size, VARIATES_AT_ONCE):
-        pending = np.arange(start, min(start + VARIATES_AT_ONCE, size))
-        while len(pending):
-            trial = np.repeat(pending, 1 + TRIALS // len(pending))
-            chi = None if dof is None else (dof[trial], centre[trial])
-            k, u, accepted, looked_at = _propose(rng, len(trial), chi)
-            done, first = np.unique(trial[accepted], return_index=True)
-            chosen = np.flatnonzero(accepted)[first]
-            whole[done], word[done] = k[chosen], u[chosen]
-            seen |= {int(trial[i]): words for i, words in looked_at.items() if i in chosen}
-            pending = np.setdiff1d(pending, done, assume_unique=True)
-    return [centre, whole, word], seen
+def chis(rng: np.random.Generator, dof: Floats) -> tuple[Floats, Int128, dict[int, list[int]]]:
+    """Draw chi variates, of these degrees of freedom: centres, whole parts, and words seen."""
+    centre = np.maximum(np.rint(np.sqrt(dof - 1) / CENTRES), 1.0) * CENTRES
+    high, low = np.empty(len(dof), np.int64), np.empty(len(dof), np.uint64)
+    seen: dict[int, list[int]] = {}
+    pending = np.arange(len(dof))
+    while len(pending):
+        whole, words = discrete.normal(len(pending), rng)
+        first = rng.bit_generator.random_raw(len(pending))
+        m, c = dof[pending], centre[pending]
+        excess, doubt = _excess(whole, first, m, c)
+        accepted = excess > doubt
+        for i in np.flatnonzero(np.abs(excess) <= doubt):
+            y = int(whole[0][i]) << WORD | int(whole[1][i])
+            beyond = words.setdefault(int(i), [])
+            chi = Decimal(float(m[i])), Decimal(float(c[i]))
+            accepted[i] = _accepts(rng, y, beyond, int(first[i]), *chi)
+        done = pending[accepted]
+        high[done], low[done] = (part[accepted] for part in whole)
+        seen |= {int(pending[i]): more for i, more in words.items() if more and accepted[i]}
+        pending = pending[~accepted]
+    return centre, (high, low), seen
 
 
-def _propose(
-    rng: np.random.Generator, size: int, chi: tuple[Floats, Floats] | None
-) -> tuple[Floats, Floats, NDArray[np.bool_], dict[int, list[float]]]:
-    """Propose as many: signed wholes, signed words, which to accept, and words seen beyond."""
-    k, u, v = _geometric(rng, size), rng.random(size), rng.random(size)
-    sign = np.where(rng.random(size) < 0.5, -1.0, 1.0)
-    excess, doubt = _float_excess(k, sign, u, v, chi)
-    accepted = excess > doubt
-    seen: dict[int, list[float]] = {}
-    for i in np.flatnonzero(np.abs(excess) <= doubt):
-        words = seen[int(i)] = [float(u[i])]
-        one = None if chi is None else (Decimal(float(chi[0][i])), Decimal(float(chi[1][i])))
-        accepted[i] = _decimal_accepts(rng, float(k[i]), float(sign[i]), words, float(v[i]), one)
-    return sign * k, sign * u, accepted, seen
-
-
-def _geometric(rng: np.random.Generator, size: int) -> Floats:
-    """Zeros before the first one of a sequence of bits."""
-    u = rng.random(size)
-    zeros = -np.frexp(u)[1].astype(np.float64)
-    for i in np.flatnonzero(u == 0):
-        zeros[i] = WORD + _geometric(rng, 1)[0]
-    return zeros
+def _word(rng: np.random.Generator) -> int:
+    return int(rng.bit_generator.random_raw())
 
 
 def _threshold(
-    whole: VariateNumber,
     y: VariateNumber,
-    ln2: Any,
+    m: VariateNumber,
+    c: VariateNumber,
     log: Callable[[VariateNumber], VariateNumber],
-    chi: Any,
 ) -> tuple[VariateNumber, VariateNumber]:
     """T(y), and what its error is by, at most, for one of y of 1 + |y| and such of rounding."""
-    half = type(ln2)(0.5)
-    t = half * y * y + (1 - whole) * ln2 - half
-    size = 2 + whole + y * y + abs(y)
-    if chi is not None:
-        m, c = chi
-        ratio = log((c + y) / c)
-        t = t + type(ln2)(MODE_FLOOR) + c * y - (m - 1) * ratio
-        size = size + c * (1 + abs(y)) + (m - 1) * (1 + abs(ratio) + (1 + abs(y)) / (c + y))
+    one = type(MODE_FLOOR) if isinstance(y, np.ndarray) else Decimal
+    ratio = log((c + y) / c)
+    t = one(MODE_FLOOR) + c * y - (m - 1) * ratio
+    size = 2 + c * (1 + abs(y)) + (m - 1) * (1 + abs(ratio) + (1 + abs(y)) / (c + y))
     return t, size
 
 
-def _float_excess(
-    k: Floats, sign: Floats, u: Floats, v: Floats, chi: tuple[Floats, Floats] | None
+def _excess(
+    whole: Int128, first: NDArray[np.uint64], m: Floats, c: Floats
 ) -> tuple[Floats, Floats]:
-    """``-ln V - T(y)``, and a bound of its error, from the first words of u and V."""
-    y = sign * (k + u)
-    out = np.zeros(len(y), dtype=bool)
-    unclear = v == 0
-    if chi is not None:
-        x = chi[1] + y
-        out = x < -CENTRES
-        unclear |= np.abs(x) <= CENTRES
-        y = np.where(out | unclear, 0.0, y)
-    t, size = _threshold(k, y, math.log(2), _log, chi)
+    """``-ln V - T(y)``, and a bound of its error, from whole parts and the first words of V."""
+    y, v = np.ldexp(to_float(*whole), -NORMAL_PLACES), np.ldexp(first.astype(np.float64), -WORD)
+    x = c + y
+    out = x < -CENTRES
+    unclear = (first == 0) | (np.abs(x) <= CENTRES)
+    t, size = _threshold(np.where(out | unclear, 0.0, y), m, c, _log)
     exponential = -_log(np.where(unclear, 1.0, v))
-    # One word of V more or less is 2^-53/V of its logarithm.
+    # One word of V more or less, and its rounding, are less than 2^-52/V of its logarithm.
     doubt = DECISION_ROUNDING * (size + exponential + 1 / np.where(unclear, 1.0, v) * 2.0**-8)
     doubt[unclear], doubt[out] = math.inf, 0.0
     return np.where(out, -1.0, exponential - t), doubt
 
 
-def _decimal_accepts(
-    rng: np.random.Generator,
-    k: float,
-    sign: float,
-    words: list[float],
-    v: float,
-    chi: tuple[Decimal, Decimal] | None,
+def _accepts(
+    rng: np.random.Generator, whole: int, beyond: list[int], first: int, m: Decimal, c: Decimal
 ) -> bool:
-    """Decide in decimal arithmetic; `words` of u grow by what that takes."""
-    deciding = [v]
+    """Decide in decimal arithmetic; `beyond`, words of y, grows by what that takes."""
+    deciding = [first]
     while True:
-        words.append(rng.random())
-        deciding.append(rng.random())
         least, most = _exponential(deciding)
-        with localcontext(_context(len(words))):
-            width = Decimal(2) ** (-WORD * len(words))
-            y = Decimal(sign) * (Decimal(k) + _decimal(words))
-            if chi is not None:
-                x = chi[1] + y
-                if x < -2 * width:
-                    return False
-                if x <= 2 * width:
-                    continue
-            t, size = _threshold(Decimal(k), y, Decimal(2).ln(), Decimal.ln, chi)
-            doubt = 4 * width * size
-            if least > t + doubt:
-                return True
-            if most < t - doubt:
+        with localcontext(_context(len(deciding))):
+            width = Decimal(2) ** -(NORMAL_PLACES + WORD * len(beyond))
+            y = (Decimal(whole) + _fraction(beyond)) * Decimal(2) ** -NORMAL_PLACES
+            x = c + y
+            if x < -2 * width:
                 return False
+            if x > 2 * width:
+                t, size = _threshold(y, m, c, Decimal.ln)
+                doubt = 4 * width * size
+                if least > t + doubt:
+                    return True
+                if most < t - doubt:
+                    return False
+        if len(beyond) < len(deciding):
+            beyond.append(_word(rng))
+        deciding.append(_word(rng))
 
 
-def _exponential(words: list[float]) -> tuple[Decimal, Decimal]:
+def _exponential(words: list[int]) -> tuple[Decimal, Decimal]:
     """Bounds of ``-ln V``, V in [0, 1) of these words and any that follow."""
     with localcontext(_context(len(words))):
         width = Decimal(2) ** (-WORD * len(words))
-        v = _decimal(words)
+        v = _fraction(words)
         rounding = 1 + width
         return -(v + width).ln() / rounding - width, -v.ln() * rounding + width
 
 
-def _decimal(words: list[float]) -> Decimal:
+def _fraction(words: list[int]) -> Decimal:
+    """The number in [0, 1) that begins with these words."""
     value = Decimal(0)
-    for place, word in enumerate(words):
+    for place, word in enumerate(words, 1):
         value += Decimal(word) * Decimal(2) ** (-WORD * place)
     return value
 
 
 def _context(words: int) -> Context:
     """Decimal digits for so many words, and some 60 bits more."""
-    return Context(prec=16 * words + 40, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
+    return Context(prec=20 * words + 60, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 
 def _log(x: Floats) -> Floats:

@@ -250,12 +250,6 @@ class MatrixLaplace(Mechanism):
         noise: d + 1 where delta is 0 or the columns are few, more otherwise.
     repair : {"none", "feasible"}
         As of `AnalyzeGauss`.
-    draws : {"auto", "exact", "floats"}
-        "exact": real numbers with exactly their laws, of which as many bits are drawn as rounding
-        the release takes, so that delta is 0 on the machine too. "floats": by samplers that work
-        in float64, which have a largest number. By default exact where delta is 0. A release of
-        22 columns then takes 4 ms instead of 0.4, of 500 columns 0.4 s instead of 0.02, and of
-        2,000 columns 12 s and 1.3 GB instead of 0.5 s and 0.5 GB.
 
     Notes
     -----
@@ -273,7 +267,6 @@ class MatrixLaplace(Mechanism):
 
     dof: int | None = None
     repair: Literal["none", "feasible"] = "none"
-    draws: Literal["auto", "exact", "floats"] = "auto"
 
     pure: ClassVar[bool] = True
 
@@ -287,8 +280,6 @@ class MatrixLaplace(Mechanism):
             check_integer(self.dof, "dof", 2)
         if self.repair not in ("none", "feasible"):
             raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
-        if self.draws not in ("auto", "exact", "floats"):
-            raise ValueError(f"draws must be auto, exact or floats, got {self.draws!r}")
 
     def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
         from privgram import privacy

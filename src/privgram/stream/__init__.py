@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -33,34 +33,40 @@ from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import BinaryFormat, understood
 from privgram.columns.unit import Guarantee, PrivacyUnit
 from privgram.disclosure import generators
+from privgram.disclosure.additive import noisy_matrix
 from privgram.disclosure.release import noise_of
-from privgram.disclosure.samplers import add_noise, impose
+from privgram.disclosure.samplers import impose
+from privgram.exact import int128
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.grouped import no_rows
-from privgram.noise import GaussianLaw, symmetric_gaussian
+from privgram.noise import GaussianLaw
 from privgram.regression.groups import change
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
-from privgram.stream.factors import FIRST_PERIODS, MOST_PERIODS, Epoch, RunningSums
+from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS, Epoch, RunningSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Vector
+    from privgram.exact.int128 import Int128
     from privgram.mechanisms.additive import GaussCalibration
     from privgram.regression.groups import Estimates
     from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]
 
-# The file of a stream: what was published, and the noises of its periods, encrypted.
+# The file of a stream: what was published, and the exact sums of its periods, encrypted.
 #
-# Who has the noises can take them off, so they are on disk under a key that is kept in a file of
-# its own. Periods that follow need them: what they share cancels.
+# Periods that follow need the sums, which are secret: they are on disk under a key that is kept in
+# a file of its own.
 
 _FRAME = BinaryFormat(b"privgram.stream\n", 1, "a stream")
+
+#: Units of the second moment that noise may have: draws of it have at most 2^90 steps.
+MOST_NOISE_UNITS = 2.0 ** (85 - FACTOR_PLACES)
 
 #: Bytes of the key, and of what makes two encryptions with it differ.
 _KEY, _NONCE = 32, 12
@@ -72,18 +78,18 @@ class WrongKey(ValueError):
 
 @dataclass(frozen=True)
 class Period:
-    """One period: what was published of it, and its secret noise."""
+    """One period: what was published of it and of those before it, and its secret sums."""
 
     n_rows: int | None  # where it is public
-    total: Vector  # (d (d + 1) / 2,), upper triangle of the running sum as published
-    # SECRET: upper triangle of the noise that is this period's own
-    noise: Vector = field(repr=False)
+    published: Vector  # (d (d + 1) / 2,), upper triangle of the period's part of C X + W
+    # SECRET: upper triangle of the exact second moment, in its unit
+    exact: Int128 = field(repr=False)
     digest: bytes = field(repr=False)  # SECRET: SHA-256 of the period's exact second moment
 
     @property
     def mark(self) -> str:
         """SHA-256 of what was published: by it a ledger knows the period."""
-        return hashlib.sha256(self.total.astype("<f8").tobytes()).hexdigest()
+        return hashlib.sha256(self.published.astype("<f8").tobytes()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -96,11 +102,11 @@ class StreamState:
     def save(self, path: Path, key: bytes, new: bool = False) -> None:
         """Write the file, whole or not at all; a new one must not be there."""
         header = self.header | {"n_rows": [period.n_rows for period in self.past]}
-        totals = b"".join(period.total.astype("<f8").tobytes() for period in self.past)
-        noises = b"".join(period.noise.astype("<f8").tobytes() for period in self.past)
+        totals = b"".join(period.published.astype("<f8").tobytes() for period in self.past)
+        sums = b"".join(_bytes_of(period.exact) for period in self.past)
         digests = b"".join(period.digest for period in self.past)
         nonce = secrets.token_bytes(_NONCE)
-        sealed = _cipher(key).encrypt(nonce, digests + noises, _public(header, totals))
+        sealed = _cipher(key).encrypt(nonce, digests + sums, _public(header, totals))
         write = create_file if new else write_atomically
         write(path, _FRAME.seal(header, totals, nonce, sealed), SECRET)
 
@@ -116,12 +122,24 @@ class StreamState:
         secret = _decrypted(path.name, key, nonce, body[n * width + _NONCE :], bound)
         with understood(path.name, _FRAME.what):
             published = np.frombuffer(totals, "<f8").reshape(n, width // 8).astype(np.float64)
-            own = np.frombuffer(secret[32 * n :], "<f8").reshape(published.shape)
+            sums = np.frombuffer(secret[32 * n :], "<u8").reshape(n, 2, width // 8)
+            exact = sums.astype(np.uint64)
             periods = tuple(
-                Period(count, published[i], own[i].astype(np.float64), secret[32 * i : 32 * i + 32])
+                Period(
+                    count,
+                    published[i],
+                    (exact[i, 0].view(np.int64), exact[i, 1]),
+                    secret[32 * i : 32 * i + 32],
+                )
                 for i, count in enumerate(counts)
             )
         return cls(header, periods)
+
+
+def _bytes_of(exact: Int128) -> bytes:
+    """Upper and lower words of 128-bit integers."""
+    high, low = exact
+    return high.astype("<i8").tobytes() + low.astype("<u8").tobytes()
 
 
 def create_key(path: Path) -> bytes:
@@ -143,12 +161,12 @@ def read_key(path: Path) -> bytes:
 
 
 def _public(header: dict[str, Any], totals: bytes) -> bytes:
-    """What the encryption vouches for besides the noises: all that is public."""
+    """What the encryption vouches for besides the sums: all that is public."""
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
 
 
 def _cipher(key: bytes) -> Any:
-    with extra("stream", "a stream's noise on disk is encrypted, which needs"):
+    with extra("stream", "a stream's sums on disk are encrypted, which needs"):
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     return ChaCha20Poly1305(key)
 
@@ -166,8 +184,8 @@ def _decrypted(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes)
         ) from None
 
 
-# Secret side: noise meets the exact second moment of each period here, and is kept for those after
-# it.
+# Secret side: noise meets the exact second moments of the periods here, which are kept for those
+# after them.
 
 
 class Stream:
@@ -188,12 +206,12 @@ class Stream:
     epsilon, delta : float, optional
         The guarantee of all that the stream publishes. Needed to begin one.
     path : path-like
-        File of the stream, made if it does not exist. It holds the noises, encrypted, and is for
-        the holder of the table alone. The study's ledger has its periods: a copy that goes on by
-        itself, or an older one in its place, is refused.
+        File of the stream, made if it does not exist. It holds the exact sums, encrypted, and is
+        for the holder of the table alone. The study's ledger has its periods: a copy that goes on
+        by itself, or an older one in its place, is refused.
     key : path-like, optional
         File of its key, made with it; by default `path` with ".key" at its end. Keep it apart from
-        the file: who has both can take the noise off what was published.
+        the file: who has both has the exact sums of what was published.
     months : int
         In how many periods a person may have rows, where a `unit` is protected: a promise, which
         the releases carry, unless it is all of them. Rows are of one period.
@@ -215,7 +233,8 @@ class Stream:
     -----
     With months X and A the triangle of ones, A X + B W is published, where A = B C. The columns of
     C have length 1, so that C X + W is one Gaussian mechanism, whatever is published meanwhile
-    decides about later periods (docs/theory/streams.md). W is drawn a period at a time.
+    decides about later periods (docs/theory/streams.md). C is of whole numbers, in 2^-20, and W is
+    drawn a period at a time, as `AnalyzeGauss` draws its noise.
 
     References
     ----------
@@ -337,6 +356,10 @@ class Stream:
         moved = _sums(header).epochs[0].sensitivity
         guarantee = _guarantee(header)
         found: GaussCalibration = noise_of(AnalyzeGauss(), guarantee, self._nothing, moved=moved)
+        if found.noise_std > MOST_NOISE_UNITS * self._nothing.resolution:
+            raise ValueError(
+                "the noise is too large for any useful release: epsilon or delta must be larger"
+            )
         return found
 
     def _charge(self, header: dict[str, Any], noise: GaussCalibration, check: bool = False) -> None:
@@ -580,29 +603,29 @@ class Stream:
             epochs = [epoch.periods for epoch in sums.epochs]
             state = replace(state, header=state.header | {"epochs": epochs})
         law, d = self._noise.law, moment.n_columns
-        above = _above(d)
-        generator = generators.resolve(None)[0]
-        own = symmetric_gaussian(d, law.std, law.std_diagonal, generator)[above]
-        weights = sums.step(number)
-        noise = np.zeros((d, d))
-        noise[above] = weights @ np.vstack([*(period.noise for period in state.past), own])
-        noise.T[above] = noise[above]
-        added = add_noise(moment, noise, law.std * float(np.linalg.norm(weights)))[above]
-        before = state.past[-1].total if state.past else 0.0
+        high, low = moment.int128()
+        exact = high[_above(d)], low[_above(d)]
+        shares, unit = sums.shares(number), moment.resolution * 2.0**-FACTOR_PLACES
+        noisy = noisy_matrix(
+            _mixed([*(period.exact for period in state.past), exact], shares, d),
+            law.std / unit,
+            law.std_diagonal / unit,
+            generators.resolve(None)[0],
+        )
         # Of units it is private: a unit that takes another's place may have other periods.
         public = self.study.unit is None and state.header["adjacency"] == "replace"
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        period = Period(n_rows, before + added, own, digest)
+        period = Period(n_rows, unit * noisy[_above(d)], exact, digest)
         return replace(state, past=(*state.past, period))
 
     def _sum(self, state: StreamState, start: int, stop: int) -> Release:
         """What was published of the periods after `start`, up to `stop`."""
         header, periods = state.header, state.past[:stop]
-        total = periods[-1].total - (periods[start - 1].total if start else 0.0)
+        weights = _sums(header).between(start, stop)
         d = header["n_columns"]
         matrix = np.zeros((d, d))
+        total = weights @ np.array([period.published for period in periods])
         matrix[_above(d)] = matrix.T[_above(d)] = total
-        weights = _sums(header).between(start, stop)
         scale = float(np.linalg.norm(weights))
         law = self._noise.law
         matrix, known = impose(
@@ -640,6 +663,18 @@ class Stream:
 def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Places on and above the diagonal."""
     return np.triu_indices(d)
+
+
+def _mixed(periods: Sequence[Int128], shares: Sequence[int], d: int) -> Int128:
+    """Sum of the periods' shares, (d, d), of upper triangles: exactly."""
+    total = sum(
+        int128.to_integers(exact) * share
+        for exact, share in zip(periods, shares, strict=True)
+        if share
+    )
+    matrix = np.zeros((d, d), object)
+    matrix[_above(d)] = matrix.T[_above(d)] = total
+    return (matrix >> 64).astype(np.int64), (matrix & (2**64 - 1)).astype(np.uint64)
 
 
 def _sums(header: Mapping[str, Any]) -> RunningSums:

@@ -3,7 +3,8 @@
 The running sums of T months are A X, with A the lower triangle of ones and X the months. With
 A = B C, whose columns of C have length 1, C X + W is one Gaussian mechanism in which a person of
 one month moves a vector of that person's length, and B (C X + W) = A X + B W is computed from it
-[1]_. C is the square root of A, a Toeplitz matrix, with its columns brought to length 1 [2]_, [3]_.
+[1]_. C is the square root of A, a Toeplitz matrix, with its columns brought to length 1 [2]_, [3]_,
+and rounded down to multiples of 2^-20, so that C X is whole and W can be too. B is A C^-1.
 
 References
 ----------
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 #: Factors of more periods take longer to make than a release.
 MOST_PERIODS = 4096
 
+#: Binary places of the entries of C.
+FACTOR_PLACES = 20
+
 #: Periods of the first epoch where nobody says how many there will be.
 FIRST_PERIODS = 12
 
@@ -54,52 +58,42 @@ class Epoch:
         return np.cumprod(np.append(1.0, (2 * k - 1) / (2 * k)))
 
     @cached_property
-    def inverse_root(self) -> Vector:
-        """Coefficients of its inverse, shape (T,): c_k = c_(k-1) (2k - 3) / (2k)."""
-        k = np.arange(1, self.periods)
-        return np.cumprod(np.append(1.0, (2 * k - 3) / (2 * k)))
-
-    @cached_property
-    def factor(self) -> Matrix:
-        """C, shape (T, T); its columns have length 1."""
-        from scipy.linalg import toeplitz
-
-        return np.asarray(toeplitz(self.root, np.zeros(self.periods)) / self.lengths)
-
-    @cached_property
     def lengths(self) -> Vector:
         """Lengths of the columns of the square root, shape (T,)."""
         return np.sqrt(np.cumsum(self.root**2))[::-1]
 
-    def step(self, period: int) -> Vector:
-        """Weights of the noises of periods 1 to t in the t-th summand of B W, shape (t,).
+    def factor(self, periods: int) -> Matrix:
+        """C of the first periods, shape (t, t), times 2^FACTOR_PLACES: whole numbers.
 
-        B C = A says that row t of B less row t - 1 is row t of C^-1.
+        Its columns have at most length 1, whatever float64 has rounded.
         """
-        weights: Vector = self.lengths[period - 1] * self.inverse_root[:period][::-1]
-        return weights
+        from scipy.linalg import toeplitz
+
+        ideal = toeplitz(self.root[:periods], np.zeros(periods)) / self.lengths[:periods]
+        return np.asarray(np.floor(ideal * (2.0**FACTOR_PLACES * (1 - 2.0**-40))))
 
     def row(self, period: int) -> Vector:
-        """Weights of the noises of periods 1 to t in the t-th running sum, shape (t,): of B."""
-        # Entry s is the sum over j from s to t of lengths_j times inverse_root_(j - s).
-        found = np.zeros(period)
-        for j in range(1, period + 1):
-            found[:j] += self.step(j)
-        return found
+        """Weights of what was published in the t-th running sum, shape (t,): of B."""
+        from scipy.linalg import solve_triangular
+
+        factor = self.factor(period) * 2.0**-FACTOR_PLACES
+        weights: Vector = solve_triangular(factor, np.ones(period), trans="T", lower=True)
+        return weights
 
     @cached_property
     def sensitivity(self) -> float:
         """Bound of how far C X moves by a person, whose matrices have norm 1 in each period.
 
-        Exact for one period: 1. Inner products of positive semidefinite matrices are not negative,
-        nor are the entries of C^T C: the square is at most the sum of (C^T C)_ij over the person's
-        periods i, j. That is bounded by the best choice of periods j for every i, and of the i by
-        these bounds (docs/theory/streams.md).
+        Exact for one period, but for the rounding of C: 1. Inner products of positive semidefinite
+        matrices are not negative, nor are the entries of C: the square is at most the sum of
+        (C^T C)_ij over the person's periods i, j. That is bounded by the best choice of periods j
+        for every i, and of the i by these bounds (docs/theory/streams.md).
         """
         most = min(self.months, 1 + (self.periods - 1) // self.apart)
         if most == 1:
             return 1.0
-        overlap = self.factor.T @ self.factor
+        factor = self.factor(self.periods) * 2.0**-FACTOR_PLACES
+        overlap = factor.T @ factor
         if self.apart == 1 and most == self.periods:
             return float(np.sqrt(overlap.sum()))
         each = _best(overlap, most, self.apart)
@@ -151,13 +145,13 @@ class RunningSums:
                 yield epoch, min(period, epoch.periods)
             period -= epoch.periods
 
-    def step(self, period: int) -> Vector:
-        """Weights of the noises of periods 1 to t in the t-th summand, shape (t,)."""
+    def shares(self, period: int) -> list[int]:
+        """Row t of C, times 2^FACTOR_PLACES: what of each period is in what the t-th publishes."""
         *_, (epoch, own) = self._parts(period)
-        return np.append(np.zeros(period - own), epoch.step(own))
+        return [0] * (period - own) + [int(share) for share in epoch.factor(own)[-1]]
 
     def between(self, start: int, stop: int) -> Vector:
-        """Weights of all noises up to `stop` in the sum of the periods after `start`."""
+        """Weights of what was published up to `stop` in the sum of the periods after `start`."""
         row = self._row(stop)
         row[:start] -= self._row(start)
         return row

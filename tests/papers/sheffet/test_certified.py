@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from integers import cholesky, int128_of, integers, inverse, is_positive, rounded, scaled
 
-from privgram.exact import exact_matmul as _exact
-from privgram.exact.exact_matmul import DigitMatrix, add_wisharts
+from privgram.exact import exact_matmul, rounding
+from privgram.exact.exact_matmul import DigitMatrix
+from privgram.exact.rounding import add_wisharts
 from privgram.exact.variates import bartlett, normals
 from privgram.papers.sheffet import certified as _certified
 from privgram.papers.sheffet.certified import (
@@ -68,6 +69,9 @@ class Known:
 
     def to_float(self):
         return sum(self.known)
+
+    def part(self, rows, columns=slice(None)):
+        return Known(*(one[rows][:, columns] for one in self.known))
 
 
 def exact_draws(draws):
@@ -160,7 +164,7 @@ def test_added_wishart_matrices_are_rounded_exactly(rng):
         d, bits = int(rng.integers(1, 6)), int(rng.integers(20, 100))
         g = semidefinite(rng, d, d, bits)
         scale = float(2.0 ** rng.uniform(-4, 90))
-        q = Fraction(_exact._root(scale))
+        q = Fraction(rounding._root(scale))
         assert Fraction(scale) < q**2 < Fraction(scale) * (1 + Fraction(1, 2**20))
         a, b = bartlett(rng, d + 1, d), bartlett(rng, d + 1, d)
         exponent = max(0, bits - 50, int(math.log2(scale)) - int(rng.integers(0, 20)))
@@ -238,23 +242,85 @@ def test_boundaries(side):
         assert sketch_gram(whitener.factor, a, 40)[1, 0] == count + (side > 0)
 
 
+def unsure(value, error):
+    return np.zeros_like(value), np.ones(value.shape, bool)
+
+
+def unsure_in_part(counts, doubtful):
+    doubtful[1:3, 1:3] = True
+    return np.where(doubtful, 0.0, counts), doubtful
+
+
 @pytest.mark.parametrize("bits", [44, 1])
-def test_more_digits_where_the_leading_ones_do_not_decide(rng, bits, monkeypatch):
-    """The same counts either way; at one deciding bit, half of the entries are in doubt."""
-    monkeypatch.setattr(_certified, "DECIDING_BITS", bits)
+@pytest.mark.parametrize("deciding", ["floats", "digits", "both"])
+def test_the_same_counts_whatever_decides(rng, bits, deciding, monkeypatch):
+    """Float64, digits or both; and where the leading digits do not decide, more of them."""
     attempts = []
     settled = DigitMatrix.round_within
     monkeypatch.setattr(
         DigitMatrix, "round_within", lambda *args: attempts.append(1) or settled(*args)
     )
-    whitener = certified_whitener(int128_of(semidefinite(rng, 12, 30, 60)), 2**46)
+    nearest = rounding.nearest
+    if deciding != "floats":
+        monkeypatch.setattr(rounding, "DECIDING_BITS", bits)
+        patched = unsure if deciding == "digits" else lambda *x: unsure_in_part(*nearest(*x))
+        monkeypatch.setattr(rounding, "nearest", patched)
+    g = semidefinite(rng, 12, 30, 60)
+    whitener = certified_whitener(int128_of(g), 2**46)
     factor = scaled(whitener.factor, UNIT)
     for _ in range(10):
-        a = bartlett(rng, 20.0, 12)
-        counts = sketch_gram(whitener.factor, a, 30)
+        a, b = bartlett(rng, 20.0, 12), bartlett(rng, 20.0, 12)
         m = factor @ exact_draws(a)
-        np.testing.assert_array_equal(integers(counts), rounded(m @ m.T, 30 - 4 * UNIT))
-    assert len(attempts) == 10 if bits == 44 else len(attempts) > 20
+        np.testing.assert_array_equal(
+            integers(sketch_gram(whitener.factor, a, 30)), rounded(m @ m.T, 30 - 4 * UNIT)
+        )
+        np.testing.assert_array_equal(
+            integers(round_sketch_rows(whitener.factor, a, 10).T), rounded(m, 10 - 2 * UNIT)
+        )
+        q = Fraction(rounding._root(2.0**50))
+        for minus in (None, b):
+            noise = exact_draws(a) @ exact_draws(a).T
+            noise = noise if minus is None else noise - exact_draws(b) @ exact_draws(b).T
+            expected = g + noise * q**2 * Fraction(4) ** UNIT
+            half = np.full(g.shape, Fraction(1, 2))
+            np.testing.assert_array_equal(
+                integers(add_wisharts(int128_of(g), 2.0**50, a, minus, 40)),
+                (expected / 2**40 + half) // 1,
+            )
+    if deciding == "floats":
+        assert len(attempts) < 10
+    elif bits == 44:
+        assert len(attempts) == 40
+    else:
+        assert len(attempts) > 60
+
+
+def test_what_floats_leave_undecided_is_seen(monkeypatch):
+    """Counts as if float64 had no error are wrong near a boundary."""
+    monkeypatch.setattr(
+        rounding, "nearest", lambda value, _: (np.rint(value), np.zeros(value.shape, bool))
+    )
+    with pytest.raises(AssertionError):
+        [test_boundaries(side) for side in (-1, 1)]
+
+
+def test_errors_of_floats_are_within_their_bound(rng):
+    """At every size of the factors, and not a thousand times below it where terms are few."""
+    largest = 0.0
+    for _ in range(60):
+        d, columns = (int(n) for n in rng.integers(1, 9, 2))
+        factor = certified_whitener(int128_of(semidefinite(rng, d, d, 60)), 2**46).factor
+        a = normals(rng, d, columns)
+        exact = scaled(factor, UNIT) @ exact_draws(a)
+        left, right = factor.to_float(), a.to_float()
+        bound = rounding._product_error(d) * np.outer(
+            np.linalg.norm(left, axis=1), np.linalg.norm(right, axis=0) + rounding.NORM_PAD
+        )
+        values = np.vectorize(Fraction)(left @ right)
+        off = np.abs(values - exact * Fraction(4) ** UNIT).astype(float)
+        assert (off <= bound).all()
+        largest = max(largest, (off / bound).max())
+    assert largest > 1e-3
 
 
 def test_products_of_draws_are_within_their_bound(rng):
@@ -264,10 +330,10 @@ def test_products_of_draws_are_within_their_bound(rng):
         d = int(rng.integers(1, 9))
         whitener = certified_whitener(int128_of(semidefinite(rng, d, d, 60)), 2**46)
         factor, a = whitener.factor, bartlett(rng, d + 0.5, d)
-        right = _exact.DigitDraws(a, factor.bits)
+        right = exact_matmul.DigitDraws(a, factor.bits)
         m = scaled(factor, UNIT) @ exact_draws(a)
         target = 2.0 ** rng.integers(-60, 60)
-        x, error = _exact.gram(factor, right, target)
+        x, error = exact_matmul.gram(factor, right, target)
         exact = (m @ m.T) * Fraction(2) ** (4 * UNIT)
         off = max(abs(scaled(x, UNIT) * Fraction(2) ** UNIT - exact).ravel()) / Fraction(error)
         assert off < 1

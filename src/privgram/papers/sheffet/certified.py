@@ -29,21 +29,11 @@ import numpy as np
 from scipy.linalg.blas import dtrsm
 
 from privgram._base.numbers import bisect_boundary
-from privgram.exact.exact_matmul import (
-    DECIDING_BITS,
-    SLACK,
-    DigitDraws,
-    DigitMatrix,
-    gram,
-    integer_matrix,
-    multiplied,
-    place,
-)
+from privgram.exact.exact_matmul import SLACK, DigitDraws, DigitMatrix, gram, integer_matrix, place
 from privgram.exact.int128 import GRID_BITS, to_integers
+from privgram.exact.rounding import in_digits, round_gram, round_product
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privgram._base.numbers import Matrix
     from privgram.exact.int128 import Int128
     from privgram.exact.variates import Variates
@@ -118,13 +108,16 @@ def certified_whitener(
     h = integer_matrix(integers, regulariser)
     bits = h.bits
     d = h.shape[0]
-    diagonal = np.diagonal(h.to_float())
+    matrix = h.to_float()
+    diagonal = np.diagonal(matrix)
     if diagonal.min() <= 0:
         raise ArithmeticError(NOT_DEFINITE)
     k_low = place(tolerance / (8 * d * math.sqrt(diagonal.sum())), bits)
     p_low = place(tolerance / (8 * d), bits)
     start = np.ldexp(1.0, -np.ceil(np.log2(diagonal) / 2).astype(int))
-    k = DigitMatrix.of([np.diag(start)], k_low, bits)
+    # The first correction is of K = diag(start), by float64 alone: it scales without rounding.
+    z = _correction(start[:, None] * matrix * start - np.eye(d))
+    k = DigitMatrix.of([np.diag(start), z * start], k_low, bits)
     for _ in range(MAX_STEPS):
         norm = SLACK * float(np.linalg.norm(k.to_float()))
         t_low = place(tolerance / (16 * d * norm), bits)
@@ -184,7 +177,7 @@ def sketch_gram(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     factor, or normals where the sketch has fewer rows than columns: they are then the transpose of
     these rows.
     """
-    return _rounded_gram(factor, DigitDraws(draws, factor.bits), exponent)
+    return round_gram(factor, draws, exponent)
 
 
 def round_sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
@@ -192,8 +185,7 @@ def round_sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Ma
 
     Counts of the grid (rows, d), for normals (d, rows).
     """
-    drawn = DigitDraws(draws, factor.bits)
-    return _rounded(lambda error: (multiplied(factor, drawn, error), error), exponent).T
+    return round_product(factor, draws, exponent).T
 
 
 def round_inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
@@ -201,7 +193,8 @@ def round_inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -
 
     Counts of the grid, symmetric (d, d), for Bartlett's factor (d, d).
     """
-    return _rounded_gram(factor, _Inverse(draws, factor.bits), exponent)
+    inverse = _Inverse(draws, factor.bits)
+    return in_digits(lambda error: gram(factor, inverse, error / 4), exponent)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -241,26 +234,6 @@ class _Inverse(DigitDraws):
             q = q - q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
             if r < 0.5 and r**2 <= tolerance / 2:
                 return q.T
-
-
-def _rounded_gram(left: DigitMatrix, right: DigitDraws, exponent: int) -> Matrix:
-    """Round ``M M^T``, M = left right, to multiples of ``2^exponent``: exactly."""
-    return _rounded(lambda error: gram(left, right, error / 4), exponent)
-
-
-def _rounded(matrix: Callable[[float], tuple[DigitMatrix, float]], exponent: int) -> Matrix:
-    """Round a matrix, given to any error asked for and the error it has, to ``2^exponent``.
-
-    From its leading digits, where their error cannot move any entry across a boundary; else, with a
-    probability of some d^2 2^-DECIDING_BITS, from more of them.
-    """
-    bits = DECIDING_BITS
-    while True:
-        x, error = matrix(math.ldexp(1.0, exponent - bits))
-        counts = x.round_within(error, exponent)
-        if counts is not None:
-            return counts
-        bits *= 2
 
 
 def smallest_eigenvalue(integers: Int128, exponent: int) -> int:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram.disclosure.additive import noisy_matrix
 from privgram.disclosure.samplers import draw
 from privgram.exact import variates
-from privgram.exact.int128 import grid_exponent
-from privgram.noise import symmetric_gaussian
+from privgram.exact.int128 import from_float
 from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
@@ -106,11 +106,8 @@ def inverse_gauss(
         ) from None
     unit = math.ldexp(1 / moment.resolution, exponent)
     inverse = whitener.inverse.T.gram().round(exponent)
-    drawn = symmetric_gaussian(d, law.std, law.std_diagonal, rng)
-    grid = 2.0 ** grid_exponent(law.std / unit)
-    # Integers below 2^53: added and rounded without error.
-    counts = np.rint((inverse + np.rint(drawn / unit)) / grid)
-    released = np.asarray(np.linalg.inv(counts * (grid * unit)), dtype=np.float64)
+    noisy = noisy_matrix(from_float(inverse), law.std / unit, law.std_diagonal / unit, rng)
+    released = np.asarray(np.linalg.inv(noisy * unit), dtype=np.float64)
     return (released + released.T) / 2, law, {}
 
 
