@@ -1,11 +1,13 @@
 """Generalised linear models by scores: what they fit, what they cost, what a round gives away."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.glm.link import GLMEstimator
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import FAMILIES, exponential
 
@@ -212,6 +214,21 @@ def test_what_cannot_be_told_is_said(kind):
     assert np.isnan(fit.params).all()
     with pytest.raises(ValueError, match="there is no fit"):
         fit.predict({"a": a, "b": a})
+
+
+@pytest.mark.parametrize(("size", "settled"), [(0.05, True), (0.2, False)])
+def test_a_last_step_that_noise_does_not_explain_has_not_settled(size, settled, monkeypatch):
+    """One that changes the linear predictor by a fifth; it is too short for any other refusal."""
+    last_scores = GLMEstimator._last_scores
+
+    def with_second(estimator, state, clip):
+        parts = last_scores(estimator, state, clip)
+        along = np.eye(estimator.q)[0] * size * state.rows
+        return replace(parts, path=replace(parts.path, second=state.step(along)))
+
+    monkeypatch.setattr(GLMEstimator, "_last_scores", with_second)
+    refusal = fitted(**SURE).refusal
+    assert refusal is None if settled else refusal.startswith("the steps have not settled")
 
 
 # --- privacy ----------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """One regression by scores: what it fits, what a round can give away, what it costs."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,10 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
+from privgram._core.rows import Accumulator
+from privgram.glm.clipping import Clip
 from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.state import initial_state, isotropic
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.privacy import GaussianProfile
 
@@ -266,6 +270,44 @@ def test_the_frame_is_near_white_for_few_long_rows_too(monkeypatch):
     z = problem.columns.encode(table) @ problem.design.frame[:-1].T @ whitening.T
     values = np.linalg.eigvalsh(z.T @ z / 60_000)
     assert 0.3 < values.min() <= values.max() < 4
+
+
+class Scripted(OneStepEstimator):
+    """Scores that a test chooses, each with its noise."""
+
+    def __init__(self, *scores):
+        self.q = len(scores[0][0])
+        self.scores = iter(scores)
+        second = 100.0 * np.eye(self.q)
+        self.rounds = SimpleNamespace(
+            spent=0.0, noise=SimpleNamespace(mu=1.0), std=[0.0], take=lambda *_: second
+        )
+        self.problem = SimpleNamespace(robust=True, purpose="inference")
+
+    def _score(self, *_):
+        return next(self.scores)
+
+    _released = _score
+
+    def _read(self, *_):
+        return SimpleNamespace(second=Accumulator(self.q, 1.0))
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.5])
+def test_a_last_score_without_noise_still_leaves_what_its_step_does(bias):
+    """What the Hessian's error leaves of the first estimate's variance v is all that is off.
+
+    So two estimates with the variances v and r v weigh r : 1. Noise N of q directions with the
+    variance .2, and .4 on the diagonal, has E N^2 = .2 (q + 1) I.
+    """
+    q, rows = 2, 100.0
+    state = initial_state(rows * np.eye(q + 1), isotropic(0.0), 1e-9 * np.eye(q + 1), rows)
+    state = replace(state, hessian_noise=isotropic(math.sqrt(0.2)), hessian_bias=bias)
+    left = 0.2 * (q + 1) + bias**2
+    first, last = np.array([3.0, 1.0]), np.array([-2.0, 1.0])
+    fit = Scripted((first, 5.0), (last, 0.0))._last_scores(state, Clip(1.0, 0.0))
+    where = state.coef + state.step(first) + state.step(last) / (1 + left)
+    np.testing.assert_allclose(fit.coef, where, rtol=1e-12)
 
 
 # --- privacy ----------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from privgram.glm.state import (
     lost_squares,
     radius_at_middle,
     raised,
+    uncounted_directions,
     with_excess,
+    without,
 )
 
 N, Q = 5000, 3
@@ -106,6 +108,60 @@ def test_longer_rows_add_what_they_have_and_hide_nothing(rng, seen):
         np.testing.assert_allclose(white.T @ white, N * np.eye(Q), atol=0.01 * N)
     assert not longer.hides_all
     assert longer.hessian_bias >= state.hessian_bias
+
+
+def test_an_error_of_the_estimate_is_a_longer_score_where_the_hessian_is_larger(rng):
+    """The score that an error asks for in the new frame is what the state has of its noise."""
+    x = rows(rng)
+    error = rng.normal(size=Q)
+    state = state_at(x.T @ x, 1e-6)
+    state = replace(state, score_noise=np.outer(state.along(error), state.along(error)))
+    longer = with_excess(state, np.diag([10.0, 1.0, 1.0]) * N, 1.0)
+    asked = longer.along(error)
+    np.testing.assert_allclose(longer.score_noise, np.outer(asked, asked), rtol=1e-9)
+
+
+def test_directions_stay_hidden_where_others_have_longer_rows(rng):
+    """A hidden one that the frame mixed into all others would have refused them all."""
+    x = rows(rng)
+    state = replace(state_at(x.T @ x, 1e-6), visible=np.array([0.0, 1.0, 1.0]))
+    noise = rng.normal(size=(Q, Q))
+    hessian = np.diag([1.0, 1.0, 10.0]) * N + noise + noise.T
+    longer = with_excess(state, hessian, math.sqrt(2))
+    np.testing.assert_allclose(longer.visible, state.visible, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dummies", "doubt"), [(0, 0.0), (1, 0.0), (2, 0.0), (2, 60.0)])
+def test_a_direction_of_few_rows_is_missed_by_counts(rng, dummies, doubt):
+    """Each has fifty rows 100 long, of which counts in doubt by 60 see none.
+
+    They fill only a part of what the frame makes of the direction, and noise alone has no more.
+    """
+    n = 20_000
+    z = np.zeros((n, 5))
+    z[:, dummies:] = rng.normal(size=(n, 5 - dummies))
+    for at in range(dummies):
+        z[50 * at : 50 * at + 50, at] = 100.0
+    norms = np.linalg.norm(z, axis=1)
+    edges = np.geomspace(0.5 * math.sqrt(5), 200.0, 40)
+    beyond = (norms[:, None] > edges).sum(axis=0).astype(float)
+    beyond[beyond <= max(doubt, 50 * dummies)] = 0.0
+    state = replace(state_at(rows(rng).T @ rows(rng), 1e-6), rows=float(n), typical=5.0)
+    assert uncounted_directions(state, edges, beyond, doubt) == min(dummies, len(state.coef))
+    beyond = (norms[:, None] > edges).sum(axis=0).astype(float)
+    assert uncounted_directions(state, edges, beyond, doubt) == 0
+
+
+def test_the_estimate_is_the_shortest_of_those_that_differ_where_it_is_hidden(rng):
+    x = rows(rng)
+    state = state_at(x.T @ x, 1e-6)
+    hidden = np.array([False, True, False])
+    found = without(state, hidden)
+    np.testing.assert_array_equal(found.visible, [1.0, 0.0, 1.0])
+    moved = state.along(found.coef - state.coef)
+    assert np.abs(moved[[0, 2]]).max() < 1e-9 * abs(moved[1])
+    assert abs(state.whitening[1] @ found.coef) < 1e-9
+    assert found.typical == pytest.approx(state.typical - 1)
 
 
 def test_a_frame_by_the_hessian_there_is_white(rng):

@@ -117,17 +117,6 @@ class GLMEstimator(OneStepEstimator):
                 break
         return self._limited(state)
 
-    def _limited(self, state: ScoreState) -> ScoreState:
-        """The state without hidden directions that are longer than the rows of any would be.
-
-        Fewer rows than 1 / mu are never seen, so that a frame need not make more of them.
-        """
-        most = math.sqrt(state.rows * min(self.rounds.noise.mu, 1.0))
-        leading = self._at(state).matrix[: self.q]
-        far = np.array([self._far(row[None]) for row in leading])
-        shorter = np.where(state.visible < 1, np.minimum(1.0, most / np.maximum(far, 1e-300)), 1.0)
-        return states.scaled(state, shorter)
-
     def _linear(self, first: Matrix, rows: float) -> ScoreState:
         """Least squares on the scale of the link at the mean."""
         std, features = self.rounds.std[-1], self.joint[:-1]

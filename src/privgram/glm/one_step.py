@@ -152,6 +152,11 @@ class OneStepEstimator:
         read = rounds.read(self._at(state), lambda _: LeadingAccumulator(NormHistogram(q, edges)))
         beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
         lost = states.lost_squares(edges, beyond)
+        n_few = states.uncounted_directions(state, edges, beyond, self._doubt(BUDGET.norms))
+        too_long = self._too_long(state)
+        few = too_long.argsort().argsort() >= len(too_long) - n_few  # the longest
+        few |= state.visible < 1
+        state = self._limited(states.without(state, few & (too_long > 1)))
         noise = rounds.std_at(1.0, BUDGET.long_rows)
         radius, error = states.hessian_radius(edges, lost, noise, q)
         at_middle = states.radius_at_middle(state.typical, q)
@@ -164,10 +169,27 @@ class OneStepEstimator:
         hessian = rounds.take(moment, BUDGET.long_rows)
         return states.with_excess(state, hessian, rounds.std[-1])
 
+    def _doubt(self, share: float) -> float:
+        """So many longer rows may noise make of none."""
+        return LIMITS.seen * 2 * self.rounds.noise.counts_std(self.rounds.mu(share))
+
     def _seen(self, beyond: Vector, share: float) -> Vector:
         """Counts of longer rows, 0 where noise may have made them."""
-        std = 2 * self.rounds.noise.counts_std(self.rounds.mu(share))
-        return np.where(beyond > LIMITS.seen * std, beyond, 0.0)
+        return np.where(beyond > self._doubt(share), beyond, 0.0)
+
+    def _too_long(self, state: ScoreState) -> Vector:
+        """How much longer a row may be in each direction of z than in that of the fewest rows.
+
+        Fewer rows than 1 / mu are never seen, so that a frame need not make more of them.
+        """
+        most = math.sqrt(state.rows * min(self.rounds.noise.mu, 1.0))
+        leading = self._at(state).matrix[: self.q]
+        return np.array([self._far(row[None]) / most for row in leading])
+
+    def _limited(self, state: ScoreState) -> ScoreState:
+        """The state without hidden directions that are too long."""
+        shorter = 1 / np.maximum(self._too_long(state), 1.0)
+        return states.scaled(state, np.where(state.visible < 1, shorter, 1.0))
 
     def _in_frame(
         self, first: Matrix, frame: WhiteningTransform, radius: float, share: float

@@ -18,6 +18,8 @@ from privgram.noise import GaussianLaw
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
 
@@ -277,6 +279,36 @@ def lost_squares(edges: Vector, beyond: Vector) -> Vector:
     return np.asarray(np.cumsum((beyond * steps)[::-1])[::-1])
 
 
+def uncounted_directions(state: ScoreState, edges: Vector, beyond: Vector, doubt: float) -> int:
+    """How many directions have a curvature that no rows which are counted make.
+
+    `beyond` (m,) are counts of rows whose z is longer than each of the edges, 0 where they are no
+    more than `doubt`. The frame makes each direction that is visible as long as all others. Where
+    few rows carry one, clipping in the rounds before has made it the longer the fewer they are, and
+    rows too few to be counted, however long, have all its curvature.
+    """
+    squares, counts = np.append(0.0, edges**2), np.append(state.rows, beyond)
+    counted = float((np.diff(squares) * (counts[1:] + counts[:-1]) / 2).sum())
+    doubt *= float(edges[beyond > 0].max(initial=0.0)) ** 2
+    missing = (state.typical * state.rows - counted - doubt) / state.rows
+    return int(min(max(missing + 0.5, 0.0), len(state.coef)))
+
+
+def without(state: ScoreState, hidden: NDArray[np.bool_]) -> ScoreState:
+    """The state in which more directions are hidden.
+
+    Of all estimates that differ along these alone it has the shortest.
+    """
+    rest, gone = np.where(hidden, 0.0, 1.0), state.whitening[hidden]
+    return replace(
+        state,
+        coef=state.coef - np.linalg.pinv(gone) @ (gone @ state.coef),
+        visible=rest * state.visible,
+        score_noise=state.score_noise * np.outer(rest, rest),
+        typical=state.typical - float(hidden @ state.visible),
+    )
+
+
 def hessian_radius(edges: Vector, lost: Vector, noise: float, q: int) -> tuple[float, float]:
     """The radius after which a Hessian has the least error in a direction, and that error.
 
@@ -296,19 +328,17 @@ def with_excess(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreSt
     """
     rows, q = state.rows, len(hessian)
     values, vectors = np.linalg.eigh(hessian - rows * np.eye(q))
-    edge = (2 * math.sqrt(q) + LIMITS.edge) * noise_std
-    stands_out = values > edge
-    grown = rows + np.where(stands_out, values, 0.0)
-    into = math.sqrt(rows) * (vectors / np.sqrt(grown)).T
-    mixed = (vectors.T**2) @ state.visible
+    stands_out = values > (2 * math.sqrt(q) + LIMITS.edge) * noise_std
+    grown, along = rows + values[stands_out], vectors[:, stands_out]
+    into = np.eye(q) + (along * (np.sqrt(rows / grown) - 1)) @ along.T
+    back = np.eye(q) + (along * (np.sqrt(grown / rows) - 1)) @ along.T
     return replace(
         state,
         whitening=into @ state.whitening,
-        # Of directions that are all visible any mixture is, rounding or not.
-        visible=np.where(stands_out | (mixed > 1 - 1e-9), 1.0, mixed),
-        score_noise=into @ state.score_noise @ into.T,
+        visible=state.visible + (1 - state.visible) * (along**2).sum(axis=1),
+        score_noise=back @ state.score_noise @ back,  # the curvature times where the estimate is
         hessian_noise=state.hessian_noise.image(into),
-        hessian_bias=math.hypot(state.hessian_bias, noise_std / float(grown.max())),
+        hessian_bias=math.hypot(state.hessian_bias, noise_std / float(grown.max(initial=rows))),
     )
 
 
