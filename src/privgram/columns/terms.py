@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from keyword import kwlist
 from typing import Any, TypeAlias
@@ -275,7 +275,11 @@ class Layout:
             start += math.prod(shape)
         _check_size(start)
         self.size = start
-        self.names = tuple(name for stored in self.stored for name in self._names(stored.piece))
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """What the columns are called."""
+        return tuple(name for stored in self.stored for name in self._names(stored.piece))
 
     def _shape(self, piece: Piece) -> tuple[int, ...]:
         return tuple(len(as_factor(name, self.variables)) for name in piece.factors)

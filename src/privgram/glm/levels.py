@@ -262,8 +262,8 @@ class LevelEstimator(OneStepEstimator):
         return replace(
             whole,
             coef=into[:, :q] @ coef + of_levels @ effects,
-            sampling=apart @ whole.sampling @ apart.T + (of_levels * sampled) @ of_levels.T,
-            noise=apart @ whole.noise @ apart.T + (of_levels * privately) @ of_levels.T,
+            sampling=apart @ whole.sampling @ apart.T + _covariance(of_levels, sampled),
+            noise=apart @ whole.noise @ apart.T + _covariance(of_levels, privately),
             unidentified=apart @ whole.unidentified @ apart.T,
             facts=facts,
         )
@@ -318,3 +318,11 @@ class LevelEstimator(OneStepEstimator):
         mixed = (self.number * raised) ** 2 @ off
         numbers = (self.count_std * raised) ** 2 + self.number**2 * (off @ along**2)
         return state.left_over(step) + np.diag(mixed), numbers
+
+
+def _covariance(of_levels: Matrix, variances: Vector) -> Matrix:
+    """That of sums of independent effects, of which most are of two."""
+    from scipy.sparse import csr_array
+
+    sums = csr_array(of_levels)
+    return np.asarray((sums.multiply(variances) @ sums.T).todense())

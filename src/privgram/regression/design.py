@@ -8,6 +8,7 @@ matrix before the fit and of the coefficients after it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, product
@@ -596,6 +597,23 @@ class _Builder:
         self, scaled: list[Function], own: list[Function], center: float, half_width: float
     ) -> tuple[Matrix, Vector]:
         """The affine map of coefficients: y = center + half_width sum theta_j scaled_j."""
+        n = len(own)
+        # An indicator that is part of no other function stands for itself.
+        uses = Counter(key for function in (*scaled, *own, _ONE) for key in function)
+        alone = [
+            len(a) == 1 and a == b and uses[next(iter(a))] == 2
+            for a, b in zip(scaled, [*own, None], strict=True)
+        ]
+        rest = [j for j in range(n) if not alone[j]]
+        full = np.zeros((n + 1, n + 2))
+        full[np.flatnonzero(alone), np.flatnonzero(alone)] = 1.0
+        full[np.ix_([*rest, n], [*rest, n, n + 1])] = self._solved(
+            [*(scaled[j] for j in rest), scaled[n]], [own[j] for j in rest]
+        )
+        return half_width * full[:, :-1], center * full[:, -1]
+
+    def _solved(self, scaled: list[Function], own: list[Function]) -> Matrix:
+        """Scaled functions and 1 as sums of own ones and 1, the coefficients by columns."""
         keys: dict[Key, int] = {}
         for function in (*scaled, *own, _ONE):
             for key in function:
@@ -619,7 +637,7 @@ class _Builder:
         one = basis.shape[1]
         with_ones = np.column_stack([basis, matrix([_ONE]) * unit])
         # Where the indicators of all levels are there, they hold the intercept.
-        spanned = np.linalg.matrix_rank(basis) == np.linalg.matrix_rank(with_ones)
+        spanned = one and np.linalg.matrix_rank(basis) == np.linalg.matrix_rank(with_ones)
         if not spanned:
             basis = with_ones
         solved, *_ = np.linalg.lstsq(basis, goal, rcond=None)
@@ -632,7 +650,7 @@ class _Builder:
             )
         full = np.zeros((one + 1, goal.shape[1]))
         full[: len(solved)] = solved
-        return half_width * full[:, :-1], center * full[:, -1]
+        return full
 
 
 def _only_log(name: str, given: Numeric) -> str:
@@ -672,6 +690,8 @@ def _spanned(pieces: list[Piece], ones: bool) -> dict[Piece, set[frozenset[str]]
 
 def _times(a: Function, b: Function) -> Function:
     """The product of two functions; indicators of two levels of one factor multiply to 0."""
+    if a == _ONE or b == _ONE:
+        return b if a == _ONE else a
     found: Function = {}
     for (powers, cells), x in a.items():
         for (more, other), y in b.items():
