@@ -110,7 +110,7 @@ def test_sums_by_group_are_the_twins(rng, kind, shape, n_groups):
     score, twin, images = both(rng, kind, shape)
     groups = rng.integers(0, n_groups, len(images)).astype(np.int32)
     of, total = twin.scores(images), np.zeros((n_groups, shape[1]), np.int64)
-    found = scores.clipped_sums(images, score, 2.0, total, groups, True)
+    found = scores.clipped_sum(images, score, 2.0, total, True, groups=groups)
     assert found == (-1, len(missing(of)))
     np.testing.assert_array_equal(total, oracle.clipped_sums(*of, 2.0, groups, n_groups))
 
@@ -121,9 +121,9 @@ def test_rows_of_no_group_are_missing(rng, group):
     groups = rng.integers(0, 9, 100).astype(np.int32)
     groups[[41, 70]] = group
     score = scores.Score("none", 2)
-    assert scores.clipped_sums(images, score, 2.0, total, groups)[0] == 41
+    assert scores.clipped_sum(images, score, 2.0, total, groups=groups)[0] == 41
     total[:] = 0
-    assert scores.clipped_sums(images, score, 2.0, total, groups, True) == (-1, 2)
+    assert scores.clipped_sum(images, score, 2.0, total, True, groups=groups) == (-1, 2)
     rest = np.delete(np.arange(100), [41, 70])
     expected = oracle.clipped_sums(images[rest], None, 2.0, groups[rest], 9)
     np.testing.assert_array_equal(total, expected)
@@ -207,7 +207,7 @@ def test_images_are_taken_as_they_are_made(rng, kind, n):
             found.append(
                 [
                     scores.clipped_sum(given, score, 1.5, total, True, out),
-                    scores.clipped_sums(given, score, 1.5, by_group, groups, True),
+                    scores.clipped_sum(given, score, 1.5, by_group, True, groups=groups),
                     scores.norm_counts(given, score, np.geomspace(0.1, 9, 9), counts, True),
                     scores.write(given, score, lines, True),
                     scores.clipped_sum(given, score, 1.5, np.zeros(q, int))[0],
@@ -310,8 +310,9 @@ def test_wrong_input(rng):
         scores.norm_counts(images, score, np.array([2.0, 1.0, 3.0]), counts)
     with pytest.raises(ValueError, match="count for each edge"):
         scores.norm_counts(images, score, np.ones(2), counts)
+    totals, groups = np.zeros((2, 2), np.int64), np.zeros(3, np.int32)
     with pytest.raises(ValueError, match="4 groups"):
-        scores.clipped_sums(images, score, 1.0, np.zeros((2, 2), np.int64), np.zeros(3, np.int32))
+        scores.clipped_sum(images, score, 1.0, totals, groups=groups)
     for starts in ([1], [0, 0], [0, 4], []):
         with pytest.raises(ValueError, match="starts"):
             scores.of_units(images, score, np.array(starts, np.intp), 1.0)

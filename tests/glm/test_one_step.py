@@ -9,7 +9,6 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
-from privgram._core.rows import Accumulator
 from privgram.glm.clipping import Clip
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.state import initial_state, isotropic
@@ -278,9 +277,9 @@ class Scripted(OneStepEstimator):
     def __init__(self, *scores):
         self.q = len(scores[0][0])
         self.scores = iter(scores)
-        second = 100.0 * np.eye(self.q)
+        squares = 100.0 * np.eye(self.q)
         self.rounds = SimpleNamespace(
-            spent=0.0, noise=SimpleNamespace(mu=1.0), std=[0.0], take=lambda *_: second
+            spent=0.0, noise=SimpleNamespace(mu=1.0), std=[0.0], second=lambda *_: squares
         )
         self.problem = SimpleNamespace(robust=True, purpose="inference")
 
@@ -290,7 +289,7 @@ class Scripted(OneStepEstimator):
     _released = _score
 
     def _read(self, *_):
-        return SimpleNamespace(second=Accumulator(self.q, 1.0))
+        return SimpleNamespace(second=None)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.5])

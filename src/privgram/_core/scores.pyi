@@ -40,14 +40,7 @@ def clipped_sum(
     total: NDArray[np.int64],
     drop: bool = False,
     rows: NDArray[np.float64] | None = None,
-) -> tuple[int, int]: ...
-def clipped_sums(
-    images: Images | NDArray[np.float64],
-    score: Score,
-    clip: float,
-    total: NDArray[np.int64],
-    groups: NDArray[np.int32],
-    drop: bool = False,
+    groups: NDArray[np.int32] | None = None,
 ) -> tuple[int, int]: ...
 def norm_counts(
     images: Images | NDArray[np.float64],

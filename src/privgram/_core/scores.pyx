@@ -249,31 +249,23 @@ cdef int group_by(score_images *images, const int32_t[::1] groups, Py_ssize_t n_
     return 0
 
 
-def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=False, rows=None):
-    """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q)."""
+def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=False, rows=None,
+                const int32_t[::1] groups=None):
+    """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q).
+
+    With `groups` total (n_groups, q), for each of them.
+    """
     cdef score_images x
     cdef score_sink sink
+    cdef Py_ssize_t n_groups = 1 if groups is None else total.shape[0]
     check_clip(clip)
     held = described(images, score.n_columns, &x)
     sink.total, sink.counts, sink.rows = NULL, NULL, NULL
-    sum_into(&sink, score, clip, <double>UNITS * UNITS, total, 1)
+    sum_into(&sink, score, clip, <double>UNITS * UNITS, total, n_groups)
+    if groups is not None:
+        group_by(&x, groups, n_groups)
     if rows is not None:
         write_into(&sink, rows, x.n, score.m.q)
-    return taken(held, &x, score, &sink, drop)
-
-
-def clipped_sums(images, Score score, double clip, cnp.ndarray total, const int32_t[::1] groups,
-                 bint drop=False):
-    """As `clipped_sum` for each group: total (n_groups, q)."""
-    cdef score_images x
-    cdef score_sink sink
-    check_clip(clip)
-    held = described(images, score.n_columns, &x)
-    sink.total, sink.counts, sink.rows = NULL, NULL, NULL
-    sum_into(&sink, score, clip, <double>UNITS * UNITS, total, total.shape[0])
-    group_by(&x, groups, total.shape[0])
-    if x.n == 0:
-        return -1, 0
     return taken(held, &x, score, &sink, drop)
 
 

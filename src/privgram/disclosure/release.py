@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, overload
 
 from privgram._base.files import check_distinct, check_room
 from privgram._base.numbers import Adjacency, check_number, check_positive
@@ -44,6 +44,7 @@ from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     import numpy as np
 
@@ -64,6 +65,31 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 BYTES_OF_ENTRY = {".json": 32, ".npz": 8}
 
 
+class RunOptions(TypedDict, total=False):
+    """How a table is read, and where what is made of it goes."""
+
+    ledger: Ledger | None
+    out: str | os.PathLike[str] | None
+    threads: int | None
+    progress: Progress
+    rng: np.random.Generator | None
+
+
+class CachedRunOptions(RunOptions, total=False):
+    """The same, with a cap of the rows that stay in memory between passes."""
+
+    cache_bytes: int | None
+
+
+class ReleaseOptions(RunOptions, total=False):
+    """What `release` takes besides a table, its columns, a guarantee and groups."""
+
+    mechanism: Mechanism | str | None
+    adjacency: Adjacency
+    bound: float | PrivateBound | None
+    unit: Unit | str | Any
+
+
 @overload
 def release(
     source: Any,
@@ -71,16 +97,8 @@ def release(
     epsilon: float | None = None,
     delta: float | None = None,
     *,
-    mechanism: Mechanism | str | None = None,
-    adjacency: Adjacency = "replace",
-    bound: float | PrivateBound | None = None,
-    unit: Unit | str | Any = None,
     by: None = None,
-    ledger: Ledger | None = None,
-    out: str | os.PathLike[str] | None = None,
-    threads: int | None = None,
-    progress: Progress = False,
-    rng: np.random.Generator | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> Release: ...
 @overload
 def release(
@@ -89,16 +107,8 @@ def release(
     epsilon: float | None = None,
     delta: float | None = None,
     *,
-    mechanism: Mechanism | str | None = None,
-    adjacency: Adjacency = "replace",
-    bound: float | PrivateBound | None = None,
-    unit: Unit | str | Any = None,
     by: Groups | str,
-    ledger: Ledger | None = None,
-    out: str | os.PathLike[str] | None = None,
-    threads: int | None = None,
-    progress: Progress = False,
-    rng: np.random.Generator | None = None,
+    **options: Unpack[ReleaseOptions],
 ) -> Releases: ...
 def release(
     source: Any,

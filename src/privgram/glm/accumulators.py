@@ -337,7 +337,7 @@ class LevelSums(LevelAccumulator):
         self._score = Score("none", m)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        scores.clipped_sums(v, self._score, self.radius, self.total, levels, True)
+        scores.clipped_sum(v, self._score, self.radius, self.total, True, groups=levels)
 
 
 class WithinLevels(LevelAccumulator):

@@ -18,7 +18,6 @@ from privgram.glm.clipping import Clip
 from privgram.glm.link import UNSETTLED
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.state import LIMITS
-from privgram.moment import SecondMoment
 from privgram.regression.families import Bounded
 
 if TYPE_CHECKING:
@@ -85,8 +84,7 @@ class HuberEstimator(OneStepEstimator):
             self._at(state),
             lambda _: HessianAccumulator(RowAccumulator(self.q, radius), self.bounded),
         )
-        moment = SecondMoment.from_accumulator(read.inner, None, None)
-        hessian = rounds.take(moment, BUDGET.huber_hessian)
+        hessian = rounds.second(read.inner, BUDGET.huber_hessian)
         assert self.frame is not None
         return states.by_hessian(state, self.frame, hessian, rounds.std[-1])
 

@@ -29,7 +29,6 @@ from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
 from privgram.glm.state import isotropic
-from privgram.moment import SecondMoment
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -151,8 +150,7 @@ class LevelEstimator(OneStepEstimator):
         means = noisy / n * (prior / (prior + noise))
         variances = prior * noise / (prior + noise)
         second = self._read_levels(into, means, partial(WithinLevels, m, radius)).second
-        moment = SecondMoment.from_accumulator(second, None, None)
-        matrix = rounds.take(moment, SHARES.inside)
+        matrix = rounds.second(second, SHARES.inside)
         back = self.images @ np.linalg.inv(frame.matrix)
         state = state_of(matrix, isotropic(rounds.std[-1]), rounds.std[-1], back, rows)
         means = (self.images @ middle)[None] + means @ back.T
@@ -299,8 +297,7 @@ class LevelEstimator(OneStepEstimator):
     ) -> tuple[Matrix, Vector]:
         """How scores vary: of slopes, and of each level."""
         rounds, level = self.rounds, clips[1]
-        moment = SecondMoment.from_accumulator(read.slopes.second, None, None)
-        meat = states.raised(rounds.take(moment, SHARES.squares), rounds.std[-1])
+        meat = states.raised(rounds.second(read.slopes.second, SHARES.squares), rounds.std[-1])
         total = read.squares.total
         squares, std = rounds.sums(total, level.size**2, SHARES.squares, 1, self.once)
         if not self.problem.robust:

@@ -18,7 +18,6 @@ from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
 from privgram.glm.state import LIMITS, isotropic
-from privgram.moment import SecondMoment
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import FAMILIES, Expected
 
@@ -168,9 +167,7 @@ class GLMEstimator(OneStepEstimator):
             self._at(state),
             lambda _: HessianAccumulator(summed(q, radius, self.of_units), expected),
         )
-        unit = rounds.moment.privacy_unit
-        moment = SecondMoment.from_accumulator(read.inner, None, None, unit=unit)
-        hessian = rounds.take(moment, max(share, least))
+        hessian = rounds.second(read.inner, max(share, least))
         near = states.in_frame_of(state, hessian, rounds.std[-1])
         return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if self.of_units else near
 

@@ -23,7 +23,6 @@ from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.problem import FitParts, LastSteps, refused_parts
 from privgram.glm.state import LIMITS, isotropic
 from privgram.mechanisms import adaptive
-from privgram.moment import SecondMoment
 from privgram.noise import combine
 
 if TYPE_CHECKING:
@@ -162,11 +161,10 @@ class OneStepEstimator:
         at_middle = states.radius_at_middle(state.typical, q)
         if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
             return state
-        summed_rows = rounds.read(
+        longer = rounds.read(
             self._at(state), lambda _: LeadingAccumulator(RowAccumulator(q, radius))
         )
-        moment = SecondMoment.from_accumulator(summed_rows.inner, None, None)
-        hessian = rounds.take(moment, BUDGET.long_rows)
+        hessian = rounds.second(longer.inner, BUDGET.long_rows)
         return states.with_excess(state, hessian, rounds.std[-1])
 
     def _doubt(self, share: float) -> float:
@@ -198,9 +196,7 @@ class OneStepEstimator:
         rounds, m = self.rounds, self.q + 1
         whole = self._map_to(frame.matrix @ self.basis)
         total = rounds.read(whole, lambda _: LeadingAccumulator(summed(m, radius, self.of_units)))
-        unit = rounds.moment.privacy_unit
-        moment = SecondMoment.from_accumulator(total.inner, None, None, unit=unit)
-        released = rounds.take(moment, share)
+        released = rounds.second(total.inner, share)
         into = frame.matrix
         if self.of_units:  # of which the first round clipped more
             return released, into, released, isotropic(rounds.std[-1])
@@ -368,8 +364,7 @@ class OneStepEstimator:
         step = state.step(score)
         between = state.moved(step, std**2)
         both = self._read(between, lambda _: ScoreBoth(q, clip.size))
-        moment = SecondMoment.from_accumulator(both.second, None, None)
-        meat = states.raised(rounds.take(moment, second), rounds.std[-1])
+        meat = states.raised(rounds.second(both.second, second), rounds.std[-1])
         score, last = self._released(both, clip.size, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         behind = between.score_noise_var

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._core.units import UnitAccumulator
 from privgram.adaptive import radius
 from privgram.adaptive.rounds import UnreadError
 from privgram.disclosure.additive import noisy_sums
@@ -24,6 +25,7 @@ from privgram.glm.accumulators import (
     scale,
 )
 from privgram.glm.budget import BUDGET
+from privgram.moment import SecondMoment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +47,11 @@ class Rounds(TableRounds):
         """Release a second moment with isotropic noise."""
         self.spent += share
         return super().take(moment, share)
+
+    def second(self, total: Any, share: float) -> Matrix:
+        """Release the second moment that an accumulator has."""
+        unit = self.moment.privacy_unit if isinstance(total, UnitAccumulator) else None
+        return self.take(SecondMoment.from_accumulator(total, None, None, unit=unit), share)
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from privgram._base import files, saved
 from privgram._base.numbers import bisect_boundary, check_number
@@ -43,6 +43,8 @@ from privgram.ledger.entries import (
 )
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from privgram.ledger.accountant import Accountant
     from privgram.privacy import Profile
 
@@ -55,6 +57,18 @@ def check_ledger(ledger: Any) -> None:
         raise TypeError(
             f"ledger must be a Ledger, such as Ledger(path), not {type(ledger).__name__}"
         )
+
+
+class SpendOptions(TypedDict, total=False):
+    """What `Ledger.reserve` takes besides an epsilon and a delta."""
+
+    adjacency: Required[str]
+    unit: Required[str]
+    privacy: Profile | None
+    delta_fp: float
+    what: str
+    condition: str | None
+    id: str
 
 
 class BudgetExceeded(ValueError):
@@ -322,19 +336,7 @@ class Ledger:
         self._check_unit(unit, entries)
         self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy, **self._as))
 
-    def spend(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        adjacency: str,
-        unit: str,
-        privacy: Profile | None = None,
-        delta_fp: float = 0.0,
-        what: str = "",
-        condition: str | None = None,
-        id: str = "",
-    ) -> Entry:
+    def spend(self, epsilon: float, delta: float, **options: Unpack[SpendOptions]) -> Entry:
         """Enter a spend, durably, before anything private is made with it: see `reserve`.
 
         `privgram.release` and the mechanisms call this for their `ledger` argument. Call it
@@ -345,17 +347,7 @@ class Ledger:
         Entry
             The new one, or the one that is there.
         """
-        return self.reserve(
-            epsilon,
-            delta,
-            adjacency=adjacency,
-            unit=unit,
-            privacy=privacy,
-            delta_fp=delta_fp,
-            what=what,
-            condition=condition,
-            id=id,
-        ).entry
+        return self.reserve(epsilon, delta, **options).entry
 
     def reserve(
         self,

@@ -24,16 +24,15 @@ from privgram.regression.iv import Roles
 from privgram.scan.request import scale_out
 
 if TYPE_CHECKING:
-    import os
+    from typing import Unpack
 
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Guarantee, Unit
-    from privgram.ledger import Ledger
+    from privgram.disclosure.release import CachedRunOptions
     from privgram.mechanisms import Mechanism
     from privgram.regression import IVResults, OLSResults
     from privgram.regression.design import Design
     from privgram.regression.glm import GLMResults
-    from privgram.scan.progress import Progress
 
 __all__ = [
     "explained",
@@ -131,12 +130,7 @@ def release_and_fit(
     offset: str | None = None,  # of other families
     unit: Unit | None = None,
     reference: Mapping[str, Any] | None = None,
-    ledger: Ledger | None = None,
-    out: str | os.PathLike[str] | None = None,
-    threads: int | None = None,
-    progress: Progress = False,
-    cache_bytes: int | None = None,
-    rng: np.random.Generator | None = None,
+    **run: Unpack[CachedRunOptions],
 ) -> GLMResults | OLSResults | IVResults:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
@@ -161,14 +155,6 @@ def release_and_fit(
     if offset is not None and family == "gaussian":
         raise ValueError(OFFSET)
     used = needed(formula, columns, offset)
-    spends: dict[str, Any] = {
-        "ledger": ledger,
-        "out": out,
-        "threads": threads,
-        "progress": progress,
-        "cache_bytes": cache_bytes,
-        "rng": rng,
-    }
     linear, factor = family == "gaussian", None
     if linear and unit is None and parsed.intercept and not parsed.endogenous:
         factor = HighCardinalityFactor.of(parsed, used)
@@ -204,7 +190,7 @@ def release_and_fit(
             unit=unit,
             factor=factor,
         )
-        return fit_problem(source, problem, guarantee, **spends)
+        return fit_problem(source, problem, guarantee, **run)
     if cov_type in ("HC1", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
@@ -222,8 +208,8 @@ def release_and_fit(
         exogenous = [*parsed.features, *parsed.absorbed]
         Roles.of(described, design_for, parsed.endogenous, parsed.instruments, exogenous)
     design_for(list(parsed.explaining))
-    spends |= protected(unit, guarantee)
-    made: Any = release_for("regression", source, used, mechanism=mechanism, **spends)
+    protects = protected(unit, guarantee)
+    made: Any = release_for("regression", source, used, mechanism=mechanism, **protects, **run)
     if parsed.endogenous:
         instrumental: IVResults = made.iv(formula, reference=reference)
         return instrumental

@@ -49,18 +49,31 @@ __all__ = ["Check", "Precision", "Study", "regress"]
 ByScores: TypeAlias = Literal["binomial", "poisson"]
 
 
-class Shared(TypedDict, total=False):
-    """What `regress` and `Study.regress` take alike."""
+class AnswerOptions(TypedDict, total=False):
+    """What every answer takes."""
 
     label: str
+    mechanism: Mechanism | str | None
+    out: str | os.PathLike[str] | None
+    rng: np.random.Generator | None
+
+
+class ReleaseOptions(AnswerOptions, total=False):
+    """What `Study.release` takes besides an epsilon and groups."""
+
+    delta: float | None
+    terms: Iterable[str] | None
+    purpose: Purpose
+
+
+class Shared(AnswerOptions, total=False):
+    """What `regress` and `Study.regress` take alike."""
+
     cov_type: CovType | None
     purpose: FitPurpose
     weights: str | None
     offset: str | None
     reference: Mapping[str, Any] | None
-    mechanism: Mechanism | str | None
-    out: str | os.PathLike[str] | None
-    rng: np.random.Generator | None
 
 
 class Options(Shared, total=False):
@@ -70,9 +83,12 @@ class Options(Shared, total=False):
 
 
 class OneOptions(Shared, total=False):
-    """What `regress` takes besides what a study is made of, and a family."""
+    """What `regress` takes besides a table, its columns, a guarantee and a family."""
 
     loss: LossName
+    adjacency: Adjacency
+    unit: Any
+    ledger: Ledger | None
 
 
 class Study:
@@ -261,31 +277,11 @@ class Study:
 
     @overload
     def release(
-        self,
-        epsilon: float | None = None,
-        *,
-        delta: float | None = None,
-        label: str = "",
-        out: str | os.PathLike[str] | None = None,
-        terms: Iterable[str] | None = None,
-        purpose: Purpose = "regression",
-        mechanism: Mechanism | str | None = None,
-        by: None = None,
-        rng: np.random.Generator | None = None,
+        self, epsilon: float | None = None, *, by: None = None, **options: Unpack[ReleaseOptions]
     ) -> Release: ...
     @overload
     def release(
-        self,
-        epsilon: float | None = None,
-        *,
-        delta: float | None = None,
-        label: str = "",
-        out: str | os.PathLike[str] | None = None,
-        terms: Iterable[str] | None = None,
-        purpose: Purpose = "regression",
-        mechanism: Mechanism | str | None = None,
-        by: Groups | str,
-        rng: np.random.Generator | None = None,
+        self, epsilon: float | None = None, *, by: Groups | str, **options: Unpack[ReleaseOptions]
     ) -> Releases: ...
     def release(
         self,
@@ -679,9 +675,6 @@ def regress(
     epsilon: float | None = None,
     delta: float | None = None,
     *,
-    adjacency: Adjacency = "replace",
-    unit: Any = None,
-    ledger: Ledger | None = None,
     family: ByScores,
     **options: Unpack[OneOptions],
 ) -> GLMResults: ...
@@ -693,9 +686,6 @@ def regress(
     epsilon: float | None = None,
     delta: float | None = None,
     *,
-    adjacency: Adjacency = "replace",
-    unit: Any = None,
-    ledger: Ledger | None = None,
     family: FamilyName = "gaussian",
     **options: Unpack[OneOptions],
 ) -> GLMResults | OLSResults | IVResults: ...
