@@ -309,6 +309,57 @@ def test_a_last_score_without_noise_still_leaves_what_its_step_does(bias):
     np.testing.assert_allclose(fit.coef, where, rtol=1e-12)
 
 
+class OfLengths(Scripted):
+    """Rows whose images are of lengths that a test chooses, by direction."""
+
+    def __init__(self, lengths, mu=1.0):
+        super().__init__((np.zeros(len(lengths)), 0.0))
+        self.rounds.noise.mu = mu
+        self.lengths = lengths
+
+    def _at(self, state):
+        back = np.linalg.inv(self.whitening)
+        return SimpleNamespace(matrix=state.whitening @ back * np.array(self.lengths)[:, None])
+
+    def _far(self, leading):
+        return float(np.linalg.norm(leading))
+
+    def _doubt(self, share):
+        return 0.0
+
+    def limited(self, rows, visible, beyond):
+        """What is left of a state with errors of 1 in each direction; and that state."""
+        q = len(self.lengths)
+        joint = rows * np.eye(q + 1)
+        joint[:q, q] = joint[q, :q] = 0.1 * rows
+        state = initial_state(joint, isotropic(0.0), 1e-9 * np.eye(q + 1), rows)
+        state = replace(state, visible=np.array(visible, float))
+        self.whitening = state.whitening
+        edges = np.array([1.0, 2.0, 4.0])
+        return self._without_few(state, edges, np.array(beyond, float)), state
+
+
+@pytest.mark.parametrize("mu", [1.0, 7.0])
+def test_hidden_directions_are_no_longer_than_few_rows_would_be(mu):
+    """Of 100 rows none fills a direction if it is 10 long; noise is never so little beside that.
+
+    The first is hidden and 50 long, the second hidden and 5, the third visible and 50.
+    """
+    estimator = OfLengths([50.0, 5.0, 50.0], mu)
+    left, state = estimator.limited(100.0, [0, 0, 1], [100, 100, 0])  # as many as there can be
+    np.testing.assert_allclose(left.whitening, np.diag([0.2, 1, 1]) @ state.whitening)
+    np.testing.assert_array_equal(left.visible, state.visible)
+    np.testing.assert_allclose(
+        state.whitening @ left.coef, [0, *(state.whitening @ state.coef)[1:]]
+    )
+
+
+@pytest.mark.parametrize(("counted", "visible"), [(100, [1, 1, 1]), (0, [1, 0, 1])])
+def test_the_longest_direction_is_hidden_where_counts_miss_one(counted, visible):
+    left, _ = OfLengths([5.0, 50.0, 30.0]).limited(100.0, [1, 1, 1], [100, counted, 0])
+    np.testing.assert_array_equal(left.visible, visible)
+
+
 # --- privacy ----------------------------------------------------------------------------------
 
 

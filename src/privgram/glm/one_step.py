@@ -151,11 +151,7 @@ class OneStepEstimator:
         read = rounds.read(self._at(state), lambda _: LeadingAccumulator(NormHistogram(q, edges)))
         beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
         lost = states.lost_squares(edges, beyond)
-        n_few = states.uncounted_directions(state, edges, beyond, self._doubt(BUDGET.norms))
-        too_long = self._too_long(state)
-        few = too_long.argsort().argsort() >= len(too_long) - n_few  # the longest
-        few |= state.visible < 1
-        state = self._limited(states.without(state, few & (too_long > 1)))
+        state = self._without_few(state, edges, beyond)
         noise = rounds.std_at(1.0, BUDGET.long_rows)
         radius, error = states.hessian_radius(edges, lost, noise, q)
         at_middle = states.radius_at_middle(state.typical, q)
@@ -166,6 +162,14 @@ class OneStepEstimator:
         )
         hessian = rounds.second(longer.inner, BUDGET.long_rows)
         return states.with_excess(state, hessian, rounds.std[-1])
+
+    def _without_few(self, state: ScoreState, edges: Vector, beyond: Vector) -> ScoreState:
+        """The state without directions of rows that are too few to be counted."""
+        n_few = states.uncounted_directions(state, edges, beyond, self._doubt(BUDGET.norms))
+        too_long = self._too_long(state)
+        few = too_long.argsort().argsort() >= len(too_long) - n_few  # the longest
+        few |= state.visible < 1
+        return self._limited(states.without(state, few & (too_long > 1)))
 
     def _doubt(self, share: float) -> float:
         """So many longer rows may noise make of none."""
