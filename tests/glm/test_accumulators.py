@@ -21,7 +21,6 @@ from privgram.glm.accumulators import (
     PARTS,
     UNITS,
     HessianAccumulator,
-    LeadingAccumulator,
     LevelFirst,
     LevelScores,
     LevelSums,
@@ -97,7 +96,7 @@ def test_no_unit_moves_a_second_moment_in_a_frame_by_more_than_the_radius(rng):
         radius = float(10.0 ** rng.uniform(-3, 3))
         rows = rng.uniform(-1, 1, (1 + 20 * (trial % 3), d))
         read = UnitMomentAccumulator(
-            frame, bound, LeadingAccumulator(UnitAccumulator(m, radius, radius))
+            frame, bound, HessianAccumulator(UnitAccumulator(m, radius, radius))
         )
         assert read.update(rows, np.zeros(1, np.intp)) == -1
         assert (read.n_rows, read.inner.inner.n_units) == (1, 1)
@@ -228,8 +227,8 @@ OF_ROWS = {
     "score": (lambda clip, _: ScoreSum(Q, clip), released_sums),
     "counts": (lambda *_: NormHistogram(Q, EDGES), released_counts),
     "second moment of scores": (lambda clip, _: ScoreBoth(Q, clip), released_second),
-    "Hessian": (lambda clip, _: LeadingAccumulator(RowAccumulator(Q, clip)), released_second),
-    "counts of features": (lambda *_: LeadingAccumulator(NormHistogram(Q, EDGES)), released_counts),
+    "Hessian": (lambda clip, _: HessianAccumulator(RowAccumulator(Q, clip)), released_second),
+    "counts of features": (lambda *_: HessianAccumulator(NormHistogram(Q, EDGES)), released_counts),
     "score of a model": (
         lambda clip, model: ScoreAccumulator(ScoreSum(Q, clip), model),
         released_sums,
@@ -252,7 +251,7 @@ OF_UNITS = {
     "counts": OF_ROWS["counts"],
     "second moment of scores": OF_ROWS["second moment of scores"],
     "Hessian": (
-        lambda clip, _: LeadingAccumulator(UnitAccumulator(Q, clip, clip)),
+        lambda clip, _: HessianAccumulator(UnitAccumulator(Q, clip, clip)),
         released_second,
     ),
     "score of a model": OF_ROWS["score of a model"],
@@ -314,18 +313,14 @@ def fed(frame, read, rows):
     if isinstance(rows, list):  # of a unit
         outer = (
             UnitScoreAccumulator
-            if not isinstance(read, LeadingAccumulator | HessianAccumulator)
+            if not isinstance(read, HessianAccumulator)
             else UnitMomentAccumulator
         )(frame, BOUND, read)
         [x] = rows
         assert outer.update(x.copy(), np.zeros(1, np.intp), True) == -1
     elif rows is not None:
         assert MappedAccumulator(frame, BOUND, read).update(rows.copy(), True) == -1
-    return (
-        read.inner
-        if isinstance(read, LeadingAccumulator | HessianAccumulator | ScoreAccumulator)
-        else read
-    )
+    return read.inner if isinstance(read, HessianAccumulator | ScoreAccumulator) else read
 
 
 def single_rows(rng):

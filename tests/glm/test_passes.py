@@ -17,7 +17,6 @@ from privgram.columns.unit import Unit
 from privgram.glm.accumulators import (
     HessianAccumulator,
     HighCardinalityAccumulator,
-    LeadingAccumulator,
     LevelFirst,
     LevelNorms,
     LevelScores,
@@ -150,9 +149,9 @@ def test_a_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, dr
         assert_same(hessian, second_moment(rows, CLIP, RowAccumulator, False))
         lengths = read(lambda e=expected: HessianAccumulator(NormHistogram(q, EDGES), e)).inner
         np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(rows, None, EDGES))
-    leading = read(lambda: LeadingAccumulator(RowAccumulator(q, CLIP))).inner
+    leading = read(lambda: HessianAccumulator(RowAccumulator(q, CLIP))).inner
     assert_same(leading, second_moment(images[:, :q], CLIP, RowAccumulator, False))
-    lengths = read(lambda: LeadingAccumulator(NormHistogram(q, EDGES))).inner
+    lengths = read(lambda: HessianAccumulator(NormHistogram(q, EDGES))).inner
     np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(images[:, :q], None, EDGES))
 
 
@@ -278,7 +277,7 @@ def test_states_travel_and_merge(rng, travels):
         lambda: ScoreAccumulator(NormHistogram(q, EDGES), expected),
         lambda: ScoreAccumulator(ScoreBoth(q, CLIP), expected),
         lambda: HessianAccumulator(RowAccumulator(q, CLIP), expected),
-        lambda: LeadingAccumulator(NormHistogram(q, EDGES)),
+        lambda: HessianAccumulator(NormHistogram(q, EDGES)),
     ):
         whole, part, rest = (MappedAccumulator(frame, 2.0, new()) for _ in range(3))
         assert whole.update(rows) == part.update(rows[:300].copy()) == -1

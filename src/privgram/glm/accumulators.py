@@ -34,7 +34,6 @@ __all__ = [
     "UNITS",
     "HessianAccumulator",
     "HighCardinalityAccumulator",
-    "LeadingAccumulator",
     "LevelFirst",
     "LevelNorms",
     "LevelScores",
@@ -204,43 +203,30 @@ class UnitScoreAccumulator(UnitMomentAccumulator):
         self.inner.feed(scores.of_units(images, self.inner.score, starts, self._largest))
 
 
-def _second_moment(inner: Any, rows: Matrix, *how: Any) -> int:
-    """Accumulate squares of rows, or of units."""
-    by_rows = isinstance(inner, UnitAccumulator)
-    return int(inner.update(np.ascontiguousarray(rows) if by_rows else rows, *how))
-
-
 class HessianAccumulator(TransformAccumulator):
-    """The curvature of a likelihood: the second moment of z times the roots of weights.
+    """A Hessian: the second moment of z, times the roots of a model's weights where there is one.
 
     Or, where `inner` is a `NormHistogram`, how long these are.
     """
 
-    def __init__(self, inner: Any, expected: Expected | Bounded) -> None:
+    def __init__(self, inner: Any, expected: Expected | Bounded | None = None) -> None:
         self.inner = inner
-        self.score = expected.score(curved=True)
-        self._room = RowBuffer(self.score.q)
-        self.takes_images = isinstance(inner, Scores) and inner.takes_images
+        self._adds_scores = isinstance(inner, Scores)
+        self._plain = expected is None
+        q = inner.q if self._adds_scores else inner.n_columns
+        self.score = Score("none", q) if expected is None else expected.score(curved=True)
+        self._room = RowBuffer(q)
+        self.takes_images = self._adds_scores and inner.takes_images
 
     def update(self, images: Matrix, *how: Any) -> int:
-        if isinstance(self.inner, Scores):
-            return self.inner.take(images, self.score, *how)
-        rows = self._room(len(images))
-        scores.write(images, self.score, rows, True)
-        return _second_moment(self.inner, rows, *how)
-
-
-class LeadingAccumulator(TransformAccumulator):
-    """The second moment of the leading columns of images, of rows or of units; or their norms."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
-        self.takes_images = isinstance(inner, Scores) and inner.takes_images
-
-    def update(self, images: Matrix, *how: Any) -> int:
-        if isinstance(self.inner, Scores):
-            return self.inner.feed(images, *how)
-        return _second_moment(self.inner, images[:, : self.inner.n_columns], *how)
+        if self._adds_scores:
+            return int(self.inner.take(images, self.score, *how))
+        rows = images[:, : self.score.q]
+        if not self._plain:
+            rows = self._room(len(images))
+            scores.write(images, self.score, rows, True)
+        of_units = isinstance(self.inner, UnitAccumulator)
+        return int(self.inner.update(np.ascontiguousarray(rows) if of_units else rows, *how))
 
 
 # Rows on their way into sums by the levels of one wide factor, of which no columns are made.

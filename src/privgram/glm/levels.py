@@ -195,8 +195,8 @@ class LevelEstimator(OneStepEstimator):
         level_means: LevelMeans,
         clips: tuple[Clip, Clip],
         share: float,
-    ) -> tuple[LevelScores, Vector, Vector, Vector]:
-        """Release scores, of slopes and of levels, with the deviations of their noise."""
+    ) -> tuple[LevelScores, Vector, Vector]:
+        """Release scores, of slopes and then of levels, and the deviations of their noise."""
         slope, level = clips
         new = partial(LevelScores, self.factor.size, self.q, slope.size, level.size)
         read: LevelScores = self._read_levels(*self._maps(state, effects, level_means.means), new)
@@ -204,7 +204,8 @@ class LevelEstimator(OneStepEstimator):
         moves = rounds.moves
         slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)
         levels, level_std = rounds.sums(read.levels.total, level.size, share - of_slopes, 1, moves)
-        return read, slopes, levels[:, 0], np.append(std, np.full(self.factor.size, level_std))
+        stds = np.repeat([std, level_std], [self.q, self.factor.size])
+        return read, np.append(slopes, levels), stds
 
     def _both_scores(
         self, state: ScoreState, level_means: LevelMeans, clips: tuple[Clip, Clip]
@@ -214,30 +215,27 @@ class LevelEstimator(OneStepEstimator):
         left = self.left - 2 * SHARES.squares
         early = BUDGET.early * left
         off = level_means.off(state)
-        _, slopes, levels, std = self._level_scores(
-            state, np.zeros(size), level_means, clips, early
-        )
-        step = state.step(slopes)
-        raised = np.where(known, state.scale * levels / n, 0.0)
-        between = replace(state, coef=state.coef + step)
-        read, slopes, levels, last = self._level_scores(
-            between, raised, level_means, clips, left - early
-        )
-        # Two estimates that share the sample alone, weighed by what else they miss: of slopes and
-        # then of levels.
-        of_slopes, of_levels = self._missed(state, step, raised, off)
-        behind = std**2 + np.append(np.trace(of_slopes) / q, of_levels)
-        ahead = last**2 + np.append(state.remaining * behind[0], of_levels)
+
+        def step(score: Vector) -> Vector:
+            effects = np.where(known, state.scale * score[q:] / n, 0.0)
+            return np.append(state.step(score[:q]), effects)
+
+        _, score, std = self._level_scores(state, np.zeros(size), level_means, clips, early)
+        first = step(score)
+        between = replace(state, coef=state.coef + first[:q])
+        read, score, last = self._level_scores(between, first[q:], level_means, clips, left - early)
+        # Two estimates that share the sample alone, weighed by what else they miss.
+        of_slopes, of_levels = self._missed(state, first, off)
+        behind = std**2 + np.append(np.full(q, np.trace(of_slopes) / q), of_levels)
+        ahead = last**2 + np.append(state.remaining * behind[:q], of_levels)
         part = behind / (behind + ahead)
-        more = part[0] * state.step(slopes)
-        climb = np.where(known, part[1:] * state.scale * levels / n, 0.0)
-        coef, effects = between.coef + more, raised + climb
+        more = part * step(score)
+        coef, effects = np.split(np.append(state.coef, np.zeros(size)) + first + more, [q])
         # What is missed goes with how far it was from where both began.
-        passed = (1 - part[0]) * step + more, (1 - part[1:]) * raised + climb
-        of_slopes, of_levels = self._missed(state, *passed, off)
+        of_slopes, of_levels = self._missed(state, (1 - part) * first + more, off)
         noise_std = np.hypot((1 - part) * std, part * last)
         slope, level = clips
-        uneven = (level.allowance * noise_std[1:].mean()) ** 2
+        uneven = (level.allowance * noise_std[q:].mean()) ** 2
         uneven *= np.minimum(
             1.0, size ** (2 * SHARES.uneven) * (n / state.rows) ** (2 * SHARES.uneven)
         )
@@ -246,7 +244,7 @@ class LevelEstimator(OneStepEstimator):
         unit = (state.scale / n) ** 2
         factor = state.rows / max(state.rows - q - size, 1.0)
         # Of a level of which nothing is known, as much as the bounds allow.
-        privately = np.where(known, unit * (noise_std[1:] ** 2 + uneven + of_levels), 1.0)
+        privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
         facts: dict[str, Any] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
@@ -306,12 +304,10 @@ class LevelEstimator(OneStepEstimator):
         # Of clipped scores: what clipping takes off is a bias, and is allowed for.
         return meat, np.maximum(squares[:, 0], std) + std
 
-    def _missed(
-        self, state: ScoreState, step: Vector, raised: Vector, off: Matrix
-    ) -> tuple[Matrix, Vector]:
+    def _missed(self, state: ScoreState, step: Vector, off: Matrix) -> tuple[Matrix, Vector]:
         """Variance of what the Hessian's error leaves of a step, in units of scores."""
+        step, raised = step[: self.q], step[self.q :] / state.scale
         along = np.linalg.solve(state.whitening.T, step) / state.scale
-        raised = raised / state.scale
         mixed = (self.number * raised) ** 2 @ off
         numbers = (self.count_std * raised) ** 2 + self.number**2 * (off @ along**2)
         return state.left_over(step) + np.diag(mixed), numbers

@@ -17,7 +17,7 @@ from privgram.adaptive import whitening
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import LeadingAccumulator, NormHistogram, ScoreBoth, ScoreSum
+from privgram.glm.accumulators import HessianAccumulator, NormHistogram, ScoreBoth, ScoreSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.problem import FitParts, LastSteps, refused_parts
@@ -148,7 +148,7 @@ class OneStepEstimator:
         if self.of_units:
             return state
         edges = norm_edges(math.sqrt(q), self._far(self._at(state).matrix[:q]))
-        read = rounds.read(self._at(state), lambda _: LeadingAccumulator(NormHistogram(q, edges)))
+        read = rounds.read(self._at(state), lambda _: HessianAccumulator(NormHistogram(q, edges)))
         beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
         lost = states.lost_squares(edges, beyond)
         state = self._without_few(state, edges, beyond)
@@ -158,7 +158,7 @@ class OneStepEstimator:
         if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
             return state
         longer = rounds.read(
-            self._at(state), lambda _: LeadingAccumulator(RowAccumulator(q, radius))
+            self._at(state), lambda _: HessianAccumulator(RowAccumulator(q, radius))
         )
         hessian = rounds.second(longer.inner, BUDGET.long_rows)
         return states.with_excess(state, hessian, rounds.std[-1])
@@ -199,7 +199,7 @@ class OneStepEstimator:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         rounds, m = self.rounds, self.q + 1
         whole = self._map_to(frame.matrix @ self.basis)
-        total = rounds.read(whole, lambda _: LeadingAccumulator(summed(m, radius, self.of_units)))
+        total = rounds.read(whole, lambda _: HessianAccumulator(summed(m, radius, self.of_units)))
         released = rounds.second(total.inner, share)
         into = frame.matrix
         if self.of_units:  # of which the first round clipped more

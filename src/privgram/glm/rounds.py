@@ -19,7 +19,6 @@ from privgram.glm.accumulators import (
     PARTS,
     UNITS,
     HessianAccumulator,
-    LeadingAccumulator,
     UnitMomentAccumulator,
     UnitScoreAccumulator,
     scale,
@@ -109,7 +108,7 @@ class UnitRounds(Rounds):
 
         def of_units(_: int) -> UnitScoreAccumulator | UnitMomentAccumulator:
             inner = new(size)
-            if isinstance(inner, HessianAccumulator | LeadingAccumulator):
+            if isinstance(inner, HessianAccumulator):
                 return UnitMomentAccumulator(frame.matrix, bound, inner)
             return UnitScoreAccumulator(frame.matrix, bound, inner)
 
