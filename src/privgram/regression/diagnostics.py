@@ -41,8 +41,8 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
     unit = release.privacy_unit
     if unit is not None:
         notes.append(
-            f"All rows of one {shown(unit.name)} are protected together. Units beyond the norm above "
-            "are scaled down, by one factor for all their rows."
+            f"All rows of one {shown(unit.name)} are protected together. Units beyond the norm "
+            "above are scaled down, by one factor for all their rows."
         )
         if unit.fixed_effects:
             notes.append(
