@@ -13,7 +13,7 @@ from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
-from privgram.moment.accumulators import entries, n_totals, new_total, totals_of
+from privgram.moment.accumulators import entries, n_totals, new_total
 
 BOUNDS = {
     "wage": pg.Log(2, 500),
@@ -274,7 +274,7 @@ def test_saved_moments_of_tables(table):
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
     assert all(np.array_equal(*p) for p in zip(moment.int128(), dummies.int128(), strict=True))
     total = new_total(columns, len(columns), columns.bound)
-    assert n_totals(columns, len(columns)) == len(entries(total)[0]) == len(totals_of(total)[0])
+    assert n_totals(columns, len(columns)) == len(entries(total)[0]) == len(total.totals()[0])
 
 
 def test_what_levels_imply_is_not_kept():

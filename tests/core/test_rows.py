@@ -386,7 +386,9 @@ def test_limbs_round_trip(impl, rng):
     assert hi.dtype == np.int64
     assert lo.dtype == np.uint64
     assert_array_equal(integers(acc), integers(acc).T)
-    back = impl.from_int128(11, 1.0, 24, hi * 1000 - 5, lo, 7, 3)
+    at = np.tril_indices(11)
+    assert_array_equal(acc.totals(), (hi[at], lo[at]))
+    back = impl.from_totals(11, 1.0, 24, hi[at] * 1000 - 5, lo[at], 7, 3)
     assert_array_equal(back.int128(), (hi * 1000 - 5, lo))
     assert (back.n_rows, back.n_dropped) == (7, 3)
     back.merge(acc)
@@ -591,10 +593,10 @@ def test_add_rows(impl, rng):
         acc.add_rows(sums[:3], 1)
 
 
-def test_from_limbs_needs_square_limbs(impl):
-    hi, lo = impl(3, 1.0).int128()
-    with pytest.raises(ValueError, match="must have shape"):
-        impl.from_int128(4, 1.0, 20, hi, lo, 0, 0)
+def test_from_totals_needs_a_triangle(impl):
+    hi, lo = impl(3, 1.0).totals()
+    with pytest.raises(ValueError, match="totals"):
+        impl.from_totals(4, 1.0, 20, hi, lo, 0, 0)
 
 
 def test_unknown_kernel():

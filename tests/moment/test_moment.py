@@ -115,7 +115,7 @@ def test_merge_refuses():
 
 def test_too_many_rows():
     a = SecondMoment(1, 1.0)
-    total = type(a._total).from_int128(1, 1.0, 20, *a.int128(), 2**62, 0)
+    total = type(a._total).from_totals(1, 1.0, 20, *a._total.totals(), 2**62, 0)
     a = SecondMoment.from_accumulator(total, None, None)
     a.update([[1.0]])
     with pytest.raises(OverflowError, match="2\\*\\*63"):
@@ -403,7 +403,7 @@ def test_known_bytes():
         b'"of_group": false, "privacy_unit": null}'
     )
     assert data[20 : 24 + len(header)] == len(header).to_bytes(4, "little") + header
-    assert len(data) == 24 + len(header) + 3 * 16 + 32
+    assert len(data) == 24 + len(header) + 3 * 8 + 32
 
 
 def test_later_versions_are_refused():
@@ -425,3 +425,33 @@ def test_nothing_shows_the_data():
         messages.append(str(caught.value))
         assert caught.value.__cause__ is None or "1234" not in str(caught.value.__cause__)
     assert not any("1234" in message for message in messages)
+
+
+def test_an_entry_takes_eight_bytes_until_it_is_beyond_them(x):
+    small = SecondMoment(5, 7.0).update(x)
+    totals = small._total.totals()
+    many = (totals[0] * 2**20, totals[1])
+    for hi, lo in (totals, many):
+        total = type(small._total).from_totals(5, 7.0, 20, hi, lo, 2**45, 0)
+        moment = SecondMoment.from_accumulator(total, None, None)
+        again = SecondMoment.from_bytes(moment.to_bytes())
+        for summed in (moment, again, moment.copy(), again + moment.copy()):
+            factor = 2 if summed.n_rows > 2**45 else 1
+            expected = factor * int128.to_integers((hi, lo))
+            assert (int128.to_integers(summed.triangle()) == expected).all()
+    hi = np.full(15, 1 << 10)
+    hi[int128.to_integers((hi, totals[1])) == 0] = 0
+    large = type(small._total).from_totals(5, 7.0, 20, hi, totals[1], 2**40, 0)
+    long = SecondMoment.from_accumulator(large, None, None)
+    extra = len(long.to_bytes()) - len(small.to_bytes())
+    assert 8 * 15 <= extra < 8 * 15 + 40
+    assert_same(SecondMoment.from_bytes(long.to_bytes()), long)
+
+
+def test_merging_many_takes_no_new_memory_for_each(x, monkeypatch):
+    parts = [SecondMoment(5, 7.0).update(part) for part in np.array_split(x, 10)]
+    made = []
+    real = SecondMoment._new_total
+    monkeypatch.setattr(SecondMoment, "_new_total", lambda self: made.append(1) or real(self))
+    assert_same(merge(parts), SecondMoment(5, 7.0).update(x))
+    assert len(made) <= 2  # one of the merge, one of the update to compare with

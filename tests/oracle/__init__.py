@@ -268,8 +268,14 @@ class RowAccumulator:
         hi, lo = self._sum >> 64, self._sum & (2**64 - 1)
         return hi.astype(np.int64), lo.astype(np.uint64)
 
+    def totals(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """The lower triangle of `int128`, row by row."""
+        hi, lo = self.int128()
+        at = np.tril_indices(len(hi))
+        return hi[at], lo[at]
+
     @classmethod
-    def from_int128(
+    def from_totals(
         cls,
         n_columns: int,
         bound: float,
@@ -279,7 +285,7 @@ class RowAccumulator:
         n_rows: int,
         n_dropped: int,
     ) -> Self:
-        """Undo `int128`.
+        """Undo `totals`.
 
         Raises
         ------
@@ -287,9 +293,10 @@ class RowAccumulator:
             If a parameter is out of range or a limb has the wrong shape.
         """
         new = cls(n_columns, bound, bits)
-        if not hi.shape == lo.shape == (n_columns, n_columns):
-            raise ValueError(f"hi and lo must have shape ({n_columns}, {n_columns})")
-        new._sum = hi.astype(object) * 2**64 + lo.astype(object)
+        i, j = np.tril_indices(n_columns)
+        if not hi.shape == lo.shape == i.shape:
+            raise ValueError(f"totals must have shape ({len(i)},)")
+        new._sum[i, j] = new._sum[j, i] = hi.astype(object) * 2**64 + lo.astype(object)
         new.n_rows = n_rows
         new.n_dropped = n_dropped
         return new

@@ -117,6 +117,7 @@ class Recorder:
         """Put the recorder where data and noise meet."""
         wisharts = rounding.add_wisharts
         gaussian, rounded_sum = discrete.gaussian, additive.rounded_sum
+        rounded_matrix = additive.rounded_matrix
         choose = norm_bound.exponential_mechanism
 
         def watched_gaussian(variance, size, rng):
@@ -126,8 +127,16 @@ class Recorder:
         def watched_sum(total, noise, std, shift):
             made = rounded_sum(total, noise, std, shift)
             steps = int128.to_integers(total) << shift
-            kind = "matrix" if steps.ndim == 2 else "sums"
-            return self.meet(kind, steps, made, int128.to_integers(noise))
+            return self.meet("sums", steps, made, int128.to_integers(noise))
+
+        def watched_matrix(total, above, diagonal, std, shift):
+            made = rounded_matrix(total, above, diagonal, std, shift)
+            steps, noise = (np.zeros(made.shape, object) for _ in range(2))
+            below, over = np.tril_indices(len(made)), np.triu_indices(len(made), 1)
+            steps[below] = steps.T[below] = int128.to_integers(total) << shift
+            noise[over] = noise.T[over] = int128.to_integers(above)
+            np.fill_diagonal(noise, int128.to_integers(diagonal))
+            return self.meet("matrix", steps, made, noise)
 
         def watched_wisharts(exact, *parameters):
             made = wisharts(exact, *parameters)
@@ -143,6 +152,7 @@ class Recorder:
                 (discrete, "gaussian", watched_gaussian),
                 (additive, "rounded_sum", watched_sum),
                 (rounding, "add_wisharts", watched_wisharts),
+                (additive, "rounded_matrix", watched_matrix),
                 (norm_bound, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))

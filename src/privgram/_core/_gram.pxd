@@ -50,8 +50,9 @@ cdef extern from "gram.h" nogil:
     void gram_reset(gram *)
     void gram_merge(gram *, gram *)
     void gram_get(gram *, int64_t *hi, uint64_t *lo)
-    void gram_add(gram *, const int64_t *hi, const uint64_t *lo)
     void gram_add_rows(gram *, const int64_t *sums, int64_t rows)
+    void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo)
+    void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo)
     Py_ssize_t gram_update(gram *, const gram_table *, int drop)
 
 

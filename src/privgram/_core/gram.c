@@ -301,14 +301,59 @@ void gram_get(gram *g, int64_t *hi, uint64_t *lo)
         }
 }
 
-void gram_add(gram *g, const int64_t *hi, const uint64_t *lo)
+/* Where entries (r, w j), ..., (r, w j + n - 1) of the lower triangle are kept one after
+ * another; of a diagonal block, which keeps them otherwise, n is 1. */
+typedef struct {
+    ptrdiff_t c, n, at;
+} run;
+
+static inline run next_run(const gram *g, ptrdiff_t r, ptrdiff_t c)
 {
-    for (ptrdiff_t r = 0; r < g->d; r++)
-        for (ptrdiff_t c = 0; c <= r; c++) {
-            const ptrdiff_t i = entry(g, r, c), rc = r * g->d + c;
-            add128(&g->hi[i], &g->lo[i], hi[rc], lo[rc]);
+    const ptrdiff_t w = g->kernel->width;
+    return (run){c, c < r / w * w ? w : 1, entry(g, r, c)};
+}
+
+#define EACH_RUN(x) \
+    for (ptrdiff_t r = 0; r < g->d; r++) \
+        for (run x = next_run(g, r, 0); x.c <= r; x = next_run(g, r, x.c + x.n))
+
+void gram_get_triangle(gram *g, int64_t *hi, uint64_t *lo)
+{
+    settle(g);
+    EACH_RUN(x)
+        for (ptrdiff_t i = x.at; i < x.at + x.n; i++, hi++, lo++) {
+            const int64_t sum = g->tiles[i];
+            *hi = g->spilled ? g->hi[i] : 0;
+            *lo = g->spilled ? g->lo[i] : 0;
+            add128(hi, lo, sum >> 63, (uint64_t)sum);
         }
-    g->spilled = 1;
+}
+
+/* Into the tiles where as many rows could have made the sums as they have room for. */
+void gram_add_triangle(gram *g, const int64_t *hi, const uint64_t *lo)
+{
+    settle(g);
+    const ptrdiff_t n = g->d * (g->d + 1) / 2;
+    uint64_t largest = 0, beyond = 0;
+    for (ptrdiff_t k = 0; k < n; k++) {
+        const uint64_t sign = (uint64_t)((int64_t)lo[k] >> 63);
+        const uint64_t size = (lo[k] ^ sign) - sign;
+        beyond |= (uint64_t)hi[k] ^ sign;
+        largest = size > largest ? size : largest;
+    }
+    const int64_t rows = (int64_t)((largest >> 2 * g->bits) + 1);
+    const int fits = !beyond && g->pending_rows + rows <= g->flush_rows;
+    if (fits)
+        g->pending_rows += rows;
+    else
+        g->spilled = 1;
+    EACH_RUN(x)
+        for (ptrdiff_t i = x.at; i < x.at + x.n; i++, hi++, lo++) {
+            if (fits)
+                g->tiles[i] += (int64_t)*lo;
+            else
+                add128(&g->hi[i], &g->lo[i], *hi, *lo);
+        }
 }
 
 void gram_add_rows(gram *g, const int64_t *sums, int64_t rows)

@@ -118,9 +118,11 @@ void gram_reset(gram *);
 void gram_flush(gram *);
 void gram_merge(gram *, gram *); /* same kernel, d, bound and bits */
 void gram_get(gram *, int64_t *hi, uint64_t *lo);
-void gram_add(gram *, const int64_t *hi, const uint64_t *lo);
 /* Add sums over rows that others have quantised, at most flush_rows of them. */
 void gram_add_rows(gram *, const int64_t *sums, int64_t rows);
+/* The lower triangle, row by row. */
+void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo);
+void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 void gram_take_scaling(gram *, const gram_table *);
 void gram_make_room(gram *, ptrdiff_t rows); /* for digits, where they are worth it */

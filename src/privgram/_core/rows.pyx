@@ -29,11 +29,12 @@ from privgram._core._gram cimport (
     coded_table,
     coded_update,
     gram,
-    gram_add,
     gram_add_rows,
+    gram_add_triangle,
     gram_column,
     gram_free,
     gram_get,
+    gram_get_triangle,
     gram_init,
     gram_kernel,
     gram_kernels,
@@ -300,8 +301,13 @@ cdef class RowAccumulator:
             with nogil:
                 gram_merge(&self.g, &other.g)
         else:
-            hi, lo = other.int128()
+            hi, lo = other.totals()
             self._add(hi, lo, other.g.n_rows, other.g.n_dropped)
+
+    def copy(self):
+        cdef RowAccumulator new = RowAccumulator(self.g.d, self.g.bound, self.g.bits)
+        new.merge(self)
+        return new
 
     def int128(self):
         cdef Py_ssize_t d = self.g.d
@@ -313,24 +319,27 @@ cdef class RowAccumulator:
             gram_get(&self.g, &hi_view[0, 0], &lo_view[0, 0])
         return hi, lo
 
+    def totals(self):
+        return _triangle_of(&self.g)
+
     @classmethod
-    def from_int128(cls, n_columns, bound, bits, hi, lo, n_rows, n_dropped):
+    def from_totals(cls, n_columns, bound, bits, hi, lo, n_rows, n_dropped):
         cdef RowAccumulator new = cls(n_columns, bound, bits)
         new._add(hi, lo, n_rows, n_dropped)
         return new
 
     def __reduce__(self):
-        hi, lo = self.int128()
+        hi, lo = self.totals()
         shape = self.g.d, self.g.bound, self.g.bits
         return _restored, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
 
-    def _add(self, const int64_t[:, ::1] hi, const uint64_t[:, ::1] lo, int64_t n_rows,
+    def _add(self, const int64_t[::1] hi, const uint64_t[::1] lo, int64_t n_rows,
              int64_t n_dropped):
-        cdef Py_ssize_t d = self.g.d
-        if hi.shape[0] != d or hi.shape[1] != d or lo.shape[0] != d or lo.shape[1] != d:
-            raise ValueError(f"hi and lo must have shape ({d}, {d})")
+        cdef Py_ssize_t size = self.g.d * (self.g.d + 1) // 2
+        if hi.shape[0] != size or lo.shape[0] != size:
+            raise ValueError(f"totals must have shape ({size},)")
         with nogil:
-            gram_add(&self.g, &hi[0, 0], &lo[0, 0])
+            gram_add_triangle(&self.g, &hi[0], &lo[0])
         self.g.n_rows += n_rows
         self.g.n_dropped += n_dropped
 
@@ -341,7 +350,18 @@ cdef class RowAccumulator:
 
 def _restored(*parts):
     """By a name of its own, as pickles need."""
-    return RowAccumulator.from_int128(*parts)
+    return RowAccumulator.from_totals(*parts)
+
+
+cdef tuple _triangle_of(gram *g):
+    """The integers of the lower triangle, row by row."""
+    cdef Py_ssize_t size = g.d * (g.d + 1) // 2
+    cdef cnp.ndarray hi = np.empty(size, np.int64), lo = np.empty(size, np.uint64)
+    cdef int64_t *high = <int64_t *>cnp.PyArray_DATA(hi)
+    cdef uint64_t *low = <uint64_t *>cnp.PyArray_DATA(lo)
+    with nogil:
+        gram_get_triangle(g, high, low)
+    return hi, lo
 
 
 def stored(positions_dense, factors, blocks):
@@ -584,7 +604,16 @@ cdef class TableAccumulator:
             with nogil:
                 gram_merge(&self.t.g, &other.t.g)
         else:
-            self._add_dense(*other._dense(), other.n_rows, other.n_dropped)
+            hi, lo = _triangle_of(&other.t.g)
+            self._add_dense(hi, lo, other.n_rows, other.n_dropped)
+
+    def copy(self):
+        cdef TableAccumulator new = TableAccumulator(
+            self.positions_dense, self.factors, self.blocks, self.t.g.bound, self.t.g.bits,
+            self.t.groups, self.other,
+        )
+        new.merge(self)
+        return new
 
     def _problem(self):
         shape = self.positions_dense, self.factors, self.blocks, self.bound, self.bits
@@ -597,15 +626,14 @@ cdef class TableAccumulator:
         cdef Py_ssize_t n
         coded_flush(&self.t)
         n = self.t.size
-        hi, lo = self._dense()
-        triangle = np.tril_indices(self.t.g.d)
+        hi, lo = _triangle_of(&self.t.g)
         rest = np.empty(n, np.int64), np.empty(n, np.uint64)
         cdef cnp.ndarray high = rest[0], low = rest[1]
         memcpy(cnp.PyArray_DATA(high), self.t.hi, n * sizeof(int64_t))
         memcpy(cnp.PyArray_DATA(low), self.t.lo, n * sizeof(uint64_t))
         if self.t.slots:
             return high.reshape(self.t.slots, -1), low.reshape(self.t.slots, -1)
-        return np.concatenate([hi[triangle], high]), np.concatenate([lo[triangle], low])
+        return np.concatenate([hi, high]), np.concatenate([lo, low])
 
     @classmethod
     def from_totals(cls, positions_dense, factors, blocks, bound, bits, hi, lo, n_rows, n_dropped):
@@ -614,10 +642,7 @@ cdef class TableAccumulator:
         hi, lo = np.ascontiguousarray(hi, np.int64), np.ascontiguousarray(lo, np.uint64)
         if not hi.shape == lo.shape == (size + new.t.size,):
             raise ValueError(f"totals must have shape ({size + new.t.size},)")
-        triangle = np.tril_indices(d)
-        dense = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
-        dense[0][triangle], dense[1][triangle] = hi[:size], lo[:size]
-        new._add_dense(*dense, n_rows, n_dropped)
+        new._add_dense(hi, lo, n_rows, n_dropped)
         cdef cnp.ndarray high = hi[size:], low = lo[size:]
         memcpy(new.t.hi, cnp.PyArray_DATA(high), new.t.size * sizeof(int64_t))
         memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
@@ -652,16 +677,9 @@ cdef class TableAccumulator:
             full.append(square)
         return tuple(full)
 
-    def _dense(self):
-        """The integers of the dense columns alone."""
-        cdef Py_ssize_t d = self.t.g.d
-        cdef cnp.ndarray hi = np.empty((d, d), np.int64), lo = np.empty((d, d), np.uint64)
-        gram_get(&self.t.g, <int64_t *>cnp.PyArray_DATA(hi), <uint64_t *>cnp.PyArray_DATA(lo))
-        return hi, lo
-
     def _add_dense(self, cnp.ndarray hi, cnp.ndarray lo, int64_t n_rows, int64_t n_dropped):
-        gram_add(&self.t.g, <const int64_t *>cnp.PyArray_DATA(hi),
-                 <const uint64_t *>cnp.PyArray_DATA(lo))
+        gram_add_triangle(&self.t.g, <const int64_t *>cnp.PyArray_DATA(hi),
+                          <const uint64_t *>cnp.PyArray_DATA(lo))
         self.t.g.n_rows += n_rows
         self.t.g.n_dropped += n_dropped
 

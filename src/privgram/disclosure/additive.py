@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._core import rounding
 from privgram.exact import discrete, int128
 
 if TYPE_CHECKING:
@@ -46,15 +47,15 @@ def noisy_matrix(
 ) -> Matrix:
     """Symmetric matrix (d, d) of whole units with independent noise, as `noisy_sums`.
 
-    `std` is the deviation off the diagonal, and of the grid.
+    `total` is its lower triangle, row by row; `std` is the deviation off the diagonal, and of the
+    grid.
     """
-    d = len(total[0])
-    above = np.triu_indices(d, 1)
-    shift = lattice_shift(std, d * (d + 1) // 2)
-    drawn = discrete.gaussian(_variance(std, shift), len(above[0]), rng)
+    size = len(total[0])
+    d = (math.isqrt(8 * size + 1) - 1) // 2
+    shift = lattice_shift(std, size)
+    above = discrete.gaussian(_variance(std, shift), size - d, rng)
     diagonal = discrete.gaussian(_variance(std_diagonal, shift), d, rng)
-    noise = tuple(_symmetric(d, above, *parts) for parts in zip(drawn, diagonal, strict=True))
-    return rounded_sum(total, noise, std, shift)
+    return rounded_matrix(total, above, diagonal, std, shift)
 
 
 def lattice_shift(std: float, size: int) -> int:
@@ -67,16 +68,18 @@ def _variance(std: float, shift: int) -> Fraction:
     return deviation * deviation * (1 << 2 * shift)
 
 
-def _symmetric(d: int, above: tuple[NDArray[np.intp], ...], part: Any, diagonal: Any) -> Any:
-    matrix = np.zeros((d, d), part.dtype)
-    matrix[above] = part
-    matrix.T[above] = part
-    np.fill_diagonal(matrix, diagonal)
-    return matrix
-
-
 def rounded_sum(total: int128.Int128, noise: int128.Int128, std: float, shift: int) -> Matrix:
     """Whole units plus noise in steps of the lattice, in units, on the public grid."""
     exponent = int128.grid_exponent(math.ldexp(std, shift))
     steps = int128.round_to_grid(int128.add(int128.shifted(total, shift), noise), exponent)
     return steps * 2.0 ** (exponent - shift)
+
+
+def rounded_matrix(
+    total: int128.Int128, above: int128.Int128, diagonal: int128.Int128, std: float, shift: int
+) -> Matrix:
+    """Symmetric matrix of `rounded_sum`: noise above the diagonal, row by row, and on it."""
+    exponent = int128.grid_exponent(math.ldexp(std, shift))
+    out = np.empty((len(diagonal[0]),) * 2)
+    rounding.noisy_matrix(total, above, diagonal, shift, exponent, 2.0 ** (exponent - shift), out)
+    return out

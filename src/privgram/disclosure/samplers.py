@@ -193,7 +193,9 @@ def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
 def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator) -> Matrix:
     """Second moment plus discrete Gaussian noise of a law, on the noise's public grid."""
     unit = moment.resolution
-    return unit * noisy_matrix(moment.int128(), law.std / unit, law.std_diagonal / unit, rng)
+    matrix = noisy_matrix(moment.triangle(), law.std / unit, law.std_diagonal / unit, rng)
+    matrix *= unit
+    return matrix
 
 
 def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:

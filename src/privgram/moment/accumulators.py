@@ -279,23 +279,15 @@ def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int =
     return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
 
 
-def totals_of(total: Total) -> Int128:
-    """The totals of an accumulator as (hi, lo), one-dimensional: what it takes to restore it."""
-    if isinstance(total, rows.TableAccumulator):
-        return total.totals()
-    hi, lo = total.int128()
-    return hi[entries(total)], lo[entries(total)]
-
-
 def entries(total: Total) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row and column of each of the totals that `totals_of` gives."""
+    """Row and column of each of an accumulator's totals."""
     if isinstance(total, rows.TableAccumulator):
         return total.stored()
-    return np.triu_indices(total.n_columns)
+    return np.tril_indices(total.n_columns)
 
 
 def n_totals(columns: Columns | None, n_columns: int) -> int:
-    """How many totals `totals_of` gives, without making the accumulator of a file's say-so."""
+    """How many totals an accumulator has, without making the accumulator of a file's say-so."""
     if columns is None or not columns.encoder.by_codes:
         return n_columns * (n_columns + 1) // 2
     encoder = columns.encoder
@@ -307,11 +299,8 @@ def n_totals(columns: Columns | None, n_columns: int) -> int:
     return count
 
 
-def restored(empty: Total, state: Int128, n_rows: int, n_dropped: int, at: Any = None) -> Total:
-    """An accumulator like an empty one with these totals and numbers of rows.
-
-    The totals are those of its `entries`; or, without factors, of one triangle, `at`.
-    """
+def restored(empty: Total, totals: Int128, n_rows: int, n_dropped: int) -> Total:
+    """An accumulator like an empty one with these totals and numbers of rows."""
     if isinstance(empty, rows.TableAccumulator):
         return rows.TableAccumulator.from_totals(
             empty.positions_dense,
@@ -319,16 +308,12 @@ def restored(empty: Total, state: Int128, n_rows: int, n_dropped: int, at: Any =
             empty.blocks,
             empty.bound,
             empty.bits,
-            *state,
+            *totals,
             n_rows,
             n_dropped,
         )
-    d = empty.n_columns
-    at = entries(empty) if at is None else at
-    hi, lo = np.zeros((d, d), np.int64), np.zeros((d, d), np.uint64)
-    for full, given in ((hi, state[0]), (lo, state[1])):
-        full[at] = full.T[at] = given
-    return rows.RowAccumulator.from_int128(d, empty.bound, empty.bits, hi, lo, n_rows, n_dropped)
+    d, bound, bits = empty.n_columns, empty.bound, empty.bits
+    return rows.RowAccumulator.from_totals(d, bound, bits, *totals, n_rows, n_dropped)
 
 
 class BlockReader:

@@ -112,7 +112,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         self, state: int128.Int128, n_rows: int, n_dropped: int, of_group: bool = True
     ) -> SecondMoment:
         empty = new_total(self._columns, self.n_columns, self._bound, self._total.bits)
-        total = restored(empty, state, n_rows, n_dropped, self._total.stored())
+        total = restored(empty, state, n_rows, n_dropped)
         public = self._names, self._columns, self._bound, self._unit
         return SecondMoment.from_accumulator(total, *public, of_group)
 

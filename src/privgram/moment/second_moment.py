@@ -16,19 +16,12 @@ from numpy.typing import NDArray
 from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.saved import BinaryFormat, understood
+from privgram._core.rows import RowAccumulator
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.accumulators import (
-    BlockReader,
-    Total,
-    entries,
-    n_totals,
-    new_total,
-    restored,
-    totals_of,
-)
+from privgram.moment.accumulators import BlockReader, Total, entries, n_totals, new_total, restored
 from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow
@@ -388,10 +381,7 @@ class SecondMoment(MomentBase):
         columns = self._columns
         table = open_block(block, None if columns is None else columns.reads)
         check_width(table.n_columns, self.n_columns, columns)
-        try:
-            scratch = self._spare.pop()
-        except IndexError:
-            scratch = self._new_total()
+        scratch = self._scratch()
         feeder = BlockReader(scratch, columns)
         row = 0
         try:
@@ -401,23 +391,46 @@ class SecondMoment(MomentBase):
         except InvalidRow as invalid:
             raise invalid.explain(row) from None
         # A scratch that met an error is left to the garbage collector.
+        self._absorb_scratch(scratch)
+        return self
+
+    def _scratch(self) -> Total:
+        """An empty accumulator, which `_absorb_scratch` takes back."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return self._new_total()
+
+    def _absorb_scratch(self, scratch: Total) -> None:
         self._absorb(scratch)
         scratch.reset()
         self._spare.append(scratch)
-        return self
 
     def merge_disjoint(self, other: Self) -> None:
         """Add another, which has no unit in common with this one (for engines)."""
-        super().merge_disjoint(other)
+        self._check_alike(other)
+        scratch = self._scratch()  # never two locks, and no new memory for each of many
+        with other._guard.lock:
+            scratch.merge(other._total)  # type: ignore[arg-type]  # which is alike
+        self._absorb_scratch(scratch)
         self.of_group |= other.of_group
 
     def copy(self) -> Self:
         """Return an independent copy."""
         with self._guard.lock:
-            total = self._total
-            copy = restored(self._new_total(), totals_of(total), total.n_rows, total.n_dropped)
+            copy = self._total.copy()
         public = self._names, self._columns, self._bound, self._unit
         return self.from_accumulator(copy, *public, self.of_group)
+
+    def triangle(self) -> int128.Int128:
+        """The integers of the lower triangle, row by row. SECRET."""
+        with self._guard.lock:
+            total = self._total
+            if isinstance(total, RowAccumulator):
+                return total.totals()
+            hi, lo = total.int128()
+        at = np.tril_indices(self.n_columns)
+        return hi[at], lo[at]
 
     def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -431,13 +444,17 @@ class SecondMoment(MomentBase):
     def to_bytes(self) -> bytes:
         """Serialise: versioned, checksummed, little-endian. SECRET.
 
-        The checksum finds accidents, not forgery.
+        Eight bytes an entry of the triangle, or sixteen where one is beyond 64 bits. The checksum
+        finds accidents, not forgery.
         """
         with self._guard.lock:
-            hi, lo = totals_of(self._total)
+            hi, lo = self._total.totals()
             counts = {"n_rows": self._total.n_rows, "n_dropped": self._total.n_dropped}
         header = self._header(counts, {"of_group": self.of_group})
-        return self._frame.seal(header, hi.astype("<i8").tobytes(), lo.astype("<u8").tobytes())
+        parts = [lo.astype("<u8", copy=False)]
+        if (hi != int128.from_int64(lo.view(np.int64))[0]).any():
+            parts.insert(0, hi.astype("<i8", copy=False))
+        return self._frame.seal(header, *(part.tobytes() for part in parts))
 
     @classmethod
     def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self:
@@ -447,12 +464,14 @@ class SecondMoment(MomentBase):
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
         size = n_totals(columns, d)
-        if len(body) != 16 * size:
+        if len(body) not in (8 * size, 16 * size):
             raise ValueError("the length is not that of the matrix")
         empty = new_total(columns, d, bound, bits)
         i, j = entries(empty)
-        hi = np.frombuffer(body, "<i8", size).astype(np.int64)
-        lo = np.frombuffer(body, "<u8", size, 8 * size).astype(np.uint64)
+        last = np.frombuffer(body, "<i8", size, len(body) - 8 * size)
+        hi, lo = int128.from_int64(last.astype(np.int64))
+        if len(body) > 8 * size:
+            hi = np.frombuffer(body, "<i8", size).astype(np.int64)
         # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
         most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
         int128.check_gram((hi, lo), (hi[i == j], lo[i == j]), most)

@@ -1,0 +1,47 @@
+"""Noise on a triangle of whole numbers in one sweep: as `privgram.exact.int128` does it."""
+
+import numpy as np
+import pytest
+
+from privgram._core.rounding import noisy_matrix
+from privgram.exact import int128
+
+
+def words(rng, n):
+    """128-bit integers of all sizes and both signs."""
+    high = rng.integers(-(2**63), 2**63, n, np.int64) >> rng.integers(0, 64, n)
+    return high, rng.integers(0, 2**64, n, np.uint64)
+
+
+@pytest.mark.parametrize("d", [1, 2, 31, 32, 33, 70, 101])
+@pytest.mark.parametrize("exponent", [0, 1, 30, 63, 64, 65, 126])
+@pytest.mark.parametrize("shift", [0, 7, 63])
+def test_the_sweep_is_that_of_limbs(d, exponent, shift, rng):
+    below, over = np.tril_indices(d), np.triu_indices(d, 1)
+    total, above, diagonal = (words(rng, n) for n in (len(below[0]), len(over[0]), d))
+    square, noise = [], []
+    for k, kind in enumerate((np.int64, np.uint64)):
+        square.append(np.zeros((d, d), kind))
+        square[k][below] = square[k].T[below] = total[k]
+        noise.append(np.zeros((d, d), kind))
+        noise[k][over] = noise[k].T[over] = above[k]
+        np.fill_diagonal(noise[k], diagonal[k])
+    expected = int128.round_to_grid(
+        int128.add(int128.shifted(tuple(square), shift), noise), exponent
+    )
+    out = np.full((d, d), np.nan)
+    noisy_matrix(total, above, diagonal, shift, exponent, 0.37, out)
+    np.testing.assert_array_equal(out, expected * 0.37)
+
+
+def test_the_parts_must_fit(rng):
+    parts = [words(rng, n) for n in (6, 3, 3)]
+    out = np.empty((3, 3))
+    for at in range(3):
+        wrong = [*parts]
+        wrong[at] = words(rng, 5)
+        with pytest.raises(ValueError, match="one symmetric matrix"):
+            noisy_matrix(*wrong, 0, 0, 1.0, out)
+    for shift, exponent in ((64, 0), (-1, 0), (0, 127), (0, -1)):
+        with pytest.raises(ValueError, match="beyond 128 bits"):
+            noisy_matrix(*parts, shift, exponent, 1.0, out)
