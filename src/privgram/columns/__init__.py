@@ -146,11 +146,13 @@ class Columns:
         if not self._terms:
             raise ValueError("terms names no columns")
         self._written = None if terms is None else self.terms
-        plain = Layout(self._variables, self._terms, self._intercept, {})
-        stored = {column.piece for column in plain.stored}
-        self._weights = self._check_weights({} if weights is None else weights, stored)
         #: Which columns are stored, and what follows from them.
-        self.layout = Layout(self._variables, self._terms, self._intercept, self._weights)
+        self.layout = Layout(self._variables, self._terms, self._intercept, {})
+        stored = {column.piece for column in self.layout.stored}
+        self._weights = self._check_weights({} if weights is None else weights, stored)
+        if self._weights:
+            self.layout = Layout(self._variables, self._terms, self._intercept, self._weights)
+        self._settled: dict[Missing, Columns] = {}
 
     @classmethod
     def from_data(cls, *args: Any, **kwargs: Any) -> Columns:
@@ -300,7 +302,12 @@ class Columns:
         """These columns with `missing` as it is under a notion of neighbours, None if unknown."""
         if self._missing is not None:
             return self
-        return self.replace(missing=settled(None, adjacency))
+        missing = settled(None, adjacency)
+        if missing not in self._settled:
+            made = object.__new__(Columns)
+            vars(made).update(vars(self) | {"_missing": missing, "_settled": {}})
+            self._settled[missing] = made
+        return self._settled[missing]
 
     def replace(self, **changes: Any) -> Columns:
         """These columns with some parameters of `Columns` changed.
@@ -319,7 +326,8 @@ class Columns:
         ValueError, TypeError
             As of `Columns`.
         """
-        return Columns.from_dict(self.to_dict() | changes)
+        parameters = {"bounds": self._variables, "intercept": self._intercept, **self._options()}
+        return Columns.from_dict(parameters | changes)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -588,6 +596,10 @@ class Columns:
             raise ValueError(f"{shown(path)}: nested too deeply to describe columns") from None
 
 
+#: How far from -1 and 1 the ends of scaled bounds may be.
+CLOSE = 1e-5
+
+
 def _check_mapping(bounds: object) -> None:
     if bounds is None or isinstance(bounds, str):  # such as "auto"
         raise ValueError(FROM_DATA)
@@ -602,10 +614,10 @@ def _check_mapping(bounds: object) -> None:
 def _check_width(name: str, described: Numeric) -> None:
     """Refuse bounds between which no two numbers are told apart."""
     (lower, upper), center = described.interval, described.center
-    with DefaultRounding(), np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        inverse = 1.0 / np.float64(described.half_width)
+    with DefaultRounding():
+        inverse = 1.0 / half_width if (half_width := described.half_width) else math.inf
         ends = (lower - center) * inverse, (upper - center) * inverse
-    if not (np.isclose(ends[0], -1.0) and np.isclose(ends[1], 1.0)):
+    if not (abs(ends[0] + 1.0) < CLOSE and abs(ends[1] - 1.0) < CLOSE):
         raise ValueError(f"the bounds of column {name!r} are too close to tell apart")
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from privgram._base.numbers import (
@@ -74,7 +75,11 @@ def gaussian_ratio(epsilon: float, delta: float) -> float:
     ----------
     Balle and Wang, ICML 2018.
     """
-    epsilon, delta = checked_budget(epsilon, delta)
+    return _gaussian_ratio(*checked_budget(epsilon, delta))
+
+
+@lru_cache(maxsize=64)  # an answer asks for the ratio of its budget several times
+def _gaussian_ratio(epsilon: float, delta: float) -> float:
     # Between the bounds for epsilon = 0, delta ~ mu / sqrt(2 pi), and a far tail.
     z = math.sqrt(2.0 * math.log(1.0 / delta))
     guess = math.sqrt(z * z + 2.0 * epsilon) - z + 2.0 * delta

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -379,6 +380,14 @@ def design(
     return _Builder(release, columns, reference).build(target, features, intercept)
 
 
+@lru_cache(maxsize=1024)
+def _legendre(degree: int, center: float, half_width: float) -> tuple[float, ...]:
+    """Coefficients of a Legendre polynomial of (x - center) / half_width, of x^0 first."""
+    unit = np.polynomial.Polynomial([-center / half_width, 1 / half_width])
+    legendre = np.polynomial.Legendre.basis(degree).convert(kind=np.polynomial.Polynomial)
+    return tuple(legendre(unit).coef.tolist())
+
+
 class _Builder:
     """The steps of `design`, and what they share."""
 
@@ -570,13 +579,9 @@ class _Builder:
         found = self._indicator(cell)
         for name, degree in piece.powers:
             described = self.numbers[name]
-            unit = np.polynomial.Polynomial(
-                [-described.center / described.half_width, 1 / described.half_width]
-            )
-            legendre = np.polynomial.Legendre.basis(degree).convert(kind=np.polynomial.Polynomial)
-            coefficients = legendre(unit).coef
+            coefficients = _legendre(degree, described.center, described.half_width)
             polynomial: Function = {
-                (((name, k),) if k else (), ()): float(c) for k, c in enumerate(coefficients)
+                (((name, k),) if k else (), ()): c for k, c in enumerate(coefficients)
             }
             found = _times(polynomial, found)
         return found

@@ -27,6 +27,8 @@ def open_source(source: Any, select: Selection = None, by_position: bool = True)
 
     If `by_position`, the columns of a table without names may stand for the selected ones.
     """
+    if isinstance(source, np.ndarray):  # what most small tables are
+        return open_array(source, select, by_position)
     if isinstance(source, Table):  # opened before
         return source
     if isinstance(source, CachedSource):

@@ -45,6 +45,10 @@ def identity(name: str, columns: Iterable[str], unit: str | None) -> str:
     return f"{name} {hashlib.sha256(said.encode()).hexdigest()[:32]}"
 
 
+#: Linux's folder of files that are in memory alone.
+MEMORY = "/dev/shm"
+
+
 def open_ledger(
     given: Any,
     epsilon: float,
@@ -64,7 +68,9 @@ def open_ledger(
         raise TypeError(f"ledger is a path or a pg.Ledger, not {type(given).__name__}")
     if given is not None:
         return Ledger(given, epsilon, delta, adjacency, composition, table=table), True
-    folder = tempfile.mkdtemp(prefix="privgram-")
+    # In memory where the system has such a folder: to wait for a disk is for what outlives this.
+    in_memory = "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK | os.X_OK)
+    folder = tempfile.mkdtemp(prefix="privgram-", dir=MEMORY if in_memory else None)
     atexit.register(forget, folder, os.getpid())
     # A file all the same: forked children and pickled copies then spend the same budget.
     path = Path(folder) / "budget.ledger"
