@@ -216,7 +216,15 @@ class MaskedLaw(NoiseLaw):
 
     def project(self, matrix: Matrix) -> Matrix:
         """The matrix with its known zeros set."""
-        return np.where(self._zeros(len(matrix)), 0.0, matrix)
+        found = matrix.copy()
+        for block in self.blocks:
+            first, last = block[0], block[-1]
+            adjacent = block == tuple(range(first, last + 1))
+            at: Any = (slice(first, last + 1),) * 2 if adjacent else np.ix_(block, block)
+            diagonal = found[block, block]
+            found[at] = 0.0
+            found[block, block] = diagonal
+        return found
 
     def independent(self, n_columns: int) -> Matrix:
         return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))

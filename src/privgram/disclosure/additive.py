@@ -58,6 +58,22 @@ def noisy_matrix(
     return rounded_matrix(total, above, diagonal, std, shift)
 
 
+def noisy_entries(
+    total: int128.Int128,
+    on_diagonal: NDArray[np.bool_],
+    std: float,
+    std_diagonal: float,
+    rng: np.random.Generator,
+) -> Vector:
+    """Some entries of a symmetric matrix of whole units with noise, as `noisy_matrix`."""
+    size, d = len(on_diagonal), int(on_diagonal.sum())
+    shift = lattice_shift(std, size)
+    noise = np.empty(size, np.int64), np.empty(size, np.uint64)
+    for deviation, at, n in ((std, ~on_diagonal, size - d), (std_diagonal, on_diagonal, d)):
+        noise[0][at], noise[1][at] = discrete.gaussian(_variance(deviation, shift), n, rng)
+    return rounded_sum(total, noise, std, shift)
+
+
 def lattice_shift(std: float, size: int) -> int:
     """The k of a lattice of 2^-k units for so many sums with noise."""
     return max(0, math.ceil((LATTICE_BITS + math.log2(max(size, 1)) - math.log2(std)) / 2))

@@ -17,7 +17,7 @@ from privgram.adaptive import rounds
 from privgram.adaptive.radius import cumulative_counts, weighted_counts
 from privgram.adaptive.rounds import run_rounds
 from privgram.columns.structure import ties, zeros
-from privgram.disclosure.additive import noisy_matrix, noisy_sums
+from privgram.disclosure.additive import noisy_entries, noisy_matrix, noisy_sums
 from privgram.disclosure.norm_bound import NormCounts
 from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
@@ -61,8 +61,11 @@ def draw_analyze_gauss(
     """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
     law: Imposed
     d = moment.n_columns
-    matrix = add_gaussian(moment, noise.law, rng)
-    matrix, law = impose(matrix, noise.law, moment.columns)
+    if moment.n_known_zeros > MANY_ZEROS:
+        matrix, law = besides_zeros(moment, noise.law, rng)
+    else:
+        matrix = add_gaussian(moment, noise.law, rng)
+        matrix, law = impose(matrix, noise.law, moment.columns)
     if mechanism.repair == "none":
         return matrix, law, {}
     if mechanism.repair == "feasible":
@@ -91,11 +94,15 @@ def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[M
 
     Post-processing: the equations are public (`privgram.columns.structure`).
     """
+    known = _known(law, columns)
+    return matrix if isinstance(known, GaussianLaw) else known.project(matrix), known
+
+
+def _known(law: GaussianLaw, columns: Columns | None) -> Imposed:
+    """The law of a release that is projected on what the description says."""
     if columns is None or not (blocks := zeros(columns.layout)):
-        return matrix, law
-    known = imposed(law, blocks, ties(columns.layout))
-    assert not isinstance(known, GaussianLaw)
-    return known.project(matrix), known
+        return law
+    return imposed(law, blocks, ties(columns.layout))
 
 
 def _shifted(law: Imposed, added: float) -> Imposed:
@@ -196,6 +203,26 @@ def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generato
     matrix = noisy_matrix(moment.triangle(), law.std / unit, law.std_diagonal / unit, rng)
     matrix *= unit
     return matrix
+
+
+#: Noise on more known zeros, to be set to zero next, takes longer than all the rest.
+MANY_ZEROS = 1 << 22
+
+
+def besides_zeros(
+    moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator
+) -> tuple[Matrix, Imposed]:
+    """`impose` on `add_gaussian`, in law, with no noise drawn for the known zeros.
+
+    The noise of one entry is independent of all others', and projecting does not look at zeros.
+    """
+    unit, d = moment.resolution, moment.n_columns
+    (i, j), total = moment.stored()
+    drawn = noisy_entries(total, i == j, law.std / unit, law.std_diagonal / unit, rng)
+    matrix = np.zeros((d, d))
+    matrix[i, j] = matrix[j, i] = unit * drawn
+    known = _known(law, moment.columns)
+    return known.project(matrix) if isinstance(known, TiedLaw) else matrix, known
 
 
 def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:

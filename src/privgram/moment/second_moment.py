@@ -18,6 +18,7 @@ from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_po
 from privgram._base.saved import BinaryFormat, understood
 from privgram._core.rows import RowAccumulator
 from privgram.columns import Columns
+from privgram.columns.structure import zeros
 from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
@@ -431,6 +432,19 @@ class SecondMoment(MomentBase):
             hi, lo = total.int128()
         at = np.tril_indices(self.n_columns)
         return hi[at], lo[at]
+
+    @property
+    def n_known_zeros(self) -> int:
+        """Entries below the diagonal between two levels of one factor, if all others are kept."""
+        d = self.n_columns
+        blocks = () if self._columns is None else zeros(self._columns.layout)
+        known = sum(len(block) * (len(block) - 1) // 2 for block in blocks)
+        return known if n_totals(self._columns, d) + known == d * (d + 1) // 2 else 0
+
+    def stored(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], int128.Int128]:
+        """Row and column of each total of the lower triangle, and their integers. SECRET."""
+        with self._guard.lock:
+            return entries(self._total), self._total.totals()
 
     def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
