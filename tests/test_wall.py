@@ -107,7 +107,7 @@ def graph() -> dict[str, set[str]]:
     root = parsed.pop("")
     public_names = {
         alias.name: node.module
-        for node in root.body
+        for node in ast.walk(root)
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }

@@ -3,24 +3,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from privgram._base import installed as _installed
 from privgram._base.installed import __version__ as __version__
-from privgram._base.saved import Registry as _Registry
-from privgram.columns import Columns, Dates, Factor, Log, PrivateBound
-from privgram.columns.groups import Groups
-from privgram.columns.unit import Unit
-from privgram.disclosure.release import release
-from privgram.ledger import BudgetExceeded, Ledger
-from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
-from privgram.moment import SecondMoment
-from privgram.releases.loading import load
-from privgram.releases.release import Release, pool
-from privgram.scan.executor import second_moment
-from privgram.scan.warehouse import Query
 
 if TYPE_CHECKING:
     from privgram import papers as papers
+    from privgram.columns import Columns, Dates, Factor, Log, PrivateBound
+    from privgram.columns.groups import Groups
+    from privgram.columns.unit import Unit
+    from privgram.disclosure.release import release
+    from privgram.ledger import BudgetExceeded, Ledger
+    from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
+    from privgram.moment import SecondMoment
     from privgram.planning.plan import plan
     from privgram.regression import RefusedError
+    from privgram.releases.loading import load
+    from privgram.releases.release import Release, pool
+    from privgram.scan.executor import second_moment
+    from privgram.scan.warehouse import Query
     from privgram.stream import Stream
     from privgram.study import Study, regress
 
@@ -52,25 +52,45 @@ __all__ = [
     "second_moment",
 ]
 
-# A saved release may name a mechanism of the papers, which no other room imports.
-_Registry.rooms.append("privgram.papers")
+# A saved release may name a mechanism of the papers, which no other room imports; and a mechanism
+# releases, of which its room, which is public, knows nothing.
+_installed.ROOMS.append("privgram.papers")
+_installed.DOORS["release_moment"] = "privgram.disclosure.release"
 
-#: Names whose rooms need SciPy, which takes longer to import than all the rest.
-_LATER = {
-    "plan": "planning.plan",
-    "RefusedError": "regression",
-    "Stream": "stream",
-    "Study": "study",
-    "regress": "study",
+#: Where each public name lives: a room is imported when one of its names is first asked for.
+_ROOMS = {
+    "mechanisms": ("AdditiveWishart", "AnalyzeGauss", "MatrixLaplace", "AdaptiveGaussian"),
+    "ledger": ("BudgetExceeded", "Ledger"),
+    "columns": ("Columns", "Dates", "Factor", "Log", "PrivateBound"),
+    "columns.groups": ("Groups",),
+    "columns.unit": ("Unit",),
+    "regression": ("RefusedError",),
+    "releases.release": ("Release", "pool"),
+    "releases.loading": ("load",),
+    "moment": ("SecondMoment",),
+    "stream": ("Stream",),
+    "study": ("Study", "regress"),
+    "planning.plan": ("plan",),
+    "disclosure.release": ("release",),
+    "scan.executor": ("second_moment",),
+    "scan.warehouse": ("Query",),
 }
+_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    if name == "papers":
-        return import_module("privgram.papers")
-    if name in _LATER:
-        return getattr(import_module(f"privgram.{_LATER[name]}"), name)
-    raise AttributeError(f"module 'privgram' has no attribute {name!r}")
+    if name in _ROOM_OF:
+        found = getattr(import_module(f"privgram.{_ROOM_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    try:
+        if name.startswith("__"):
+            raise ModuleNotFoundError(name=f"privgram.{name}")
+        return import_module(f"privgram.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"privgram.{name}":
+            raise
+        raise AttributeError(f"module 'privgram' has no attribute {name!r}") from None
 
 
 def __dir__() -> list[str]:

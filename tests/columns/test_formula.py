@@ -1,10 +1,17 @@
 """Formulas as formulaic, patsy and pyfixest write them."""
 
+import subprocess
+import sys
+from unittest import mock
+
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 from helpers import make_release
+from hypothesis import given, settings
 
 import privgram as pg
+from privgram.columns import terms
 from privgram.columns.terms import parse
 
 pytest.importorskip("formulaic")
@@ -153,3 +160,52 @@ def test_instruments_are_named_as_terms_are():
     )
     fit = release.iv("y ~ 1 | x ~ C(f) + z")
     assert fit.instruments == ("f[b]", "f[c]", "z")
+
+
+NAMES = st.sampled_from(["a", "b2", "age", "_q", "log", "C", "poly", "in", "lambda", "a.b", "é"])
+SPACES = st.sampled_from(["", " ", "  "])
+SUMMANDS = st.one_of(
+    NAMES,
+    st.builds("{}({}{}{})".format, st.sampled_from(["log", "C", "exp"]), SPACES, NAMES, SPACES),
+    st.builds(
+        "poly({}{},{}{})".format,
+        NAMES,
+        SPACES,
+        SPACES,
+        st.sampled_from(["0", "1", "2", "12", "03"]),
+    ),
+    st.sampled_from(["1", "0", "a:b", "a*b", "", "(a)", "-1"]),
+)
+SIDES = st.lists(SUMMANDS, min_size=1, max_size=4)
+
+
+def joined(sides, space):
+    return f"{space}~{space}".join(f"{space}+{space}".join(side) for side in sides)
+
+
+@given(st.lists(SIDES, min_size=1, max_size=3), SPACES)
+@settings(max_examples=400, deadline=None)
+def test_sums_are_read_as_formulaic_reads_them(sides, space):
+    formula = joined(sides, space)
+
+    def read():
+        terms._sides.cache_clear()
+        try:
+            return terms._sides(formula, formula)
+        except ValueError as error:
+            return str(error)
+
+    found = read()
+    with mock.patch.object(terms, "_sums", return_value=None):
+        assert read() == found
+    terms._sides.cache_clear()
+
+
+def test_sums_bring_no_pandas():
+    code = (
+        "import sys, privgram as pg\n"
+        "pg.Columns.from_formula('log(y) ~ a + poly(b, 2) + C(f)', "
+        "{'y': (1, 2), 'a': (0, 1), 'b': (0, 1), 'f': ['u', 'v']})\n"
+        "assert not {'pandas', 'formulaic'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

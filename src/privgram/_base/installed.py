@@ -10,6 +10,12 @@ from typing import Any
 
 __version__ = "1.0.0rc1"
 
+#: Packages with further classes of what is saved, imported when a name is not known.
+ROOMS: list[str] = []
+
+#: Functions that a room below calls of one above, by where they are. The root fills in both.
+DOORS: dict[str, str] = {}
+
 #: Extras of the distribution, and what each brings, as an error says it.
 EXTRAS = {
     "accounting": "dp_accounting",
@@ -24,6 +30,11 @@ EXTRAS = {
     "sklearn": "scikit-learn 1.6 or later",
     "stream": "cryptography",
 }
+
+
+def door(function: str) -> Any:
+    """A function of a room above."""
+    return getattr(import_module(DOORS[function]), function)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 
 from privgram._base.files import write_atomically
+from privgram._base.installed import ROOMS
 from privgram._base.text import shown, warn
 
 if TYPE_CHECKING:
@@ -45,9 +46,6 @@ class Registry:
     kinds: ClassVar[dict[str, type[Any]]]
     """Every class of the family, by name."""
 
-    rooms: ClassVar[list[str]] = []
-    """Packages with further classes, imported when a name is not known."""
-
     nested: ClassVar[tuple[str, ...]] = ()
     """Parameters that are of the family themselves."""
 
@@ -66,8 +64,8 @@ class Registry:
 
     @classmethod
     def all_kinds(cls) -> dict[str, type[Any]]:
-        """Every class of the family, those of `rooms` imported."""
-        for room in cls.rooms:
+        """Every class of the family, those of further rooms imported."""
+        for room in ROOMS:
             import_module(room)
         return cls.kinds
 

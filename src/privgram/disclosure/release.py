@@ -516,9 +516,6 @@ def noise_of(
     return mechanism.noise_for(*wanted, n_rows if guarantee.unit is None else None)
 
 
-Mechanism._release = staticmethod(release_moment)
-
-
 class _Asked:
     """A guarantee that is asked for, refused before anything is read or spent if it must be."""
 

@@ -6,7 +6,6 @@ import math
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from privgram._base.installed import door
 from privgram._base.numbers import Adjacency, check_integer, check_number, check_positive
 from privgram._base.saved import Registry
 from privgram.columns.unit import Guarantee
@@ -94,9 +94,6 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
     #: For which norm of a unit's matrix, and which neighbours, the guarantee is proved where a unit
     #: has many rows: docs/theory/units.md.
     of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset()
-
-    #: The way to a release, which reads secrets: set by `privgram.disclosure.release`.
-    _release: ClassVar[Callable[..., Any]]
 
     def __post_init__(self) -> None:
         # Python's own numbers and truth values: a release that cannot be saved is budget lost.
@@ -251,7 +248,7 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
             If the ledger cannot be written; nothing is released then.
         """
         guarantee = Guarantee(epsilon, delta, adjacency, None)
-        return type(self)._release(self, moment, guarantee, rng, ledger=ledger)
+        return door("release_moment")(self, moment, guarantee, rng, ledger=ledger)
 
 
 @lru_cache(maxsize=1024)
