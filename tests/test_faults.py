@@ -37,7 +37,7 @@ FAULTS = {
         "os.open = opened\n"
     ),
     "late": (
-        "import sys, privgram\ndef full(path, data):\n"
+        "import sys, privgram._base.saved\ndef full(path, data):\n"
         "    raise OSError(28, 'No space left on device')\n"
         "sys.modules['privgram._base.saved'].write_atomically = full\n"
     ),

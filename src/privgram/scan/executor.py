@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from privgram._base.files import check_process
 from privgram._core.scale import DefaultRounding
@@ -32,7 +32,7 @@ from privgram.moment.grouped import (
     new_totals,
 )
 from privgram.moment.second_moment import check_bound, check_n_columns, check_width
-from privgram.scan.progress import Progress, Report, reporter
+from privgram.scan.progress import INTERVAL, Progress, Report, reporter
 from privgram.scan.request import ScanRequest, scale_out
 from privgram.scan.units import Gatherer, Store, UnitBlockReader, UnitLayout
 from privgram.scan.units import selection as selection_with
@@ -261,6 +261,12 @@ def accumulate_units(asked: ScanRequest, new: Callable[[int], Any]) -> tuple[Any
     return total, named if scaling is None else scaling.names
 
 
+#: Numbered chunks for workers, and None for each at the end.
+_Tasks: TypeAlias = (
+    "queue.Queue[tuple[int, Chunk] | None] | queue.SimpleQueue[tuple[int, Chunk] | None]"
+)
+
+
 class ScanExecutor:
     """What the threads of one pass share."""
 
@@ -302,7 +308,8 @@ class ScanExecutor:
 
     def threaded(self, n_threads: int) -> Any:
         """Run in worker threads, started as work arrives."""
-        tasks: queue.Queue[tuple[int, Chunk] | None] = queue.Queue(n_threads)
+        # Nobody waits to hand over, or be handed, what is there from the beginning.
+        tasks: _Tasks = queue.SimpleQueue() if self.table.ranges else queue.Queue(n_threads)
         feeders: list[Any] = []
         workers: list[threading.Thread] = []
         try:
@@ -321,7 +328,9 @@ class ScanExecutor:
             for _ in workers:
                 tasks.put(None)
             for worker in workers:
-                worker.join()
+                while worker.is_alive():
+                    worker.join(INTERVAL)
+                    self.report(self.rows)
         except BaseException:
             # Nothing before this call: a second Ctrl-C may come at any time.
             self.dismiss(workers, tasks)
@@ -334,9 +343,7 @@ class ScanExecutor:
             total.merge(feeder.accumulator)
         return total
 
-    def dismiss(
-        self, workers: list[threading.Thread], tasks: queue.Queue[tuple[int, Chunk] | None]
-    ) -> None:
+    def dismiss(self, workers: list[threading.Thread], tasks: _Tasks) -> None:
         """End the workers, however often Ctrl-C is pressed meanwhile: it takes a block."""
         interrupted = None
         while True:
@@ -361,7 +368,7 @@ class ScanExecutor:
         if interrupted is not None:
             raise interrupted
 
-    def work(self, feeder: Any, tasks: queue.Queue[tuple[int, Chunk] | None]) -> None:
+    def work(self, feeder: Any, tasks: _Tasks) -> None:
         """Process chunks until told to end."""
         while not self.aborted and (task := tasks.get()) is not None:
             self.process(feeder, *task)

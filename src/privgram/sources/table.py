@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.machine import memory
+from privgram._base.machine import cores, memory
 from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing
@@ -32,6 +32,9 @@ RawBlock: TypeAlias = NDArray[Any] | list[Raw]
 #: Chunks of arrays and files of raw numbers: long enough to hide what a hand-over
 #: between threads costs, short enough to share a table evenly.
 CHUNK_BYTES = 1 << 22
+
+#: Of what needs no memory of its own: an interruption waits for a chunk, tens of milliseconds.
+LARGEST_BYTES = 1 << 27
 
 _LEAVE_OUT = (
     "leave out such rows: missing='drop', of the Study or the Columns, or missing = \"drop\" in "
@@ -87,7 +90,8 @@ class Table:
 
     ``chunks`` is advanced by one thread; the chunks it yields may be read by any. It opens
     the files as it starts and closes them as it ends, or is closed. ``decoded`` says that blocks
-    cost a decoding, and that each is in memory of its own, which nobody overwrites.
+    cost a decoding, and that each is in memory of its own, which nobody overwrites; ``ranges`` that
+    chunks are few, and ranges of what is in memory: all may be asked for at once.
     """
 
     names: tuple[str, ...] | None
@@ -95,6 +99,7 @@ class Table:
     n_rows: int | None
     chunks: Generator[Chunk]
     decoded: bool = False
+    ranges: bool = False
 
 
 def n_rows_of(block: RawBlock) -> int:
@@ -115,6 +120,23 @@ def chunked(
     """Chunks of so many rows, each read by its range."""
     ranges = (slice(start, min(start + step, n_rows)) for start in range(0, n_rows, step))
     return (Chunk(partial(read, rows)) for rows in ranges)
+
+
+def shared_out(
+    n_rows: int, row_bytes: int, read: Callable[[slice], Iterator[RawBlock]]
+) -> Generator[Chunk]:
+    """Chunks of a table that is read where it lies: large ones first, so that hand-overs are few.
+
+    Each takes a part of what is left, for all cores to end together.
+    """
+    step = rows_per_chunk(n_rows, row_bytes)
+    most = max(step, LARGEST_BYTES // max(row_bytes, 1))
+    parts = 2 * cores()
+    start = 0
+    while start < n_rows:
+        size = max(step, min(most, (n_rows - start) // parts))
+        yield Chunk(partial(read, slice(start, min(start + size, n_rows))))
+        start += size
 
 
 def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
@@ -377,9 +399,9 @@ def open_array(source: Any, select: Selection = None, by_position: bool = True) 
     array = as_matrix(source)
     n_rows, n_columns = array.shape
     names = unnamed(n_columns, select, by_position)
-    step = rows_per_chunk(n_rows, n_columns * array.dtype.itemsize)
-    chunks = chunked(n_rows, step, lambda rows: iter((array[rows],)))
-    return Table(names, n_columns, n_rows, chunks)
+    row_bytes = n_columns * array.dtype.itemsize
+    chunks = shared_out(n_rows, row_bytes, lambda rows: iter((array[rows],)))
+    return Table(names, n_columns, n_rows, chunks, ranges=True)
 
 
 def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
@@ -399,8 +421,12 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     def read(rows: slice) -> Iterator[RawBlock]:
         yield [column[rows] for column in columns]
 
-    step = rows_per_chunk(n_rows, 8 * len(columns))
-    return Table(tuple(taken), len(columns), n_rows, chunked(n_rows, step, read))
+    plain = all(isinstance(column, np.ndarray) and column.dtype.kind in "iuf" for column in columns)
+    if plain:
+        chunks = shared_out(n_rows, 8 * len(columns), read)
+    else:
+        chunks = chunked(n_rows, rows_per_chunk(n_rows, 8 * len(columns)), read)
+    return Table(tuple(taken), len(columns), n_rows, chunks, ranges=plain)
 
 
 def as_matrix(source: Any) -> NDArray[Any]:
