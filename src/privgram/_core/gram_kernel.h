@@ -565,7 +565,7 @@ static ptrdiff_t steps_of_block(const gram *g, ptrdiff_t rows, ptrdiff_t tile_ca
 
 #include "gram_feed.h"
 
-static ptrdiff_t update(gram *g, const gram_table *x, int drop)
+static ptrdiff_t update_blocks(gram *g, const gram_table *x, int drop)
 {
     if (g->digits)
         return update_digits(g, x, drop);
@@ -600,6 +600,7 @@ static ptrdiff_t block_rows(ptrdiff_t d)
 }
 
 #include "coded_kernel.h"
+#include "gram_narrow.h"
 
 #define KERNEL_PARTS W, EXACT_BITS, block_rows, update, update_coded
 
