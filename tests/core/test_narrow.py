@@ -1,4 +1,4 @@
-"""Tables of up to four columns, of which vectors have one each: the rows' sums one by one."""
+"""Tables of few columns, of which vectors have one each: the rows' sums one by one."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def layouts(x):
     yield "columns", list(np.asfortranarray(x).T)
     small = np.clip(x, -1e38, 1e38)
     yield "floats", small.astype(np.float32)
-    mixed = [column.astype(kind) for column, kind in zip(small.T, "fdfd", strict=False)]
+    mixed = [column.astype(kind) for column, kind in zip(small.T, "fdfd" * 3, strict=False)]
     yield "mixed", mixed
     yield "integers", np.nan_to_num(np.clip(x * 10, -1e9, 1e9)).astype(np.int32)
 
@@ -49,7 +49,7 @@ def one_by_one(block, new, drop, scaling):
     return total
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 10, 12])
 @pytest.mark.parametrize("scaled", ["", "scaled", "steady", "with ones"])
 @pytest.mark.parametrize("bits", [20, 24])
 def test_rows_together_are_rows_one_by_one(kernel, d, scaled, bits, rng):
@@ -74,7 +74,7 @@ def test_rows_together_are_rows_one_by_one(kernel, d, scaled, bits, rng):
         assert together.n_rows == apart.n_rows == N
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 10, 12])
 @pytest.mark.parametrize("scaled", [False, True])
 def test_a_bad_row_is_found_or_left_out(kernel, d, scaled, rng):
     x = table(rng, d, 2.0)

@@ -278,13 +278,10 @@ void gram_merge(gram *g, gram *h)
     g->n_dropped += h->n_dropped;
 }
 
-/* Where entry (r, c), r >= c, is kept; see tile() for the diagonal blocks. */
+/* Where entry (r, c), r >= c, is kept. */
 static inline ptrdiff_t entry(const gram *g, ptrdiff_t r, ptrdiff_t c)
 {
-    const ptrdiff_t w = g->kernel->width, block = gram_tile(r / w, c / w, w);
-    if (r / w != c / w)
-        return block + r % w * w + c % w;
-    return r - c <= w / 2 ? block + (r - c) * w + c % w : block + (w - r + c) * w + r % w;
+    return gram_entry(r, c, g->kernel->width);
 }
 
 void gram_get(gram *g, int64_t *hi, uint64_t *lo)

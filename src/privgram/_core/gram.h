@@ -155,4 +155,14 @@ static inline ptrdiff_t gram_tile(ptrdiff_t i, ptrdiff_t j, ptrdiff_t width)
     return (i * (i + 1) / 2 + j) * width * width;
 }
 
+/* Where entry (r, c), r >= c, is kept; see tile() in gram_kernel.h for the diagonal blocks. */
+static inline ptrdiff_t gram_entry(ptrdiff_t r, ptrdiff_t c, ptrdiff_t width)
+{
+    const ptrdiff_t block = gram_tile(r / width, c / width, width);
+    if (r / width != c / width)
+        return block + r % width * width + c % width;
+    return r - c <= width / 2 ? block + (r - c) * width + c % width
+                              : block + (width - r + c) * width + r % width;
+}
+
 #endif

@@ -5,10 +5,12 @@
 #define NARROW 4
 #define NARROW_GROUPS 512 /* of W rows between two additions to the totals, at most */
 
+#define FEW 12 /* columns that gram_columns.h takes */
+
 /* Rows start, ... of a table of few columns. */
 static ptrdiff_t update_some(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t n, int drop)
 {
-    gram_column columns[NARROW];
+    gram_column columns[FEW];
     gram_table part = *x;
     part.n = n;
     if (x->columns) {
@@ -118,9 +120,8 @@ UNROLL
             for (int j = 0; j <= i; j++) {
                 int64_t lanes[W] __attribute__((aligned(64))) = {0};
                 v_accumulate(lanes, sum[i][j]);
-                int64_t *total = &g->tiles[i - j <= W / 2 ? (i - j) * W + j : (W - i + j) * W + i];
                 for (int k = 0; k < W; k++)
-                    *total += lanes[k];
+                    g->tiles[gram_entry(i, j, W)] += lanes[k];
             }
         if (slow) {
             const ptrdiff_t bad = update_some(g, x, r, W, drop);
@@ -148,10 +149,14 @@ NARROW_KINDS(2)
 NARROW_KINDS(3)
 NARROW_KINDS(4)
 
+#include "gram_columns.h"
+
 static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
     static narrow_function *const by_size[NARROW][3] = {
         NARROW_NAMES(1), NARROW_NAMES(2), NARROW_NAMES(3), NARROW_NAMES(4)};
+    if (x->columns && g->d > NARROW && g->d <= FEW && !g->hold)
+        return update_columns(g, x, drop);
     const ptrdiff_t n = narrow_rows(g, x);
     return n < W ? update_blocks(g, x, drop) : by_size[g->d - 1][g->scaling](g, x, n, drop);
 }
