@@ -82,7 +82,7 @@ def one_round(table: Any) -> str:
 
 
 #: Frames of more columns take half a minute, and eight times as long for twice as many.
-MOST = 2048
+MOST_COLUMNS = 2048
 
 
 def best(
@@ -121,7 +121,8 @@ def best(
         "all rows of a unit are looked at once": guarantee.unit is not None,
         "further rounds need public columns": columns is None,
         "one column leaves nothing to learn": columns is not None and len(columns) < 3,
-        "so many columns take too long to learn": columns is not None and len(columns) > MOST,
+        "so many columns take too long to learn": columns is not None
+        and len(columns) > MOST_COLUMNS,
     }
     for reason, holds in reasons.items():
         if holds:
