@@ -127,7 +127,7 @@ def test_rows_that_wait_are_part_of_every_answer(tiles, rng):
     first.update(x[:300])
     second.update(x[300:])
     first.merge(second)
-    for acc in (first, tiles.from_int128(150, 1.0, 20, *whole.int128(), 700, 0)):
+    for acc in (first, tiles.from_totals(150, 1.0, 20, *whole.totals(), 700, 0)):
         assert_array_equal(acc.int128(), whole.int128())
         assert_array_equal(acc.int128(), whole.int128())
     first.reset()
