@@ -38,7 +38,7 @@ reveal_type(study.release(0.5).regress("y"))  # Fit
 study.release(0.5).regres("y")  # error: attr
 reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # GLMResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
-reveal_type(pg.load("it.json"))  # Release | Releases | GLMResults
+reveal_type(pg.load("it.json"))  # Release | Releases | GLMResults | ClassFit
 pg.load("it.json").params  # error: attr
 reveal_type(pg.load("it.json", pg.Release))  # Release
 reveal_type(pg.load("it.json", GLMResults).refusal)  # str | None

@@ -167,6 +167,16 @@ def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, **options):
     return pg.regress(table, formula, columns, epsilon, 1e-6, **given)
 
 
+def classified(table, rng, adjacency, **options):
+    """A classifier of g by the numbers."""
+    from privgram.estimators import PrivateClassifier
+
+    columns = {name: BASE[name] for name in ("x", "z", "y")}
+    given = {"columns": columns, "classes": LEVELS, "missing": "drop", "random_state": rng}
+    model = PrivateClassifier(epsilon=1.0, adjacency=adjacency, **given, **options)
+    return model.fit(table, table["g"]).result_
+
+
 def with_rare(columns, table):
     """A dummy that is true in some 110 rows, which are long in a frame."""
     variables = columns.variables | {"rare": bool}
@@ -211,6 +221,9 @@ RUNS = {
     "scores, long rows": functools.partial(regress, formula="y ~ x + z + rare", epsilon=4.0),
     "scores for predictions": functools.partial(regress, purpose="prediction"),
     "bounded scores": functools.partial(regress, loss="huber"),
+    "classes": classified,
+    "classes, rows held out": functools.partial(classified, holdout=0.3),
+    "classes, short rows": functools.partial(classified, bound=0.5, fit_intercept=False),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
     "study by level": functools.partial(studied, by="g", mechanism=pg.AnalyzeGauss()),

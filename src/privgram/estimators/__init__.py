@@ -1,4 +1,4 @@
-"""scikit-learn's interface: private regressions and projections as estimators.
+"""scikit-learn's interface: private regressions, classifiers and projections.
 
 They call the library, and compute nothing private of their own.
 
@@ -26,11 +26,13 @@ with extra("sklearn", "privgram.estimators needs"):
     from sklearn.utils.validation import validate_data as _since_1_6  # noqa: F401
 
 from privgram.estimators._base import BudgetSpentError
+from privgram.estimators.classifier import PrivateClassifier
 from privgram.estimators.linear import PrivateLinearRegression, PrivateRidge
 from privgram.estimators.projection import PrivatePCA, PrivateTruncatedSVD
 
 __all__ = [
     "BudgetSpentError",
+    "PrivateClassifier",
     "PrivateLinearRegression",
     "PrivatePCA",
     "PrivateRidge",

@@ -74,7 +74,122 @@ class until_spent:
         return MethodType(self._method, instance)
 
 
-class PrivateEstimator(BaseEstimator):
+class BudgetedEstimator(BaseEstimator):
+    """What spends a budget in every fit: its parameters, its clones, and checks of what it gets."""
+
+    ledger: Any
+    # Not parameters, and so not set by __init__.
+    _clones: Any = None
+    _nth_clone: int = 0
+
+    def _keep(self, given: dict[str, Any]) -> None:
+        """Set the parameters of a constructor, ``locals()``, as scikit-learn wants: unchanged."""
+        for name, value in given.items():
+            if name != "self":
+                setattr(self, name, value)
+
+    def __sklearn_clone__(self) -> Any:
+        clone = super().__sklearn_clone__()
+        # Counted at the clone and not at the fit, which may be in another process.
+        if self._clones is None:
+            self._clones = SimpleNamespace(made=0, id=secrets.token_hex(8))
+        self._clones.made += 1
+        clone._clones, clone._nth_clone = self._clones, self._clones.made
+        return clone
+
+    def _warn_of_clones(self) -> None:
+        if self._nth_clone > 1 and self.ledger is None and self._clones.id not in _WARNED:
+            warn(
+                "clones of one estimator, such as cross-validation and searches make, are fitted "
+                "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
+                "are the same, and nothing adds them up. ledger=pg.Ledger(path, epsilon, delta) "
+                "holds the total; alpha='auto' and fit_from need no search",
+            )
+            _WARNED.add(self._clones.id)
+
+    def _feature_names(self) -> list[str]:
+        names = getattr(self, "feature_names_in_", None)
+        names = without_names(self.n_features_in_) if names is None else list(names)
+        if INTERCEPT in names:
+            raise ValueError(f"rename the feature {INTERCEPT!r}: the column of ones has that name")
+        if len(set(names)) < len(names):
+            raise ValueError("two features have the same name")
+        return names
+
+    def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """scikit-learn's own checks, without a value of the data in their messages."""
+        X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
+        check = {
+            "dtype": [np.float64, np.float32],
+            "ensure_all_finite": "allow-nan" if self._drops else True,
+        }
+        try:
+            if y is None or isinstance(y, str):
+                return validate_data(self, X, y, reset=reset, **check)
+            apart = check, check | {"ensure_2d": False}
+            X, y = validate_data(self, X, y, reset=reset, validate_separately=apart)
+        except (ValueError, TypeError) as error:
+            for start, instead in _QUOTING.items():
+                if str(error).startswith(start):
+                    raise type(error)(instead) from None
+            raise
+        if y.ndim > 2:
+            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
+        check_consistent_length(X, y)
+        return X, y
+
+    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+        """As `_validate`, for the pass over the rows: on a GPU they stay there."""
+        arrays = {"X": X} if y is None or isinstance(y, str) else {"X": X, "y": y}
+        if not any(is_array(part) and computes(part) for part in arrays.values()):
+            return self._validate(X, y, reset=reset)
+        check_together(arrays)
+        check_dimensions(X.ndim)
+        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        if len(arrays) == 1:
+            return X
+        if y.ndim not in (1, 2):
+            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
+        check_consistent_length(X, y)
+        return X, y
+
+    @property
+    def _drops(self) -> bool:
+        return getattr(self, "missing", "error") == "drop"
+
+    @contextmanager
+    def _unchanged_on_error(self) -> Iterator[None]:
+        before = self.__dict__.copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _sk_visual_block_(self) -> Any:
+        # scikit-learn asks for this when it draws an estimator, alone or in a pipeline.
+        return SimpleNamespace(
+            kind="single",
+            estimators=self,
+            names=type(self).__name__,
+            name_details=f"{self!r}\n{self._budget()}",
+            name_caption=self._budget(),
+            doc_link_label=None,
+            dash_wrapped=True,
+        )
+
+    @abstractmethod
+    def _budget(self) -> str:
+        """The budget and what became of it, in a line."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._drops
+        return tags
+
+
+class PrivateEstimator(BudgetedEstimator):
     """A second moment until the budget is spent, a release from then on.
 
     Only `fit` and `release` spend. What is learnt is offered as properties with a trailing
@@ -89,14 +204,6 @@ class PrivateEstimator(BaseEstimator):
     _release: Release | None = None
     _given: bool = False
     _cached: Any = None
-    _clones: Any = None
-    _nth_clone: int = 0
-
-    def _keep(self, given: dict[str, Any]) -> None:
-        """Set the parameters of a constructor, ``locals()``, as scikit-learn wants: unchanged."""
-        for name, value in given.items():
-            if name != "self":
-                setattr(self, name, value)
 
     def fit(self, X: Any, y: Any = None) -> Any:
         """Learn from a table and spend the budget.
@@ -205,25 +312,6 @@ class PrivateEstimator(BaseEstimator):
             ledger=self.ledger,
         )
 
-    def __sklearn_clone__(self) -> Any:
-        clone = super().__sklearn_clone__()
-        # Counted at the clone and not at the fit, which may be in another process.
-        if self._clones is None:
-            self._clones = SimpleNamespace(made=0, id=secrets.token_hex(8))
-        self._clones.made += 1
-        clone._clones, clone._nth_clone = self._clones, self._clones.made
-        return clone
-
-    def _warn_of_clones(self) -> None:
-        if self._nth_clone > 1 and self.ledger is None and self._clones.id not in _WARNED:
-            warn(
-                "clones of one estimator, such as cross-validation and searches make, are fitted "
-                "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
-                "are the same, and nothing adds them up. ledger=pg.Ledger(path, epsilon, delta) "
-                "holds the total; alpha='auto' and fit_from need no search",
-            )
-            _WARNED.add(self._clones.id)
-
     @property
     def release_(self) -> Release:
         """The release behind all that was learnt."""
@@ -251,56 +339,6 @@ class PrivateEstimator(BaseEstimator):
         if list(features) != without_names(len(features)):
             self.feature_names_in_ = np.array(features, dtype=object)
 
-    def _feature_names(self) -> list[str]:
-        names = getattr(self, "feature_names_in_", None)
-        names = without_names(self.n_features_in_) if names is None else list(names)
-        if INTERCEPT in names:
-            raise ValueError(f"rename the feature {INTERCEPT!r}: the column of ones has that name")
-        if len(set(names)) < len(names):
-            raise ValueError("two features have the same name")
-        return names
-
-    def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-        """scikit-learn's own checks, without a value of the data in their messages."""
-        X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
-        check = {
-            "dtype": [np.float64, np.float32],
-            "ensure_all_finite": "allow-nan" if self._drops else True,
-        }
-        try:
-            if y is None or isinstance(y, str):
-                return validate_data(self, X, y, reset=reset, **check)
-            apart = check, check | {"ensure_2d": False}
-            X, y = validate_data(self, X, y, reset=reset, validate_separately=apart)
-        except (ValueError, TypeError) as error:
-            for start, instead in _QUOTING.items():
-                if str(error).startswith(start):
-                    raise type(error)(instead) from None
-            raise
-        if y.ndim > 2:
-            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
-        check_consistent_length(X, y)
-        return X, y
-
-    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
-        """As `_validate`, for the pass over the rows: on a GPU they stay there."""
-        arrays = {"X": X} if y is None or isinstance(y, str) else {"X": X, "y": y}
-        if not any(is_array(part) and computes(part) for part in arrays.values()):
-            return self._validate(X, y, reset=reset)
-        check_together(arrays)
-        check_dimensions(X.ndim)
-        validate_data(self, X, y, reset=reset, skip_check_array=True)
-        if len(arrays) == 1:
-            return X
-        if y.ndim not in (1, 2):
-            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
-        check_consistent_length(X, y)
-        return X, y
-
-    @property
-    def _drops(self) -> bool:
-        return getattr(self, "missing", "error") == "drop"
-
     @abstractmethod
     def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
         """These rows, their columns and their bound, as `second_moment` takes them."""
@@ -314,16 +352,6 @@ class PrivateEstimator(BaseEstimator):
         """None takes the best for the purpose."""
         return None
 
-    @contextmanager
-    def _unchanged_on_error(self) -> Iterator[None]:
-        before = self.__dict__.copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
     def _budget(self) -> str:
         """The budget and what became of it, in a line."""
         source = self._release
@@ -334,25 +362,8 @@ class PrivateEstimator(BaseEstimator):
         text += " before, by the release it was fitted from" if self._given else ""
         return text + ("; REPRODUCIBLE noise, not private" if source.reproducible else "")
 
-    def _sk_visual_block_(self) -> Any:
-        # scikit-learn asks for this when it draws an estimator, alone or in a pipeline.
-        return SimpleNamespace(
-            kind="single",
-            estimators=self,
-            names=type(self).__name__,
-            name_details=f"{self!r}\n{self._budget()}",
-            name_caption=self._budget(),
-            doc_link_label=None,
-            dash_wrapped=True,
-        )
-
     def __sklearn_is_fitted__(self) -> bool:
         return self._release is not None
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self._drops
-        return tags
 
     def __getstate__(self) -> Any:
         if self._moment is not None:

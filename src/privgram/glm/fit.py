@@ -123,7 +123,7 @@ def fit_problem(
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
-        parts = refused_parts(problem.n_written, _lost(error))
+        parts = refused_parts(problem.n_written, lost(error))
     if parts.stopped and reservation is not None:
         parts = _settled(parts, reservation, rounds, noise)
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
@@ -170,7 +170,7 @@ def _settled(
     return replace(parts, refusal=f"{parts.refusal}; {back}")
 
 
-def _lost(error: Exception) -> str:
+def lost(error: Exception) -> str:
     """Why there is no answer, where something failed after the spend."""
     if isinstance(error, (ArithmeticError, np.linalg.LinAlgError)):
         return NO_NUMBER

@@ -75,6 +75,32 @@ class Rounds(TableRounds):
         unit = clip / scale(q)
         return unit * noisy_sums(total, std / unit, self.rng), std
 
+    def whole_sums(self, total: NDArray[np.int64], most: float, share: float) -> Vector:
+        """Release sums of arrays of whole numbers, none longer than `most`, in their unit."""
+        self.spent += share
+        mu = self.mu(share)
+        std = self.moves * most / mu
+        parameters = self.record["parameters"]
+        parameters.setdefault("score_mu", []).append(mu)
+        return noisy_sums(total, std, self.rng)
+
+    def counts_apart(self, counts: NDArray[np.int64], share: float) -> tuple[Vector, float]:
+        """Release counts of rows that are in no sum of a round that has this share.
+
+        The share is spent once: no row is in both. With the deviation of the noise.
+        """
+        mu = self.mu(share)
+        std = self.noise.counts_std(mu)
+        self.record["parameters"]["held_out_mu"] = mu
+        return noisy_sums(counts, std, self.rng), std
+
+    def reread_all(self, new: Callable[[int], Any]) -> Any:
+        """Feed an accumulator all rows as they are; the table must be the one of before."""
+        read = self._again(new)
+        if read.n_rows != self.moment.n_rows:
+            raise UnreadError(CHANGED)
+        return read
+
     def beyond(self, counts: NDArray[np.int64], share: float) -> Vector:
         """Release about how many rows are longer than each edge of a norm histogram, shape (m,).
 

@@ -11,27 +11,31 @@ from privgram._base.saved import DamagedFile, format_of
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
+    from privgram.regression.classes import ClassFit
     from privgram.regression.glm import GLMResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
 
 #: What `load` is told to expect.
-Saved = TypeVar("Saved", bound="Release | Releases | GLMResults")
+Saved = TypeVar("Saved", bound="Release | Releases | GLMResults | ClassFit")
 
 #: What reads a file of each format, imported when there is one.
 READERS = {
     "privgram-release": "privgram.releases.release:read_release",
     "privgram-releases": "privgram.releases.groups:read_releases",
+    "privgram-classes": "privgram.regression.classes:read_classes",
     "privgram-regression": "privgram.regression.glm:read_fit",
 }
 
 
 @overload
-def load(path: str | os.PathLike[str], kind: None = None) -> Release | Releases | GLMResults: ...
+def load(
+    path: str | os.PathLike[str], kind: None = None
+) -> Release | Releases | GLMResults | ClassFit: ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
-    """Read what was saved: a release, the releases of groups, or a regression.
+    """Read what was saved: a release, the releases of groups, a regression, or a classifier.
 
     Parameters
     ----------
@@ -42,7 +46,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
 
     Returns
     -------
-    Release, Releases or GLMResults
+    Release, Releases, GLMResults or ClassFit
         Whichever the file says it holds.
 
     Raises

@@ -1,0 +1,1 @@
+"""Learning on features: what the classifier and random features are worth."""

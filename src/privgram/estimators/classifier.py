@@ -1,0 +1,360 @@
+"""Multinomial regression by private scores."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from privgram._base.numbers import check_positive
+from privgram.columns import Columns
+from privgram.columns.unit import Guarantee, Missing
+from privgram.estimators._base import BudgetedEstimator, columns_in, generator
+from privgram.glm.multinomial import ClassProblem, fit_classes
+from privgram.sources.frames import is_frame
+from privgram.sources.labelled import ROWS, LabelledRows, pieces
+from privgram.study.parts import described
+
+if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.ledger import Ledger
+    from privgram.privacy import Adjacency
+    from privgram.regression.classes import ClassFit
+    from privgram.sources.labelled import Pair
+
+#: The constant of a row, over the bound of its features: a larger one makes rows longer, and the
+#: noise with them; the coordinates take it to its own size.
+CONSTANT = 0.25
+
+#: Of rows, at most.
+MOST_HELD_OUT = 0.5
+
+
+class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
+    """Multinomial logistic regression under differential privacy, for predictions.
+
+    For features of any kind and number, such as those of a network. A second moment of the rows is
+    released first. It gives coordinates in which sums of clipped scores are released next, step by
+    step. Where noise hides everything, all classes are about equally likely, and `result_` says so.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default 1.0, 1e-6
+        The guarantee of one `fit`.
+    classes : sequence of str or int
+        All labels that may occur. They are public, and never taken from the data: without them
+        `fit` raises. One may have no rows.
+    bound : float
+        Public L2 bound of a row of features; longer rows are shortened to it. Without it, and
+        without `columns`, `fit` raises.
+    fit_intercept : bool, default True
+    holdout : float, default 0.0
+        Each row is held out with this probability, at most a half. Held-out rows are not learnt
+        from, and tell how often predictions are right: ``result_.held_out``. That costs no further
+        privacy, as each row is in one of both.
+    adjacency : {"replace", "add-remove"}, default "replace"
+        Which tables are neighbours: one row replaced (the number of rows is public), or one
+        added or removed.
+    missing : {"error", "drop"}, default "error"
+        What a row does that holds NaN or infinity or a label that is not among `classes`: raise, or
+        contribute nothing.
+    random_state : int, RandomState, Generator or None, default None
+        None draws cryptographic noise. All else is for experiments: the noise can then be
+        repeated, and the result says so.
+    ledger : Ledger, optional
+        Every fit is one entry in it, made before anything is released.
+    columns : Columns, mapping or path-like, optional
+        What is publicly known of each feature, as of `privgram.Study`. `X` is then a data frame or
+        a mapping of names to columns, with factors and truth values as they are; `bound` may
+        then be left out.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features) or (1, n_features), float64
+        With two classes one row, of the second class against the first. With `columns` the features
+        are those of ``Columns.encode``.
+    intercept_ : ndarray of shape (n_classes,) or (1,), float64
+    classes_ : ndarray of shape (n_classes,)
+        As given, sorted.
+    result_ : ClassFit
+        With the guarantee, what is hidden, and what held-out rows say; `save` writes it.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    Instead of ``fit(X, y)``, ``fit(blocks)`` takes rows that do not fit into memory: an iterable of
+    pairs (X, y) that can be read several times, such as a list of memory-mapped parts.
+
+    The steps, their length, the clip and the share of the second moment follow rules from public
+    and released numbers: docs/theory/classes.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgram.estimators import PrivateClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 4)) / 2
+    >>> y = np.where(X[:, 0] + X[:, 1] > 0, "high", "low")
+    >>> model = PrivateClassifier(epsilon=1.0, classes=["low", "high"], bound=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _fit: ClassFit | None = None
+    _described: Columns | None = None
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        classes: Sequence[Any] | None = None,
+        bound: float | None = None,
+        fit_intercept: bool = True,
+        holdout: float = 0.0,
+        adjacency: Adjacency = "replace",
+        missing: Missing = "error",
+        random_state: Any = None,
+        ledger: Ledger | None = None,
+        columns: Any = None,
+    ) -> None:
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Learn from a table and spend the budget.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, n_features), or iterable of pairs (X, y)
+        y : array-like of shape (n,)
+            The labels; left out with pairs.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the table or a parameter cannot be used, or the ledger has no room. The estimator is
+            then as it was, and nothing is spent.
+        """
+        with self._unchanged_on_error():
+            self._described = None if self.columns is None else self._checked_columns()
+            if y is None and isinstance(X, Iterable) and not _is_table(X):
+                pairs = self._pairs_of_blocks(X)
+            else:
+                pairs = self._pairs_of_table(X, y)
+            classes = self._checked_classes()
+            width = self._width
+            bound = self._row_bound()
+            constant = CONSTANT * bound if self.fit_intercept else 0.0
+            rows = LabelledRows(pairs, classes, constant, self.missing, self._checked_holdout())
+            problem = ClassProblem(
+                classes=classes,
+                n_columns=width + bool(constant),
+                bound=math.hypot(bound, constant),
+                constant=constant,
+                guarantee=Guarantee(self.epsilon, self.delta, self.adjacency, None),
+                holdout=rows.holdout,
+                drops=self._drops,
+            )
+            self._warn_of_clones()
+            self._fit = fit_classes(
+                rows, problem, ledger=self.ledger, rng=generator(self.random_state)
+            )
+        return self
+
+    @property
+    def result_(self) -> ClassFit:
+        """What was released."""
+        if self._fit is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit first"
+            )
+        return self._fit
+
+    @property
+    def classes_(self) -> Any:
+        """The classes."""
+        return np.array(self.result_.classes)
+
+    @property
+    def coef_(self) -> Matrix:
+        """Coefficients by class; of two classes those of the second against the first."""
+        coef = self.result_.coef
+        return coef[1:] - coef[:1] if len(coef) == 2 else coef
+
+    @property
+    def intercept_(self) -> Vector:
+        """Intercepts, as `coef_`."""
+        intercept = self.result_.intercept
+        return intercept[1:] - intercept[:1] if len(intercept) == 2 else intercept
+
+    def decision_function(self, X: Any) -> Any:
+        """Linear predictors of the classes, shape (m, n_classes), or (m,) of two."""
+        eta = self._features(X) @ self.coef_.T + self.intercept_
+        return eta[:, 0] if eta.shape[1] == 1 else eta
+
+    def predict_proba(self, X: Any) -> Matrix:
+        """Probabilities of the classes, shape (m, n_classes)."""
+        fit = self.result_
+        return fit.probabilities(self._features(X))
+
+    def predict(self, X: Any) -> Any:
+        """Predict the likeliest class, shape (m,)."""
+        eta = self.decision_function(X)
+        at = (eta > 0).astype(np.intp) if eta.ndim == 1 else eta.argmax(axis=1)
+        return self.classes_[at]
+
+    def _features(self, X: Any) -> Matrix:
+        """Features of rows that are to be predicted; NaN is refused."""
+        _ = self.result_
+        if self._described is None:
+            return np.asarray(self._validate(X, reset=False), np.float64)
+        encoded = self._described.encode(columns_in(X))
+        if not np.isfinite(encoded).all():
+            raise ValueError("a row holds a missing value or a level that is not listed")
+        return encoded
+
+    # --- What is checked before anything is spent ----------------------------------------------
+
+    def _checked_columns(self) -> Columns:
+        columns = described(self.columns).settled(self.adjacency)
+        named = Columns(columns.variables, missing="drop")
+        if columns.names != Columns(columns.variables, intercept=True).names:
+            raise ValueError("columns= describes variables alone: terms are for formulas")
+        return named
+
+    def _checked_classes(self) -> tuple[Any, ...]:
+        """The classes as plain values, sorted."""
+        if self.classes is None or isinstance(self.classes, str):
+            raise ValueError(
+                "classes is missing: list all labels that may occur, such as classes=[0, 1]. They "
+                "are public, and never taken from the data"
+            )
+        values = np.unique(np.asarray(list(self.classes)))
+        if values.ndim != 1 or values.dtype.kind not in "biuUf" or len(values) < 2:
+            raise ValueError("classes has two labels at least, whole numbers or texts")
+        if len(values) < len(list(self.classes)):
+            raise ValueError("classes names a label twice")
+        return tuple(values.tolist())
+
+    def _row_bound(self) -> float:
+        if self.bound is not None:
+            return check_positive(self.bound, "bound")
+        if self._described is None:
+            raise ValueError(
+                "bound is missing: give a public L2 bound of a row, such as bound=1.0 for rows "
+                "that are normalised. It is never taken from the data; longer rows are shortened"
+            )
+        return float(self._described.bound)
+
+    def _checked_holdout(self) -> float:
+        part = self.holdout
+        if not isinstance(part, numbers.Real) or not 0 <= float(part) <= MOST_HELD_OUT:
+            raise ValueError(f"holdout is a part of the rows, from 0 to {MOST_HELD_OUT}")
+        return float(part)
+
+    # --- Where rows come from ------------------------------------------------------------------
+
+    @property
+    def _width(self) -> int:
+        """The number of features of a row."""
+        return self.n_features_in_ if self._described is None else len(self._described.names)
+
+    def _pairs_of_table(self, X: Any, y: Any) -> Callable[[], Iterable[Pair]]:
+        """Blocks of a table in memory."""
+        if self._described is None:
+            X = self._validate(X, y if y is None else "no_validation", reset=True)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+            if y.dtype.kind == "f" and not np.isfinite(y).all():
+                raise ValueError("Input y contains NaN or infinity: a row has no label")
+            check_classification_targets(y)
+            return lambda: pieces(X, y)
+        parts, labels = columns_in(X), np.asarray(y)
+        if labels.ndim != 1 or any(len(parts[n]) != len(labels) for n in self._described.selected):
+            raise ValueError("X and y must have the same number of rows, and y one dimension")
+        self.feature_names_in_ = np.array(list(parts), dtype=object)
+        self.n_features_in_ = len(parts)
+        columns = self._described
+
+        def read() -> Iterator[Pair]:
+            for start in range(0, len(labels), ROWS):
+                at = slice(start, start + ROWS)
+                table = {name: _rows(parts[name], at) for name in columns.selected}
+                yield columns.encode(table), labels[at]
+
+        return read
+
+    def _pairs_of_blocks(self, blocks: Any) -> Callable[[], Iterable[Pair]]:
+        """Blocks of pairs, each checked as it comes."""
+        if isinstance(blocks, Iterator):
+            raise ValueError(
+                "the rows are read several times, and an iterator is read once: pass a list of "
+                "pairs (X, y), or an object whose __iter__ begins anew"
+            )
+        first = next(iter(blocks), None)
+        if not isinstance(first, tuple) or len(first) != 2:
+            raise ValueError("without y, X is an iterable of pairs (X, y), or y is missing")
+        first = first[0]
+        if self._described is None:
+            self.n_features_in_ = int(np.shape(first)[-1])
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            names = list(columns_in(first))
+            self.n_features_in_ = len(names)
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+        def read() -> Iterator[Pair]:
+            for X, y in blocks:
+                if self._described is not None:
+                    yield self._described.encode(columns_in(X)), np.asarray(y)
+                    continue
+                features = np.asarray(X)
+                if features.ndim != 2 or features.shape[1] != self.n_features_in_:
+                    raise ValueError(f"each block has {self.n_features_in_} columns")
+                if features.dtype.kind not in "fiub":
+                    raise TypeError("blocks hold real numbers")
+                if features.dtype not in (np.float32, np.float64):
+                    features = features.astype(np.float64)
+                labels = np.asarray(y)
+                if labels.shape != (len(features),):
+                    raise ValueError("each block has a label for each row")
+                yield from pieces(features, labels)
+
+        return read
+
+    def _budget(self) -> str:
+        """The budget and what became of it, in a line."""
+        if self._fit is None:
+            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
+        text = f"epsilon={self._fit.epsilon:g}, delta={self._fit.delta:g}: spent"
+        return text + ("; REPRODUCIBLE noise, not private" if self._fit.reproducible else "")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fit is not None
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks fit some two hundred rows, whose signal is below the noise of epsilon = 1.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def _is_table(X: Any) -> bool:
+    """Whether X is a table itself, and no iterable of blocks."""
+    return any(hasattr(X, name) for name in ("__array__", "columns", "column_names", "items"))
+
+
+def _rows(column: Any, rows: slice) -> Any:
+    """Some rows of a column."""
+    return column.iloc[rows] if is_frame(column) or hasattr(column, "iloc") else column[rows]

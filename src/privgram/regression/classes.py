@@ -1,0 +1,213 @@
+"""A fitted classifier: what was released, and what it says of classes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.numbers import check_adjacency, check_integer, check_positive, check_within
+from privgram._base.saved import ArchiveFormat
+from privgram.privacy import GaussianProfile, Profile
+
+if TYPE_CHECKING:
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.privacy import Adjacency
+
+__all__ = ["ClassFit", "HeldOut", "read_classes"]
+
+CLASSES_FORMAT = ArchiveFormat(
+    "privgram-classes",
+    1,
+    "a classifier",
+    key="fit",
+    arrays=("coef", "intercept", "right", "wrong"),
+)
+
+#: Numbers of a file must leave room for products.
+MOST = 1e30
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Held-out rows by the probability of their predicted class: a reliability curve.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (bins + 1,), float64
+        Of the probability of the predicted class.
+    right, wrong : ndarray of shape (bins,), float64
+        About how many rows were predicted rightly and wrongly, with the noise of `noise_std`.
+    noise_std : float
+        Standard deviation of the noise of each count.
+    """
+
+    right: Vector
+    wrong: Vector
+    noise_std: float
+
+    @property
+    def edges(self) -> Vector:
+        """Ends of the bins."""
+        return np.linspace(0.0, 1.0, len(self.right) + 1)
+
+    @property
+    def accuracy(self) -> float:
+        """About which part of the rows is predicted rightly."""
+        total = max(float(self.right.sum() + self.wrong.sum()), 1.0)
+        return float(np.clip(self.right.sum() / total, 0.0, 1.0))
+
+    @property
+    def accuracy_stderr(self) -> float:
+        """Standard error of `accuracy`: of the sample of held-out rows and of privacy."""
+        total, a = max(float(self.right.sum() + self.wrong.sum()), 1.0), self.accuracy
+        noise = len(self.right) * (self.noise_std / total) ** 2 * ((1 - a) ** 2 + a**2)
+        return float(np.sqrt(a * (1 - a) / total + noise))
+
+    @property
+    def reliability(self) -> Vector:
+        """Which part is right, by bin; NaN where noise hides how many rows there are."""
+        total = self.right + self.wrong
+        seen = total > 4 * self.noise_std
+        part = np.clip(self.right / np.where(seen, total, 1.0), 0.0, 1.0)
+        return np.asarray(np.where(seen, part, np.nan))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassFit:
+    """A multinomial regression by private scores. It costs nothing to use.
+
+    Attributes
+    ----------
+    classes : tuple of str or int
+        As they were given.
+    coef : ndarray of shape (K, d), float64
+        Of the linear predictor of each class, by feature.
+    intercept : ndarray of shape (K,), float64
+    n_rows : float
+        Rows behind it: public, or estimated.
+    epsilon, delta : float
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+        Of all that was released together.
+    parameters : dict
+        Rounds with their ratios and noise; `steps`, `clip`, and `seen`, how many directions of the
+        features are seen beside the noise.
+    refusal : str or None
+        Why there is no answer. All classes are then equally likely.
+    held_out : HeldOut or None
+        What rows that were not learnt from say of it.
+    reproducible : bool
+    """
+
+    classes: tuple[Any, ...]
+    coef: Matrix
+    intercept: Vector
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    parameters: dict[str, Any]
+    refusal: str | None = None
+    held_out: HeldOut | None = None
+    reproducible: bool = False
+
+    def __repr__(self) -> str:
+        d = self.coef.shape[1]
+        text = f"classifier of {len(self.classes)} classes by {d} features"
+        return f"{text}: {self.standing}{'; REPRODUCIBLE' * self.reproducible}"
+
+    @property
+    def standing(self) -> str:
+        """What the budget bought, in a sentence."""
+        if self.refusal is not None:
+            return self.refusal
+        seen, d = self.parameters["seen"], self.coef.shape[1]
+        text = f"noise hides all but {seen} of {d} directions" if seen < d else "nothing is hidden"
+        if self.held_out is not None:
+            part = f"{self.held_out.accuracy:.3f} +- {self.held_out.accuracy_stderr:.3f}"
+            text += f"; accuracy on held-out rows {part}"
+        return text
+
+    def decision(self, features: Matrix) -> Matrix:
+        """Linear predictors of the classes, shape (m, K)."""
+        return np.asarray(features @ self.coef.T + self.intercept)
+
+    def probabilities(self, features: Matrix) -> Matrix:
+        """Probabilities of the classes, shape (m, K)."""
+        eta = self.decision(features)
+        e = np.exp(eta - eta.max(axis=1, keepdims=True))
+        return np.asarray(e / e.sum(axis=1, keepdims=True))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to `.json` or `.npz`, whole or not at all; `privgram.load` reads it back.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        arrays = {"coef": self.coef, "intercept": self.intercept}
+        if self.held_out is not None:
+            arrays |= {"right": self.held_out.right, "wrong": self.held_out.wrong}
+        CLASSES_FORMAT.save(Path(path), self._header(), arrays)
+
+    def _header(self) -> dict[str, Any]:
+        plain = "n_rows", "epsilon", "delta", "adjacency", "parameters", "refusal", "reproducible"
+        return {name: getattr(self, name) for name in plain} | {
+            "classes": list(self.classes),
+            "privacy": self.privacy.to_dict(),
+            "held_out_std": None if self.held_out is None else self.held_out.noise_std,
+        }
+
+
+def read_classes(path: Path) -> ClassFit:
+    """A classifier that `ClassFit.save` wrote; what it raises is said by `privgram.load`."""
+    header, arrays = CLASSES_FORMAT.read(path)
+    with CLASSES_FORMAT.understood(path):
+        std = header.pop("held_out_std")
+        counts = [arrays.pop(name) for name in ("right", "wrong") if name in arrays]
+        if (std is not None) != (len(counts) == 2):
+            raise ValueError("counts of held-out rows and their noise go together")
+        held = None if std is None else HeldOut(counts[0], counts[1], check_positive(std, "std"))
+        header["classes"] = tuple(header["classes"])
+        header["privacy"] = Profile.from_dict(header["privacy"])
+        values: dict[str, Any] = header | arrays
+        loaded = ClassFit(**values, held_out=held)
+        _check(loaded)
+    return loaded
+
+
+def _check(fit: ClassFit) -> None:
+    """Raise unless the parts of a classifier are sound and fit together."""
+    n_classes = len(fit.classes)
+    if n_classes < 2 or len(set(fit.classes)) < n_classes:
+        raise ValueError("there are two classes at least, each once")
+    if fit.coef.ndim != 2 or len(fit.coef) != n_classes or fit.intercept.shape != (n_classes,):
+        raise ValueError("there are coefficients for each class")
+    for array in (fit.coef, fit.intercept):
+        if not (np.abs(array) <= MOST).all():  # also if it is NaN
+            raise ValueError(f"coefficients are finite, {MOST:g} at most")
+    held = fit.held_out
+    if held is not None and (held.right.ndim != 1 or held.right.shape != held.wrong.shape):
+        raise ValueError("rows are counted by the same bins")
+    for name in ("epsilon", "n_rows"):
+        check_positive(getattr(fit, name), name)
+    check_within(fit.delta, "delta", 0, 1)
+    check_adjacency(fit.adjacency)
+    if type(fit.reproducible) is not bool:
+        raise ValueError("reproducible is true or false")
+    if not (fit.refusal is None or isinstance(fit.refusal, str)):
+        raise ValueError("a refusal is a sentence")
+    check_integer(fit.parameters["seen"], "seen", 0, fit.coef.shape[1] + 1)
+    profile = fit.privacy
+    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
+        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
+    if not abs(profile.delta(fit.epsilon) - fit.delta) <= 0.01 * fit.delta:
+        raise ValueError("the privacy profile has another delta at epsilon than the fit")

@@ -1,0 +1,252 @@
+"""The classifier: scikit-learn's contract, exact sums, one entry in the ledger, bad input."""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from privgram.estimators import PrivateClassifier
+
+
+class OfTheseLabels(PrivateClassifier):
+    """Takes the classes from the labels, as scikit-learn's checks need it and nobody may."""
+
+    def fit(self, X, y=None):
+        self._labels = None if y is None else np.unique(np.asarray(y))
+        return super().fit(X, y)
+
+    def _checked_classes(self):
+        if len(self._labels) < 2:
+            raise ValueError("Classifier can't train when only one class is present.")
+        return tuple(self._labels.tolist())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:clones of one estimator")
+@parametrize_with_checks(
+    [OfTheseLabels(bound=1.0), OfTheseLabels(bound=3.0, missing="drop", adjacency="add-remove")]
+)
+def test_scikit_learns_own_checks(estimator, check):
+    check(estimator)
+
+
+# --- The same numbers by another route ---------------------------------------------
+
+
+def made(n=6000, d=5, classes=3, seed=0):
+    """Rows of a multinomial model, of length 1 at most."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0)
+    eta = X @ rng.standard_normal((d, classes)) * 3
+    return X, (eta + rng.gumbel(size=eta.shape)).argmax(axis=1)
+
+
+def fitted(X, y, **params):
+    given = {"classes": range(3), "bound": 1.0, "random_state": 0} | params
+    return PrivateClassifier(**given).fit(X, y)
+
+
+def test_nearly_without_noise_it_predicts_as_scikit_learns_regression():
+    X, y = made()
+    ours = fitted(X, y, epsilon=1e6)
+    theirs = LogisticRegression(C=1e4).fit(X, y)
+    assert (ours.predict(X) == theirs.predict(X)).mean() > 0.97
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=0.08)
+
+
+def test_of_two_classes_there_is_one_predictor():
+    X, y = made(classes=2)
+    model = fitted(X, np.where(y == 1, "yes", "no"), classes=["yes", "no"], epsilon=100.0)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert model.coef_.shape == (1, 5)
+    assert model.intercept_.shape == (1,)
+    eta = model.decision_function(X)
+    np.testing.assert_allclose(eta, X @ model.coef_[0] + model.intercept_[0])
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-eta)))
+
+
+def test_blocks_that_are_read_again_give_the_same_bits():
+    X, y = made(5000)
+    whole = fitted(X, y)
+    parts = fitted([(X[:777], y[:777]), (X[777:], y[777:])], None)
+    np.testing.assert_array_equal(whole.coef_, parts.coef_)
+
+
+def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
+    X, y = made(3000)
+    whole = fitted(X, y, holdout=0.2)
+    monkeypatch.setattr("privgram.glm.multinomial.SHARE_OF_MEMORY", 0.0)
+    again = fitted(X, y, holdout=0.2)
+    np.testing.assert_array_equal(whole.coef_, again.coef_)
+    np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
+
+
+def test_a_frame_is_read_by_its_columns():
+    pd = pytest.importorskip("pandas")
+    X, y = made(8000, d=2)
+    kind = np.where(np.arange(8000) % 3 == 0, "a", "b")
+    table = pd.DataFrame({"u": X[:, 0] * 10, "kind": kind, "v": X[:, 1], "unused": y})
+    columns = {"u": (-10, 10), "v": (-1, 1), "kind": ["a", "b"]}
+    model = PrivateClassifier(epsilon=50.0, classes=range(3), columns=columns, random_state=1)
+    model.fit(table, y)
+    plain = LogisticRegression(C=1e3).fit(X, y)
+    assert model.score(table, y) > plain.score(X, y) - 0.02
+    blocks = clone(model).fit([(table[:3000], y[:3000]), (table[3000:], y[3000:])])
+    np.testing.assert_array_equal(model.coef_, blocks.coef_)
+
+
+# --- What is spent, and what it bought ---------------------------------------------
+
+
+def test_a_fit_is_one_entry_of_the_ledger(tmp_path):
+    X, y = made(2000)
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.2, 1e-5)
+    fitted(X, y, ledger=ledger, holdout=0.1)
+    assert len(ledger.entries) == 1
+    with pytest.raises(pg.BudgetExceeded):
+        fitted(X, y, ledger=ledger)
+    with pytest.raises(ValueError, match="bound is missing"):
+        fitted(X, y, ledger=ledger, bound=None)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("params", [{}, {"holdout": 0.2}, {"fit_intercept": False}])
+def test_the_shares_add_up_to_the_guarantee(adjacency, params):
+    X, y = made(2000)
+    fit = fitted(X, y, adjacency=adjacency, **params).result_
+    spent = fit.parameters
+    ratios = [*spent["round_mu"], *spent["score_mu"], spent.get("number_mu", 0.0)]
+    assert len(spent["score_mu"]) == spent["steps"]
+    total = np.square(ratios).sum()
+    assert total == pytest.approx(fit.privacy.sensitivity_ratio**2, rel=1e-9)
+    assert total <= fit.privacy.sensitivity_ratio**2
+    if "holdout" in params:  # as all scores together, of which held-out rows have none
+        assert spent["held_out_mu"] ** 2 <= np.square(spent["score_mu"]).sum() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize("holdout", [0.0, 0.3])
+def test_a_classifier_is_saved_and_read_back(tmp_path, suffix, holdout):
+    X, y = made(1000)
+    fit = fitted(X, y, holdout=holdout).result_
+    fit.save(tmp_path / f"fit{suffix}")
+    again = pg.load(tmp_path / f"fit{suffix}")
+    assert type(again) is type(fit)
+    assert again._header() == fit._header()
+    assert repr(again) == repr(fit)
+    np.testing.assert_array_equal(again.probabilities(X), fit.probabilities(X))
+    if holdout:
+        np.testing.assert_array_equal(again.held_out.reliability, fit.held_out.reliability)
+
+
+def test_held_out_rows_tell_the_accuracy_on_other_rows():
+    """Of ten fits each estimate is within four standard errors: false alarms below 1e-3."""
+    for seed in range(10):
+        X, y = made(20_000, seed=seed)
+        model = fitted(X[:10_000], y[:10_000], holdout=0.2, epsilon=2.0, random_state=seed)
+        held = model.result_.held_out
+        error = np.hypot(held.accuracy_stderr, 0.5 / np.sqrt(10_000))
+        assert abs(held.accuracy - model.score(X[10_000:], y[10_000:])) < 4 * error
+        assert held.right.sum() + held.wrong.sum() == pytest.approx(2000, abs=300)
+
+
+def test_where_noise_hides_everything_it_says_so():
+    X, y = made(200)
+    model = fitted(X, y, epsilon=0.01, adjacency="add-remove", random_state=3)
+    assert "hides all but 0 of 5 directions" in repr(model.result_)
+    p = model.predict_proba(X)
+    assert np.isfinite(p).all()
+
+
+def test_more_features_than_rows_and_a_class_without_rows():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 100))
+    model = fitted(X, rng.integers(0, 2, 40))
+    assert model.coef_.shape == (3, 100)
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_long_rows_are_shortened():
+    X, y = made(3000)
+    at = np.argmax(np.linalg.norm(X, axis=1))
+    X[at] /= np.linalg.norm(X[at])
+    far = X.copy()
+    far[at] *= 1e200
+    longer = fitted(far, y)
+    assert np.isfinite(longer.coef_).all()
+    assert longer.result_.refusal is None
+
+
+def test_an_error_after_the_spend_is_a_refused_fit(monkeypatch, tmp_path):
+    def fails(*_):
+        raise FloatingPointError
+
+    monkeypatch.setattr("privgram.glm.multinomial.without_noise", fails)
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.0, 1e-5)
+    X, y = made(500)
+    model = fitted(X, y, ledger=ledger)
+    assert len(ledger.entries) == 1
+    assert "finite" in model.result_.refusal
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
+
+
+# --- Bad input ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"classes": None}, "never taken from the data"),
+        ({"classes": [0]}, "two labels at least"),
+        ({"classes": [0, 1, 1]}, "twice"),
+        ({"classes": "ab"}, "list all labels"),
+        ({"bound": None}, "bound is missing"),
+        ({"bound": -1.0}, "bound"),
+        ({"holdout": 0.9}, "holdout"),
+        ({"holdout": "some"}, "holdout"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"delta": 0.0}, "delta"),
+        ({"adjacency": "other"}, "adjacency"),
+        ({"classes": [0, 1]}, r"row \d+ holds a label that is not among classes="),
+    ],
+)
+def test_bad_parameters_are_refused_in_a_sentence_and_before_the_spend(params, match, tmp_path):
+    X, y = made(300)
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
+    with pytest.raises(ValueError, match=match):
+        fitted(X, y, ledger=ledger, **params)
+    assert not ledger.entries
+
+
+def test_rows_that_cannot_be_used_are_left_out_where_that_is_wanted():
+    X, y = made(3000)
+    bad = X.copy()
+    bad[::10] = np.nan
+    labels = y.copy()
+    labels[1::10] = 99
+    kept = np.ones(3000, bool)
+    kept[::10] = kept[1::10] = False
+    dropping = {"missing": "drop", "adjacency": "add-remove"}
+    one = fitted(bad, labels, **dropping)
+    other = fitted(X[kept], y[kept], **dropping)
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    with pytest.raises(ValueError, match="NaN"):
+        fitted(bad, y)
+
+
+def test_an_iterator_and_what_is_no_pair_are_refused():
+    X, y = made(100)
+    with pytest.raises(ValueError, match="read once"):
+        fitted(iter([(X, y)]), None)
+    with pytest.raises(ValueError, match="pairs"):
+        fitted([X, X], None)
+    with pytest.raises(ValueError, match="5 columns"):
+        fitted([(X, y), (X[:, :3], y)], None)
