@@ -9,6 +9,7 @@ from privgram._base.installed import __version__ as __version__
 if TYPE_CHECKING:
     from privgram import papers as papers
     from privgram.columns import Columns, Dates, Factor, Log, PrivateBound
+    from privgram.columns.features import RandomFeatures
     from privgram.columns.groups import Groups
     from privgram.columns.unit import Unit
     from privgram.disclosure.release import release
@@ -38,6 +39,7 @@ __all__ = [
     "MatrixLaplace",
     "PrivateBound",
     "Query",
+    "RandomFeatures",
     "RefusedError",
     "Release",
     "SecondMoment",
@@ -62,6 +64,7 @@ _ROOMS = {
     "mechanisms": ("AdditiveWishart", "AnalyzeGauss", "MatrixLaplace", "AdaptiveGaussian"),
     "ledger": ("BudgetExceeded", "Ledger"),
     "columns": ("Columns", "Dates", "Factor", "Log", "PrivateBound"),
+    "columns.features": ("RandomFeatures",),
     "columns.groups": ("Groups",),
     "columns.unit": ("Unit",),
     "regression": ("RefusedError",),

@@ -10,7 +10,7 @@ import functools
 import itertools
 import re
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from unittest import mock
 
 import numpy as np
@@ -177,6 +177,29 @@ def classified(table, rng, adjacency, **options):
     return model.fit(table, table["g"]).result_
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a run shows, and its guarantee."""
+
+    text: str
+    privacy: object
+
+
+def by_features(table, rng, adjacency):
+    """A regression of y on random features beside the numbers."""
+    from privgram.estimators import PrivateRidge
+
+    X = np.nan_to_num(np.column_stack([table["x"], table["z"]]), posinf=9.0, neginf=-9.0)
+    y = np.nan_to_num(table["y"], posinf=9.0, neginf=-9.0)
+    features = pg.RandomFeatures(n=8)
+    given = {"bounds": (-3, 3), "target_bounds": (-8, 8), "features": features}
+    model = PrivateRidge(epsilon=1.0, adjacency=adjacency, random_state=rng, **given)
+    linear, fit = model.fit(X, y)._found
+    shown = [linear.coef.tolist(), linear.size, fit.coef.tolist(), fit.error]
+    whole = pg.AnalyzeGauss().calibrate(4, 1.0, 1.0, 1e-6, adjacency).privacy
+    return Shown(repr(shown), whole)
+
+
 def with_rare(columns, table):
     """A dummy that is true in some 110 rows, which are long in a frame."""
     variables = columns.variables | {"rare": bool}
@@ -221,6 +244,7 @@ RUNS = {
     "scores, long rows": functools.partial(regress, formula="y ~ x + z + rare", epsilon=4.0),
     "scores for predictions": functools.partial(regress, purpose="prediction"),
     "bounded scores": functools.partial(regress, loss="huber"),
+    "features": by_features,
     "classes": classified,
     "classes, rows held out": functools.partial(classified, holdout=0.3),
     "classes, short rows": functools.partial(classified, bound=0.5, fit_intercept=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from privgram._base.numbers import check_positive
 from privgram.columns import Columns
 from privgram.columns.unit import Guarantee, Missing
 from privgram.estimators._base import BudgetedEstimator, columns_in, generator
+from privgram.estimators.features import NO_SLOPES, check_features, places
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.sources.frames import is_frame
 from privgram.sources.labelled import ROWS, LabelledRows, pieces
@@ -24,6 +26,7 @@ from privgram.study.parts import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.features import RandomFeatures
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency
     from privgram.regression.classes import ClassFit
@@ -70,6 +73,9 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         repeated, and the result says so.
     ledger : Ledger, optional
         Every fit is one entry in it, made before anything is released.
+    features : RandomFeatures, optional
+        Random features beside the columns, of columns over `bound`, or of those that `columns`
+        maps to [-1, 1]. All features together are as long as `bound`.
     columns : Columns, mapping or path-like, optional
         What is publicly known of each feature, as of `privgram.Study`. `X` is then a data frame or
         a mapping of names to columns, with factors and truth values as they are; `bound` may
@@ -94,7 +100,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     pairs (X, y) that can be read several times, such as a list of memory-mapped parts.
 
     The steps, their length, the clip and the share of the second moment follow rules from public
-    and released numbers: docs/theory/classes.md.
+    and released numbers: docs/theory/glm.md.
 
     Examples
     --------
@@ -109,6 +115,9 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
     _fit: ClassFit | None = None
     _described: Columns | None = None
+    _at: list[int]
+    _scale: float
+    _length: float
 
     def __init__(
         self,
@@ -124,6 +133,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         random_state: Any = None,
         ledger: Ledger | None = None,
         columns: Any = None,
+        features: RandomFeatures | None = None,
     ) -> None:
         self._keep(locals())
 
@@ -147,14 +157,21 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
             then as it was, and nothing is spent.
         """
         with self._unchanged_on_error():
+            check_features(self.features)
             self._described = None if self.columns is None else self._checked_columns()
             if y is None and isinstance(X, Iterable) and not _is_table(X):
                 pairs = self._pairs_of_blocks(X)
             else:
                 pairs = self._pairs_of_table(X, y)
             classes = self._checked_classes()
-            width = self._width
             bound = self._row_bound()
+            width = self._width
+            if self.features is not None:
+                self._at = places(self.features, self._names())
+                self._scale = bound if self._described is None else 1.0
+                self._length = bound
+                pairs = partial(self._widened_pairs, pairs)
+                width, bound = width + self.features.n, math.sqrt(2.0) * bound
             constant = CONSTANT * bound if self.fit_intercept else 0.0
             rows = LabelledRows(pairs, classes, constant, self.missing, self._checked_holdout())
             problem = ClassProblem(
@@ -190,6 +207,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     def coef_(self) -> Matrix:
         """Coefficients by class; of two classes those of the second against the first."""
         coef = self.result_.coef
+        if self.features is not None:
+            raise AttributeError(NO_SLOPES)
         return coef[1:] - coef[:1] if len(coef) == 2 else coef
 
     @property
@@ -200,8 +219,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
     def decision_function(self, X: Any) -> Any:
         """Linear predictors of the classes, shape (m, n_classes), or (m,) of two."""
-        eta = self._features(X) @ self.coef_.T + self.intercept_
-        return eta[:, 0] if eta.shape[1] == 1 else eta
+        eta = self.result_.decision(self._features(X))
+        return eta[:, 1] - eta[:, 0] if eta.shape[1] == 2 else eta
 
     def predict_proba(self, X: Any) -> Matrix:
         """Probabilities of the classes, shape (m, n_classes)."""
@@ -214,15 +233,31 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         at = (eta > 0).astype(np.intp) if eta.ndim == 1 else eta.argmax(axis=1)
         return self.classes_[at]
 
+    def _widened(self, rows: Any) -> Any:
+        """Rows with their random features."""
+        if self.features is None:
+            return rows
+        scaled = np.asarray(rows[:, self._at], np.float64) / self._scale
+        made = self.features.rows(np.where(np.isfinite(scaled), scaled, 0.0)) * self._length
+        return np.hstack([rows, made.astype(rows.dtype, copy=False)])
+
+    def _widened_pairs(self, pairs: Callable[[], Iterable[Pair]]) -> Iterator[Pair]:
+        for rows, labels in pairs():
+            yield self._widened(rows), labels
+
+    def _names(self) -> list[str]:
+        return self._feature_names() if self._described is None else list(self._described.names)
+
     def _features(self, X: Any) -> Matrix:
         """Features of rows that are to be predicted; NaN is refused."""
         _ = self.result_
         if self._described is None:
-            return np.asarray(self._validate(X, reset=False), np.float64)
+            rows = np.asarray(self._validate(X, reset=False), np.float64)
+            return np.asarray(self._widened(rows))
         encoded = self._described.encode(columns_in(X))
         if not np.isfinite(encoded).all():
             raise ValueError("a row holds a missing value or a level that is not listed")
-        return encoded
+        return np.asarray(self._widened(encoded))
 
     # --- What is checked before anything is spent ----------------------------------------------
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from privgram._base.files import check_process
+from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.unit import Missing
+from privgram.columns.unit import Guarantee, Missing
 from privgram.columns.variables import Numeric
+from privgram.disclosure.release import release_for
 from privgram.estimators._base import (
     PrivateEstimator,
     about_zero,
@@ -21,22 +26,41 @@ from privgram.estimators._base import (
     check_release,
     columns_in,
     columns_of,
+    generator,
     pairs,
     target_names,
+    until_spent,
     with_target,
 )
-from privgram.mechanisms import AdditiveWishart
+from privgram.estimators.features import (
+    BOUND,
+    LINEAR,
+    NO_SLOPES,
+    REACH,
+    FeatureBlocks,
+    FeatureFit,
+    FeatureMap,
+    LinearPart,
+    check_features,
+    fit_features,
+    linear_part,
+    no_features,
+    places,
+)
+from privgram.ledger import check_ledger
+from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
 from privgram.regression.design import AllColumns, design
 from privgram.regression.inference import RefusedError
+from privgram.releases.release import Release
 from privgram.study.parts import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.features import RandomFeatures
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
     from privgram.regression import OLSResults
-    from privgram.releases.release import Release
 
 
 #: What `columns` says of all columns at once, and how it is left out.
@@ -344,12 +368,20 @@ class PrivateRidge(PrivateLinearRegression):
     mechanism : Mechanism, optional
         By default with "auto" that of `privgram.release`, by which `fit` takes adaptive rounds at
         the rows; and otherwise `AdditiveWishart()`, whose release is positive definite always.
+    features : RandomFeatures, optional
+        Random features beside the columns, for predictions that are not linear. Most of
+        the budget is for a ridge by the columns, the rest for features of what that leaves, which
+        count as much as their release says they are worth. `alpha`, `bound`, `fit_intercept`,
+        `missing`, `mechanism` and `columns` are left out.
 
     Attributes
     ----------
     coef_, intercept_, result_, release_, n_features_in_, feature_names_in_
         As in `PrivateLinearRegression`. Intervals of `result_` are of the unpenalised
-        coefficients.
+        coefficients. With `features` there are no coefficients and no result.
+    prediction_error_ : float
+        With `features`: the root mean square of what predictions leave of the target, as the
+        release tells.
 
     Notes
     -----
@@ -365,6 +397,9 @@ class PrivateRidge(PrivateLinearRegression):
     >>> model.coef_.round(2)
     array([ 0.5 , -0.25])
     """
+
+    _map: FeatureMap
+    _found: tuple[LinearPart, FeatureFit]
 
     def __init__(
         self,
@@ -382,8 +417,134 @@ class PrivateRidge(PrivateLinearRegression):
         random_state: Any = None,
         ledger: Ledger | None = None,
         columns: Any = None,
+        features: RandomFeatures | None = None,
     ) -> None:
         self._keep(locals())
+
+    @property
+    def prediction_error_(self) -> float:
+        """Root mean square of what predictions leave of the target."""
+        if self.features is None:
+            raise AttributeError("prediction_error_ is of fits with features=")
+        linear, fit = self._parts
+        lower, upper = linear.target
+        return float(fit.error * REACH * linear.size * (upper - lower) / 2)
+
+    @property
+    def result_(self) -> Any:
+        """The fit with its inference; with `features` there is none."""
+        if self.features is not None:
+            raise AttributeError(NO_SLOPES)
+        return super().result_
+
+    @property
+    def coef_(self) -> Matrix:
+        """Coefficients in target units per feature unit; with `features` there are none."""
+        if self.features is not None:
+            raise AttributeError(NO_SLOPES)
+        return super().coef_
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept in target units; with `features` there is none."""
+        if self.features is not None:
+            raise AttributeError(NO_SLOPES)
+        return super().intercept_
+
+    def fit_from(
+        self,
+        release: Release,
+        target: str | Sequence[str] | None = None,
+        features: Sequence[str] | None = None,
+    ) -> Any:
+        """Learn from a release, at no cost; see `PrivateLinearRegression.fit_from`."""
+        if self.features is not None:
+            raise ValueError("a release has no random features of its rows: call fit")
+        return super().fit_from(release, target, features)
+
+    def predict(self, X: Any) -> Vector:
+        """Predict the target; see `PrivateLinearRegression.predict`."""
+        if self.features is None:
+            return super().predict(X)
+        linear, fit = self._parts
+        scaled = linear.scaled(self._validate(X, reset=False))
+        more = self._map.rows(scaled) @ fit.coef * REACH * linear.size
+        return linear.own_units(linear.predicted(scaled) + more)
+
+    @property
+    def _parts(self) -> tuple[LinearPart, FeatureFit]:
+        _ = self.release_
+        return self._found
+
+    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
+        check_features(self.features)
+        if self.features is None:
+            return super()._table(X, y, reset)
+        default = PrivateRidge()
+        for name in ("alpha", "bound", "fit_intercept", "missing", "columns", "mechanism"):
+            if getattr(self, name) != getattr(default, name):
+                raise ValueError(f"{name} is not taken beside features=: leave it out")
+        table = super()._table(X, y, reset)
+        if not reset or not self._one_dimensional:
+            raise ValueError("with features=, rows are read twice, by fit, and y has one dimension")
+        self._map = FeatureMap(self.features, places(self.features, self._feature_names()))
+        return table | {"again": self._validate(X, y, reset=False)}
+
+    @until_spent
+    def partial_fit(self, X: Any, y: Any = None) -> Any:
+        """Add rows, exactly; see `PrivateLinearRegression.partial_fit`. Not with `features`."""
+        if self.features is not None:
+            raise ValueError("with features=, rows are read twice: call fit")
+        return super().partial_fit(X, y)
+
+    def _spend(
+        self, source: Any, columns: Columns | None = None, bound: Any = None, again: Any = None
+    ) -> Release:
+        """With `features` two releases in one entry of the ledger, each by its share of mu^2."""
+        if again is None:
+            made: Release = super()._spend(source, columns, bound)
+            return made
+        self._warn_of_clones()
+        rng = generator(self.random_state)
+        whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
+        noise = AnalyzeGauss().noise_for(whole, self.features.n + 2, BOUND)
+        check_ledger(self.ledger)
+        if self.ledger is not None:
+            self.ledger.reserve(**whole.price, privacy=noise.privacy, what="random features")
+        parts = [_part(whole, noise, share) for share in (LINEAR, 1 - LINEAR)]
+        first = release_for(
+            "regression",
+            source,
+            columns,
+            parts[0],
+            mechanism=AdaptiveGaussian(),
+            bound=None,
+            rng=rng,
+        )
+        assert isinstance(first, Release)
+        assert columns is not None
+        [fit] = super()._learn(first)
+        linear = linear_part(first, fit.used, columns.center[:-2], columns.half_width[:-2])
+        x, y = again
+        blocks = FeatureBlocks(x, y, linear, self._map)
+        pid = os.getpid()
+        try:
+            second = release_for(
+                "regression", blocks, None, parts[1], mechanism=AnalyzeGauss(), bound=BOUND, rng=rng
+            )
+            assert isinstance(second, Release)
+            self._found = linear, fit_features(second)
+        except Exception as error:  # after the spend: what the columns say is kept
+            check_process(pid)
+            warn(
+                f"the features could not be read or fitted ({type(error).__name__}), and "
+                "predictions are by the columns alone. The whole budget counts as spent"
+            )
+            self._found = linear, no_features(self.features.n)
+        return first
+
+    def _learn(self, source: Release) -> Any:
+        return super()._learn(source) if self.features is None else []
 
     @property
     def _default_mechanism(self) -> Mechanism | None:
@@ -413,3 +574,10 @@ class PrivateRidge(PrivateLinearRegression):
         # is the loss divided by the square of the latter.
         own = [source.columns.names.index(name) for name in features]
         return float(self.alpha) / source.columns.half_width[own] ** 2
+
+
+def _part(whole: Guarantee, noise: Any, share: float) -> Guarantee:
+    """The guarantee of a Gaussian mechanism with a share of mu^2."""
+    ratio = noise.privacy.sensitivity_ratio * math.sqrt(share) * (1 - 2.0**-30)
+    epsilon = replace(noise.privacy, sensitivity_ratio=ratio).epsilon(whole.delta)
+    return replace(whole, epsilon=epsilon)

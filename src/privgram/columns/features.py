@@ -1,0 +1,123 @@
+"""Random features: public functions of a few columns, of a known length, for predictions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from privgram._base.numbers import check_integer, check_one_of, check_positive
+from privgram._core.random_features import make
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privgram._base.numbers import Matrix
+
+Kernel = Literal["rbf", "matern", "arc-cosine"]
+
+KERNELS = "rbf", "matern", "arc-cosine"
+
+#: Lengths of a kernel over the root of the number of columns, by default from the first to the
+#: second: columns fill a tenth of their bounds, or all of them.
+SHORTEST, LONGEST = 0.06, 0.5
+
+#: Of the Matern kernel: of functions with two derivatives.
+SMOOTHNESS = 2.5
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """Random features of columns, by which a linear fit is one of a kernel.
+
+    Columns are mapped to [-1, 1] by their public bounds and projected on random directions. The
+    features are cosines and sines of the projections, so that every row has length 1 whatever it
+    holds. The draws are public: the features cost no privacy by themselves.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        Which columns of a frame, or by default all.
+    n : int, default 512
+        How many features; even for "rbf" and "matern".
+    kernel : {"rbf", "matern", "arc-cosine"}, default "rbf"
+        The Gaussian kernel; Matern's of smoothness 5/2; or the arc-cosine kernel of order 0, whose
+        features are signs.
+    scale : float, optional
+        Length of the kernel, in columns mapped to [-1, 1]. By default features have many lengths,
+        from .06 to .5 times the root of the number of columns.
+    seed : int, default 0
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import privgram as pg
+    >>> features = pg.RandomFeatures(n=6, scale=1.0)
+    >>> rows = features.rows(np.zeros((1, 2)))
+    >>> (rows**2).sum().round(12)
+    np.float64(1.0)
+    """
+
+    columns: tuple[str, ...] | None = None
+    n: int = 512
+    kernel: Kernel = "rbf"
+    scale: float | None = None
+    seed: int = 0
+
+    def __init__(
+        self,
+        columns: Sequence[str] | None = None,
+        n: int = 512,
+        kernel: Kernel = "rbf",
+        scale: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(columns, str):
+            raise TypeError("columns is a list of names, such as ['x1', 'x2']")
+        names = None if columns is None else tuple(columns)
+        if names is not None and (not names or len(set(names)) < len(names)):
+            raise ValueError("columns names each column once, and one at least")
+        check_one_of(kernel, "kernel", KERNELS)
+        check_integer(n, "n", 2, 8192)
+        if kernel != "arc-cosine" and n % 2:
+            raise ValueError(f"n must be even: cosines and sines are pairs, not {n}")
+        check_integer(seed, "seed", 0, 2**63 - 1)
+        if scale is not None:
+            scale = check_positive(scale, "scale")
+            if kernel == "arc-cosine":
+                raise ValueError("the arc-cosine kernel has no scale")
+        given = {"columns": names, "n": n, "kernel": kernel, "scale": scale, "seed": seed}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
+
+    def rows(self, x: Matrix) -> Matrix:
+        """The features of rows (m, d) within [-1, 1], shape (m, n); each row has length 1."""
+        x = np.ascontiguousarray(x, np.float64)
+        signs = self.kernel == "arc-cosine"
+        return make(x, self._weights(x.shape[1]), signs)
+
+    def _weights(self, d: int) -> Matrix:
+        drawn = self.__dict__.get("_drawn")
+        if drawn is None or len(drawn) != d:
+            drawn = self._draw(d)
+            self.__dict__["_drawn"] = drawn
+        return drawn
+
+    def _draw(self, d: int) -> Matrix:
+        """Directions (d, m), the same for the same seed."""
+        rng = np.random.Generator(np.random.PCG64([self.seed, d]))
+        if self.kernel == "arc-cosine":
+            return np.ascontiguousarray(rng.standard_normal((d, self.n)))
+        m = self.n // 2
+        weights = rng.standard_normal((d, m))
+        if self.kernel == "matern":  # of a multivariate t
+            weights /= np.sqrt(rng.chisquare(2 * SMOOTHNESS, m) / (2 * SMOOTHNESS))
+        if self.scale is not None:
+            return np.ascontiguousarray(weights / self.scale)
+        return np.ascontiguousarray(weights / (math.sqrt(d) * np.geomspace(SHORTEST, LONGEST, m)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters as plain values."""
+        return asdict(self) | {"columns": None if self.columns is None else list(self.columns)}

@@ -1,0 +1,210 @@
+"""Random features in the estimators: predictions, what they say, one entry, refusals."""
+
+import numpy as np
+import pytest
+
+import privgram as pg
+
+pytest.importorskip("sklearn")
+
+from sklearn.linear_model import LinearRegression
+
+from privgram.estimators import PrivateClassifier, PrivateRidge
+from privgram.estimators.features import fit_features
+
+BOUNDS = {"bounds": (-3, 3), "target_bounds": (-3, 3), "random_state": 0}
+
+
+def curved(n=20_000, seed=0):
+    """A target that is not linear in three normal columns; and new rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n + 5000, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 / 2 - 0.5 + 0.3 * rng.standard_normal(n + 5000)
+    return X[:n], y[:n], X[n:], y[n:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kernel", ["rbf", "matern", "arc-cosine"])
+def test_predictions_are_better_than_least_squares_without_privacy(kernel):
+    X, y, new, truth = curved()
+    features = pg.RandomFeatures(n=128, kernel=kernel)
+    model = PrivateRidge(epsilon=2.0, features=features, **BOUNDS).fit(X, y)
+    error = np.sqrt(np.mean((truth - model.predict(new)) ** 2))
+    linear = np.sqrt(np.mean((truth - LinearRegression().fit(X, y).predict(new)) ** 2))
+    assert error < 0.95 * linear
+    # As the release tells, of the rows behind it; targets beyond their bounds are clamped there.
+    assert model.prediction_error_ == pytest.approx(error, rel=0.2)
+
+
+def test_where_features_tell_nothing_they_are_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (2000, 3))
+    y = X[:, 0] + 0.1 * rng.standard_normal(2000)
+    model = PrivateRidge(epsilon=0.1, features=pg.RandomFeatures(n=64), **BOUNDS).fit(X, y)
+    assert np.isinf(model._found[1].ridge)
+    linear = model._found[0]
+    scaled = linear.scaled(X)
+    np.testing.assert_allclose(model.predict(X), linear.own_units(linear.predicted(scaled)))
+
+
+def test_slopes_are_refused_with_the_reason():
+    X, y, *_ = curved(2000)
+    model = PrivateRidge(features=pg.RandomFeatures(n=16), **BOUNDS).fit(X, y)
+    for name in ("coef_", "intercept_", "result_"):
+        with pytest.raises(AttributeError, match="no slopes"):
+            getattr(model, name)
+    given = {"classes": [0, 1], "bound": 3.0, "random_state": 0}
+    classes = PrivateClassifier(features=pg.RandomFeatures(n=16), **given).fit(X, y > 0)
+    with pytest.raises(AttributeError, match="no slopes"):
+        _ = classes.coef_
+    with pytest.raises(AttributeError, match="features="):
+        _ = PrivateRidge(**BOUNDS).fit(X, y).prediction_error_
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_a_fit_is_one_entry_that_covers_both_releases(tmp_path, monkeypatch, adjacency):
+    from privgram.estimators import linear
+
+    made = []
+
+    def release_for(*args, **kwargs):
+        made.append(linear_release_for(*args, **kwargs))
+        return made[-1]
+
+    linear_release_for = linear.release_for
+    monkeypatch.setattr(linear, "release_for", release_for)
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.0, 1e-6, adjacency=adjacency)
+    X, y, *_ = curved(3000)
+    given = {"delta": 1e-6, "mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(0)}
+    features = pg.RandomFeatures(n=32)
+    PrivateRidge(features=features, ledger=ledger, adjacency=adjacency, **BOUNDS).fit(X, y)
+    assert len(ledger.entries) == 1
+    ratios = [one.privacy.sensitivity_ratio for one in made]
+    assert len(ratios) == 2
+    whole = pg.release(X, bound=1.0, epsilon=1.0, adjacency=adjacency, **given).privacy
+    assert np.square(ratios).sum() <= whole.sensitivity_ratio**2
+    assert np.square(ratios).sum() >= whole.sensitivity_ratio**2 * (1 - 1e-6)
+    with pytest.raises(pg.BudgetExceeded):
+        PrivateRidge(features=features, ledger=ledger, adjacency=adjacency, **BOUNDS).fit(X, y)
+    assert len(made) == 2
+
+
+def test_rows_of_a_release_with_features_have_their_length(monkeypatch):
+    """The exact rows behind the second release: none is longer than its bound."""
+    from privgram.estimators import linear
+    from privgram.estimators.features import BOUND
+
+    seen = []
+
+    def release_for(purpose, source, columns, guarantee, **kwargs):
+        if columns is None:
+            seen.extend(source)
+        return true_release_for(purpose, source, columns, guarantee, **kwargs)
+
+    true_release_for = linear.release_for
+    monkeypatch.setattr(linear, "release_for", release_for)
+    X, y, *_ = curved(3000)
+    X[:5], y[:5] = 1e6, -1e300
+    PrivateRidge(features=pg.RandomFeatures(n=32), **BOUNDS).fit(X, y)
+    lengths = np.linalg.norm(np.vstack(seen), axis=1)
+    assert lengths.max() <= BOUND * (1 + 1e-12)
+    assert lengths.max() > 0.99 * BOUND
+
+
+def test_the_error_that_is_told_is_about_right():
+    """Released error beside the exact one over 30 fits: two deviations of its noise are on top."""
+    X, y, *_ = curved(5000)
+    features = pg.RandomFeatures(n=16)
+    given = BOUNDS | {"random_state": None}
+    told, true = [], []
+    for seed in range(30):
+        given["random_state"] = seed
+        model = PrivateRidge(epsilon=1.0, features=features, **given).fit(X, y)
+        told.append(model.prediction_error_)
+        true.append(np.sqrt(np.mean((np.clip(y, -3, 3) - model.predict(np.clip(X, -3, 3))) ** 2)))
+    ratio = np.array(told) / true
+    assert 0.97 < ratio.mean() < 1.15
+    assert (ratio > 0.88).all()
+
+
+def test_classes_that_no_line_parts():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (22_000, 2))
+    y = (np.linalg.norm(X, axis=1) < 0.8).astype(int)
+    given = {"classes": [0, 1], "epsilon": 1.0, "random_state": 0}
+    features = pg.RandomFeatures(n=64, scale=0.4)
+    curve = PrivateClassifier(bound=1.5, features=features, **given).fit(X[:20_000], y[:20_000])
+    line = PrivateClassifier(bound=1.5, **given).fit(X[:20_000], y[:20_000])
+    assert curve.score(X[20_000:], y[20_000:]) > 0.9
+    assert line.score(X[20_000:], y[20_000:]) < 0.7
+
+
+def test_features_of_some_columns_of_a_frame():
+    pd = pytest.importorskip("pandas")
+    X, y, *_ = curved(3000)
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    features = pg.RandomFeatures(["a", "b"], n=32)
+    model = PrivateRidge(features=features, **BOUNDS).fit(table, y)
+    assert model._map.at == [0, 1]
+    described = {"a": (-3, 3), "b": (-3, 3), "c": (-3, 3)}
+    classes = PrivateClassifier(classes=[False, True], columns=described, features=features)
+    assert classes.fit(table, y > 0).predict_proba(table).shape == (3000, 2)
+    with pytest.raises(ValueError, match="'nobody'"):
+        PrivateRidge(features=pg.RandomFeatures(["nobody"], n=4), **BOUNDS).fit(table, y)
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "match"),
+    [
+        ({"features": 512}, TypeError, "RandomFeatures"),
+        ({"alpha": 1.0}, ValueError, "alpha"),
+        ({"bound": 1.0}, ValueError, "bound"),
+        ({"fit_intercept": False}, ValueError, "fit_intercept"),
+        ({"missing": "drop"}, ValueError, "missing"),
+        ({"mechanism": pg.AdditiveWishart()}, ValueError, "mechanism"),
+        ({"bounds": None}, ValueError, "bounds"),
+        ({"target_bounds": None}, ValueError, "target_bounds"),
+        ({"delta": 0.0}, ValueError, "delta"),
+    ],
+)
+def test_what_does_not_go_with_features_is_refused_before_the_spend(params, error, match, tmp_path):
+    X, y, *_ = curved(500)
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
+    given = BOUNDS | {"features": pg.RandomFeatures(n=8), "ledger": ledger} | params
+    with pytest.raises(error, match=match):
+        PrivateRidge(**given).fit(X, y)
+    assert not ledger.entries
+
+
+def test_rows_are_read_by_fit_alone():
+    X, y, *_ = curved(500)
+    model = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS)
+    with pytest.raises(ValueError, match="call fit"):
+        model.partial_fit(X, y)
+    plain = PrivateRidge(**BOUNDS).fit(X, y)
+    with pytest.raises(ValueError, match="call fit"):
+        model.fit_from(plain.release_)
+    with pytest.raises(ValueError, match="one dimension"):
+        model.fit(X, np.column_stack([y, y]))
+
+
+def test_a_release_without_noise_has_the_ridge_of_its_rows():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((3000, 6))
+    rows[:, 4] = 0.25
+    rows[:, 5] = rows[:, 0] - rows[:, 2]
+    made = pg.release(rows / 10, bound=1.0, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss())
+    fit = fit_features(made)
+    np.testing.assert_allclose(fit.coef[:4], [1, 0, -1, 0], atol=1e-3)
+
+
+def test_what_the_columns_say_is_kept_where_features_fail(monkeypatch):
+    def fails(*_):
+        raise FloatingPointError
+
+    monkeypatch.setattr("privgram.estimators.linear.fit_features", fails)
+    X, y, *_ = curved(2000)
+    with pytest.warns(UserWarning, match="by the columns alone"):
+        model = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert np.isnan(model.prediction_error_)
