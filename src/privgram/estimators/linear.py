@@ -463,7 +463,10 @@ class PrivateRidge(PrivateLinearRegression):
         return super().fit_from(release, target, features)
 
     def predict(self, X: Any) -> Vector:
-        """Predict the target; see `PrivateLinearRegression.predict`."""
+        """Predict the target; see `PrivateLinearRegression.predict`.
+
+        With `features` values beyond the bounds are clamped, as they are in the fit.
+        """
         if self.features is None:
             return super().predict(X)
         linear, fit = self._parts
