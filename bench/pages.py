@@ -66,6 +66,16 @@ TABLES = {
         "bench.utility.run FOLDER",
         ("one round", "adaptive rounds"),
     ),
+    "learning, fashion": Table(
+        "docs/benchmarks/accuracy.md",
+        "bench.learning FOLDER",
+        ("src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+    ),
+    "learning, tables": Table(
+        "docs/benchmarks/accuracy.md",
+        "bench.learning FOLDER",
+        ("one round", "adaptive rounds", "src/privgram/estimators/features.py"),
+    ),
     "planning": Table(
         "docs/benchmarks/accuracy.md", "bench.planning", ("one round", "adaptive rounds")
     ),
