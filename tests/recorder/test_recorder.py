@@ -24,6 +24,11 @@ from privgram.glm.accumulators import NormHistogram
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
 
+try:  # before a run is watched, which puts others in the place of functions
+    from privgram.estimators import PrivateClassifier, PrivateRidge
+except ImportError:
+    PrivateClassifier = PrivateRidge = None
+
 N = 4000
 LEVELS = ["a", "b", "c"]
 BASE = {"x": (-3, 3), "z": (-3, 3), "g": LEVELS, "y": (-8, 8)}
@@ -169,8 +174,6 @@ def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, **options):
 
 def classified(table, rng, adjacency, **options):
     """A classifier of g by the numbers."""
-    from privgram.estimators import PrivateClassifier
-
     columns = {name: BASE[name] for name in ("x", "z", "y")}
     given = {"columns": columns, "classes": LEVELS, "missing": "drop", "random_state": rng}
     model = PrivateClassifier(epsilon=1.0, adjacency=adjacency, **given, **options)
@@ -187,8 +190,6 @@ class Shown:
 
 def by_features(table, rng, adjacency):
     """A regression of y on random features beside the numbers."""
-    from privgram.estimators import PrivateRidge
-
     X = np.nan_to_num(np.column_stack([table["x"], table["z"]]), posinf=9.0, neginf=-9.0)
     y = np.nan_to_num(table["y"], posinf=9.0, neginf=-9.0)
     features = pg.RandomFeatures(n=8)
@@ -254,6 +255,10 @@ RUNS = {
     "study, scores by level": functools.partial(studied, formula="y ~ x + z | g"),
     "second moment": functools.partial(regress, formula="y ~ x + z + g", epsilon=0.2),
 }
+
+if PrivateRidge is None:
+    for without_sklearn in ("features", "classes", "classes, rows held out", "classes, short rows"):
+        del RUNS[without_sklearn]
 
 #: And of persons, by whether a missing id is dropped or is an error.
 RUNS_OF_UNITS = {
