@@ -65,7 +65,7 @@ class UnitAccumulator:
         self.totals = [[[0] * d for _ in range(d)] for _ in range(max(groups, 1))]
         self.n_units = 0
         self._rows = RowAccumulator(d, row_bound, bits)
-        self._rows._target = self.row_target
+        self._rows.target = self.row_target
 
     def quantise(self, row: NDArray[np.float64]) -> list[int]:
         """Integers of a row: rint(min(1, B/|x|) S x)."""

@@ -666,7 +666,7 @@ def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 
 def _mixed(periods: Sequence[Int128], shares: Sequence[int], d: int) -> Int128:
-    """Sum of the periods' shares, (d, d), of upper triangles: exactly."""
+    """Sum of the periods' shares of upper triangles, exactly: its lower triangle, row by row."""
     total = sum(
         int128.to_integers(exact) * share
         for exact, share in zip(periods, shares, strict=True)
@@ -674,7 +674,8 @@ def _mixed(periods: Sequence[Int128], shares: Sequence[int], d: int) -> Int128:
     )
     matrix = np.zeros((d, d), object)
     matrix[_above(d)] = matrix.T[_above(d)] = total
-    return (matrix >> 64).astype(np.int64), (matrix & (2**64 - 1)).astype(np.uint64)
+    below = matrix[np.tril_indices(d)]
+    return (below >> 64).astype(np.int64), (below & (2**64 - 1)).astype(np.uint64)
 
 
 def _sums(header: Mapping[str, Any]) -> RunningSums:

@@ -106,7 +106,8 @@ def inverse_gauss(
         ) from None
     unit = math.ldexp(1 / moment.resolution, exponent)
     inverse = whitener.inverse.T.gram().round(exponent)
-    noisy = noisy_matrix(from_float(inverse), law.std / unit, law.std_diagonal / unit, rng)
+    below = from_float(inverse[np.tril_indices(len(inverse))])
+    noisy = noisy_matrix(below, law.std / unit, law.std_diagonal / unit, rng)
     released = np.asarray(np.linalg.inv(noisy * unit), dtype=np.float64)
     return (released + released.T) / 2, law, {}
 
