@@ -20,6 +20,9 @@ PAGE = DOCS / "claims.md"
 #: Where promises are made: not on the theory pages, which prove them.
 ELSEWHERE = ("theory", "project", "_build", "gallery")
 
+#: It says what words mean, and promises nothing.
+GLOSSARY = DOCS / "guide" / "glossary.md"
+
 #: What a sentence that promises privacy has in it. Those that have it and promise nothing are
 #: listed too, so that none is overlooked.
 PROMISE = re.compile(
@@ -54,7 +57,7 @@ def pages() -> Iterator[Path]:
     """The README and the pages of the site that may promise."""
     yield ROOT / "README.md"
     for page in sorted(DOCS.rglob("*.md")):
-        if page.relative_to(DOCS).parts[0] not in ELSEWHERE and page != PAGE:
+        if page.relative_to(DOCS).parts[0] not in ELSEWHERE and page not in (PAGE, GLOSSARY):
             yield page
 
 

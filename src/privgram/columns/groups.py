@@ -69,14 +69,14 @@ class Groups:
             raise type(error)(f"groups of {self.by!r}: {said}") from None
 
     @classmethod
-    def of(cls, given: Any, columns: Any = None) -> tuple[Groups | None, Any]:
-        """Groups as they were given, with their levels, and the columns that are left.
+    def of(cls, by: Any, columns: Any = None) -> tuple[Groups | None, Any]:
+        """Return the groups that a user names, with their levels, and the columns that are left.
 
         Their levels may be those of a `Factor` of the columns, which then leaves these.
         """
-        if given is None:
+        if by is None:
             return None, columns
-        groups = given if isinstance(given, Groups) else cls(given)
+        groups = by if isinstance(by, Groups) else cls(by)
         if groups.levels is not None:
             return groups, columns
         described = getattr(columns, "variables", {}).get(groups.by)

@@ -262,9 +262,9 @@ class Unit:
             check_integer(self.max_rows, "max_rows", 1, MOST_UNIT_ROWS)
 
     @classmethod
-    def of(cls, given: Any) -> Unit | None:
-        """A unit as it was given: itself, its column, or none."""
-        return given if given is None or isinstance(given, Unit) else cls(given)
+    def of(cls, unit: Any) -> Unit | None:
+        """Return the unit that a user names: one itself, by its column, or none."""
+        return unit if unit is None or isinstance(unit, Unit) else cls(unit)
 
     def bounded(self, bound: float) -> Unit:
         """The same unit, with a bound that was chosen."""

@@ -125,7 +125,7 @@ class Precision(Printed):
     heading : str
         What table is planned with, in words.
     notes : tuple of str
-    way : str
+    method : str
         How `Study.regress` will most often answer: "scores", "one round", ...
     guessed : bool
         Whether anything of the table is guessed; the notes say what.

@@ -1,0 +1,189 @@
+"""One vocabulary: the glossary has every public name and parameter, and a name has one meaning."""
+
+import ast
+import functools
+import importlib
+import inspect
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import privgram
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(privgram.__file__).parent
+DOCS = Path(__file__).parent.parent / "docs"
+
+#: Names that stand in two modules on purpose: a command of the shell has the name of what it calls
+#: ("pca", "plan", "release"); "regress" is of a table, at a price, and of a release, at none; and
+#: "total" sums the same in exact integers for two kinds of noise.
+ON_PURPOSE = {"pca", "plan", "regress", "release", "total"}
+
+#: What nothing is called any more, and what it is called.
+REPLACED = {
+    "Refined": "AdaptiveGaussian", "Auto": "PrivateBound", "ScoreFit": "GLMResults",
+    "Fit": "OLSResults", "InstrumentalFit": "IVResults", "standing": "proof_status",
+    "Standing": "ProofStatus", "unlisted": "unknown", "looks": "rounds", "limbs": "int128",
+    "outlook": "power",
+}  # fmt: skip
+
+
+def public() -> dict[str, Any]:
+    """Classes, functions and types of the reference; a module stands for what it hands out."""
+    public: dict[str, Any] = {}
+    reference = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
+    for entry in re.findall(r"^   ([\w.]+)$", reference, re.MULTILINE):
+        value: Any = privgram
+        parts = entry.split(".")
+        for k, part in enumerate(parts):
+            if not hasattr(value, part):
+                importlib.import_module(".".join(["privgram", *parts[: k + 1]]))
+            value = getattr(value, part)
+        if inspect.ismodule(value):
+            public |= {f"{entry}.{name}": getattr(value, name) for name in value.__all__}
+        else:
+            public[entry] = value
+    return {entry: value for entry, value in public.items() if not inspect.ismodule(value)}
+
+
+def functions_of(value: Any) -> dict[str, Any]:
+    """What can be called of a class, and how it is made; a function is itself."""
+    if not inspect.isclass(value):
+        return {"": value} if inspect.isroutine(value) else {}
+    methods = inspect.getmembers(value, lambda x: inspect.isfunction(x) or inspect.ismethod(x))
+    return {"": value} | {f".{name}": method for name, method in methods if name[0] != "_"}
+
+
+def parameters() -> dict[str, set[str]]:
+    """Public parameters, and what takes them."""
+    taken: dict[str, set[str]] = defaultdict(set)
+    for entry, value in public().items():
+        for method, function in functions_of(value).items():
+            try:
+                signature = inspect.signature(function)
+            except (TypeError, ValueError):  # of compiled and of built-in types
+                continue
+            for name in signature.parameters:
+                if name not in ("self", "cls", "args", "kwargs") and name[0] != "_":
+                    taken[name].add(entry + method)
+    return taken
+
+
+def glossary(heading: str) -> list[tuple[str, str]]:
+    """The rows of one table of the page: what it explains, and the meaning."""
+    page = (DOCS / "guide" / "glossary.md").read_text(encoding="utf-8")
+    section = re.search(rf"^## {heading}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    assert section
+    return re.findall(r"^\| `?(.+?)`? \| (.+) \|$", section[1], re.MULTILINE)[1:]
+
+
+def check_rows(heading: str, names: set[str]) -> None:
+    rows = glossary(heading)
+    listed = [name for name, _ in rows]
+    assert sorted(names - set(listed)) == [], "write rows of docs/guide/glossary.md for these"
+    assert sorted(set(listed) - names) == [], "docs/guide/glossary.md has rows too many"
+    assert listed == sorted(listed, key=str.lower)
+    assert not [name for name, count in Counter(listed).items() if count > 1]
+
+
+def test_every_public_name_is_in_the_glossary():
+    names = {entry.rpartition(".")[2] for entry in public()}
+    assert len(names) > 200
+    check_rows("Names", names)
+
+
+def test_every_public_parameter_is_in_the_glossary():
+    taken = parameters()
+    assert len(taken) > 300
+    check_rows("Parameters", set(taken))
+
+
+def test_a_word_of_the_glossary_has_one_row():
+    words = [word for word, _ in glossary("Words")]
+    assert len(words) == len(set(words)) > 30
+    assert words == sorted(words, key=str.lower)
+
+
+def test_meanings_differ():
+    """Two names of one meaning would be two words for one thing."""
+    for heading in ("Words", "Names"):
+        meanings = Counter(meaning for _, meaning in glossary(heading))
+        assert meanings.most_common(1)[0][1] == 1
+
+
+def top_level(tree: ast.Module) -> set[str]:
+    """Classes, functions and constants that a module defines, without private functions."""
+    names = set()
+    for node in tree.body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                if not isinstance(target, ast.Attribute):
+                    names |= {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+    return {name for name in names if name[:2] != "__" and (name[0] != "_" or name.isupper())}
+
+
+@functools.cache
+def modules() -> dict[str, ast.Module]:
+    """The modules of the package, by path."""
+    return {
+        path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(ROOT.rglob("*.py"))
+    }
+
+
+def test_a_top_level_name_has_one_meaning():
+    places = defaultdict(set)
+    for path, tree in modules().items():
+        for name in top_level(tree):
+            places[name].add(path)
+    assert len(places) > 500
+    several = {name: where for name, where in places.items() if len(where) > 1}
+    assert set(several) == ON_PURPOSE, {k: several.get(k) for k in set(several) ^ ON_PURPOSE}
+
+
+def test_replaced_names_stay_away():
+    uses = []
+    for path, tree in modules().items():
+        for node in ast.walk(tree):
+            for field in ("name", "id", "attr", "arg"):
+                if (name := getattr(node, field, None)) in REPLACED:
+                    uses.append(f"{path}:{getattr(node, 'lineno', 0)}: {name}")
+    assert not uses
+
+
+def fields_of(doc: str) -> set[str]:
+    """What the section "Attributes" of a docstring names."""
+    section = re.search(r"^Attributes\n-+\n(.*?)(?=^\S.*\n-+$|\Z)", doc, re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^(\w[\w, ]*) : ", section[1] if section else "", re.MULTILINE)
+    return {name for head in heads for name in head.split(", ")}
+
+
+def has_attribute(value: type, name: str) -> bool:
+    """Whether a class, a base of it, or else its subclasses define or assign it."""
+    classes = [base for base in value.__mro__ if base.__module__.startswith("privgram")]
+    return (
+        hasattr(value, name)
+        or any(name in inspect.get_annotations(base) for base in classes)
+        or any(re.search(rf"self\.{name}\b[^=\n]*=", inspect.getsource(x)) for x in classes)
+        or any(has_attribute(subclass, name) for subclass in value.__subclasses__())
+    )
+
+
+def test_attributes_that_docstrings_name_are_there():
+    """A renamed field is renamed in its docstring too."""
+    classes = [value for value in public().values() if inspect.isclass(value)]
+    named = [(value, fields_of(inspect.getdoc(value) or "")) for value in classes]
+    assert sum(len(fields) for _, fields in named) > 300
+    missing = [
+        f"{value.__name__}.{name}"
+        for value, fields in named
+        for name in sorted(fields)
+        if not has_attribute(value, name)
+    ]
+    assert not missing
