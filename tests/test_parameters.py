@@ -107,8 +107,8 @@ CASES = {
     "Release.pca": (RELEASE.pca, {"n_components": (2, optional(COUNT))}),
     "pca": (partial(multivariate.pca, RELEASE), {"confidence": (0.9, SHARE)}),
     "noise_edge": (partial(multivariate.noise_edge, RELEASE), {"confidence": (0.9, SHARE)}),
-    "Fit.conf_int": (FIT.conf_int, {"alpha": (0.1, SHARE)}),
-    "Fit.summary": (FIT.summary, {"alpha": (0.1, SHARE)}),
+    "OLSResults.conf_int": (FIT.conf_int, {"alpha": (0.1, SHARE)}),
+    "OLSResults.summary": (FIT.summary, {"alpha": (0.1, SHARE)}),
     "compress": (
         partial(compress, TABLE),
         {"rows": (60, COUNT), "delta_max": (1.0, optional(NOT_NEGATIVE))},

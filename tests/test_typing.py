@@ -15,18 +15,18 @@ pytestmark = pytest.mark.slow
 SNIPPET = """
 import privgram as pg
 from privgram.releases.groups import Releases
-from privgram.regression import Fit, IVResults
+from privgram.regression import IVResults, OLSResults
 from privgram.regression.glm import GLMResults
 
 study = pg.Study({}, {"x": (0, 1)}, epsilon=1.0, delta=1e-6)
 fit = study.regress("y ~ x", 0.5)
-reveal_type(fit)  # GLMResults | Fit | IVResults
+reveal_type(fit)  # GLMResults | OLSResults | IVResults
 fit.pramas  # error: attr
 fit.params["x"]
 fit.bse.iloc[0]
 fit.summary().as_txt()  # error: attr
 float(fit.rsquared)  # error: attr
-if isinstance(fit, Fit):
+if isinstance(fit, OLSResults):
     fit.rsquared + 1
 reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # GLMResults
 reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # GLMResults
@@ -34,7 +34,7 @@ study.regress("y ~ x", 0.5, famly="binomial")  # error: call
 study.regress("y ~ x", 0.5, family="binomail")  # error: call
 reveal_type(study.release(0.5))  # Release
 reveal_type(study.release(0.5, by="g"))  # Releases
-reveal_type(study.release(0.5).regress("y"))  # Fit
+reveal_type(study.release(0.5).regress("y"))  # OLSResults
 study.release(0.5).regres("y")  # error: attr
 reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # GLMResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr

@@ -45,6 +45,7 @@ class HuberReference(Printed):
     ----------
     target : str
     param_names : tuple of str
+        The features, and "Intercept".
     params : ndarray of shape (k,), float64
         In own units, in this order.
     bse : ndarray of shape (k,), float64

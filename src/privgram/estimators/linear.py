@@ -119,7 +119,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         Target units per feature unit. With `columns` the shape is (p,), in the order of
         ``result_.param_names`` without "Intercept": a factor has one for each level but its first.
     intercept_ : float or ndarray of shape (n_targets,)
-    result_ : OLSResults or list of Fit
+    result_ : OLSResults or list of OLSResults
         With standard errors, intervals and a summary; one for each target.
     release_ : Release
         What was paid for. More regressions of it are free.

@@ -595,6 +595,7 @@ class Reservation:
     Attributes
     ----------
     entry : Entry
+        The spend, as it stands in the ledger.
     """
 
     entry: Entry

@@ -68,7 +68,9 @@ class Description(Printed):
     count, count_stderr : float
         Rows without missing values, and the noise in that; 0 where it is public.
     count_interval : ndarray of shape (2,), float64
+        Interval of the number of rows.
     mean, mean_stderr : ndarray of shape (p,), float64
+        Means, and their standard errors.
     mean_interval : ndarray of shape (p, 2), float64
         Within the public bounds. NaN, as all errors and intervals but those of the count, where
         adaptive rounds may have clipped too many rows.

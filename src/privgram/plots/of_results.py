@@ -58,7 +58,7 @@ def plot_coefficients(
 
     Parameters
     ----------
-    fit : Fit or GLMResults
+    fit : OLSResults or GLMResults
     ax
     level : float
         Of the intervals, in (0, 1).
@@ -227,6 +227,7 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     description : Description
+        As `Release.describe` returns it.
     ax
     """
     p = len(description.names)

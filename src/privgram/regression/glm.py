@@ -90,6 +90,7 @@ class GLMResults(OfDesign):
     reference : dict of str to str
         Levels asked to be left out, by factor.
     with_intercept : bool
+        Whether the linear predictor has a constant.
     solution : ndarray of shape (q,), float64
         Coefficients of the design's columns.
     sampling, noise : ndarray of shape (q, q), float64
@@ -102,6 +103,7 @@ class GLMResults(OfDesign):
     n_rows : float
         Rows behind the fit: public, or estimated. Of long units they count for less.
     refusal : str or None
+        Why there are no numbers, or None.
     epsilon, delta : float
         The guarantee of all rounds together.
     adjacency : {"replace", "add-remove"}

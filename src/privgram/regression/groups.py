@@ -153,6 +153,10 @@ class Estimates(Numbers):
 
     Attributes
     ----------
+    param_names : tuple of str
+        Of the coefficients.
+    inference : Inference
+        The estimates, their covariance and degrees of freedom, or why they are refused.
     what : str
         What they are.
     """

@@ -98,7 +98,7 @@ class IVResults(OfRelease):
         return self._moments.infer(matrix @ transform, matrix @ offset, estimand)
 
     def predict(self, X: Any) -> Vector:
-        """Predicted target of new rows; see `privgram.regression.Fit.predict`."""
+        """Predicted target of new rows; see `privgram.regression.OLSResults.predict`."""
         self._need_inference()
         return self._rows(X) @ self._estimate
 

@@ -72,6 +72,8 @@ class OLSResults(OfRelease):
         What it was computed from.
     design : Design
         The columns of the release that were used, and the way to own units.
+    theta : ndarray of shape (q,), float64
+        Coefficients of the design's columns, with all shrinkage.
     unclip : bool
         Whether the effect of clipping was taken off, as if the rows were normal.
     clipping : ndarray of shape (q,), float64, or None
@@ -84,7 +86,6 @@ class OLSResults(OfRelease):
 
     release: ReleaseRecord
     design: Design
-    #: Coefficients of the design's columns, with all shrinkage.
     theta: Vector
     ridge: float | str | Vector
     n_rows: float | None

@@ -55,7 +55,7 @@ class Prediction:
 
     @cached_property
     def predicted_mean(self) -> Vector:
-        """Means of the target, shape (m,), of the estimate `Fit.params`."""
+        """Means of the target, shape (m,), of the estimate `OLSResults.params`."""
         return np.concatenate([part.estimate for part in self._of_population])
 
     @cached_property
@@ -81,7 +81,7 @@ class Prediction:
             1 - level, in (0, 0.5].
         estimand : {"population", "sample"}, default "population"
             Means of the population, or what a fit without privacy predicts, from which the noise
-            alone keeps these; see `Fit.conf_int`. Not with `obs`.
+            alone keeps these; see `OLSResults.conf_int`. Not with `obs`.
 
         Returns
         -------
@@ -90,7 +90,7 @@ class Prediction:
         Raises
         ------
         RefusedError
-            A ValueError: where `Fit.conf_int` raises it.
+            A ValueError: where `OLSResults.conf_int` raises it.
         ValueError
             If an argument is out of its range, or a new observation is asked for of the data.
         """

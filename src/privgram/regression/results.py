@@ -486,6 +486,7 @@ class Results:
         conf_int : bool, default False
             Whether to add "conf.low" and "conf.high".
         conf_level : float, default 0.95
+            Level of those intervals.
 
         Returns
         -------
@@ -693,6 +694,7 @@ def result_of(
     covariance : array-like of shape (k, k)
         Of sampling and privacy noise together.
     nobs : float, optional
+        Rows behind the estimates.
     df : float or array-like of shape (k,)
         Degrees of freedom of Student's law of the statistics; infinite where it is normal.
     epsilon, delta : float

@@ -92,14 +92,29 @@ class RegressOptions:
 
 @dataclass(frozen=True)
 class PrecisionRow:
-    """One coefficient, by its standard errors."""
+    """One coefficient of a `Precision`.
+
+    Attributes
+    ----------
+    name : str
+        Of the coefficient.
+    sampling : float
+        Its standard error without privacy.
+    stderr : float or None
+        Its standard error at the plan's epsilon; None where most fits would be refused.
+    release : float or None
+        Its standard error on a release of these columns; None where there is none.
+    at_all : float or None
+        Its standard error with all of the budget that is left.
+    wanted : float or None
+        The standard error that `target_se` asks for.
+    """
 
     name: str
-    sampling: float  # without privacy
-    stderr: float | None  # at the plan's epsilon; None where most fits would be refused
-    # of a regression on a release of these columns; None where there is none
+    sampling: float
+    stderr: float | None
     release: float | None
-    at_all: float | None  # with all of the budget
+    at_all: float | None
     wanted: float | None
 
 
@@ -125,6 +140,7 @@ class Precision(Printed):
     heading : str
         What table is planned with, in words.
     notes : tuple of str
+        Sentences about what the numbers leave open.
     method : str
         How `Study.regress` will most often answer: "scores", "one round", ...
     guessed : bool

@@ -449,7 +449,7 @@ class Study:
 
         Returns
         -------
-        GLMResults, Fit or IVResults
+        GLMResults, OLSResults or IVResults
 
         Raises
         ------
@@ -718,7 +718,7 @@ def regress(
 
     Returns
     -------
-    GLMResults, Fit or IVResults
+    GLMResults, OLSResults or IVResults
 
     Raises
     ------

@@ -105,7 +105,17 @@ def randomised_response(
 def frobenius_error(A: Any, low: LowRank) -> float:
     """||A - low||_F, in one pass and without anything of A's size. NOT private.
 
-    ValueError if the shapes differ.
+    Parameters
+    ----------
+    A : array-like of shape (m, n)
+        The secret matrix.
+    low : LowRank
+        Its approximation.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ.
     """
     blocks = Blocks(A)
     if blocks.shape != low.shape:

@@ -33,8 +33,8 @@ class LowRank:
 
     Attributes
     ----------
-    left : ndarray of shape (m, k), float64
-    right : ndarray of shape (k, n), float64
+    left, right : ndarray of shape (m, k) and (k, n), float64
+        The two factors.
     shape : tuple of int
         (m, n).
     epsilon, delta : float
@@ -70,7 +70,13 @@ class LowRank:
         return self.left.shape[0], self.right.shape[1]
 
     def rows(self, i: Any) -> Matrix:
-        """Row i, of shape (n,), or the rows of a slice or index array, of shape (.., n)."""
+        """Return a row, of shape (n,), or several, of shape (.., n).
+
+        Parameters
+        ----------
+        i : int, slice or array-like of int
+            Which rows.
+        """
         part: Matrix = self.left[i] @ self.right
         return part
 

@@ -122,11 +122,17 @@ class InverseWishartLaw(NoiseLaw):
 
 @dataclass(frozen=True)
 class InverseGaussianLaw(NoiseLaw):
-    """M = (G^{-1} + N)^{-1}, N symmetric with independent Gaussian entries."""
+    """M = (G^{-1} + N)^{-1}, N symmetric with independent Gaussian entries.
+
+    Attributes
+    ----------
+    std, std_diagonal : float
+        Standard deviations of N off the diagonal and on it, in units of G^{-1}.
+    """
 
     depends: ClassVar[bool] = True
 
-    std: float  # off the diagonal, in units of G^{-1}
+    std: float
     std_diagonal: float
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:

@@ -426,8 +426,14 @@ def theorem_3_2_rows(n_columns: int, accuracy: float, failure: float, constant: 
 
     Parameters
     ----------
+    n_columns : int
+        d >= 2.
     accuracy : float
         eta > 0.
+    failure : float
+        nu, the chance that the accuracy is missed, below 1/2.
+    constant : float
+        C, which the theorem leaves open.
     """
     accuracy = check_positive(accuracy, "accuracy")
     constant = check_positive(constant, "constant")
@@ -498,6 +504,21 @@ def theorem_c_1(
 
     With independent symmetric noise it is up to sqrt(2) more.
 
+    Parameters
+    ----------
+    coef_norm : float
+        L2 norm of the estimate without noise.
+    smallest_eigenvalue : float
+        Of the second moment of the features.
+    noise_std : float
+        sigma.
+    n_features : int
+        p.
+    failure : float
+        nu, the chance that the error is larger, below 1/e.
+    constant : float
+        C >= 1, which the theorem leaves open.
+
     Returns
     -------
     GaussianBound
@@ -531,6 +552,8 @@ def corollary_c_2(
     ----------
     private_coef_norm, private_smallest_eigenvalue : float
         Of the private estimate and the released matrix of the features.
+    noise_std, n_features, failure, constant : float
+        As of `theorem_c_1`.
     """
     rho = _signal(private_smallest_eigenvalue, noise_std, n_features, failure, constant)
     if not rho >= 2 * constant:
@@ -556,8 +579,10 @@ def theorem_c_3(
 
     Parameters
     ----------
-    scale : float
-        sigma².
+    scale, dof : float
+        sigma² and k.
+    coef_norm, smallest_eigenvalue, n_features, failure : float
+        As of `theorem_c_1`.
     """
     smallest_eigenvalue = check_positive(smallest_eigenvalue, "smallest_eigenvalue")
     scale = check_positive(scale, "scale")
