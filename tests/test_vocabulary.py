@@ -188,3 +188,29 @@ def test_attributes_that_docstrings_name_are_there():
         if not has_attribute(value, name)
     ]
     assert not missing
+
+
+def test_classes_that_prose_names_are_there():
+    """A class in backquotes, on a page or in a docstring, is one of ours or of what we import."""
+    defined = {"Head"}  # an example
+    for tree in modules().values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                defined.add(node.name)
+            defined |= {getattr(node, "id", ""), getattr(node, "attr", "")}
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                defined |= {alias.name for alias in node.names}
+    foreign = {  # of Dask, scikit-learn and dp_accounting
+        "Client", "LassoLarsIC", "LinearRegression", "LocalCluster", "Ridge", "StandardScaler",
+        "TruncatedSVD", "UnsupportedEventError",
+    }  # fmt: skip
+    pages = [DOCS.parent / "README.md", DOCS.parent / "CHANGELOG.md", *ROOT.rglob("*.py")]
+    pages += [*(DOCS / "guide").glob("*.md"), *(DOCS / "theory").glob("*.md")]
+    pages.remove(DOCS / "theory" / "audit.md")  # of classes of bench/
+    unknown = set()
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        for name in re.findall(r"`(?:[a-z_]+\.)*([A-Z][a-z]+[A-Za-z]*)[`.(]", text):
+            if name not in defined | foreign:
+                unknown.add(f"{page.name}: {name}")
+    assert not unknown, sorted(unknown)

@@ -176,7 +176,7 @@ def with_numbers(n_true, n=60_000):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_a_dummy_of_a_few_rows_is_seen_and_held(adjacency):
-    """True in 200 of 60,000, clipped by every round at the middle. A false alarm in 2,500."""
+    """True in 200 of 60,000, clipped by every middle round. A false alarm in 2,500."""
     found = Held(with_dummy(200), DUMMY, 12, epsilon=4.0, adjacency=adjacency)
     assert found.refused == 0
     assert found.all_hold

@@ -248,7 +248,7 @@ def test_where_scores_would_tell_nothing_one_round_is_taken():
 
 @pytest.mark.slow
 def test_the_frame_is_near_white_for_few_long_rows_too(monkeypatch):
-    """A dummy true in 200 of 60,000: rounds at the middle alone see a twelfth of it."""
+    """A dummy true in 200 of 60,000: middle rounds alone see a twelfth of it."""
     seen, nearer = [], OneStepEstimator._nearer
 
     def watched(estimator, state):

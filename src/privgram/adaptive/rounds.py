@@ -1,4 +1,4 @@
-"""How adaptive rounds at a table follow each other: what each is worth, and decides of the next."""
+"""How adaptive rounds follow each other: what each is worth, and what it decides of the next."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _DRAWN = 1 << 11
 
 
 class Gains:
-    """How much less noise than one round a round in a frame has, by the kind of columns.
+    """How much less noise a round in a frame has than a single one, by the kind of columns.
 
     With K the inverse of the second moment as the frame has it, on what its exact equations leave
     of the columns, noise N moves the coefficient of column j in the regression of column k by

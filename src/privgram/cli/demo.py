@@ -73,7 +73,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     releases["private"] = pg.release(
         flights, columns=columns, epsilon=epsilon, delta=delta, mechanism=pg.AdaptiveGaussian()
     )
-    refined_seconds = time.perf_counter() - start
+    adaptive_seconds = time.perf_counter() - start
     out.mkdir(parents=True, exist_ok=True)
     path = out / "flights.json"
     releases["private"].save(path)
@@ -88,7 +88,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
                 "rows": flights.num_rows,
                 "seconds": seconds,
                 "rows_per_second": flights.num_rows / seconds,
-                "refined_seconds": refined_seconds,
+                "adaptive_seconds": adaptive_seconds,
                 "epsilon": epsilon,
                 "delta": delta,
                 "release": str(path),
@@ -112,7 +112,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         f"\nOne pass over them took {seconds:.3f} s: "
         f"{flights.num_rows / seconds / 1e6:.1f} million rows per second."
         f"\nReleased with epsilon = {epsilon:g}, delta = {delta:g}, by one round and by "
-        f"{releases['private'].parameters['rounds']} ({refined_seconds:.2f} s);"
+        f"{releases['private'].parameters['rounds']} ({adaptive_seconds:.2f} s);"
         "\nthen, from the releases alone:\n"
     )
     print_(

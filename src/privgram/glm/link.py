@@ -37,7 +37,7 @@ UNSETTLED = (
 class GLMEstimator(OneStepEstimator):
     """The rounds of one generalised linear model; as `OneStepEstimator`.
 
-    The Hessian depends on the coefficients. So rounds at the middle release it there, and a score
+    The Hessian depends on the coefficients. So middle rounds release it there, and a score
     to go on by.
     """
 
@@ -58,7 +58,7 @@ class GLMEstimator(OneStepEstimator):
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.frame[-1] + (low + high) / 2 * ones
         self.constant = False
-        #: Of rounds at the Hessian, once norms were counted.
+        #: Of rounds for the Hessian, once norms were counted.
         self.radius: float | None = None
 
     def fit(self) -> FitParts:
@@ -176,7 +176,7 @@ class GLMEstimator(OneStepEstimator):
         return self.rounds.std_at(radius, 1.0)
 
     def _long_radius(self, state: ScoreState) -> float:
-        """The radius of rounds at the Hessian, by a released histogram of the norms there."""
+        """The radius of rounds for the Hessian, by a released histogram of the norms there."""
         expected = self._expected(state)
         longest = self._far(self._at(state).matrix[: self.q]) * expected.steepest
         edges = norm_edges(math.sqrt(self.q), longest)

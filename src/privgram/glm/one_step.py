@@ -1,4 +1,4 @@
-"""Least squares by scores: the rounds at the table, each decided by what was released before.
+"""Least squares by scores: rounds over the table, each decided by what was released before.
 
 Secret side: of what is read only the noisy sums leave.
 """
@@ -125,7 +125,7 @@ class OneStepEstimator:
         return rows
 
     def _initial(self, first: Matrix, rows: float) -> ScoreState:
-        """Rounds at the middle, as many as are worth it, and the state that they give."""
+        """The middle rounds, as many as are worth it, and the state that they give."""
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
         known = impose(first, isotropic(std), rounds.moment.columns)[0]
@@ -143,7 +143,7 @@ class OneStepEstimator:
         return state
 
     def _with_long_rows(self, state: ScoreState) -> ScoreState:
-        """The state with what rounds at the middle clipped of the Hessian, where that is seen."""
+        """The state with what middle rounds clipped of the Hessian, where that is seen."""
         rounds, q = self.rounds, self.q
         if self.of_units:
             return state

@@ -41,11 +41,11 @@ class StateLimits:
     edge: float = 2.0  # deviations beyond what noise makes of so many directions
     #: A hidden direction is taken to explain no more than this part of the residual deviation.
     unidentified: float = 0.2
-    #: The Hessian may be off by this part in a direction, since rounds at the middle clip rows;
+    #: The Hessian may be off by this part in a direction, since middle rounds clip rows;
     #: where units are clipped, their rows weigh less by as much as they are more.
     hessian_bias: float = 0.1
     hessian_bias_of_units: float = 0.3
-    #: Mean square of the Hessian's noise beside its signal: rounds at the middle go on above the
+    #: Mean square of the Hessian's noise beside its signal: middle rounds go on above the
     #: first; above the second there is no inference.
     rough: float = 0.02
     trusted: float = 1 / 8
@@ -67,7 +67,7 @@ class StateLimits:
     most_rows: float = 2.0
     #: Noise below this is nothing: no other method has less, and scores have robust errors.
     nothing: float = 0.03
-    #: Where the Hessian depends on the coefficients. A round at it makes its noise this part of
+    #: Where the Hessian depends on the coefficients. A round for it makes its noise this part of
     #: it, as a mean square; another is taken where it may be off by the second number.
     fine: float = 0.002
     stale: float = 0.13
@@ -78,7 +78,7 @@ class StateLimits:
     #: The usual clip there beside that of least squares.
     wider: float = 1.3
     #: No step is longer, in the root mean square of eta; a step leaves out at least `bend` of its
-    #: square; where that may be `far` deviations of the score, another is taken at the middle, or
+    #: square; where that may be `far` deviations of the score, another middle step is taken, or
     #: above `most_bent` the last one refused; a last one that changes eta by more than `runaway`
     #: diverges; and one that has settled changes it by no more than `settled` beside its noise.
     longest: float = 2.0
@@ -253,7 +253,7 @@ def isotropic(std: float) -> GaussianLaw:
 def hessian_round(
     std_at: Callable[[float], float], state: ScoreState, each: float, known: float | None = None
 ) -> tuple[float, float]:
-    """The radius of a round at the Hessian, and its share of mu^2.
+    """The radius of a round for the Hessian, and its share of mu^2.
 
     As much as makes its noise `fine` beside the Hessian, as a mean square, within the shares of
     the budget; rows are clipped the later, the less of it that takes. `std_at` is the noise off

@@ -137,7 +137,7 @@ def taken(parameters: Mapping[str, Any], reason: str) -> dict[str, str]:
     if parameters.get("unread"):
         return {"method": "one round", "reason": "the table could not be read again"}
     if "clipped_rows" not in parameters:
-        return {"method": "one round", "reason": "the first one said that others gain nothing"}
+        return {"method": "one round", "reason": "the first one showed that others gain nothing"}
     return {"method": "adaptive rounds", "reason": reason}
 
 

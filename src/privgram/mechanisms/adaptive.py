@@ -48,7 +48,7 @@ class AdaptiveGaussianCalibration(Calibration):
 
 @dataclass(frozen=True)
 class AdaptiveGaussian(Mechanism):
-    """Second moment by adaptive rounds at the table, each in the frame the last one taught.
+    """Second moment by adaptive rounds, each in coordinates chosen from the results before it.
 
     Gaussian noise has the same size in every direction of the scaled columns, and drowns those
     in which the table is narrow: differences of correlated columns, columns far narrower

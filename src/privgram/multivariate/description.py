@@ -216,7 +216,7 @@ def describe(
     RefusedError
         A ValueError: where the noise hides the number of rows, or a repair moved the matrix.
     ValueError
-        If there is no intercept, no such column, or `level` or `of` is none.
+        If there is no intercept, no such column, or `level` or `estimand` is out of its range.
     """
     quantile = quantile_of(level)
     check_one_of(estimand, "estimand", get_args(Estimand))
@@ -287,7 +287,7 @@ def correlation(
         for what is held fixed; where the sampling error takes fourth moments; where adaptive rounds
         may have clipped too many rows.
     ValueError
-        If there is no intercept, no such column, or `level` or `of` is none.
+        If there is no intercept, no such column, or `level` or `estimand` is out of its range.
 
     Notes
     -----

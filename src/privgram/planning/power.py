@@ -191,7 +191,7 @@ class PowerSimulation(Printed):
     epsilon, delta : float
     mechanisms : tuple of str
         As one would write them in Python; the one with the least errors first.
-    rows : tuple of OutlookRow
+    rows : tuple of PowerRow
     """
 
     design: str

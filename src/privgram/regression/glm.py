@@ -55,9 +55,6 @@ FIT_FORMAT = ArchiveFormat(
     arrays=("solution", "sampling", "noise", "unidentified"),
 )
 
-#: What is assumed of scores that noise hides and clipping clipped.
-Clipping = Literal["cautious", "assume-seen"]
-
 #: Which ways a fit may have come about, as the summary says it.
 METHODS = {"scores": "Scores", "one round": "One round"}
 

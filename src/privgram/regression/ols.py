@@ -271,7 +271,7 @@ class OLSResults(OfRelease):
         Raises
         ------
         RefusedError
-            A ValueError: for the population, whose rows need not be normal; for the data, where
+            A ValueError: for "population", whose rows need not be normal; for "sample", where
             the last of adaptive rounds clipped rows; or where there is no inference.
         """
         if str(estimand) == "population":  # which `conf_int` takes

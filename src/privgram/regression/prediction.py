@@ -96,7 +96,9 @@ class Prediction:
         """
         check_one_of(estimand, "estimand", get_args(Estimand))
         if obs and estimand == "sample":
-            raise ValueError("a new observation is not of the data at hand: leave obs or of out")
+            raise ValueError(
+                "a new observation is not one of these rows: leave obs or estimand out"
+            )
         level = level_of(alpha)
         parts = self._of_population if estimand == "population" else self._parts(estimand)
         ends = np.concatenate([part.intervals(level) for part in parts])

@@ -157,7 +157,7 @@ class Results:
     def _about(self, estimand: Estimand) -> Inference:
         """Of the parameters of the population, or of those that the rows at hand have."""
         if estimand == "sample":
-            raise RefusedError("this result says nothing of the rows at hand: leave of out")
+            raise RefusedError("this result says nothing of the rows at hand: leave estimand out")
         return self.inference
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
@@ -281,9 +281,9 @@ class Results:
         Raises
         ------
         RefusedError
-            A ValueError: for the data, of instruments after adaptive rounds that clipped rows.
+            A ValueError: for "sample", of instruments after adaptive rounds that clipped rows.
         ValueError
-            If `alpha` or `of` is out of its range.
+            If `alpha` or `estimand` is out of its range.
         """
         return self._framed(self._ends(alpha, estimand), [0, 1])
 

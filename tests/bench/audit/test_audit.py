@@ -87,7 +87,7 @@ class ShortSketch(Short, GaussianSketch):
     pass
 
 
-class ShortRefined(AdaptiveGaussian):
+class ShortAdaptive(AdaptiveGaussian):
     """Its noise is 10 % short."""
 
     def calibrate(self, *arguments, **options):
@@ -101,7 +101,7 @@ class ShortRefined(AdaptiveGaussian):
         (ShortGauss(), AnalyzeGauss()),
         (ShortWishart(), AdditiveWishart()),
         # Four passes a release, of which it takes a minute's.
-        pytest.param(ShortRefined(), AdaptiveGaussian(), marks=pytest.mark.nightly),
+        pytest.param(ShortAdaptive(), AdaptiveGaussian(), marks=pytest.mark.nightly),
         # Released in exact arithmetic, which takes a minute.
         pytest.param(ShortSketch(100), GaussianSketch(100), marks=pytest.mark.nightly),
     ],

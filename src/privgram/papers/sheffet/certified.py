@@ -50,9 +50,9 @@ NOT_DEFINITE = "the regularised second moment is not positive definite, or nearl
 def delta_fp(epsilon: float, dof: float) -> float:
     """Bound what finite precision adds to delta of a sketch of `dof` rows, or degrees of freedom.
 
-    ``(1 + e^epsilon) sqrt(dof) TOLERANCE / 2``, for every pair of neighbours: the theorem of
-    docs/theory/finite-precision.md, "Sketch and inverse Wishart". Calibrate the exact profile to
-    delta less this. Infinite where it exceeds what a float64 holds.
+    ``(1 + e^epsilon) sqrt(dof) / 2`` times `WHITENING_TOLERANCE`, for every pair of neighbours:
+    the theorem of docs/theory/finite-precision.md, "Sketch and inverse Wishart". Calibrate the
+    exact profile to delta less this. Infinite where it exceeds what a float64 holds.
     """
     growth = 1 + math.exp(epsilon) if epsilon < 709 else math.inf
     return growth * math.sqrt(dof) * WHITENING_TOLERANCE / 2
