@@ -327,12 +327,12 @@ REFUSED = {
     "rows of a unit zero": (
         R(TABLE, unit=lambda: pg.Unit("who", 0), **C),
         ValueError,
-        "rows must be an integer from 1 to 1048576, not 0",
+        "max_rows must be an integer from 1 to 1048576, not 0",
     ),
     "rows of a unit a fraction": (
         R(TABLE, unit=lambda: pg.Unit("who", 1.5), **C),
         TypeError,
-        "rows must be an integer, not float",
+        "max_rows must be an integer, not float",
     ),
     "clip unknown": (
         R(TABLE, unit=lambda: pg.Unit("who", 5, clip="max"), **C),

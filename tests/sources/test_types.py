@@ -10,7 +10,7 @@ from privgram import Columns, SecondMoment, second_moment
 from privgram._base.numbers import MAX_BOUND
 from privgram._core.arrow import array_of
 from privgram.columns import Dates
-from privgram.sources.arrow import to_numpy
+from privgram.sources.arrow import column_to_numpy
 
 pa = pytest.importorskip("pyarrow")
 pc = pytest.importorskip("pyarrow.compute")
@@ -196,7 +196,7 @@ def test_rounded_once(kind):
     array, plain = KINDS[kind]
     whole = array_of(array)
     for start, stop in ((0, N), (3, 50), (41, 42), (9, 9)):
-        found = to_numpy(whole.part(start, stop)).astype(np.float64)
+        found = column_to_numpy(whole.part(start, stop)).astype(np.float64)
         np.testing.assert_array_equal(found, plain[start:stop])
 
 
@@ -297,7 +297,9 @@ def test_narrow_decimals(bits, digits):
         pytest.skip("this pyarrow has no such type")
     exact, whole, divisor = decimals(digits, 4)
     array = pa.array(with_nulls(exact), kind(digits, 4))
-    np.testing.assert_array_equal(to_numpy(array_of(array)), rounded(with_nulls(whole), divisor))
+    np.testing.assert_array_equal(
+        column_to_numpy(array_of(array)), rounded(with_nulls(whole), divisor)
+    )
 
 
 def test_pandas_categories_of_numbers():

@@ -23,7 +23,7 @@ from privgram._base.saved import parse_json
 from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import Encoder, parts_of
-from privgram.columns.sql import MomentQuery, dialect_of, named
+from privgram.columns.sql import MomentQuery, dialect_of, quoted_table
 from privgram.columns.terms import (
     INTERCEPT,
     ONES,
@@ -524,7 +524,7 @@ class Columns:
         ['FROM "people"', ') AS t']
         """
         engine = dialect_of(dialect)
-        return self.query(unit).text(named(table, engine), engine) + "\n"
+        return self.query(unit).text(quoted_table(table, engine), engine) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""

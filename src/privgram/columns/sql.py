@@ -34,7 +34,7 @@ ROUND = 1.5 * 2.0**52
 PROBE = 1 - 20 + 200 + 2_000
 
 #: Bounds within which differences of two numbers do not overflow.
-FARTHEST = 1e300
+LARGEST_BOUND = 1e300
 
 #: A part of a half-width so small that what is nearer to the center rounds as the center does.
 NEAREST = 2.0**-40
@@ -443,7 +443,7 @@ class _Writer:
         number = f"y{self.place[name]}"
         center, half_width = as_numeric(name, self.variables).scaling
         if d.overflow_fails:
-            if abs(center) + 2 * half_width > FARTHEST:
+            if abs(center) + 2 * half_width > LARGEST_BOUND:
                 raise ValueError(
                     f"{d.name} refuses numbers beyond its range, which the bounds of {name!r} "
                     "reach: use another unit"
@@ -463,7 +463,7 @@ class _Writer:
     def _code(self, column: str, factor: Factor) -> str:
         """The place of a level in the list of them; NULL where it is missing."""
         d = self.dialect
-        unlisted = f" ELSE {len(factor.levels)}" if factor.other else ""
+        otherwise = f" ELSE {len(factor.levels)}" if factor.other else ""
         if factor.text:
             compared = d.text.format(column)
             levels = [d.literal(str(level)) for level in factor.levels]
@@ -473,7 +473,7 @@ class _Writer:
             levels = [f"({level})" for level in factor.levels]
             missing = f"{column} IS NULL OR {d.is_nan.format(d.to_double.format(compared))}"
         listed_levels = " ".join(f"WHEN {level} THEN {i}" for i, level in enumerate(levels))
-        code = f"CASE {compared} {listed_levels}{unlisted} END"
+        code = f"CASE {compared} {listed_levels}{otherwise} END"
         return f"CASE WHEN {missing} THEN NULL ELSE {code} END" if factor.other else code
 
     def _root_weight(self, name: str) -> str:
@@ -634,7 +634,7 @@ def _select(columns: Mapping[str, str], source: str) -> str:
     return "SELECT " + ",\n  ".join(parts) + f"\nFROM {source}"
 
 
-def named(table: Any, dialect: Dialect) -> str:
+def quoted_table(table: Any, dialect: Dialect) -> str:
     """A table's name, or the parts of one, quoted."""
     parts = (table,) if isinstance(table, str) else table
     if not isinstance(parts, (list, tuple)) or not all(isinstance(one, str) for one in parts):

@@ -32,7 +32,7 @@ from privgram.sources.table import (
 )
 
 #: An array of any library.
-Array: TypeAlias = Any
+AnyArray: TypeAlias = Any
 
 #: Rows of a chunk: so many sums of products of entries up to 2^20 are within int64.
 ROWS = 1 << 22
@@ -48,7 +48,7 @@ def is_array(source: Any) -> bool:
     return library(source) != "" or hasattr(source, "__array_namespace__")
 
 
-def library(array: Array) -> str:
+def library(array: AnyArray) -> str:
     """Name the library of an array that needs more than the standard's word, or ''."""
     # Half-way through its import in another thread, a module may lack the class.
     for name, kind in (("torch", "Tensor"), ("cupy", "ndarray"), ("jax", "Array")):
@@ -57,7 +57,7 @@ def library(array: Array) -> str:
     return ""
 
 
-def namespace(array: Array) -> Any:
+def namespace(array: AnyArray) -> Any:
     """Module with the functions of an array's library."""
     name = library(array)
     return sys.modules[name] if name in ("torch", "cupy") else array.__array_namespace__()
@@ -70,7 +70,7 @@ def device(array: Any) -> str:
     return str(array.device)
 
 
-def computes(array: Array) -> bool:
+def computes(array: AnyArray) -> bool:
     """Tell whether an array's rows are to be summed where they lie: elsewhere, in IEEE's float64.
 
     Of devices that are not known to have that, as Apple's and TPUs, rows are copied.
@@ -83,7 +83,7 @@ def computes(array: Array) -> bool:
     return name == "cupy" or _view(array) is None
 
 
-def to_numpy(array: Array) -> NDArray[Any]:
+def to_numpy(array: AnyArray) -> NDArray[Any]:
     """View an array of real numbers as NumPy's, or copy it to where NumPy can read it."""
     check_real(array)
     name = library(array)
@@ -102,23 +102,23 @@ def to_numpy(array: Array) -> NDArray[Any]:
     return np.from_dlpack(array, device="cpu") if view is None else view
 
 
-def _view(array: Array) -> NDArray[Any] | None:
+def _view(array: AnyArray) -> NDArray[Any] | None:
     try:
         return np.asarray(array)
     except (TypeError, ValueError, RuntimeError, BufferError):  # on another device
         return None
 
 
-def _is_numpy(array: Array) -> bool:
+def _is_numpy(array: AnyArray) -> bool:
     return type_of(array) in ("float16", "float32", "float64") or "float" not in type_of(array)
 
 
-def type_of(array: Array) -> str:
+def type_of(array: AnyArray) -> str:
     """Name of the type of an array's entries, without its library's."""
     return str(array.dtype).rpartition(".")[2]
 
 
-def check_real(array: Array) -> None:
+def check_real(array: AnyArray) -> None:
     """Refuse an array that does not hold real numbers, each in its place."""
     kind = type_of(array)
     if not _REAL.fullmatch(kind):
@@ -138,12 +138,12 @@ def check_real(array: Array) -> None:
 class DeviceRows:
     """Rows on a device, of one array of shape (m, d), or of columns of one library and length."""
 
-    parts: Array | list[Array]
+    parts: AnyArray | list[AnyArray]
     start: int
     stop: int
 
     @property
-    def first(self) -> Array:
+    def first(self) -> AnyArray:
         """An array of them, of whose library and device all are."""
         return self.parts[0] if isinstance(self.parts, list) else self.parts
 
@@ -153,7 +153,7 @@ class DeviceRows:
         columns = len(self.parts) if isinstance(self.parts, list) else int(self.parts.shape[1])
         return self.stop - self.start, columns
 
-    def numbers(self, start: int, stop: int) -> Array:
+    def numbers(self, start: int, stop: int) -> AnyArray:
         """Some of the rows as float64, on their device."""
         some = slice(self.start + start, self.start + stop)
         if isinstance(self.parts, list):
@@ -163,7 +163,7 @@ class DeviceRows:
             return _float64(namespace(self.first).stack(columns, axis=1))
         return _float64(self.parts[some, :])
 
-    def array(self, values: NDArray[Any]) -> Array:
+    def array(self, values: NDArray[Any]) -> AnyArray:
         """Numbers of ours, on the device."""
         xp = namespace(self.first)
         values = values.copy()  # torch takes none that is read-only
@@ -193,14 +193,16 @@ class DeviceRows:
                 yield to_numpy(self.parts[some, :])
 
 
-def _float64(array: Array) -> Array:
+def _float64(array: AnyArray) -> AnyArray:
     xp = namespace(array)
     if library(array) == "torch":
         return array.detach().to(xp.float64)
     return xp.asarray(array, dtype=xp.float64)
 
 
-def open_device_array(source: Array, select: Selection = None, by_position: bool = True) -> Table:
+def open_device_array(
+    source: AnyArray, select: Selection = None, by_position: bool = True
+) -> Table:
     """Read a two-dimensional array of any library, where it lies."""
     check_real(source)
     check_dimensions(len(source.shape))

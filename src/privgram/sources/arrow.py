@@ -120,16 +120,16 @@ def check_type(field: Field, selected: bool = True, wanted: Variable | None = No
         raise mistaken(f"values of type {type_name(field)}", field.name, wanted, advice)
 
 
-def to_numpy(column: Array) -> NDArray[Any]:
+def column_to_numpy(column: Array) -> NDArray[Any]:
     """View real numbers as NumPy's, or copy them with NaN for those that are missing.
 
     Values become float64 with one rounding at most: here, or in the scratch of `BlockReader`.
     """
     kind = column.field.format
     if column.field.dictionary is not None:
-        return _taken(to_numpy(_dictionary(column)), _indices(column))
+        return _taken(column_to_numpy(_dictionary(column)), _indices(column))
     if kind == "+r":
-        rows: NDArray[Any] = _runs(column, to_numpy)
+        rows: NDArray[Any] = _runs(column, column_to_numpy)
         return rows
     if kind == "n":
         return np.full(len(column), np.nan)
@@ -221,7 +221,7 @@ def _objects(column: Array) -> NDArray[Any]:
         return np.array([*texts, None], object)[codes]
     if _kind(_within(column.field)) == "M":
         return _datetimes(column).astype(object)
-    values = to_numpy(column)
+    values = column_to_numpy(column)
     missing = column.missing()
     found = values.astype(object)
     if column.field.format in _NUMBERS and missing is not None:
@@ -261,7 +261,7 @@ def codes(column: Array, factor: Factor) -> Codes:
     if kind in _TEXTS:
         indices, texts = column.encode()
         return Codes(indices, codes_of(np.array(texts, object), factor))
-    return Codes(codes_of(to_numpy(column), factor))
+    return Codes(codes_of(column_to_numpy(column), factor))
 
 
 def _datetimes(column: Array) -> NDArray[Any]:
@@ -303,22 +303,24 @@ def to_raw(column: Array, wanted: Variable | None) -> Raw | Keys:
         return keys(column)
     if isinstance(wanted, Factor):
         return codes(column, wanted)
-    return dates(column) if isinstance(wanted, Dates) else to_numpy(column)
+    return dates(column) if isinstance(wanted, Dates) else column_to_numpy(column)
 
 
-def columns_of(
+def numpy_columns(
     batch: Any, wanted: Wanted | None = None, taken: Sequence[int] | None = None
 ) -> list[Any]:
     """View columns of a batch, all by default, as NumPy's; copy those that need it."""
-    columns = batch if isinstance(batch, list) else columns_in(array_of(batch), taken)
+    columns = batch if isinstance(batch, list) else batch_columns(array_of(batch), taken)
     wanted = [None] * len(columns) if wanted is None else wanted
     return [
-        to_numpy(column) if want is None else naming_column(to_raw, column.field.name)(column, want)
+        column_to_numpy(column)
+        if want is None
+        else naming_column(to_raw, column.field.name)(column, want)
         for column, want in zip(columns, wanted, strict=True)
     ]
 
 
-def columns_in(batch: Array, taken: Sequence[int] | None = None) -> list[Array]:
+def batch_columns(batch: Array, taken: Sequence[int] | None = None) -> list[Array]:
     """Columns of a batch, those at `taken` or all."""
     at = range(len(batch.field.children)) if taken is None else taken
     return [batch.child(i) for i in at]

@@ -24,7 +24,7 @@ from privgram._base.text import shown
 from privgram._core.records import scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.sources.arrow import Wanted, columns_of
+from privgram.sources.arrow import Wanted, numpy_columns
 from privgram.sources.frames import BATCH, fields_of, require, resolve_columns
 from privgram.sources.table import (
     Chunk,
@@ -366,7 +366,7 @@ class _Csv:
             raise problem
         wanted = list(self.taken.values())
         for batch in table.to_batches():
-            yield columns_of(_with_nulls(batch, wanted), wanted)
+            yield numpy_columns(_with_nulls(batch, wanted), wanted)
 
     def _types(self) -> dict[str, Any]:
         return {name: _type(want) for name, want in self.taken.items()}
@@ -517,7 +517,7 @@ def _read(
                 for count, batch in enumerate(batches, 1):
                     given = batch.schema.names
                     order = order or [given.index(name) for name in names]
-                    yield columns_of(batch, wanted, order)
+                    yield numpy_columns(batch, wanted, order)
                     if mapped is not None and count % RESIDENT == 0:
                         mapped.madvise(mmap.MADV_DONTNEED)
         except _arrow_errors():

@@ -17,7 +17,7 @@ from privgram._core.arrow import Array, Field, Stream, array_of, field_of_schema
 from privgram.columns.encoding import Codes, check_kind, codes_of, naming_column, numbers_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
-from privgram.sources.arrow import Wanted, check_type, columns_in, columns_of, to_raw
+from privgram.sources.arrow import Wanted, batch_columns, check_type, numpy_columns, to_raw
 from privgram.sources.table import (
     CHUNK_BYTES,
     Chunk,
@@ -56,7 +56,7 @@ def open_stream(source: Any, select: Selection = None) -> Table:
     n_rows = getattr(source, "num_rows", None)
     if not isinstance(n_rows, int):
         n_rows = None
-    batches = (columns_in(batch, taken) for batch in stream)
+    batches = (batch_columns(batch, taken) for batch in stream)
     return Table(names, len(taken), n_rows, chunks_of(lambda: batches, wanted, n_rows))
 
 
@@ -104,7 +104,7 @@ def _batches(run: Callable[[], Iterator[list[Array]]], n_rows: int | None) -> It
 
 
 def _read(part: list[Array], wanted: Wanted) -> Iterator[RawBlock]:
-    yield columns_of(part, wanted)
+    yield numpy_columns(part, wanted)
 
 
 def resolve_columns(fields: Sequence[Field], select: Selection) -> list[int]:

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from privgram._core.arrow import Array, Field, Stream, array_of
-from privgram.sources.arrow import columns_in, side_by_side
+from privgram.sources.arrow import batch_columns, side_by_side
 from privgram.sources.files import check_once
 from privgram.sources.frames import BATCH, chunks_of, fields_of, resolve_columns
 from privgram.sources.table import Selection, Table, described_kind
 
 #: Rows of a frame's pieces below which to copy them together costs less than to read each.
-SMALL = 1 << 13
+SMALL_FRAME = 1 << 13
 
 #: The columns, and what runs the query for some of them, in batches.
-Query: TypeAlias = tuple[Sequence[Field], Callable[[Sequence[str]], Iterator[list[Array]]]]
+FrameQuery: TypeAlias = tuple[Sequence[Field], Callable[[Sequence[str]], Iterator[list[Array]]]]
 
 
 def is_query(source: Any) -> bool:
@@ -41,7 +41,7 @@ def open_query(source: Any, select: Selection = None) -> Table:
     return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted, n_rows))
 
 
-def _of_dataset(dataset: Any) -> Query:
+def _of_dataset(dataset: Any) -> FrameQuery:
     _check_records(dataset)
     check_once(file for file in map(Path, _files(dataset)) if file.exists())
 
@@ -57,7 +57,7 @@ def _of_dataset(dataset: Any) -> Query:
         )
         with closing(scanner.to_reader()) as reader:
             for batch in reader:
-                yield columns_in(array_of(batch))
+                yield batch_columns(array_of(batch))
 
     return fields_of(dataset.schema), run
 
@@ -83,16 +83,16 @@ def _check_records(dataset: Any) -> None:
         )
 
 
-def _of_scanner(scanner: Any) -> Query:
+def _of_scanner(scanner: Any) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         with closing(scanner.to_reader()) as reader:  # what it reads is settled
             for batch in reader:
-                yield columns_in(array_of(batch.select(list(names))))
+                yield batch_columns(array_of(batch.select(list(names))))
 
     return fields_of(scanner.projected_schema), run
 
 
-def _of_lazy_frame(frame: Any) -> Query:
+def _of_lazy_frame(frame: Any) -> FrameQuery:
     if not hasattr(frame, "collect_batches"):
         raise ImportError(
             "reading a LazyFrame in batches needs polars 1.34 or later; pass "
@@ -110,12 +110,12 @@ def _of_lazy_frame(frame: Any) -> Query:
     return _polars_fields(frame.collect_schema()), run
 
 
-def _of_frame(frame: Any) -> Query:
+def _of_frame(frame: Any) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         # By columns: a frame makes one piece of all of them, a copy, before it gives a stream.
         table = frame[list(names)]
         pieces = max(table.n_chunks("all"), default=1)
-        if table.height >= SMALL * pieces:
+        if table.height >= SMALL_FRAME * pieces:
             yield from side_by_side(table.get_columns())
             return
         step = max(256, BATCH // max(len(names), 1))
@@ -125,15 +125,15 @@ def _of_frame(frame: Any) -> Query:
     return _polars_fields(frame.schema), run
 
 
-def _of_relation(relation: Any) -> Query:
+def _of_relation(relation: Any) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         quoted = ('"' + name.replace('"', '""') + '"' for name in names)
-        yield from map(columns_in, Stream(relation.project(", ".join(quoted))))
+        yield from map(batch_columns, Stream(relation.project(", ".join(quoted))))
 
     return Stream(relation.limit(0)).field.children, run
 
 
-_OPENERS: tuple[tuple[str, str, Callable[[Any], Query]], ...] = (
+_OPENERS: tuple[tuple[str, str, Callable[[Any], FrameQuery]], ...] = (
     ("pyarrow.dataset", "Dataset", _of_dataset),
     ("pyarrow.dataset", "Scanner", _of_scanner),
     ("polars", "LazyFrame", _of_lazy_frame),
@@ -142,7 +142,7 @@ _OPENERS: tuple[tuple[str, str, Callable[[Any], Query]], ...] = (
 )
 
 
-def _opener(source: Any) -> Callable[[Any], Query] | None:
+def _opener(source: Any) -> Callable[[Any], FrameQuery] | None:
     for module, kind, opener in _OPENERS:
         # Half-way through its import in another thread, a module may lack the class.
         if isinstance(source, getattr(sys.modules.get(module), kind, ())):
