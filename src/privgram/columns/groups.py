@@ -105,7 +105,7 @@ class Groups:
     def selection(
         self, columns: Columns | None, select: Mapping[str, Variable] | Sequence[str] | None
     ) -> Mapping[str, Any] | None:
-        """What to read of a table: what is selected, and the column of the groups after it."""
+        """Return what to read of a table: `select`, and the column of the groups after it."""
         if self.by in (select or ()) or (columns is not None and self.by in columns.variables):
             raise ValueError(
                 f"column {self.by!r} says the group, and is the same in all of its rows: leave it "

@@ -182,7 +182,7 @@ class Guarantee:
 
     @classmethod
     def of(cls, epsilon: Any, delta: Any, adjacency: Adjacency, example: str) -> Guarantee:
-        """What a user asks for, who must give both numbers, as in an example."""
+        """Return what a user asks for, who must give both numbers, as in `example`."""
         for name, value in (("epsilon", epsilon), ("delta", delta)):
             if value is None:
                 raise TypeError(f"{name} must be a number, not missing: {example}")

@@ -123,7 +123,7 @@ class AdaptiveGaussian(Mechanism):
         return 4 if self.rounds == "auto" else int(self.rounds)
 
     def rounds_worth(self, rate: float) -> int:
-        """Most rounds that are worth it at a rate of signal to noise, mu n / sqrt(d)."""
+        """Most rounds that are worth it where signal to noise, mu n / sqrt(d), is `rate`."""
         return 1 if rate < CLEAR_RATE else self.most_rounds
 
     def _calibrated(self, request: Request) -> AdaptiveGaussianCalibration:

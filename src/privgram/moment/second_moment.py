@@ -188,7 +188,7 @@ class MomentBase(ABC):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Restore what `to_bytes` wrote.
+        """Restore a second moment from `data`, which `to_bytes` wrote.
 
         Raises
         ------
@@ -275,10 +275,10 @@ class SecondMoment(MomentBase):
         unit: PrivacyUnit | None = None,
         of_group: bool = False,
     ) -> Self:
-        """Take over an accumulator that nobody else holds (for engines).
+        """Take over an accumulator, `total`, that nobody else holds (for engines).
 
         Its bound is given again where it is a `NormBound`, which the accumulator cannot hold. With
-        a unit, what it counts as rows are units.
+        a unit, what it counts as rows are units. `of_group` says that it is one of several groups.
         """
         moment = cls.__new__(cls)
         moment._adopt(total, names, columns, total.bound if bound is None else bound, unit)

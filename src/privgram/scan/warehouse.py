@@ -90,7 +90,7 @@ class Query:
         return dialect_of(self.dialect)
 
     def rows(self, text: str) -> list[Any]:
-        """What the engine answers to a query: SECRET."""
+        """Return what the engine answers to a query, its `text`: SECRET."""
         if self.dialect == "spark" and hasattr(self.connection, "createDataFrame"):
             return [tuple(row) for row in self.connection.sql(text).collect()]
         if self._driver == "duckdb":

@@ -181,6 +181,7 @@ class Check(Printed):
         Median, 95 % quantile and most of the rows of one protected unit; None where rows are
         protected.
     n_units : int or None
+        Protected units of the table.
     problems : tuple of str
         What to look at before anything is spent.
     """

@@ -552,7 +552,7 @@ class InverseGauss(Mechanism):
         return self.sensitivity(request.n_columns, request.bound, request.adjacency)
 
     def record(self, request: Request, sigma: float) -> InverseGaussCalibration:
-        """The record of noise of this standard deviation on the diagonal of the inverse."""
+        """Return the record, for a `request`, of noise with deviation `sigma` on the diagonal."""
         return InverseGaussCalibration(
             **vars(request),
             privacy=GaussianProfile(self._moved(request) / sigma, request.adjacency),
