@@ -117,7 +117,7 @@ class NormBound(float):
         return bound
 
     def check(self, guarantee: Guarantee) -> None:
-        """Raise ValueError unless the choice was private by the unit and adjacency of `guarantee`."""
+        """Raise ValueError unless the choice has the unit and the adjacency of `guarantee`."""
         adjacency, unit = guarantee.adjacency, guarantee.whose
         if unit != (self.unit or ""):
             of, by = (f"units by {x!r}" if x else "single rows" for x in (unit, self.unit))
