@@ -1,4 +1,4 @@
-"""Adaptive rounds: the table read again in coordinates that an earlier release taught."""
+"""Adaptive rounds: the table read again in coordinates chosen from earlier releases."""
 
 from __future__ import annotations
 
