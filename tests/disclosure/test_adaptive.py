@@ -47,13 +47,13 @@ def one_round(source=TABLE, **options):
 @pytest.fixture
 def noise_alone(monkeypatch):
     """Radii beyond all rows, and laws of the noise alone."""
-    choose = rounds.choose_by_rank
+    choose = rounds.choose_radius
 
     def chosen(*asked):
         found = choose(*asked)
         return replace(found, size=1.5 * found.size)
 
-    monkeypatch.setattr(rounds, "choose_by_rank", chosen)
+    monkeypatch.setattr(rounds, "choose_radius", chosen)
     monkeypatch.setattr(rules, "ALLOWED", 0.0)
 
 

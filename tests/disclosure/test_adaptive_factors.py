@@ -89,13 +89,13 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
 
     And what is known of factors holds in the release, without noise.
     """
-    choose = rounds.choose_by_rank
+    choose = rounds.choose_radius
 
     def chosen(*asked):
         found = choose(*asked)
         return replace(found, size=1.5 * found.size)
 
-    monkeypatch.setattr(rounds, "choose_by_rank", chosen)
+    monkeypatch.setattr(rounds, "choose_radius", chosen)
     monkeypatch.setattr(rules, "ALLOWED", 0.0)
     table = made_table(12_000)
     exact = pg.second_moment(table, columns=COLUMNS).matrix()

@@ -439,7 +439,7 @@ def streamed(table, rng, adjacency, path, unit=None, months=1):
     ]
     study = pg.Study(parts[0], COLUMNS, **options, adjacency=adjacency, unit=unit)
     with (
-        mock.patch.object(running.random, "resolve", return_value=(rng, False)),
+        mock.patch.object(running.generators, "resolve", return_value=(rng, False)),
         mock.patch.object(running.secrets, "token_hex", return_value="0" * 32),
     ):
         stream = pg.Stream(study, MONTHS, **options, path=path, months=months)
