@@ -201,8 +201,8 @@ def test_classes_that_prose_names_are_there():
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 defined |= {alias.name for alias in node.names}
     foreign = {  # of Dask, R, scikit-learn and dp_accounting
-        "Client", "LassoLarsIC", "LinearRegression", "LocalCluster", "NaN", "Ridge",
-        "StandardScaler", "TruncatedSVD", "UnsupportedEventError",
+        "Client", "LassoLarsIC", "LinearRegression", "LocalCluster", "LogisticRegression", "NaN",
+        "Normalizer", "Ridge", "StandardScaler", "TruncatedSVD", "UnsupportedEventError",
     }  # fmt: skip
     pages = [DOCS.parent / "README.md", DOCS.parent / "CHANGELOG.md", *ROOT.rglob("*.py")]
     pages += [*(DOCS / "guide").glob("*.md"), *(DOCS / "theory").glob("*.md")]

@@ -131,7 +131,7 @@ def test_sums_are_exact_where_they_are_largest(library):
 
 
 def test_a_device_is_read_like_an_array(elsewhere, rng, monkeypatch):
-    monkeypatch.setattr(arrays, "ROWS", 100)
+    monkeypatch.setattr(arrays, "DEVICE_ROWS", 100)
     x = rng.standard_normal((999, 4))
     expected = pg.second_moment(x, bound=2.0)
     for source in (elsewhere(x), [elsewhere(x[:500]), elsewhere(x[500:])], (elsewhere(x),)):

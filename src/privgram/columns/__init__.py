@@ -597,7 +597,7 @@ class Columns:
 
 
 #: How far from -1 and 1 the ends of scaled bounds may be.
-CLOSE = 1e-5
+CLOSE_ENDS = 1e-5
 
 
 def _check_mapping(bounds: object) -> None:
@@ -617,7 +617,7 @@ def _check_width(name: str, described: Numeric) -> None:
     with DefaultRounding():
         inverse = 1.0 / half_width if (half_width := described.half_width) else math.inf
         ends = (lower - center) * inverse, (upper - center) * inverse
-    if not (abs(ends[0] + 1.0) < CLOSE and abs(ends[1] - 1.0) < CLOSE):
+    if not (abs(ends[0] + 1.0) < CLOSE_ENDS and abs(ends[1] - 1.0) < CLOSE_ENDS):
         raise ValueError(f"the bounds of column {name!r} are too close to tell apart")
 
 

@@ -49,6 +49,7 @@ class RandomFeatures:
         Length of the kernel, in columns mapped to [-1, 1]. By default features have many lengths,
         from .06 to .5 times the root of the number of columns.
     seed : int, default 0
+        Of the draws; public.
 
     Examples
     --------

@@ -124,7 +124,7 @@ def draw_additive_wishart(
 ) -> tuple[Matrix, WishartLaw, dict[str, Any]]:
     """Draw Wishart noise, and take off its mean where that leaves the sum positive definite."""
     d = moment.n_columns
-    matrix = add_wisharts(moment, noise, variates.bartlett(rng, noise.dof, d))
+    matrix = add_bartlett_noise(moment, noise, variates.bartlett(rng, noise.dof, d))
     subtracted = 0.0
     if mechanism.debias:
         reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
@@ -146,14 +146,14 @@ def draw_matrix_laplace(
 ) -> tuple[Matrix, MatrixLaplaceLaw, dict[str, Any]]:
     """Draw the difference of two Wishart matrices."""
     plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
-    matrix = add_wisharts(moment, noise, plus, minus)
+    matrix = add_bartlett_noise(moment, noise, plus, minus)
     if mechanism.repair == "none":
         return matrix, noise.law, {}
     matrix, moved = feasible(matrix, noise)
     return matrix, noise.law, {"parameters": {"moved": moved}}
 
 
-def add_wisharts(
+def add_bartlett_noise(
     moment: SecondMoment,
     noise: WishartCalibration | MatrixLaplaceCalibration,
     plus: variates.Variates,

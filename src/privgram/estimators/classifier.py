@@ -21,7 +21,7 @@ from privgram.estimators._base import BudgetedEstimator, columns_in, generator
 from privgram.estimators.features import NO_SLOPES, check_features, places
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.sources.frames import is_frame
-from privgram.sources.labelled import ROWS, LabelledRows, pieces
+from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
 from privgram.study.parts import described
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: The constant of a row, over the bound of its features: a larger one makes rows longer, and the
 #: noise with them; the coordinates take it to its own size.
-CONSTANT = 0.25
+CONSTANT_SHARE = 0.25
 
 #: Of rows, at most.
 MOST_HELD_OUT = 0.5
@@ -172,7 +172,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
                 self._length = bound
                 pairs = partial(self._widened_pairs, pairs)
                 width, bound = width + self.features.n, math.sqrt(2.0) * bound
-            constant = CONSTANT * bound if self.fit_intercept else 0.0
+            constant = CONSTANT_SHARE * bound if self.fit_intercept else 0.0
             rows = LabelledRows(pairs, classes, constant, self.missing, self._checked_holdout())
             problem = ClassProblem(
                 classes=classes,
@@ -323,8 +323,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         columns = self._described
 
         def read() -> Iterator[Pair]:
-            for start in range(0, len(labels), ROWS):
-                at = slice(start, start + ROWS)
+            for start in range(0, len(labels), LABELLED_ROWS):
+                at = slice(start, start + LABELLED_ROWS)
                 table = {name: _rows(parts[name], at) for name in columns.selected}
                 yield columns.encode(table), labels[at]
 

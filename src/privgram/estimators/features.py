@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
 
 #: The constant of a row; its features and what the columns leave of its target have length 1 each.
-CONSTANT = 0.25
-BOUND = math.sqrt(2 + CONSTANT**2)
+ROW_CONSTANT = 0.25
+BOUND = math.sqrt(2 + ROW_CONSTANT**2)
 
 #: The share of mu^2 of the fit by the columns alone; features have the rest.
 LINEAR = 0.7
 
 #: What the columns leave of the target counts up to so many of its deviations.
-REACH = 3.0
+TARGET_REACH = 3.0
 
 #: Rows that are made at a time.
-ROWS = 1 << 11
+FEATURE_ROWS = 1 << 11
 
 #: Ridges that are compared, over the edge of the noise.
 RIDGES = (0.1, 0.25, 0.6, 1.5)
@@ -97,7 +97,7 @@ class FeatureMap:
     def rows(self, scaled: Matrix) -> Matrix:
         """Features and the constant of rows mapped to [-1, 1], shape (m, n + 1)."""
         made = self.features.rows(scaled[:, self.at])
-        return np.hstack([made, np.full((len(scaled), 1), CONSTANT)])
+        return np.hstack([made, np.full((len(scaled), 1), ROW_CONSTANT)])
 
 
 class FeatureBlocks:
@@ -109,11 +109,11 @@ class FeatureBlocks:
     def __iter__(self) -> Iterator[Matrix]:
         linear = self._linear
         lower, upper = linear.target
-        for start in range(0, len(self._x), ROWS):
-            some = slice(start, start + ROWS)
+        for start in range(0, len(self._x), FEATURE_ROWS):
+            some = slice(start, start + FEATURE_ROWS)
             scaled = linear.scaled(self._x[some])
             target = np.clip((self._y[some] - (upper + lower) / 2) / ((upper - lower) / 2), -1, 1)
-            left = (target - linear.predicted(scaled)) / (REACH * linear.size)
+            left = (target - linear.predicted(scaled)) / (TARGET_REACH * linear.size)
             yield np.column_stack([self._features.rows(scaled), np.clip(left, -1.0, 1.0)])
 
 
@@ -171,7 +171,7 @@ def fit_features(release: Release) -> FeatureFit:
             doubt = math.sqrt(2.0 * (1 + 1 / (ADDED**2 * DRAWS))) * law.std * float(v @ v)
             risks[ridge] += (float(v @ other @ v) + DOUBT * doubt) / DRAWS
     ridge = min(risks, key=lambda choice: risks[choice])
-    rows = max(float(matrix[d - 1, d - 1]) / CONSTANT**2, 1.0)
+    rows = max(float(matrix[d - 1, d - 1]) / ROW_CONSTANT**2, 1.0)
     error = math.sqrt(max(risks[ridge], 0.0) / rows)
     return FeatureFit(_ridges(matrix, law.std)[ridge], error, ridge)
 

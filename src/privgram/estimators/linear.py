@@ -36,7 +36,7 @@ from privgram.estimators.features import (
     BOUND,
     LINEAR,
     NO_SLOPES,
-    REACH,
+    TARGET_REACH,
     FeatureBlocks,
     FeatureFit,
     FeatureMap,
@@ -428,7 +428,7 @@ class PrivateRidge(PrivateLinearRegression):
             raise AttributeError("prediction_error_ is of fits with features=")
         linear, fit = self._parts
         lower, upper = linear.target
-        return float(fit.error * REACH * linear.size * (upper - lower) / 2)
+        return float(fit.error * TARGET_REACH * linear.size * (upper - lower) / 2)
 
     @property
     def result_(self) -> Any:
@@ -471,7 +471,7 @@ class PrivateRidge(PrivateLinearRegression):
             return super().predict(X)
         linear, fit = self._parts
         scaled = linear.scaled(self._validate(X, reset=False))
-        more = self._map.rows(scaled) @ fit.coef * REACH * linear.size
+        more = self._map.rows(scaled) @ fit.coef * TARGET_REACH * linear.size
         return linear.own_units(linear.predicted(scaled) + more)
 
     @property

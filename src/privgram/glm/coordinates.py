@@ -44,23 +44,23 @@ ROW_BITS, AXIS_BITS, IMAGE_BITS, COEF_BITS = 24, 28, 15, 37
 RESIDUAL_UNITS = 2.0**15
 
 #: Images that are taken at a time, and no row has more numbers.
-STRIP, MOST_COLUMNS = 1 << 10, 1 << 13
+IMAGES_AT_ONCE, MOST_NUMBERS = 1 << 10, 1 << 13
 
-#: Bits to which numbers are rounded for lengths: squares of `MOST_COLUMNS` of them add up exactly.
+#: Bits to which numbers are rounded for lengths: squares of `MOST_NUMBERS` of them add up exactly.
 LENGTH_BITS = 20
 
 #: A number beyond it counts as this.
-LARGEST = 2.0**900
+LARGEST_NUMBER = 2.0**900
 
 
 def row_lengths(x: Matrix) -> Vector:
     """Euclidean lengths of finite rows, to a relative 2^-19 sqrt(columns)."""
     _, exponent = np.frexp(np.abs(x).max(axis=1, initial=0.0))
     whole = np.rint(np.ldexp(x, (LENGTH_BITS - exponent)[:, None]))
-    return np.asarray(np.ldexp(np.sqrt(squares(whole)), exponent - LENGTH_BITS))
+    return np.asarray(np.ldexp(np.sqrt(squared_lengths(whole)), exponent - LENGTH_BITS))
 
 
-def squares(whole: Matrix) -> Vector:
+def squared_lengths(whole: Matrix) -> Vector:
     """Squared lengths of rows of whole numbers, exactly where they are below 2^53."""
     return np.asarray(np.einsum("ij,ij->i", whole, whole))
 
@@ -76,10 +76,10 @@ def whole_rows(x: Matrix, most: float, bits: int) -> tuple[Matrix, Vector]:
 
     No row is longer than 2^bits: one that arithmetic made so counts as zeros.
     """
-    x = np.clip(x, -LARGEST, LARGEST)  # of which no length overflows
+    x = np.clip(x, -LARGEST_NUMBER, LARGEST_NUMBER)  # of which no length overflows
     factor = target_length(bits, x.shape[1]) / np.maximum(row_lengths(x), most)
     whole = np.rint(x * factor[:, None])
-    square = squares(whole)
+    square = squared_lengths(whole)
     beyond = ~(square <= 4.0**bits)
     if beyond.any():
         whole[beyond], square[beyond] = 0.0, 0.0
@@ -186,7 +186,7 @@ class ClassScores(Accumulator):
 
     def take(self, images: Matrix, classes: NDArray[np.intp]) -> None:
         """Add the scores of rows."""
-        square = squares(images)
+        square = squared_lengths(images)
         whole = self.whole_residuals(self.predicting.residuals(images, classes), square)
         self.total += (images.T @ whole).astype(np.int64)
 
@@ -198,7 +198,7 @@ class ClassScores(Accumulator):
         room = self.most / np.sqrt(np.maximum(square, 1.0)) - math.sqrt(residuals.shape[1]) / 2 - 1
         factor = np.maximum(room, 0.0) / np.maximum(np.sqrt(size), 2.0**-500)
         whole = np.rint(residuals * np.minimum(factor, RESIDUAL_UNITS)[:, None])
-        whole[~(square * squares(whole) <= self.most**2)] = 0.0
+        whole[~(square * squared_lengths(whole) <= self.most**2)] = 0.0
         return whole
 
 
@@ -232,8 +232,8 @@ class ImageStream(Accumulator):
 
     def update(self, block: Matrix, drop: bool = False, scaling: Any = None) -> int:
         """Take the rows of a block, whose last column is the class."""
-        for start in range(0, len(block), STRIP):
-            rows = block[start : start + STRIP]
+        for start in range(0, len(block), IMAGES_AT_ONCE):
+            rows = block[start : start + IMAGES_AT_ONCE]
             images = self.coordinates.images(rows[:, :-1])
             self.inner.take(images, rows[:, -1].astype(np.intp))
         self.n_rows += len(block)

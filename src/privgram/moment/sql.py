@@ -30,7 +30,7 @@ AGAIN = "run the query that columns.sql(...) writes for these columns and this u
 WRONG = f"the integers are not sums over so many rows of these columns; {AGAIN}"
 
 #: Beyond so many columns the eigenvalues take longer than they are worth.
-MOST_COLUMNS = 2_000
+MOST_FACTORED = 2_000
 
 #: A row of the answer, without what tells whose it is. SECRET.
 Fields = Sequence[Any]
@@ -236,7 +236,7 @@ def _restored(empty: Total, integers: list[int], n_rows: int, n_dropped: int, mo
         raise ValueError(WRONG) from None
     total = restored(empty, (hi, lo), n_rows, n_dropped)
     matrix = int128.to_float(*total.int128())
-    if len(matrix) <= MOST_COLUMNS and np.trace(matrix) > 0:
+    if len(matrix) <= MOST_FACTORED and np.trace(matrix) > 0:
         least = np.linalg.eigvalsh(matrix / np.trace(matrix))[0]
         if least < -1e-9:  # more than rounding makes of zero
             raise ValueError(WRONG)

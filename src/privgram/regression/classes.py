@@ -119,10 +119,10 @@ class ClassFit:
     def __repr__(self) -> str:
         d = self.coef.shape[1]
         text = f"classifier of {len(self.classes)} classes by {d} features"
-        return f"{text}: {self.standing}{'; REPRODUCIBLE' * self.reproducible}"
+        return f"{text}: {self.outcome}{'; REPRODUCIBLE' * self.reproducible}"
 
     @property
-    def standing(self) -> str:
+    def outcome(self) -> str:
         """What the budget bought, in a sentence."""
         if self.refusal is not None:
             return self.refusal

@@ -35,7 +35,7 @@ from privgram.sources.table import (
 AnyArray: TypeAlias = Any
 
 #: Rows of a chunk: so many sums of products of entries up to 2^20 are within int64.
-ROWS = 1 << 22
+DEVICE_ROWS = 1 << 22
 
 #: Names of types that hold real numbers, by any library; torch has bfloat16, and JAX int4.
 _REAL = re.compile(r"bool|u?int\d+|b?float\d+\w*")
@@ -253,5 +253,5 @@ def _has_levels(select: Selection, names: Sequence[str]) -> bool:
 
 def _table(names: tuple[str, ...] | None, parts: Any, shape: tuple[int, ...]) -> Table:
     n, d = shape
-    runs = (DeviceRows(parts, at, min(at + ROWS, n)) for at in range(0, n, ROWS))
+    runs = (DeviceRows(parts, at, min(at + DEVICE_ROWS, n)) for at in range(0, n, DEVICE_ROWS))
     return Table(names, d, n, (Chunk(rows.read, on_device=rows) for rows in runs))

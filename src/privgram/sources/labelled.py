@@ -22,7 +22,7 @@ UNKNOWN = (
 )
 
 #: Rows that are taken from a table in memory at a time.
-ROWS = 1 << 11
+LABELLED_ROWS = 1 << 11
 
 
 class LabelledRows:
@@ -88,5 +88,5 @@ def hashes(features: NDArray[Any], codes: NDArray[np.intp], seed: int) -> NDArra
 
 def pieces(features: Any, labels: Any) -> Iterator[Pair]:
     """The rows of a table in memory."""
-    for start in range(0, len(labels), ROWS):
-        yield features[start : start + ROWS], labels[start : start + ROWS]
+    for start in range(0, len(labels), LABELLED_ROWS):
+        yield features[start : start + LABELLED_ROWS], labels[start : start + LABELLED_ROWS]

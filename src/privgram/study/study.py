@@ -58,7 +58,7 @@ class AnswerOptions(TypedDict, total=False):
     rng: np.random.Generator | None
 
 
-class ReleaseOptions(AnswerOptions, total=False):
+class StudyOptions(AnswerOptions, total=False):
     """What `Study.release` takes besides an epsilon and groups."""
 
     delta: float | None
@@ -277,11 +277,19 @@ class Study:
 
     @overload
     def release(
-        self, epsilon: float | None = None, *, by: None = None, **options: Unpack[ReleaseOptions]
+        self,
+        epsilon: float | None = None,
+        *,
+        by: None = None,
+        **options: Unpack[StudyOptions],
     ) -> Release: ...
     @overload
     def release(
-        self, epsilon: float | None = None, *, by: Groups | str, **options: Unpack[ReleaseOptions]
+        self,
+        epsilon: float | None = None,
+        *,
+        by: Groups | str,
+        **options: Unpack[StudyOptions],
     ) -> Releases: ...
     def release(
         self,
