@@ -10,6 +10,7 @@ manner of Re:cord-play (arXiv 2602.17454).
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -98,7 +99,8 @@ class Recorder:
         drawn, self._from = self.rng.log[self._from :], len(self.rng.log)
         exact = np.asarray(exact)
         released = np.ones(exact.shape, bool) if released is None else released
-        new = Primitive(kind, exact, released, drawn, noise, output)
+        # A caller may go on in place with what it was given.
+        new = Primitive(kind, exact, released, drawn, noise, copy.copy(output))
         number = len(self.primitives)
         self.primitives.append(new)
         if self.frozen is None:
@@ -110,7 +112,7 @@ class Recorder:
             raise Violation(f"primitive {number} is another one on the neighbour")
         if not same(new.drawn, old.drawn) or not same(new.noise, old.noise):
             raise Violation(f"parameters of primitive {number} are others on the neighbour")
-        return old.output
+        return copy.copy(old.output)
 
     @contextlib.contextmanager
     def watching(self):
