@@ -482,8 +482,8 @@ def factor_release(mechanism, seed, epsilon=1.0, levels=3):
 @pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart()], ids=repr)
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
-    # Named unless noise passes for signal, one draw in thirty: of 10 draws 8 at least but for
-    # one time in 300.
+    # Named unless noise passes for signal: 8 of 300 Gaussian draws, 67 to 71 of 300 Wishart draws.
+    # So of 10 draws 8, or 4, at least but for one time in 300.
     found = 0
     for seed in range(10):
         release = factor_release(mechanism, seed, epsilon)
@@ -496,7 +496,7 @@ def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
         release.regress("y", intercept=False)
         release.regress("y", ridge="auto")
         factor_release(mechanism, seed, epsilon, levels=4).regress("y")
-    assert found >= 8
+    assert found >= (8 if isinstance(mechanism, pg.AnalyzeGauss) else 4)
 
 
 def test_the_lasso_refuses_them_too():
