@@ -17,7 +17,7 @@ import numpy as np
 
 import privgram as pg
 
-BUDGET = float(sys.argv[1]) if len(sys.argv) > 1 else 75.0
+BUDGET = float(sys.argv[1]) if __name__ == "__main__" and len(sys.argv) > 1 else 75.0
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 COUNTS = [k for k in (1, 2, 4, 8, 16, 32) if k <= CORES]
 START = time.perf_counter()
