@@ -500,3 +500,12 @@ def test_an_array_of_other_columns_is_refused_before_anything_is_spent():
             with pytest.raises(ValueError, match=f"describes 3 columns and the array has {width}"):
                 ask("y ~ x", epsilon=1)
         assert study.entries == ()
+
+
+def test_a_column_may_be_called_as_an_attribute_of_a_moment_is():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"sensitivity_bound": np.linspace(0, 1, 1000)})
+    columns = {"sensitivity_bound": (0, 1)}
+    study = pg.Study(table, columns, epsilon=1.0, delta=1e-6)
+    assert study.release(1.0).n_rows == 1000
+    assert pg.release(table, columns, epsilon=1.0, delta=1e-6).n_rows == 1000

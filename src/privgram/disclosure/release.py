@@ -34,6 +34,7 @@ from privgram.mechanisms import (
     true_delta,
 )
 from privgram.moment.grouped import SecondMoments, bounds_of
+from privgram.moment.second_moment import SecondMoment
 from privgram.releases.groups import Releases
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.mechanisms import Purpose
     from privgram.mechanisms.norm_bound import NormBound
-    from privgram.moment import SecondMoment
     from privgram.privacy import Profile
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
@@ -247,7 +247,7 @@ def release_for(
     moment: Any
     reread: Reread | None = None
     reason = ""
-    if hasattr(source, "sensitivity_bound") or isinstance(source, SecondMoments):
+    if isinstance(source, SecondMoment | SecondMoments):
         _check_made(source, columns, bound, unit, by)
         moment = source
     else:
@@ -378,7 +378,7 @@ def release_moment(
 
     `reread` reads the rows of it again, for mechanisms that need them; the ledger has `purpose`.
     """
-    if not hasattr(moment, "sensitivity_bound"):
+    if not isinstance(moment, SecondMoment):
         raise TypeError(
             "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
             f"not {type(moment).__name__}; pg.release(table, ...) takes a table"

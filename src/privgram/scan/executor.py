@@ -160,7 +160,7 @@ def second_moment(
 
 def total_of(asked: ScanRequest) -> Any:
     """Do the pass of `second_moment`."""
-    if asked.groups is not None and hasattr(asked.source, "sensitivity_bound"):
+    if asked.groups is not None and isinstance(asked.source, SecondMoment):
         raise TypeError(WHOLE)
     if (engine := scale_out(asked.source)) is not None:
         asked.check_cluster()

@@ -19,6 +19,7 @@ from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound, Unit
 from privgram.mechanisms import one_round
 from privgram.moment.grouped import check_rows
+from privgram.moment.second_moment import SecondMoment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +60,7 @@ def check_rereadable(source: Any, what: str, instead: str = "") -> None:
 
 def check_here(source: Any, what: str) -> None:
     """Refuse what has no rows that one machine can read again; `what` as in `check_rereadable`."""
-    if hasattr(source, "sensitivity_bound"):
+    if isinstance(source, SecondMoment):
         raise TypeError(
             f"{what} the rows of the table, and a SecondMoment has none: pass the table itself"
         )

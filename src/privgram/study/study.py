@@ -22,6 +22,7 @@ from privgram.columns.unit import Guarantee, Unit
 from privgram.disclosure.release import release_for
 from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
+from privgram.moment import SecondMoment
 from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
 from privgram.study.answer import needed, protected, release_and_fit
@@ -188,7 +189,7 @@ class Study:
         progress: Progress = False,
         cache_bytes: int | None = None,
     ) -> None:
-        if hasattr(table, "sensitivity_bound"):
+        if isinstance(table, SecondMoment):
             raise TypeError(
                 "a study reads a table, and a SecondMoment has no rows: release it by pg.release"
             )
