@@ -680,6 +680,16 @@ REFUSED = {
         TypeError,
         "reference is a mapping of factors to levels, such as {'region': 'north'}, not int",
     ),
+    "a formula without a target": (
+        F("y", {"x": (0, 1), "y": (0, 2)}),
+        ValueError,
+        "'y' has no target; write one before a ~, such as 'wage ~ age'",
+    ),
+    "two targets": (
+        F("y + x ~ 1", {"x": (0, 1), "y": (0, 2)}),
+        ValueError,
+        "'y + x ~ 1' has 2 targets, and a fit has one: ask for each apart",
+    ),
     "columns in the place of the formula": (
         F({"x": (0, 1), "y": (0, 2)}, "y ~ x"),
         TypeError,

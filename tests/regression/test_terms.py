@@ -170,7 +170,7 @@ def test_predictions_are_of_raw_tables(release, table):
         ("hired ~ poly(wage, 2)", r"write log\(wage\)"),
         ("log(wage) ~ age:height", "what they are made of"),
         ("salary ~ age", "no column 'salary'"),
-        ("log(wage) + age ~ sex", "explains 2 columns"),
+        ("log(wage) + age ~ sex", "has 2 targets"),
     ],
 )
 def test_what_is_refused(release, formula, text):

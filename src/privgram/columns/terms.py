@@ -509,8 +509,12 @@ def _check_absorbed_once(targets: Sequence[str], features: list[str], absorbed: 
 def parse_one(formula: str) -> Parsed:
     """Read a formula with one target."""
     parsed = parse(formula)
-    if len(parsed.targets) != 1:
-        raise ValueError(f"{formula!r} explains {len(parsed.targets)} columns, and a fit one")
+    if not parsed.targets:
+        raise ValueError(f"{formula!r} has no target; write one before a ~, such as 'wage ~ age'")
+    if len(parsed.targets) > 1:
+        raise ValueError(
+            f"{formula!r} has {len(parsed.targets)} targets, and a fit has one: ask for each apart"
+        )
     return parsed
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from privgram._base.numbers import check_one_of
 from privgram.columns import Columns
-from privgram.columns.terms import parse
+from privgram.columns.terms import parse_one
 from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
@@ -151,7 +151,7 @@ def release_and_fit(
             "protected singly here: name it, unit=pg.Unit(column, max_rows=...), or leave out "
             "cov_type"
         )
-    parsed = parse(formula)
+    parsed = parse_one(formula)
     if offset is not None and family == "gaussian":
         raise ValueError(OFFSET)
     used = needed(formula, columns, offset)
