@@ -233,6 +233,22 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         at = (eta > 0).astype(np.intp) if eta.ndim == 1 else eta.argmax(axis=1)
         return self.classes_[at]
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of `predict` on other rows, which is no private number: it reads them plainly.
+
+        Parameters
+        ----------
+        X : rows as in `predict`
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        float
+            In [0, 1].
+        """
+        return float(super().score(X, y, sample_weight))
+
     def _widened(self, rows: Any) -> Any:
         """Rows with their random features."""
         if self.features is None:
