@@ -22,7 +22,7 @@ from typing import Any
 from bench.pages import ROOT, fill, today
 
 COLUMNS = 10
-ROWS = {"duckdb": 10_000_000, "postgres": 2_000_000}
+ROWS = {"duckdb": 10_000_000, "postgres": 10_000_000}
 RUNS = 3
 
 #: Of numbers, and of whole numbers, of which few combinations are different.
