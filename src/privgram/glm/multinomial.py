@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +93,18 @@ class ClassProblem:
     rules: ClassRules = field(default=RULES)
 
 
+@dataclass(frozen=True, eq=False)
+class ClassParts:
+    """What the rounds of a classifier found: all of it was released."""
+
+    coef: Matrix  # of the columns and classes, (d, K)
+    rows: float = 1.0
+    held_out: HeldOut | None = None
+    seen: int = 0  # directions of the second moment beyond the edge of its noise
+    clip: float | None = None  # None where no step was taken
+    length: float | None = None  # of a step
+
+
 class ClassEstimator:
     """The rounds of a classifier: each release decides the next, and nothing else of the table."""
 
@@ -101,8 +113,8 @@ class ClassEstimator:
         self.problem = problem
         self.public = public
 
-    def fit(self) -> tuple[Matrix, dict[str, Any], HeldOut | None, float]:
-        """Coefficients of the columns (d, K), facts, what held-out rows say, and the rows."""
+    def fit(self) -> ClassParts:
+        """Spend the whole budget, round by round."""
         rounds, rules = self.rounds, self.problem.rules
         d, n_classes = self.problem.n_columns, len(self.problem.classes)
         moment = rounds.take(rounds.moment, self._moment_share())
@@ -137,13 +149,8 @@ class ClassEstimator:
             counts = self._sum(images, coordinates, new).counts
             noisy, noise_std = rounds.counts_apart(counts, left)  # of rows that no score had
             held = HeldOut(noisy[:, 1], noisy[:, 0], noise_std)
-        facts = {
-            "steps": rules.steps,
-            "length": length,
-            "clip": clip,
-            "seen": int((values > edge).sum()),
-        }
-        return directions @ (coef / deviations[:, None]), facts, held, rows
+        seen = int((values > edge).sum())
+        return ClassParts(directions @ (coef / deviations[:, None]), rows, held, seen, clip, length)
 
     def _moment_share(self) -> float:
         """The share of the second moment, by d, the rows and epsilon."""
@@ -225,33 +232,39 @@ def fit_classes(
     if ledger is not None:
         ledger.reserve(**guarantee.price, privacy=noise.privacy, what="classifier")
     rounds = Rounds(first, noise, generator, lambda new: accumulate(scan, new)[0])
-    refusal, held = None, None
-    coef = np.zeros((problem.n_columns, len(problem.classes)))
-    facts: dict[str, Any] = {"seen": 0}
-    rows = 1.0
+    refusal = None
+    nothing = np.zeros((problem.n_columns, len(problem.classes)))
+    parts = ClassParts(nothing)
     try:
         with np.errstate(all="ignore"):
-            fitted, facts, held, rows = ClassEstimator(rounds, problem, public).fit()
-        if np.isfinite(fitted).all():
-            coef = fitted
-        else:
-            refusal = NO_NUMBER
+            parts = ClassEstimator(rounds, problem, public).fit()
+        if not np.isfinite(parts.coef).all():
+            parts, refusal = replace(parts, coef=nothing), NO_NUMBER
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
         refusal = lost(error)
+    coef = parts.coef
     last = -1 if problem.constant else problem.n_columns
     constant = coef[-1] * problem.constant if problem.constant else np.zeros(coef.shape[1])
     return ClassFit(
         classes=problem.classes,
         coef=np.ascontiguousarray(coef[:last].T),
         intercept=constant,
-        n_rows=rows,
+        n_rows=parts.rows,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         adjacency=guarantee.adjacency,
         privacy=noise.privacy,
-        parameters=rounds.record["parameters"] | facts,
+        parameters=rounds.record["parameters"] | steps_of(parts, problem.rules),
         refusal=refusal,
-        held_out=held,
+        held_out=parts.held_out,
         reproducible=reproducible,
     )
+
+
+def steps_of(parts: ClassParts, rules: ClassRules) -> dict[str, float]:
+    """What is recorded of the steps, for readers."""
+    if parts.clip is None or parts.length is None:
+        return {"seen": parts.seen}
+    taken = {"steps": rules.steps, "length": parts.length, "clip": parts.clip}
+    return taken | {"seen": parts.seen}
