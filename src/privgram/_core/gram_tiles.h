@@ -171,16 +171,16 @@ static inline __attribute__((always_inline)) void block(product *t, const int8_t
     SETTLED();
 }
 
-#define BLOCK(m, n, diagonal) \
+#define TILE_BLOCK(m, n, diagonal) \
     static __attribute__((noinline)) void block_##m##_##n##_##diagonal( \
         product *t, const int8_t *left, const int8_t *right, int32_t *sums) \
     { \
         block(t, left, right, sums, m, n, diagonal); \
     }
-BLOCK(2, 2, 0)
-BLOCK(2, 2, 1)
-BLOCK(1, 2, 0)
-BLOCK(1, 1, 1)
+TILE_BLOCK(2, 2, 0)
+TILE_BLOCK(2, 2, 1)
+TILE_BLOCK(1, 2, 0)
+TILE_BLOCK(1, 1, 1)
 
 #define QUADS(s, a, b, c, d) s(a, b, c, d, 0), s(a, b, c, d, 4), s(a, b, c, d, 8), s(a, b, c, d, 12)
 #define QUAD(a, b, c, d, k) a + k, b + k, c + k, d + k
