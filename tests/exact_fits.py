@@ -215,7 +215,7 @@ def logistic(case):
     X = X.assign(Intercept=1.0) if case.intercept else X
     theirs = sm.Logit(case.table.b.astype(float), X).fit(disp=0, tol=1e-14, maxiter=200)
     model = design(AllColumns(columns), "b", names, case.intercept, case.reference or {})
-    rows = columns.encode(case.table) @ model.frame[:-1].T
+    rows = columns.encode(case.table) @ model.images[:-1].T
     p = theirs.predict(X).to_numpy()
     q = rows.shape[1]
     fit = GLMResults(
@@ -248,7 +248,7 @@ def scored(case):
         row_weights="k" if case.weighted else None,
     )
     model = design(AllColumns(columns), case.target, case.terms, True, case.reference or {})
-    rows = columns.encode(case.table) @ model.frame.T
+    rows = columns.encode(case.table) @ model.images.T
     X, y = rows[:, :-1], rows[:, -1]
     solution = np.linalg.lstsq(X, y)[0]
     e = y - X @ solution

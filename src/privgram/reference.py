@@ -185,7 +185,7 @@ def _check_same(fit: GLMResults, model: Design) -> None:
 def _rows(table: Any, columns: Columns, model: Design, drop: bool) -> tuple[Matrix, Vector]:
     """Features and target of all rows without missing values, as the design has them."""
     blocks = (columns.encoder.table(block) for block in blocks_of(table, columns.reads))
-    stored = np.concatenate([block @ model.frame.T for block in blocks])
+    stored = np.concatenate([block @ model.images.T for block in blocks])
     complete = ~np.isnan(stored).any(axis=1)
     if not (drop or complete.all()):
         raise ValueError('rows have missing values: Columns(..., missing="drop") leaves them out')

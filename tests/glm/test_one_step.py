@@ -266,7 +266,7 @@ def test_the_frame_is_near_white_for_few_long_rows_too(monkeypatch):
     table = {"a": a, "b": b, "rare": rare, "y": y}
     fitted(table, "y ~ a + b + rare", columns, epsilon=1.0, seed=0)
     [(problem, whitening)] = seen
-    z = problem.columns.encode(table) @ problem.design.frame[:-1].T @ whitening.T
+    z = problem.columns.encode(table) @ problem.design.images[:-1].T @ whitening.T
     values = np.linalg.eigvalsh(z.T @ z / 60_000)
     assert 0.3 < values.min() <= values.max() < 4
 

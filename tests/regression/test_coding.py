@@ -73,7 +73,7 @@ def test_fitted_values_are_those_of_all_levels(table, terms, intercept):
         fit = release.regress("y", chosen)
         written = dummies(table, terms, intercept)
         best, _, rank, _ = np.linalg.lstsq(written, table["y"], rcond=None)
-        assert len(fit.design.frame) - 1 == rank
+        assert len(fit.design.images) - 1 == rank
         assert fit.refusal is None
         np.testing.assert_allclose(fit.predict(table), written @ best, atol=2e-4)
 

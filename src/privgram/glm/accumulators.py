@@ -163,10 +163,10 @@ class UnitMomentAccumulator(Accumulator):
 
     parts = ("n_rows", "inner")
 
-    def __init__(self, frame: Matrix, bound: float, inner: Any) -> None:
-        self.n_columns = frame.shape[1]
+    def __init__(self, transform: Matrix, bound: float, inner: Any) -> None:
+        self.n_columns = transform.shape[1]
         self.inner = inner
-        self._map = RowMap(frame, bound)
+        self._map = RowMap(transform, bound)
         self.n_rows = 0
 
     def update(self, x: Matrix, starts: NDArray[np.intp], drop: bool = False) -> int:
@@ -187,17 +187,17 @@ class UnitMomentAccumulator(Accumulator):
 class UnitScoreAccumulator(UnitMomentAccumulator):
     """Feed what adds up scores the sum of each unit's scores: clipped or counted as one.
 
-    The frame (m, d) maps rows to q features z, then e or the target.
+    The transform (m, d) maps rows to q features z, then e or the target.
     """
 
-    def __init__(self, frame: Matrix, bound: float, inner: Scores | ScoreAccumulator) -> None:
-        super().__init__(frame, bound, inner)
+    def __init__(self, transform: Matrix, bound: float, inner: Scores | ScoreAccumulator) -> None:
+        super().__init__(transform, bound, inner)
         q = inner.q
-        size = float(np.linalg.norm(frame[:q], 2)) * bound
+        size = float(np.linalg.norm(transform[:q], 2)) * bound
         if isinstance(inner, ScoreAccumulator):
             self._largest = size * inner.expected.most
         else:
-            self._largest = size * float(np.linalg.norm(frame[q])) * bound
+            self._largest = size * float(np.linalg.norm(transform[q])) * bound
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
         self.inner.feed(scores.of_units(images, self.inner.score, starts, self._largest))
@@ -231,7 +231,7 @@ class HessianAccumulator(TransformAccumulator):
 
 # Rows on their way into sums by the levels of one wide factor, of which no columns are made.
 #
-# A row is an image v of its narrow columns less what is known of its level, and the level's number.
+# A row is an image v of its other columns less what is known of its level, and the level's number.
 # All that follows is a function of these alone.
 
 #: Rows that are mapped at a time.
@@ -250,7 +250,7 @@ class HighCardinalityAccumulator(Accumulator):
     """Feed rows v = A c u - shift[level] u_1, c = min(1, bound / |u|), with their levels.
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
-    are columns with the factor; those of u are narrow, without it. `frame` is A, of shape (m, d),
+    are columns with the factor; those of u are the `others`. `transform` is A, of shape (m, d),
     and `shift` of shape (K, m), or None.
     """
 
@@ -259,21 +259,21 @@ class HighCardinalityAccumulator(Accumulator):
     def __init__(
         self,
         read: Columns,
-        narrow: Columns,
+        others: Columns,
         factor: str,
-        frame: Matrix,
+        transform: Matrix,
         shift: Matrix | None,
         inner: LevelAccumulator,
     ) -> None:
         self.inner = inner
-        self.n_columns = len(narrow)
-        self._places = [read.selected.index(name) for name in narrow.selected]
+        self.n_columns = len(others)
+        self._places = [read.selected.index(name) for name in others.selected]
         self._factor = read.encoder, factor
-        self._feeder = BlockReader(None, narrow)
-        self._map = RowMap(frame, narrow.bound)
+        self._feeder = BlockReader(None, others)
+        self._map = RowMap(transform, others.bound)
         # One of them is not 0.
-        self._ones = [at for at, x in enumerate(narrow.layout.image(ONES)[0]) if x]  # type: ignore[index]
-        stored = [part for part in narrow.layout.stored if part.start <= self._ones[0]]
+        self._ones = [at for at, x in enumerate(others.layout.image(ONES)[0]) if x]  # type: ignore[index]
+        stored = [part for part in others.layout.stored if part.start <= self._ones[0]]
         self._one = stored[-1].weight
         self._shift = None if shift is None else np.ascontiguousarray(shift)
         self.n_rows = 0

@@ -22,11 +22,11 @@ class BudgetShares:
     unit_bound: float = 0.03
     #: The number of rows, where nothing else says it.
     number: float = 0.01
-    #: Second moments in frames, one after the other while the Hessian is hidden or rough.
+    #: Second moments in frames, one after the other while the Hessian is hidden or noisy.
     middle: tuple[float, ...] = (0.1, 0.1, 0.2)
     #: Counts of scores by norm, from which the clip is chosen.
     counts: float = 0.10
-    #: Of what is left then: a score before all others, where the initial estimate is rough, and
+    #: Of what is left then: a score before all others, where the initial estimate is noisy, and
     #: how many of them there are at most; and the first of the two last scores.
     ahead: float = 0.04
     most_ahead: int = 3
@@ -43,8 +43,8 @@ class BudgetShares:
     norms: float = 0.03
     long_rows: float = 0.1
     #: What is kept for the last scores there, before and after hidden directions were looked for.
-    kept: float = 0.5
-    kept_at_last: float = 0.3
+    reserved: float = 0.5
+    reserved_at_last: float = 0.3
     #: Of Huber's loss: a round for the Hessian, and, of the rest, the scores before the last two.
     huber_hessian: float = 0.03
     huber_ahead: tuple[float, ...] = (0.05, 0.1)

@@ -243,15 +243,15 @@ class ImageStream(Accumulator):
 class ImageStore(Accumulator):
     """Images of all rows and their classes, in memory. SECRET, and gone with this object."""
 
-    parts: ClassVar[tuple[str, ...]] = ("kept",)
+    parts: ClassVar[tuple[str, ...]] = ("blocks",)
 
     def __init__(self) -> None:
-        self.kept: list[tuple[NDArray[np.int16], NDArray[np.int32]]] = []
+        self.blocks: list[tuple[NDArray[np.int16], NDArray[np.int32]]] = []
 
     def take(self, images: Matrix, classes: NDArray[np.intp]) -> None:
         """Keep rows."""
-        self.kept.append((images.astype(np.int16), classes.astype(np.int32)))
+        self.blocks.append((images.astype(np.int16), classes.astype(np.int32)))
 
     def __iter__(self) -> Iterator[tuple[Matrix, NDArray[np.intp]]]:
-        for images, classes in self.kept:
+        for images, classes in self.blocks:
             yield images.astype(np.float64), classes.astype(np.intp)

@@ -35,14 +35,14 @@ class HighCardinalityFactor:
 
     factor: str
     used: Columns  # what the formula needs
-    narrow: Columns  # and that without the factor
+    other_columns: Columns  # and that without the factor
     terms: tuple[str, ...]  # all of them
     texts: tuple[str, ...]  # those without the factor
-    shown: bool  # whether the effects of its levels are written out
+    written_out: bool  # whether the effects of its levels are written out
 
     @classmethod
     def of(cls, parsed: Parsed, used: Columns) -> HighCardinalityFactor | None:
-        """The wide factor of a formula, if it has one by itself and else narrow columns."""
+        """The wide factor of a formula, if it has one by itself and few columns else."""
         texts = [*parsed.features, *parsed.absorbed]
         terms = dict(zip(texts, parse_terms(texts, used.variables), strict=False))
         alone = [
@@ -56,13 +56,13 @@ class HighCardinalityFactor:
         factor = terms[at].factors[0]
         if absorbed is None and not MOST_LEVELS < _size(used, factor) <= MOST_SHOWN:
             return None
-        narrow = used.without(factor)
+        other_columns = used.without(factor)
         others = tuple(text for text in texts if text != at)
         lost = any(factor in term.factors for text, term in terms.items() if text != at)
         target = parsed.targets[0].partition("[")[0] == factor
-        if lost or target or not others or sum(map(len, _factors(narrow))) > MOST_LEVELS:
+        if lost or target or not others or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
             return None
-        return cls(factor, used, narrow, tuple(texts), others, absorbed is None)
+        return cls(factor, used, other_columns, tuple(texts), others, absorbed is None)
 
     @property
     def size(self) -> int:
@@ -72,27 +72,29 @@ class HighCardinalityFactor:
     def narrow_design(self, target: str, references: dict[str, str]) -> Design:
         """The design without the factor."""
         left_out = {name: level for name, level in references.items() if name != self.factor}
-        return design(AllColumns(self.narrow), target, self.texts, True, left_out)
+        return design(AllColumns(self.other_columns), target, self.texts, True, left_out)
 
     def first(self, scan: ScanRequest) -> tuple[SecondMoment, LevelSums]:
-        """The first pass: the second moment of the narrow columns, and the numbers by level."""
-        d, bound = len(self.narrow), float(self.narrow.bound)
+        """The first pass: the second moment of the other columns, and the numbers by level."""
+        d, bound = len(self.other_columns), float(self.other_columns.bound)
         total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
         inner: Any = total.inner
         second = inner.within.second
         for start in range(0, total.n_dropped, STEP):  # which it counts
             second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
-        moment = SecondMoment.from_accumulator(second, None, self.narrow, self.narrow.bound)
+        moment = SecondMoment.from_accumulator(
+            second, None, self.other_columns, self.other_columns.bound
+        )
         return moment, inner.counts
 
     def read(
-        self, scan: ScanRequest, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]
+        self, scan: ScanRequest, transform: Matrix, shift: Matrix | None, new: Callable[[], Any]
     ) -> HighCardinalityAccumulator:
         """Feed the rows of the table, mapped and less what their level has."""
 
         def of_rows(_: int) -> HighCardinalityAccumulator:
             return HighCardinalityAccumulator(
-                self.used, self.narrow, self.factor, frame, shift, new()
+                self.used, self.other_columns, self.factor, transform, shift, new()
             )
 
         read: HighCardinalityAccumulator = accumulate(scan, of_rows)[0]
@@ -104,4 +106,4 @@ def _size(columns: Columns, factor: str) -> int:
 
 
 def _factors(columns: Columns) -> list[Factor]:
-    return [given for given in columns.variables.values() if isinstance(given, Factor)]
+    return [described for described in columns.variables.values() if isinstance(described, Factor)]

@@ -75,8 +75,8 @@ def fit_problem(
     plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
     if plain and not in_memory:
         source = dict(zip(problem.columns.selected, source.T, strict=True))
-    kept = source if in_memory else CachedSource(source, cache_bytes)
-    scan = ScanRequest(kept, problem.columns, unit=unit, threads=threads, progress=progress)
+    table = source if in_memory else CachedSource(source, cache_bytes)
+    scan = ScanRequest(table, problem.columns, unit=unit, threads=threads, progress=progress)
     bound = problem.scanned.bound
     chosen = unit is not None and unit.max_rows is None and unit.bound is None
     if unit is not None and not chosen:
@@ -100,8 +100,8 @@ def fit_problem(
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
-    if isinstance(kept, CachedSource):
-        kept.check_again()
+    if isinstance(table, CachedSource):
+        table.check_again()
     if path is not None:  # once more, after the pass, for what is spent now
         check_room(
             path, 3 * problem.n_written * (problem.n_written + 1) * BYTES_OF_ENTRY[path.suffix]

@@ -37,7 +37,7 @@ class HuberEstimator(OneStepEstimator):
         #: No score is longer.
         self.usual_clip = self.bounded.most * self.bounded.longest
         #: The frame of leverage, and of all scores.
-        self.frame: Matrix | None = None
+        self.leverage_whitening: Matrix | None = None
 
     def fit(self) -> FitParts:
         """Go through all rounds."""
@@ -46,7 +46,7 @@ class HuberEstimator(OneStepEstimator):
         rows = self._count_rows(first)
         state = self._initial(first, rows)
         hidden = state.hides
-        self.frame = state.whitening
+        self.leverage_whitening = state.whitening
         left = self.left
         for share in BUDGET.huber_ahead:
             state = self._at_hessian(state)
@@ -64,11 +64,11 @@ class HuberEstimator(OneStepEstimator):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
         # All that says which equation it was, in own units.
         design = self.problem.design
-        own = design.transform[: self.q] / design.spread[-1]
+        to_own_units = design.transform[: self.q] / design.spread[-1]
         equation = {
             "error": self.bounded.most,
             "leverage": self.bounded.longest,
-            "frame": (self.frame @ own.T).tolist(),
+            "frame": (self.leverage_whitening @ to_own_units.T).tolist(),
         }
         return replace(parts, facts=parts.facts | {"huber": equation})
 
@@ -85,13 +85,13 @@ class HuberEstimator(OneStepEstimator):
             lambda _: HessianAccumulator(RowAccumulator(self.q, radius), self.bounded),
         )
         hessian = rounds.second(read.inner, BUDGET.huber_hessian)
-        assert self.frame is not None
-        return states.by_hessian(state, self.frame, hessian, rounds.std[-1])
+        assert self.leverage_whitening is not None
+        return states.by_hessian(state, self.leverage_whitening, hessian, rounds.std[-1])
 
     def _at(self, state: ScoreState) -> WhiteningTransform:
         """The map to (z, r) at a state, z in the frame of leverage."""
-        assert self.frame is not None
-        return super()._at(replace(state, whitening=self.frame))
+        assert self.leverage_whitening is not None
+        return super()._at(replace(state, whitening=self.leverage_whitening))
 
     def _read(self, state: ScoreState, new: Any) -> Any:
         """What an accumulator makes of the scores at a state."""

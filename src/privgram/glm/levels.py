@@ -1,7 +1,7 @@
 """One regression by scores with a factor of very many levels, whose columns are never made.
 
 Levels are disjoint: their curvature is how many rows each has, and a row's score is that of the
-narrow columns, less the means of the row's level, and one entry more (docs/theory/glm.md).
+other columns, less the means of the row's level, and one entry more (docs/theory/glm.md).
 Secret side: of what is read only the noisy sums leave.
 """
 
@@ -84,7 +84,7 @@ class LevelMeans:
 class LevelEstimator(OneStepEstimator):
     """The rounds of one regression with a factor of very many levels; as `OneStepEstimator`.
 
-    The rounds and the design are of the narrow columns. `counts`, of rows by level, are SECRET.
+    The rounds and the design are of the other columns. `counts`, of rows by level, are SECRET.
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class LevelEstimator(OneStepEstimator):
         self.factor = problem.factor
         self.counts = counts
         self.scan = scan
-        inner = problem.design.frame
+        inner = problem.design.images
         self.ones = inner[-2]
         self.joint = np.delete(inner, -2, axis=0)  # (q + 1, d)
         self.basis = np.linalg.qr(self.joint.T)[0].T
         self.images = self.joint @ self.basis.T
         self.q = len(self.joint) - 1
-        shown = self.factor.shown
-        self.of_slopes = SHARES.slopes_beside_effects if shown else SHARES.slopes_alone
+        written_out = self.factor.written_out
+        self.of_slopes = SHARES.slopes_beside_effects if written_out else SHARES.slopes_alone
         #: A row replaced moves numbers that are not negative by sqrt(2).
         self.once = math.sqrt(self.rounds.moves)
 
@@ -115,7 +115,7 @@ class LevelEstimator(OneStepEstimator):
         """Go through all rounds."""
         rounds = self.rounds
         first = rounds.take(rounds.moment, BUDGET.first)
-        first = impose(first, isotropic(rounds.std[-1]), self.factor.narrow)[0]
+        first = impose(first, isotropic(rounds.std[-1]), self.factor.other_columns)[0]
         if self.public is None or rounds.moment.columns.missing == "drop":  # some of the public
             rows = estimated_rows(rounds, first, self.ones)
         else:
@@ -126,8 +126,8 @@ class LevelEstimator(OneStepEstimator):
         state, means = self._within(first, rows)
         return self._both_scores(state, means, self._clips(state, means))
 
-    def _read_levels(self, frame: Matrix, shift: Matrix | None, new: Callable[[], Any]) -> Any:
-        total = self.factor.read(self.scan, frame, shift, new)
+    def _read_levels(self, transform: Matrix, shift: Matrix | None, new: Callable[[], Any]) -> Any:
+        total = self.factor.read(self.scan, transform, shift, new)
         moment = self.rounds.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
             raise UnreadError(CHANGED)
@@ -138,9 +138,9 @@ class LevelEstimator(OneStepEstimator):
         rounds, m = self.rounds, self.q + 1
         middle = self.basis @ first @ self.ones / rows
         about = self.basis @ first @ self.basis.T - rows * np.outer(middle, middle)
-        frame = frames.whiten(about, rounds.std[-1], rows)
-        into = frame.matrix @ (self.basis - np.outer(middle, self.ones))
-        radius = states.radius_at_middle(frame.typical, m)
+        whitening = frames.whiten(about, rounds.std[-1], rows)
+        into = whitening.matrix @ (self.basis - np.outer(middle, self.ones))
+        radius = states.radius_at_middle(whitening.typical, m)
         sums = self._read_levels(into, None, partial(LevelSums, self.factor.size, m, radius))
         noisy, std = rounds.sums(sums.total, radius, SHARES.means, m, rounds.moves)
         # By what levels are known to differ: the mean square of their means, less noise.
@@ -151,7 +151,7 @@ class LevelEstimator(OneStepEstimator):
         variances = prior * noise / (prior + noise)
         second = self._read_levels(into, means, partial(WithinLevels, m, radius)).second
         matrix = rounds.second(second, SHARES.inside)
-        back = self.images @ np.linalg.inv(frame.matrix)
+        back = self.images @ np.linalg.inv(whitening.matrix)
         state = state_of(matrix, isotropic(rounds.std[-1]), rounds.std[-1], back, rows)
         means = (self.images @ middle)[None] + means @ back.T
         return state, LevelMeans(means, back, variances)
@@ -167,12 +167,12 @@ class LevelEstimator(OneStepEstimator):
     def _clips(self, state: ScoreState, level_means: LevelMeans) -> tuple[Clip, Clip]:
         """Release how many scores are long, and choose the clips of slopes and of levels."""
         rounds, q = self.rounds, self.q
-        frame, shift = self._maps(state, np.zeros(self.factor.size), level_means.means)
+        transform, shift = self._maps(state, np.zeros(self.factor.size), level_means.means)
         bound = float(rounds.moment.bound)
-        far = np.abs(shift[:, -1]).max() + np.linalg.norm(frame[q]) * bound
-        long = np.linalg.norm(frame[:q], 2) * bound + np.linalg.norm(shift[:, :q], axis=1).max()
+        far = np.abs(shift[:, -1]).max() + np.linalg.norm(transform[q]) * bound
+        long = np.linalg.norm(transform[:q], 2) * bound + np.linalg.norm(shift[:, :q], axis=1).max()
         edges = norm_edges(math.sqrt(q), float(far * long)), norm_edges(1.0, float(far))
-        norms = self._read_levels(frame, shift, partial(LevelNorms, q, *edges))
+        norms = self._read_levels(transform, shift, partial(LevelNorms, q, *edges))
         left = self.left - 2 * SHARES.counts - 2 * SHARES.squares
         # Levels share what clipping takes off.
         shares = (
@@ -226,9 +226,9 @@ class LevelEstimator(OneStepEstimator):
         read, score, last = self._level_scores(between, first[q:], level_means, clips, left - early)
         # Two estimates that share the sample alone, weighed by what else they miss.
         of_slopes, of_levels = self._missed(state, first, off)
-        behind = std**2 + np.append(np.full(q, np.trace(of_slopes) / q), of_levels)
-        ahead = last**2 + np.append(state.remaining * behind[:q], of_levels)
-        part = behind / (behind + ahead)
+        first_var = std**2 + np.append(np.full(q, np.trace(of_slopes) / q), of_levels)
+        second_var = last**2 + np.append(state.remaining * first_var[:q], of_levels)
+        part = first_var / (first_var + second_var)
         more = part * step(score)
         coef, effects = np.split(np.append(state.coef, np.zeros(size)) + first + more, [q])
         # What is missed goes with how far it was from where both began.
@@ -248,7 +248,7 @@ class LevelEstimator(OneStepEstimator):
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
         facts: dict[str, Any] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
-        if not self.factor.shown:
+        if not self.factor.written_out:
             facts |= {"absorbed": self.factor.factor, "absorbed_levels": size}
         whole = self._parts(
             state, coef, factor * meat, privacy, method="scores", clipped_rows=slope.n_beyond
@@ -270,9 +270,9 @@ class LevelEstimator(OneStepEstimator):
         The effects of levels are a_g = c_g - x_g b, and c has independent errors.
         """
         q, size = self.q, self.factor.size
-        if self.factor.shown:
+        if self.factor.written_out:
             outer = self.problem.written.design
-            into = np.zeros((len(outer.frame) - 1, q + size))
+            into = np.zeros((len(outer.images) - 1, q + size))
             name = self.factor.factor
             places = np.array(
                 [next((at for key, at in cell if key == name), -1) for _, cell in outer.functions]

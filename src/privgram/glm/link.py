@@ -56,7 +56,7 @@ class GLMEstimator(OneStepEstimator):
         self.offset: Vector | None = None
         if (explained := problem.offset_design) is not None:
             low, high = explained.ends
-            self.offset = (high - low) / 2 * explained.frame[-1] + (low + high) / 2 * ones
+            self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * ones
         self.constant = False
         #: Of rounds for the Hessian, once norms were counted.
         self.radius: float | None = None
@@ -69,7 +69,7 @@ class GLMEstimator(OneStepEstimator):
         state = self._linear(first, rows)
         # A rare level's rows would stand out.
         few = LIMITS.few * rows
-        shown = rounds.noise.counts_std(rounds.mu(BUDGET.norms)) < few and not self.of_units
+        counts_tell = rounds.noise.counts_std(rounds.mu(BUDGET.norms)) < few and not self.of_units
         wider = running = False
         for _ in range(BUDGET.most_middles):
             state = self._clearly(state)
@@ -80,18 +80,18 @@ class GLMEstimator(OneStepEstimator):
             share = min(max(share, BUDGET.middle_score[0]), BUDGET.middle_score[1])
             state, step, far = self._middle(state, share)
             running = self._runs_away(first, state, step, math.sqrt(state.score_noise_var))
-            if self.radius is None and shown:
+            if self.radius is None and counts_tell:
                 used = states.hessian_round(self._std_at, state, 1.0)[0]
                 self.radius = self._long_radius(state)
                 wider = self.radius > LIMITS.wider * used  # rows of rare levels were clipped
-            if not (far or running) or self.left <= BUDGET.kept:
+            if not (far or running) or self.left <= BUDGET.reserved:
                 break
         if self._is_lost(state):
             return self._stopped(state)
         if (running or self.constant) and self.problem.purpose == "inference":
             return self._stopped(state, UNSETTLED)
         if state.hides or wider or state.hessian_bias > LIMITS.stale:  # or the step led elsewhere
-            least = self.left - BUDGET.kept_at_last if state.hides else 0.0
+            least = self.left - BUDGET.reserved_at_last if state.hides else 0.0
             near = self._at_hessian(state, least)
             state = near if state.hides or not near.hides else state
         clip = self._choose_clip(state, BUDGET.counts)
@@ -112,7 +112,7 @@ class GLMEstimator(OneStepEstimator):
         """Release the Hessian at a state, and again in the frames that it gives, till seen."""
         for _ in range(BUDGET.most_hessians):
             state = self._at_hessian(state)
-            if not state.hides or self.left <= BUDGET.kept:
+            if not state.hides or self.left <= BUDGET.reserved:
                 break
         return self._limited(state)
 
@@ -122,18 +122,18 @@ class GLMEstimator(OneStepEstimator):
         known, law = impose(first, isotropic(std), self.rounds.moment.columns)
         binomial = self.family.name == "binomial"
         center, half = self.target
-        own = half * self.joint[-1] + center * self.ones
+        target = half * self.joint[-1] + center * self.ones
         mean = 0.5 if binomial else 1.0  # of no linear predictor
         if self.problem.design.intercept:
             count = max(float(self.ones @ known @ self.ones), 1.0)
-            mean = float(own @ known @ self.ones) / count
-            doubt = 2 * std * float(np.linalg.norm(own) * np.linalg.norm(self.ones)) / count
+            mean = float(target @ known @ self.ones) / count
+            doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
             # All targets may be the same.
             self.constant = min(mean, center + half - mean) < doubt and not self.of_units
             low, high = LIMITS.least_mean, (center + half) - LIMITS.least_mean
             mean = min(max(mean, low), max(high, low))
         weight = mean * (1 - mean) if binomial else mean
-        response, level = own - mean * self.ones, 0.0
+        response, level = target - mean * self.ones, 0.0
         if self.offset is not None:
             if self.problem.design.intercept:
                 level = float(self.offset @ known @ self.ones) / count
@@ -144,7 +144,7 @@ class GLMEstimator(OneStepEstimator):
             self.usual_clip *= LIMITS.wider * math.sqrt(most / (1 - most)) / LIMITS.usual_clip
         else:
             # Of counts, by how much they vary.
-            square = float(own @ known @ own) / max(float(self.ones @ known @ self.ones), 1.0)
+            square = float(target @ known @ target) / max(float(self.ones @ known @ self.ones), 1.0)
             self.usual_clip *= math.sqrt(max((square - mean**2) / mean, 1.0))
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows
@@ -203,9 +203,9 @@ class GLMEstimator(OneStepEstimator):
         return replace(state.moved(step, std**2), hessian_bias=bias), step, far
 
     def _runs_away(self, first: Matrix, state: ScoreState, step: Vector, noise: float) -> bool:
-        """Whether a step changes eta by more than noise and a rough start make it."""
-        frame = state.whitening @ self.joint[:-1]
-        square = max(float(np.trace(frame @ first @ frame.T)), 0.0)
+        """Whether a step changes eta by more than noise and a noisy start make it."""
+        features = state.whitening @ self.joint[:-1]
+        square = max(float(np.trace(features @ first @ features.T)), 0.0)
         by_noise = noise * math.sqrt(square / state.rows) / state.rows
         return self._spread(first, step, state.rows) > LIMITS.runaway + 2 * by_noise
 

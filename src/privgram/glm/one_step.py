@@ -56,7 +56,7 @@ class OneStepEstimator:
         self.rounds = rounds
         self.problem = problem
         self.public = public
-        self.joint = problem.design.frame  # (q + 1, d)
+        self.joint = problem.design.images  # (q + 1, d)
         # Orthonormal: noise in it is isotropic as in the columns.
         self.basis = np.linalg.qr(self.joint.T)[0].T
         self.images = self.joint @ self.basis.T
@@ -129,16 +129,16 @@ class OneStepEstimator:
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
         known = impose(first, isotropic(std), rounds.moment.columns)[0]
-        frame = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
+        transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         for share in BUDGET.middle:
-            radius = states.radius_at_middle(frame.typical, self.q + 1) * math.sqrt(self.each)
-            radius = min(radius, math.sqrt(self._largest(frame) * self.most))
-            taught = frame.teaches(rounds.std_at(radius, share), rows)
+            radius = states.radius_at_middle(transform.typical, self.q + 1) * math.sqrt(self.each)
+            radius = min(radius, math.sqrt(self._largest(transform) * self.most))
+            taught = transform.teaches(rounds.std_at(radius, share), rows)
             if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
                 break
-            middle, into, matrix, law = self._in_frame(first, frame, radius, share)
+            middle, into, matrix, law = self._in_frame(first, transform, radius, share)
             std = rounds.std[-1]
-            frame = whitening.whiten(middle, std, rows, frame)
+            transform = whitening.whiten(middle, std, rows, transform)
             state = self._state(into, matrix, law, std, rows)
         return state
 
@@ -194,14 +194,14 @@ class OneStepEstimator:
         return states.scaled(state, np.where(state.visible < 1, shorter, 1.0))
 
     def _in_frame(
-        self, first: Matrix, frame: WhiteningTransform, radius: float, share: float
+        self, first: Matrix, transform: WhiteningTransform, radius: float, share: float
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         rounds, m = self.rounds, self.q + 1
-        whole = self._map_to(frame.matrix @ self.basis)
+        whole = self._map_to(transform.matrix @ self.basis)
         total = rounds.read(whole, lambda _: HessianAccumulator(summed(m, radius, self.of_units)))
         released = rounds.second(total.inner, share)
-        into = frame.matrix
+        into = transform.matrix
         if self.of_units:  # of which the first round clipped more
             return released, into, released, isotropic(rounds.std[-1])
         laws = [isotropic(rounds.std[0]).image(into), isotropic(rounds.std[-1])]
@@ -224,8 +224,8 @@ class OneStepEstimator:
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
 
-    def _largest(self, frame: WhiteningTransform) -> float:
-        return frame.largest(float(self.rounds.moment.columns.bound))
+    def _largest(self, transform: WhiteningTransform) -> float:
+        return transform.largest(float(self.rounds.moment.columns.bound))
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""
@@ -270,9 +270,9 @@ class OneStepEstimator:
         if not state.hides and self._would_hide(np.linalg.inv(inverse), one.law.std):
             return False
         design = self.problem.design
-        own = design.transform[: len(design.names)]
-        sampled = ((own @ inverse) * own).sum(axis=1) * state.scale**2
-        pulled = own @ inverse
+        to_own_units = design.transform[: len(design.names)]
+        sampled = ((to_own_units @ inverse) * to_own_units).sum(axis=1) * state.scale**2
+        pulled = to_own_units @ inverse
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
         return math.sqrt(float(ratio.mean())) < predicted
 
@@ -371,9 +371,9 @@ class OneStepEstimator:
         meat = states.raised(rounds.second(both.second, second), rounds.std[-1])
         score, last = self._released(both, clip.size, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
-        behind = between.score_noise_var
-        ahead = last**2 + state.remaining * behind
-        part = behind / (behind + ahead)
+        first_var = between.score_noise_var
+        second_var = last**2 + state.remaining * first_var
+        part = first_var / (first_var + second_var)
         coef = between.coef + part * state.step(score)
         far = coef - (state.coef + part * step)
         noise_std = math.hypot((1 - part) * std, part * last)

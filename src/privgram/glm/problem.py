@@ -62,20 +62,20 @@ class Problem:
         if factor is None:
             return self
         columns, terms = factor.used, factor.terms
-        if not factor.shown:
-            columns, terms = factor.narrow, factor.texts
+        if not factor.written_out:
+            columns, terms = factor.other_columns, factor.texts
         references = {k: v for k, v in self.references.items() if k in columns.variables}
         return replace(self, columns=columns, terms=terms, references=references, factor=None)
 
     @property
     def n_written(self) -> int:
         """How many coefficients the fit has."""
-        return len(self.written.design.frame) - 1
+        return len(self.written.design.images) - 1
 
     @property
     def scanned(self) -> Columns:
         """The columns of the first second moment."""
-        return self.columns if self.factor is None else self.factor.narrow
+        return self.columns if self.factor is None else self.factor.other_columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,17 +126,17 @@ class UnitRounds(Rounds):
         below = np.cumsum(self.noisy(self.moment, BUDGET.unit_bound)[0])
         return replace(unit, bound=float(edges[int((below >= below[-1] / 2).argmax())]))
 
-    def read(self, frame: WhiteningTransform, new: Callable[[int], Any]) -> Any:
+    def read(self, whitening: WhiteningTransform, new: Callable[[int], Any]) -> Any:
         """Feed an accumulator the scores of units; the table must be the one of before."""
         assert self.moment.columns is not None
         bound = float(self.moment.columns.bound)  # that of a unit is for the first round
-        size = len(frame.matrix)
+        size = len(whitening.matrix)
 
         def of_units(_: int) -> UnitScoreAccumulator | UnitMomentAccumulator:
             inner = new(size)
             if isinstance(inner, HessianAccumulator):
-                return UnitMomentAccumulator(frame.matrix, bound, inner)
-            return UnitScoreAccumulator(frame.matrix, bound, inner)
+                return UnitMomentAccumulator(whitening.matrix, bound, inner)
+            return UnitScoreAccumulator(whitening.matrix, bound, inner)
 
         read = self._again(of_units)
         if read.n_rows != self.moment.n_rows:

@@ -47,7 +47,7 @@ class StateLimits:
     hessian_bias_of_units: float = 0.3
     #: Mean square of the Hessian's noise beside its signal: middle rounds go on above the
     #: first; above the second there is no inference.
-    rough: float = 0.02
+    clear_rse: float = 0.02
     trusted: float = 1 / 8
     #: And while what the steps will leave makes the error so much larger.
     near: float = 1.1
@@ -132,9 +132,9 @@ class ScoreState:
     @cached_property
     def hessian_rse(self) -> float:
         """Mean square of the Hessian's noise beside its signal, over visible directions."""
-        shown = np.diag(self.visible)
-        noise = self.hessian_noise.sandwich(np.eye(len(shown)), shown)
-        return float(np.trace(shown @ noise)) / max(float(np.trace(shown)), 1.0)
+        visible = np.diag(self.visible)
+        noise = self.hessian_noise.sandwich(np.eye(len(visible)), visible)
+        return float(np.trace(visible @ noise)) / max(float(np.trace(visible)), 1.0)
 
     @property
     def score_noise_var(self) -> float:
@@ -153,7 +153,7 @@ class ScoreState:
 
     def clear(self, noise: float) -> bool:
         """Whether scores with so much noise need no better estimate to begin with."""
-        known = not self.hides and self.hessian_rse <= LIMITS.rough
+        known = not self.hides and self.hessian_rse <= LIMITS.clear_rse
         return known and self.predicted(noise) <= LIMITS.near * noise
 
     def moved(self, step: Vector, noise_var: float) -> ScoreState:
@@ -376,7 +376,9 @@ def scaled(state: ScoreState, factors: Vector) -> ScoreState:
     )
 
 
-def by_hessian(state: ScoreState, frame: Matrix, hessian: Matrix, noise_std: float) -> ScoreState:
+def by_hessian(
+    state: ScoreState, whitening: Matrix, hessian: Matrix, noise_std: float
+) -> ScoreState:
     """The state whose steps are by a Hessian that was released in a frame, as its scores are.
 
     `hessian` (q, q) was released with isotropic noise in the frame `frame` (q, q).
@@ -390,7 +392,7 @@ def by_hessian(state: ScoreState, frame: Matrix, hessian: Matrix, noise_std: flo
     most = noise_std / float(lifted.min())
     return replace(
         state,
-        whitening=rows * inverse @ frame,
+        whitening=rows * inverse @ whitening,
         visible=np.full(q, float(values.min() > LIMITS.visible_hessian * edge)),
         hessian_noise=isotropic(most),
         hessian_bias=0.0,

@@ -73,8 +73,8 @@ class Goodness:
         law, shifted = self.equations.law, self.equations.shifted
         unexplained = np.array([0.0, 0.5, 1.0])
         root = np.sqrt(unexplained)[:, None] * self._mean_row
-        frame = np.stack([self.equations.v + root, self.equations.v - root], axis=1)
-        values = law.entry_variance(shifted, frame)[:, 0, 1] / self.total**2
+        rows = np.stack([self.equations.v + root, self.equations.v - root], axis=1)
+        values = law.entry_variance(shifted, rows)[:, 0, 1] / self.total**2
         # In s = 1 - t; then in t.
         in_s = np.polynomial.Polynomial.fit(unexplained, values, 2, domain=[-1, 1], window=[-1, 1])
         in_t = in_s(np.polynomial.Polynomial([1.0, -1.0])).coef
@@ -195,18 +195,18 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
     ones = [equations.size - 1] if design.intercept else []
     spans = {name: list(range(at.start, at.stop)) for name, at in design.terms.items()}
     df, squares, f, p = [], [], [], []
-    for number, (name, own) in enumerate(spans.items()):
+    for number, (name, places) in enumerate(spans.items()):
         if typ == 3:  # of coefficients in own units, as levels are coded
-            part, contrasts = equations, design.transform[own]
+            part, contrasts = equations, design.transform[places]
         else:
             others = _others(list(spans), number, typ)
-            kept = [*own, *(i for other in others for i in spans[other]), *ones]
-            at = np.array([*kept, equations.size])
+            included = [*places, *(i for other in others for i in spans[other]), *ones]
+            at = np.array([*included, equations.size])
             law = equations.law.marginal(equations.size + 1, at.tolist())
             block = equations.shifted[np.ix_(at, at)]
-            part = Equations(law, block, equations.n_rows, meat[np.ix_(kept, kept)])
-            contrasts = np.eye(len(own), len(kept))
-        nothing = np.zeros(len(own))
+            part = Equations(law, block, equations.n_rows, meat[np.ix_(included, included)])
+            contrasts = np.eye(len(places), len(included))
+        nothing = np.zeros(len(places))
         test = verdict((name,), *wald(part, contrasts, nothing), df_resid)
         alone, _ = independent(contrasts, nothing)
         theta = alone @ part.theta
@@ -234,6 +234,6 @@ def _others(terms: list[str], number: int, typ: int) -> list[str]:
         return terms[:number]
     others = [other for other in terms if other != name]
     if typ == 2:  # but for products with it
-        own = set(name.split(":"))
-        others = [other for other in others if not own < set(other.split(":"))]
+        parts = set(name.split(":"))
+        others = [other for other in others if not parts < set(other.split(":"))]
     return others

@@ -51,7 +51,7 @@ class Design:
     names: tuple[str, ...]  # of the features in own units, without the intercept
     # (q + 1, d), the design's columns, the intercept last if there is one and then the target, as
     # images of the released columns
-    frame: Matrix
+    images: Matrix
     positions: tuple[int, ...] | None  # the released columns that they are, where each is one
     intercept: bool  # whether a column of ones is among them
     transform: Matrix  # (p + 1, q), from their coefficients to those in own units, intercept last
@@ -94,7 +94,7 @@ class Design:
         if self.positions is not None:
             law = release.noise.marginal(release.n_columns, self.positions)
         else:
-            law = release.noise.image(self.frame)
+            law = release.noise.image(self.images)
         return law, self.moment(release)
 
     def moment(self, release: ReleaseRecord) -> Matrix:
@@ -102,7 +102,7 @@ class Design:
         if self.positions is not None:
             at = np.array(self.positions)
             return np.asarray(release.matrix[at[:, None], at], dtype=np.float64)
-        return np.asarray(self.frame @ release.matrix @ self.frame.T)
+        return np.asarray(self.images @ release.matrix @ self.images.T)
 
     def places(self, hypothesis: Iterable[str]) -> list[int]:
         """Where the coefficients of terms, or of their own names, are among `names`."""
@@ -125,31 +125,31 @@ class Design:
         """
         if not self.functions:
             p = len(self.names)
-            return self.frame[:p], self.spread[:p]
+            return self.images[:p], self.spread[:p]
         origin = Origin(release, constants=False)
-        frame, units = zip(*(origin.power(*function) for function in self.functions), strict=True)
-        return np.array(frame), np.array(units)
+        images, units = zip(*(origin.power(*function) for function in self.functions), strict=True)
+        return np.array(images), np.array(units)
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features (m, p) in own units of a raw table, clamped as for the release."""
         used = {name for powers, cells in self.functions for name, _ in (*powers, *cells)}
-        reads = {name: given for name, given in columns.variables.items() if name in used}
+        reads = {name: described for name, described in columns.variables.items() if name in used}
         parts = dict(zip(reads, parts_of(table, reads), strict=True))
         size = max((len(part) for part in parts.values()), default=len(table))
-        found = np.ones((size, len(self.names)))
-        own: dict[str, Any] = {}
+        features = np.ones((size, len(self.names)))
+        values: dict[str, Any] = {}
         for name, described in reads.items():
             part = parts[name]
             if isinstance(described, Numeric):
-                own[name] = described.own(part)  # type: ignore[arg-type]
+                values[name] = described.own(part)  # type: ignore[arg-type]
             else:
-                own[name] = part.plain()  # type: ignore[union-attr]
-        for column, (powers, cells) in zip(found.T, self.functions, strict=True):
+                values[name] = part.plain()  # type: ignore[union-attr]
+        for column, (powers, cells) in zip(features.T, self.functions, strict=True):
             for name, power in powers:
-                column *= own[name] ** power
+                column *= values[name] ** power
             for name, level in cells:
-                column *= np.where(own[name] < 0, np.nan, own[name] == level)
-        return found
+                column *= np.where(values[name] < 0, np.nan, values[name] == level)
+        return features
 
 
 def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
@@ -222,10 +222,10 @@ class Origin:
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
         """A column in own units, of its image in [-1, 1]; and its unit."""
         unit = abs(center) + half_width
-        found = image * (half_width / unit)
+        column = image * (half_width / unit)
         if center and self.constants:
-            found = found + self._ones() * (center / unit)
-        return found, unit
+            column = column + self._ones() * (center / unit)
+        return column, unit
 
     def power(self, powers: Pairs, cell: Pairs) -> tuple[Vector, float]:
         """A product of powers and of an indicator, in own units; and its unit."""
@@ -233,11 +233,11 @@ class Origin:
         assert columns is not None
         parts, unit = [], 1.0
         for name, power in powers:
-            given = columns.variables[name]
-            assert isinstance(given, Numeric)
-            largest = abs(given.center) + given.half_width
+            described = columns.variables[name]
+            assert isinstance(described, Numeric)
+            largest = abs(described.center) + described.half_width
             unit *= largest**power
-            line = np.array([given.center, given.half_width]) / largest
+            line = np.array([described.center, described.half_width]) / largest
             series = np.polynomial.Polynomial(line) ** power
             parts.append(np.polynomial.legendre.poly2leg(series.coef))
         factors = tuple(name for name, _ in cell)
@@ -279,13 +279,13 @@ class Origin:
         **known: Any,
     ) -> Design:
         """The design of such columns, of which the target is the last."""
-        frame, units = zip(*columns, strict=True)
+        images, units = zip(*columns, strict=True)
         spread = np.array(units)
         p = len(spread) - 1
         transform = np.zeros((p + 1, p))
         transform[:p] = np.diag(spread[-1] / spread[:-1])
         return Design(
-            frame=np.array(frame),
+            images=np.array(images),
             positions=None,
             intercept=False,
             transform=transform,
@@ -308,8 +308,8 @@ def ones_of(release: Described) -> Iterator[Vector]:
     elif release.columns is not None and (image := _image(release, ONES)) is not None:
         yield image[0]
     variables = {} if release.columns is None else release.columns.variables
-    for name, given in variables.items():
-        if isinstance(given, Factor):
+    for name, described in variables.items():
+        if isinstance(described, Factor):
             levels = _image(release, Piece((), (name,)))
             if levels is not None:
                 yield levels.sum(axis=0)
@@ -326,10 +326,10 @@ def _image(release: Described, piece: Piece, number: int | None = None) -> Matri
         return None
     stored = stored if number is None else stored[[number]]
     place = {name: i for i, name in enumerate(release.columns.names)}
-    kept = np.array([place[name] for name in release.names])
+    places = np.array([place[name] for name in release.names])
     lost = np.ones(len(place), bool)
-    lost[kept] = False
-    return None if stored[:, lost].any() else stored[:, kept]
+    lost[places] = False
+    return None if stored[:, lost].any() else stored[:, places]
 
 
 def image_of_label(release: Described, name: str) -> tuple[Vector, float, float] | None:
@@ -338,29 +338,29 @@ def image_of_label(release: Described, name: str) -> tuple[Vector, float, float]
     With its own units: center + half_width * image. None if it does not follow from these columns.
     """
     assert release.columns is not None
-    for variable, given in release.columns.variables.items():
-        if isinstance(given, Numeric) and name == given.label(variable):
+    for variable, described in release.columns.variables.items():
+        if isinstance(described, Numeric) and name == described.label(variable):
             image = _image(release, Piece(((variable, 1),)))
-            return None if image is None else (image[0], given.center, given.half_width)
-        if isinstance(given, Factor) and name.startswith(f"{variable}["):
+            return None if image is None else (image[0], described.center, described.half_width)
+        if isinstance(described, Factor) and name.startswith(f"{variable}["):
             level = name[len(variable) + 1 : -1]
-            if level in given.names:
-                image = _image(release, Piece((), (variable,)), given.names.index(level))
+            if level in described.names:
+                image = _image(release, Piece((), (variable,)), described.names.index(level))
                 return None if image is None else (image[0], 0.0, 1.0)
     return None
 
 
-def left_out(*said: Mapping[str, Any] | None) -> dict[str, str]:
+def left_out(*references: Mapping[str, Any] | None) -> dict[str, str]:
     """The levels of factors that are left out; what is said last holds."""
-    found: dict[str, str] = {}
-    for given in said:
-        if not isinstance(given, Mapping | None):
+    levels: dict[str, str] = {}
+    for reference in references:
+        if not isinstance(reference, Mapping | None):
             raise TypeError(
                 "reference is a mapping of factors to levels, such as {'region': 'north'}, not "
-                f"{type(given).__name__}"
+                f"{type(reference).__name__}"
             )
-        found |= {name: str(level) for name, level in (given or {}).items()}
-    return found
+        levels |= {name: str(level) for name, level in (reference or {}).items()}
+    return levels
 
 
 def design(
@@ -395,14 +395,18 @@ class _Builder:
         self.release = release
         self.columns = columns
         variables = columns.variables.items()
-        self.numbers = {name: given for name, given in variables if isinstance(given, Numeric)}
-        self.factors = {name: given for name, given in variables if isinstance(given, Factor)}
+        self.numbers = {
+            name: described for name, described in variables if isinstance(described, Numeric)
+        }
+        self.factors = {
+            name: described for name, described in variables if isinstance(described, Factor)
+        }
         self.left_out = {}
-        for name, given in self.factors.items():
-            wanted = str(reference.get(name, given.names[0]))
-            if wanted not in given.names:
+        for name, described in self.factors.items():
+            wanted = str(reference.get(name, described.names[0]))
+            if wanted not in described.names:
                 raise ValueError(f"reference: {wanted!r} is not a level of {name!r}")
-            self.left_out[name] = given.names.index(wanted)
+            self.left_out[name] = described.names.index(wanted)
         unknown = [name for name in reference if name not in self.left_out]
         if unknown:
             raise ValueError(f"reference: {unknown[0]!r} is not a factor of this release")
@@ -415,9 +419,9 @@ class _Builder:
         ones = intercept_of(self.release) if with_ones else None
         pieces = [piece for term in terms.values() for piece in term.pieces()]
         before = _spanned(pieces, ones is not None)
-        frame: list[Vector] = []
+        images: list[Vector] = []
         scaled: list[Function] = []
-        own: list[Function] = []
+        unscaled: list[Function] = []
         names: list[str] = []
         functions: list[Key] = []
         spans: dict[str, slice] = {}
@@ -432,9 +436,9 @@ class _Builder:
                         "terms of a new release, which costs a budget of its own"
                     )
                 for number, cell in self._cells(piece, before[piece]):
-                    frame.append(image[number])
+                    images.append(image[number])
                     scaled.append(self._scaled(piece, cell))
-                    own.append(_times({(piece.powers, ()): 1.0}, self._indicator(cell)))
+                    unscaled.append(_times({(piece.powers, ()): 1.0}, self._indicator(cell)))
                     names.append(self._name(piece, cell))
                     functions.append((piece.powers, cell))
             spans[label] = slice(start, len(names))
@@ -446,8 +450,8 @@ class _Builder:
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{twice!r} is in two terms: leave it out of one")
         references = {
-            name: given.names[self.left_out[name]]
-            for name, given in self.factors.items()
+            name: described.names[self.left_out[name]]
+            for name, described in self.factors.items()
             if any(name in some for some in compared.values())
         }
         spread = np.array([*(self._spread(*function) for function in functions), half_width])
@@ -468,13 +472,13 @@ class _Builder:
                 functions=tuple(functions),
                 constant=_held(functions, before),
             )
-        frame.append(ones)
+        images.append(ones)
         scaled.append(_ONE)
-        transform, offset = self._in_own_units(scaled, own, center, half_width)
+        transform, offset = self._in_own_units(scaled, unscaled, center, half_width)
         return Design(
             target=target,
             names=tuple(names),
-            frame=np.array([*frame, goal]),
+            images=np.array([*images, goal]),
             positions=None,
             intercept=True,
             transform=transform,
@@ -484,7 +488,7 @@ class _Builder:
             ends=(center - half_width, center + half_width),
             references=references,
             compared=compared,
-            constant=np.eye(len(frame))[-1],
+            constant=np.eye(len(images))[-1],
             functions=tuple(functions),
         )
 
@@ -492,17 +496,17 @@ class _Builder:
         """The target's name, and it as an image, with its center and half-width in own units."""
         written = LOG_CALL.sub(r"log(\1)", target.strip())
         for text in (written, target):
-            if (found := image_of_label(self.release, text)) is not None:
-                return text, *found
+            if (located := image_of_label(self.release, text)) is not None:
+                return text, *located
         if target in self.factors:
             raise ValueError(
                 f"the target {target!r} is a factor: regress one of its indicators, such as "
                 f"'{target}[{self.factors[target].names[0]}]', or ask a study for "
                 'family="binomial"'
             )
-        given = self.numbers.get(target)
-        if given is not None and given.label(target) != target:
-            raise ValueError(_only_log(target, given))
+        described = self.numbers.get(target)
+        if described is not None and described.label(target) != target:
+            raise ValueError(_only_log(target, described))
         names = ", ".join(map(shown, self.columns.layout.names))
         raise ValueError(f"no column {target!r} to explain; there are {names}")
 
@@ -516,31 +520,31 @@ class _Builder:
                 if all(_image(self.release, piece) is not None for piece in term.pieces())
             )
         else:
-            asked = [features] if isinstance(features, str) else list(features)
-            self._check_logs(asked)
-            wanted = parse_terms(asked, variables)
-        found = {term.label(variables): term for term in wanted}
-        own = {
+            texts = [features] if isinstance(features, str) else list(features)
+            self._check_logs(texts)
+            wanted = parse_terms(texts, variables)
+        by_label = {term.label(variables): term for term in wanted}
+        of_target = {
             label
-            for label, term in found.items()
+            for label, term in by_label.items()
             for name in (*(name for name, _ in term.degrees), *term.factors)
             if target == label
             or target.startswith(f"{name}[")
             or (name in self.numbers and target == self.numbers[name].label(name))
         }
-        if features is not None and own:
+        if features is not None and of_target:
             raise ValueError(f"the target {target!r} is among the features")
-        return {label: term for label, term in found.items() if label not in own}
+        return {label: term for label, term in by_label.items() if label not in of_target}
 
-    def _check_logs(self, asked: list[Any]) -> None:
+    def _check_logs(self, texts: list[Any]) -> None:
         """Refuse a variable by itself of which only the logarithm was released."""
-        for name, given in self.numbers.items():
-            if given.label(name) == name:
+        for name, described in self.numbers.items():
+            if described.label(name) == name:
                 continue
             alone = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
-            for text in asked:
+            for text in texts:
                 if isinstance(text, str) and alone.search(LOG_CALL.sub("", text)):
-                    raise ValueError(_only_log(name, given))
+                    raise ValueError(_only_log(name, described))
 
     def _spread(self, powers: Pairs, cell: Pairs) -> float:
         """The half-width of a variable by itself."""
@@ -562,10 +566,10 @@ class _Builder:
     def _compared(self, factors: tuple[str, ...], functions: list[Key]) -> tuple[str, ...]:
         """Factors whose level at the reference a term does not have: all, if only together."""
         levels = {pair for _, cell in functions for pair in cell}
-        found = tuple(name for name in factors if (name, self.left_out[name]) not in levels)
+        absent = tuple(name for name in factors if (name, self.left_out[name]) not in levels)
         together = tuple((name, self.left_out[name]) for name in factors)
         whole = not factors or any(cell == together for _, cell in functions)
-        return found if found or whole else factors
+        return absent if absent or whole else factors
 
     def _name(self, piece: Piece, cell: Pairs) -> str:
         powers = (
@@ -576,60 +580,60 @@ class _Builder:
         return ":".join([*powers, *levels])
 
     def _scaled(self, piece: Piece, cell: Pairs) -> Function:
-        found = self._indicator(cell)
+        function = self._indicator(cell)
         for name, degree in piece.powers:
             described = self.numbers[name]
             coefficients = _legendre(degree, described.center, described.half_width)
             polynomial: Function = {
                 (((name, k),) if k else (), ()): c for k, c in enumerate(coefficients)
             }
-            found = _times(polynomial, found)
-        return found
+            function = _times(polynomial, function)
+        return function
 
     def _indicator(self, cell: Pairs) -> Function:
         """A product of indicators, a reference's written as 1 less all others."""
-        found = _ONE
+        function = _ONE
         for name, level in cell:
             if level != self.left_out[name]:
                 indicator: Function = {((), ((name, level),)): 1.0}
             else:
                 others = (i for i in range(len(self.factors[name])) if i != level)
                 indicator = _ONE | {((), ((name, other),)): -1.0 for other in others}
-            found = _times(found, indicator)
-        return found
+            function = _times(function, indicator)
+        return function
 
     def _in_own_units(
-        self, scaled: list[Function], own: list[Function], center: float, half_width: float
+        self, scaled: list[Function], unscaled: list[Function], center: float, half_width: float
     ) -> tuple[Matrix, Vector]:
         """The affine map of coefficients: y = center + half_width sum theta_j scaled_j."""
-        n = len(own)
+        n = len(unscaled)
         # An indicator that is part of no other function stands for itself.
-        uses = Counter(key for function in (*scaled, *own, _ONE) for key in function)
+        uses = Counter(key for function in (*scaled, *unscaled, _ONE) for key in function)
         alone = [
             len(a) == 1 and a == b and uses[next(iter(a))] == 2
-            for a, b in zip(scaled, [*own, None], strict=True)
+            for a, b in zip(scaled, [*unscaled, None], strict=True)
         ]
         rest = [j for j in range(n) if not alone[j]]
         full = np.zeros((n + 1, n + 2))
         full[np.flatnonzero(alone), np.flatnonzero(alone)] = 1.0
         full[np.ix_([*rest, n], [*rest, n, n + 1])] = self._solved(
-            [*(scaled[j] for j in rest), scaled[n]], [own[j] for j in rest]
+            [*(scaled[j] for j in rest), scaled[n]], [unscaled[j] for j in rest]
         )
         return half_width * full[:, :-1], center * full[:, -1]
 
-    def _solved(self, scaled: list[Function], own: list[Function]) -> Matrix:
+    def _solved(self, scaled: list[Function], unscaled: list[Function]) -> Matrix:
         """Scaled functions and 1 as sums of own ones and 1, the coefficients by columns."""
         keys: dict[Key, int] = {}
-        for function in (*scaled, *own, _ONE):
+        for function in (*scaled, *unscaled, _ONE):
             for key in function:
                 keys.setdefault(key, len(keys))
 
         def matrix(functions: list[Function]) -> Matrix:
-            found = np.zeros((len(keys), len(functions)))
+            coefficients = np.zeros((len(keys), len(functions)))
             for column, function in enumerate(functions):
                 for key, value in function.items():
-                    found[keys[key], column] = value
-            return found
+                    coefficients[keys[key], column] = value
+            return coefficients
 
         # Units may differ by many orders of magnitude.
         units = np.ones(len(keys))
@@ -638,7 +642,7 @@ class _Builder:
                 low, high = self.numbers[name].interval
                 units[row] /= max(abs(low), abs(high)) ** power
         unit = 1 / units[:, None]
-        basis, goal = matrix(own) * unit, matrix([*scaled, _ONE]) * unit
+        basis, goal = matrix(unscaled) * unit, matrix([*scaled, _ONE]) * unit
         one = basis.shape[1]
         with_ones = np.column_stack([basis, matrix([_ONE]) * unit])
         # Where the indicators of all levels are there, they hold the intercept.
@@ -658,10 +662,10 @@ class _Builder:
         return full
 
 
-def _only_log(name: str, given: Numeric) -> str:
+def _only_log(name: str, described: Numeric) -> str:
     """What to ask for in the place of a variable whose logarithm was released."""
     return (
-        f"only the logarithm of {shown(name)} was released: write {shown(given.label(name))}, in "
+        f"only the logarithm of {shown(name)} was released: write {shown(described.label(name))}, in "
         "whose units the result is"
     )
 
@@ -678,26 +682,26 @@ def _held(functions: list[Key], before: dict[Piece, set[frozenset[str]]]) -> Vec
 
 def _spanned(pieces: list[Piece], ones: bool) -> dict[Piece, set[frozenset[str]]]:
     """For each piece the products of factors that others span before it, the shorter ones first."""
-    found: dict[Piece, set[frozenset[str]]] = {}
+    before: dict[Piece, set[frozenset[str]]] = {}
     spanned: dict[Pairs, set[frozenset[str]]] = {}
     if ones:
         spanned[ONES.powers] = {frozenset()}
     for piece in sorted(pieces, key=lambda piece: len(piece.factors)):
         known = spanned.setdefault(piece.powers, set())
-        found.setdefault(piece, set(known))
+        before.setdefault(piece, set(known))
         known |= {
             frozenset(some)
             for size in range(len(piece.factors) + 1)
             for some in combinations(piece.factors, size)
         }
-    return found
+    return before
 
 
 def _times(a: Function, b: Function) -> Function:
     """The product of two functions; indicators of two levels of one factor multiply to 0."""
     if a == _ONE or b == _ONE:
         return b if a == _ONE else a
-    found: Function = {}
+    terms: Function = {}
     for (powers, cells), x in a.items():
         for (more, other), y in b.items():
             levels = dict(cells)
@@ -707,5 +711,5 @@ def _times(a: Function, b: Function) -> Function:
             for name, power in more:
                 total[name] = total.get(name, 0) + power
             key = (tuple(sorted(total.items())), tuple(sorted(levels.items())))
-            found[key] = found.get(key, 0.0) + x * y
-    return found
+            terms[key] = terms.get(key, 0.0) + x * y
+    return terms

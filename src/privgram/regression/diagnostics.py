@@ -55,11 +55,11 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
     if n_rows is not None and n_rows != release.n_rows:
         notes.append("The number of observations is read, with noise, off the intercept.")
     if release.parameters.get("clipping_bias"):
-        said = release.parameters
+        recorded = release.parameters
         notes.append(
-            f"The last round clipped about {said['clipped_rows']:.0f} rows (std err "
-            f"{said['clipped_rows_std']:.0f}). Standard errors allow for the bias by a multiple of "
-            f"the noise: {said['clipping_bias']:.2f} sampling errors."
+            f"The last round clipped about {recorded['clipped_rows']:.0f} rows (std err "
+            f"{recorded['clipped_rows_std']:.0f}). Standard errors allow for the bias by a multiple of "
+            f"the noise: {recorded['clipping_bias']:.2f} sampling errors."
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")
@@ -74,14 +74,14 @@ MOST_NAMED = 8
 
 def dependent(release: ReleaseRecord, design: Design) -> str | None:
     """Say so if some directions of the features hold only noise and all others far more."""
-    law, rows = release.noise, design.frame[:-1]
+    law, rows = release.noise, design.images[:-1]
     values, vectors = np.linalg.eigh(design.moment(release)[:-1, :-1])
     # Of the whole release: noise on the inverse has no law of some columns.
-    frame = vectors.T @ rows
-    noise = np.sqrt(law.entry_variance(release.matrix, frame).diagonal())
+    directions = vectors.T @ rows
+    noise = np.sqrt(law.entry_variance(release.matrix, directions).diagonal())
     # What the mechanism put on the diagonal is no signal; where it is far more than noise, it
     # makes these coefficients small instead of wild.
-    signal = values - ((frame @ law.shift_matrix(release.n_columns)) * frame).sum(axis=1)
+    signal = values - ((directions @ law.shift_matrix(release.n_columns)) * directions).sum(axis=1)
     nothing = (signal < NOTHING * noise) & (values < CLEAR_EFFECT * noise)
     nothing &= signal > -CLEAR_EFFECT * noise
     if not nothing.any() or nothing.all() or (values < CLEAR_EFFECT * noise)[~nothing].any():
@@ -108,13 +108,13 @@ def dependent(release: ReleaseRecord, design: Design) -> str | None:
 
 def pinned(release: ReleaseRecord, design: Design) -> str | None:
     """Say so if the target's mean is at one of its bounds, as far as the noise can tell."""
-    columns, ones, goal = release.columns, intercept_of(release), design.frame[-1]
+    columns, ones, goal = release.columns, intercept_of(release), design.images[-1]
     if columns is None or ones is None:
         return None
     count, total = float(ones @ release.unbiased @ ones), float(goal @ release.matrix @ ones)
     # The distance from the bound is a short column, and may have far less noise than the mean.
-    frame = np.array([ones, ones - math.copysign(1.0, total) * goal])
-    noise, short = np.sqrt(release.noise.entry_variance(release.matrix, frame)[0])
+    rows = np.array([ones, ones - math.copysign(1.0, total) * goal])
+    noise, short = np.sqrt(release.noise.entry_variance(release.matrix, rows)[0])
     if count - abs(total) > 3 * short or count < 20 * noise:
         return None
     end = "upper" if total > 0 else "lower"
@@ -162,7 +162,7 @@ def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None)
     if release.privacy_unit is not None:
         raise ValueError("unclip is for rows that were clipped alone, not for units: leave it out")
     if not clips(release):
-        return np.zeros(len(design.frame) - 1)
+        return np.zeros(len(design.images) - 1)
     if design.positions is None:
         raise ValueError("unclip is for regressions on released columns, not on terms of factors")
     *chosen, goal = design.positions

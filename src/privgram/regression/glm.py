@@ -169,7 +169,7 @@ class GLMResults(OfDesign):
         return (*names, CONSTANT) if constant else names
 
     @property
-    def _own(self) -> tuple[Matrix, Vector]:
+    def _to_params(self) -> tuple[Matrix, Vector]:
         """From coefficients of the design's columns to `params`: what they are times, and plus."""
         size = len(self.param_names)
         if self._linear:
@@ -203,22 +203,22 @@ class GLMResults(OfDesign):
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
-        transform, level = self._own
-        own, offset = matrix @ transform, matrix @ level
+        transform, level = self._to_params
+        of_solution, offset = matrix @ transform, matrix @ level
         known = self.noise + (self.sampling if estimand == "population" else 0.0)
-        hidden = ((own @ self.unidentified) * own).sum(axis=1)
-        covariance = own @ (known + self.unidentified) @ own.T
-        estimate = own @ self.solution + offset
+        hidden = ((of_solution @ self.unidentified) * of_solution).sum(axis=1)
+        covariance = of_solution @ (known + self.unidentified) @ of_solution.T
+        estimate = of_solution @ self.solution + offset
         if self.parameters["purpose"] == "prediction":
             nothing = np.full_like(covariance, np.nan)
             return Inference(
-                estimate, nothing, "none", PREDICTIONS_ALONE, np.full(len(own), np.nan)
+                estimate, nothing, "none", PREDICTIONS_ALONE, np.full(len(of_solution), np.nan)
             )
         # What is mostly hidden is open.
-        is_open = hidden > ((own @ known) * own).sum(axis=1)
+        is_open = hidden > ((of_solution @ known) * of_solution).sum(axis=1)
         covariance[is_open, is_open] = np.inf
         students = estimand == "population" and self._linear
-        df = np.full(len(own), self.df_resid if students else math.inf)
+        df = np.full(len(of_solution), self.df_resid if students else math.inf)
         return Inference(estimate, covariance, self.cov_type, None, df)
 
     def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
@@ -284,8 +284,8 @@ class GLMResults(OfDesign):
             A ValueError: where there is no inference.
         """
         self._need_inference()
-        given = self._rows(X), self.scale, self.df_resid, self._contrasts
-        return Prediction(*given) if self._linear else Means(*given, FAMILIES[self.family])
+        parts = self._rows(X), self.scale, self.df_resid, self._contrasts
+        return Prediction(*parts) if self._linear else Means(*parts, FAMILIES[self.family])
 
     def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
         """By what odds are multiplied per unit of each feature, with its interval.

@@ -69,12 +69,12 @@ def corrected_scores(
         omega = omega + variance * (vectors * np.maximum(sizes, 0.0)) @ vectors.T
         inverse = np.zeros((q + 1, q + 1))
         inverse[:q, :q] = np.linalg.inv(omega)
-        own = law.sandwich(released, inverse)  # what noise has by itself
+        noise_alone = law.sandwich(released, inverse)  # what noise has by itself
         weighted = a @ inverse[:q, :q]
         sizes, vectors = np.linalg.eigh(weighted @ a)
-        idle = np.einsum("ji,jk,ki->i", vectors, own[:q, :q], vectors)
+        idle = np.einsum("ji,jk,ki->i", vectors, noise_alone[:q, :q], vectors)
         clear = sizes > CLEAR_INFORMATION * idle
-        score = weighted @ left - (own[:q, q] - own[:q, :q] @ mean)
+        score = weighted @ left - (noise_alone[:q, q] - noise_alone[:q, :q] @ mean)
         information[group] = (vectors * np.where(clear, sizes - idle, 0.0)) @ vectors.T
         scores[group] = (vectors * clear) @ (vectors.T @ score)
     return information, scores
@@ -137,10 +137,10 @@ def regress_groups(
         whatever else is wrong with the request in every group.
     """
     check_independent(releases.values())
-    asked = None if features is None else list(features)
+    names = None if features is None else list(features)
     fits = {
         group: regress(
-            release, target, asked, ridge=ridge, intercept=intercept, reference=reference
+            release, target, names, ridge=ridge, intercept=intercept, reference=reference
         )
         for group, release in releases.items()
     }
@@ -476,13 +476,13 @@ class GroupFits(Mapping[Any, OLSResults]):
             *corrected_scores(blocks, common, variance)
         )
         p = len(self.param_names)
-        own, offset = design.transform[:p], design.offset[:p]
+        transform, offset = design.transform[:p], design.offset[:p]
         return Shrunk(
             self,
-            (common + means) @ own.T + offset,
-            own @ covariances @ own.T,
-            own @ (common + mean) + offset,
-            own @ between @ own.T,
+            (common + means) @ transform.T + offset,
+            transform @ covariances @ transform.T,
+            transform @ (common + mean) + offset,
+            transform @ between @ transform.T,
         )
 
     plot = of_results.plot_forest
@@ -577,8 +577,8 @@ class Shrunk:
         """
         if group not in self.fits.groups:
             raise KeyError(group)
-        own = self.estimate[self.fits.groups.index(group)]
-        return np.asarray(next(iter(self.fits.values()))._rows(X) @ own)
+        coef = self.estimate[self.fits.groups.index(group)]
+        return np.asarray(next(iter(self.fits.values()))._rows(X) @ coef)
 
     def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw one coefficient of every group, shrunk; see `privgram.plots.plot_forest`."""
@@ -642,17 +642,17 @@ def _overlap(fit: OLSResults, earlier: OLSResults) -> Matrix:
     """
     (a, w), (b, u) = _forms(fit), _forms(earlier)
     law = earlier.release.noise
-    found = np.empty((len(a), len(b)))
+    covariances = np.empty((len(a), len(b)))
     for j, row in enumerate(b):
         form = np.outer(row, u)
         form = (form + form.T) / 2
         if isinstance(law, (MaskedLaw, TiedLaw)):
             form = law.project(form)
-        found[:, j] = 2 * (a @ (form @ w))
-    return found
+        covariances[:, j] = 2 * (a @ (form @ w))
+    return covariances
 
 
 def _forms(fit: OLSResults) -> tuple[Matrix, Vector]:
     """The a and the w by which noise N moves each coefficient by a^T N w."""
     equations, design = fit._equations, fit.design
-    return design.transform @ equations.inverse @ design.frame[:-1], equations.v @ design.frame
+    return design.transform @ equations.inverse @ design.images[:-1], equations.v @ design.images

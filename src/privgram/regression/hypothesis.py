@@ -49,9 +49,9 @@ _NEITHER = (
 )
 
 
-def _of_matrix(given: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
+def _of_matrix(hypothesis: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
     try:
-        matrix, values = given if isinstance(given, tuple) else (given, 0.0)
+        matrix, values = hypothesis if isinstance(hypothesis, tuple) else (hypothesis, 0.0)
         matrix = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
         values = np.broadcast_to(np.asarray(values, dtype=np.float64), len(matrix))
     except (TypeError, ValueError):
@@ -65,13 +65,13 @@ def _of_matrix(given: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
 def _read(
     texts: Sequence[str], names: Sequence[str], terms: Mapping[str, slice]
 ) -> tuple[tuple[str, ...], Matrix, Vector]:
-    said: list[str] = []
+    equations: list[str] = []
     rows: list[Vector] = []
     for text in texts:
         for part in _parts(text, names, terms):
             if len(part) == 1 and part[0] in terms and part[0] not in names:
                 for i in range(*terms[part[0]].indices(len(names))):
-                    said.append(f"{names[i]} = 0")
+                    equations.append(f"{names[i]} = 0")
                     rows.append(np.eye(len(names) + 1)[i])
                 continue
             try:
@@ -82,11 +82,11 @@ def _read(
                 ) from None
             rows += [left - right for left, right in pairwise(sides)]
             words = " ".join(part)
-            said += [words if "=" in part else f"{words} = 0"] * (len(sides) - 1)
-    found = np.array(rows)
-    if not found.size or not found[:, :-1].any(axis=1).all():
+            equations += [words if "=" in part else f"{words} = 0"] * (len(sides) - 1)
+    stacked = np.array(rows)
+    if not stacked.size or not stacked[:, :-1].any(axis=1).all():
         raise ValueError(f"{shown(', '.join(texts))} says nothing of the parameters")
-    return tuple(said), found[:, :-1], -found[:, -1]
+    return tuple(equations), stacked[:, :-1], -stacked[:, -1]
 
 
 def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[list[str]]:
@@ -97,7 +97,7 @@ def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[
         text = text.replace("[T.", "[")
     longest = sorted(map(re.escape, known), key=len, reverse=True)
     pattern = re.compile(rf"\s*({'|'.join(longest)}|{_NUMBER}|[-+*/=(),])\s*")
-    found: list[list[str]] = [[]]
+    parts: list[list[str]] = [[]]
     place = 0
     while place < len(text):
         match = pattern.match(text, place)
@@ -110,10 +110,10 @@ def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[
             )
         place = match.end()
         if match[1] == ",":
-            found.append([])
+            parts.append([])
         else:
-            found[-1].append(match[1])
-    return found
+            parts[-1].append(match[1])
+    return parts
 
 
 def _sides(words: list[str], names: list[str]) -> list[Vector]:
@@ -156,8 +156,8 @@ def _sides(words: list[str], names: list[str]) -> list[Vector]:
         raise ValueError("not linear")
 
     sides = " ".join(map(python, words)).split("=")
-    found = [value(ast.parse(side.strip(), mode="eval").body) for side in sides]
-    return found if len(found) > 1 else [*found, np.zeros(len(names) + 1)]
+    values = [value(ast.parse(side.strip(), mode="eval").body) for side in sides]
+    return values if len(values) > 1 else [*values, np.zeros(len(names) + 1)]
 
 
 #: Contrasts follow from others where singular values of theirs, scaled to length 1, are less.
@@ -199,13 +199,13 @@ class WaldTest(Printed):
         return self.df
 
     def __str__(self) -> str:
-        said = ", ".join(self.hypothesis[:4])
+        listed = ", ".join(self.hypothesis[:4])
         more = f" and {len(self.hypothesis) - 4} more" if len(self.hypothesis) > 4 else ""
-        zero = "" if "=" in said else " = 0"
+        zero = "" if "=" in listed else " = 0"
         law = f"chi2({self.df})"
         if math.isfinite(self.df_denom):
             law = f"F({self.df}, {self.df_denom:.0f})"
-        return f"{said}{more}{zero}: {law} = {self.statistic:.4g}, p = {self.pvalue:.3g}"
+        return f"{listed}{more}{zero}: {law} = {self.statistic:.4g}, p = {self.pvalue:.3g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -271,9 +271,9 @@ class Contrasts(Printed):
         low, high = self.conf_int().T
         columns = (self.effect, self.sd, self.tvalue, self.pvalue, low, high)
         return "\n".join(
-            f"{said}: {b:.4g} +- {sd:.3g}, {'t' if math.isfinite(df) else 'z'} = {t:.4g}, "
+            f"{equation}: {b:.4g} +- {sd:.3g}, {'t' if math.isfinite(df) else 'z'} = {t:.4g}, "
             f"p = {p:.3g}, [{lo:.4g}, {hi:.4g}]"
-            for said, df, b, sd, t, p, lo, hi in zip(
+            for equation, df, b, sd, t, p, lo, hi in zip(
                 self.hypothesis, self.df_denom, *columns, strict=True
             )
         )
@@ -288,12 +288,12 @@ def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float
     """
     inverse, theta = equations.inverse, equations.theta
     contrasts, offset = independent(contrasts, offset)
-    found = contrasts @ theta + offset
+    value = contrasts @ theta + offset
     # The least change, in the metric of the features, that obeys.
-    step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, found)
+    step = inverse @ contrasts.T @ np.linalg.solve(contrasts @ inverse @ contrasts.T, value)
     v = np.append(step - theta, 1.0)
     pulled = contrasts @ inverse
-    gap = found + pulled @ (equations.second @ v)
+    gap = value + pulled @ (equations.second @ v)
     covariance = equations.sampling(pulled) + pulled @ equations.noise_at(v) @ pulled.T
     return float(gap @ np.linalg.solve(covariance, gap)), len(gap)
 
@@ -306,12 +306,12 @@ def independent(contrasts: Matrix, offset: Vector) -> tuple[Matrix, Vector]:
     unit = np.linalg.norm(contrasts, axis=1)
     unit[unit == 0] = 1.0
     left, sizes, rows = np.linalg.svd(contrasts / unit[:, None], full_matrices=False)
-    kept = sizes > _FOLLOWS * sizes[0]
-    return rows[kept], left[:, kept].T @ (offset / unit) / sizes[kept]
+    distinct = sizes > _FOLLOWS * sizes[0]
+    return rows[distinct], left[:, distinct].T @ (offset / unit) / sizes[distinct]
 
 
 def verdict(
-    said: tuple[str, ...], statistic: float, df: int, df_denom: float = math.inf
+    hypothesis: tuple[str, ...], statistic: float, df: int, df_denom: float = math.inf
 ) -> WaldTest:
     """The test of a hypothesis in words, with its P value: of chi-squared or, with `df_denom`, F.
 
@@ -322,4 +322,6 @@ def verdict(
 
     finite = math.isfinite(df_denom)
     pvalue = fdtrc(df, df_denom, statistic / df) if finite else chdtrc(df, statistic)
-    return WaldTest(said, statistic / df if finite else statistic, df, float(pvalue), df_denom)
+    return WaldTest(
+        hypothesis, statistic / df if finite else statistic, df, float(pvalue), df_denom
+    )

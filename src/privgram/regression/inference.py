@@ -238,8 +238,8 @@ def hull(
         return math.nan, math.nan
     roots = np.asarray(inside.trim().roots(), dtype=np.complex128)
     ends = [end for end in roots.real[roots.imag == 0].tolist() if low < end < high]
-    found = [start, *ends, *(end for end in (low, high) if inside(end) >= 0)]
-    return min(found), max(found)
+    points = [start, *ends, *(end for end in (low, high) if inside(end) >= 0)]
+    return min(points), max(points)
 
 
 def _public_rows(release: ReleaseRecord) -> int | None:
@@ -298,7 +298,7 @@ def full_rows(release: ReleaseRecord) -> float | None:
 
 def about_means(
     release: ReleaseRecord,
-    frame: Matrix,
+    images: Matrix,
     ones: Vector,
     *,
     matrix: Matrix | None = None,
@@ -308,8 +308,8 @@ def about_means(
 
     Parameters
     ----------
-    frame : ndarray of shape (k, d)
-        The images. Constants in them add noise: leave them out.
+    images : ndarray of shape (k, d)
+        Of the columns. Constants in them add noise: leave them out.
     ones : ndarray of shape (d,)
         The image that is 1 in every row.
     matrix : ndarray of shape (d, d), optional
@@ -322,8 +322,8 @@ def about_means(
     count = full_rows(release)
     if count is None:  # it is read off the ones
         count = max(float(ones @ sums), 1.0)
-    mean = (frame @ sums / count).clip(*limits)
-    return count, mean, frame @ whole @ frame.T - count * np.outer(mean, mean)
+    mean = (images @ sums / count).clip(*limits)
+    return count, mean, images @ whole @ images.T - count * np.outer(mean, mean)
 
 
 def degrees_behind(release: ReleaseRecord, n_rows: float | None) -> float | None:
@@ -405,8 +405,8 @@ def infer(
         equations = equations.at_hand
     inverse, second, v = equations.inverse, equations.second, equations.v
     covariance = equations.covariance
-    own = transform @ covariance @ transform.T
-    stderr = np.sqrt(own.diagonal())
+    of_contrasts = transform @ covariance @ transform.T
+    stderr = np.sqrt(of_contrasts.diagonal())
     # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
@@ -419,8 +419,8 @@ def infer(
     estimate = transform @ equations.theta + offset - bias
     # Of a given meat the degrees of freedom are unknown. The noise, whose variance is known, could
     # be given more of them, and is not: they are never above the rows less the parameters.
-    df = np.full(len(own), equations.df_resid if equations.meat is None else math.inf)
-    return Inference(estimate, own, "first-order", None, df, slope, curvature)
+    df = np.full(len(of_contrasts), equations.df_resid if equations.meat is None else math.inf)
+    return Inference(estimate, of_contrasts, "first-order", None, df, slope, curvature)
 
 
 def dependence(
@@ -432,6 +432,6 @@ def dependence(
     by C c / stderr, hence v (d,) by a row of `moved` (k, d), and with it the noise, of variance
     `alone` (k,) at v.
     """
-    frame = np.stack([a, moved, moved + v], axis=1)
-    curvature, both = law.entry_variance(shifted, frame)[:, 0, 1:].T
+    rows = np.stack([a, moved, moved + v], axis=1)
+    curvature, both = law.entry_variance(shifted, rows)[:, 0, 1:].T
     return (both - alone - curvature) / 2, curvature

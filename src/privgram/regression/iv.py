@@ -147,8 +147,10 @@ class IVResults(OfRelease):
             raise ValueError(f"give {len(self.endogenous)} values, one for each endogenous column")
         wanted = np.array(values or np.zeros(len(self.endogenous)), dtype=np.float64)
         scaled = self._to_scaled(wanted)
-        said = tuple(f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True))
-        return self._moments.excluded(self._moments.target(scaled), said)
+        hypothesis = tuple(
+            f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True)
+        )
+        return self._moments.excluded(self._moments.target(scaled), hypothesis)
 
     def anderson_rubin(self, alpha: float = 0.05) -> list[tuple[float, float]]:
         """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
@@ -180,14 +182,14 @@ class IVResults(OfRelease):
         level = level_of(alpha)
         unit, center = self.inference.stderr[0], self.inference.estimate[0]
 
-        def kept(angle: float) -> float:
+        def excess(angle: float) -> float:
             value = center + unit * math.tan(angle)
             return self.anderson_rubin_test(value).pvalue - (1 - level)
 
         angles = np.linspace(-math.pi / 2 + 1e-6, math.pi / 2 - 1e-6, TRIED)
-        inside = [kept(angle) for angle in angles]
+        inside = [excess(angle) for angle in angles]
         edges = [
-            float(center + unit * math.tan(brentq(kept, angles[i], angles[i + 1])))
+            float(center + unit * math.tan(brentq(excess, angles[i], angles[i + 1])))
             for i in range(TRIED - 1)
             if (inside[i] >= 0) != (inside[i + 1] >= 0)
         ]
@@ -275,21 +277,23 @@ class _Moments:
 
     def equations(self, goal: Vector) -> Equations:
         """Least squares of an image of the columns on what is exogenous."""
-        frame = np.vstack([np.eye(len(goal))[self.z], goal])
-        law = self.law.image(frame)
-        return Equations(law, frame @ self.shifted @ frame.T, self.n_rows)
+        images = np.vstack([np.eye(len(goal))[self.z], goal])
+        law = self.law.image(images)
+        return Equations(law, images @ self.shifted @ images.T, self.n_rows)
 
     @cached_property
     def reduced(self) -> Equations:
         """Of the target."""
         return self.equations(self.column(-1))
 
-    def excluded(self, goal: Vector, said: tuple[str, ...]) -> WaldTest:
+    def excluded(self, goal: Vector, hypothesis: tuple[str, ...]) -> WaldTest:
         """The F test that instruments do not explain an image of the columns."""
         equations = self.equations(goal)
-        size, own = equations.size, len(self.shifted) - 1 - self.n_features
-        contrasts = np.eye(own, size, size - own)
-        return verdict(said, *wald(equations, contrasts, np.zeros(own)), equations.df_resid)
+        size, n_excluded = equations.size, len(self.shifted) - 1 - self.n_features
+        contrasts = np.eye(n_excluded, size, size - n_excluded)
+        return verdict(
+            hypothesis, *wald(equations, contrasts, np.zeros(n_excluded)), equations.df_resid
+        )
 
     @cached_property
     def kappa(self) -> float:
@@ -315,10 +319,10 @@ class _Moments:
         First stages of the features, and for LIML a part of the features themselves.
         """
         m = self.matrix
-        found = np.zeros((self.n_features, len(m)))
-        found[:, self.z] = self.kappa * np.linalg.solve(m[self.z, self.z], m[self.z, self.w]).T
-        found[:, self.w] += (1 - self.kappa) * np.eye(self.n_features)
-        return found
+        weights = np.zeros((self.n_features, len(m)))
+        weights[:, self.z] = self.kappa * np.linalg.solve(m[self.z, self.z], m[self.z, self.w]).T
+        weights[:, self.w] += (1 - self.kappa) * np.eye(self.n_features)
+        return weights
 
     @cached_property
     def bread(self) -> Matrix:
@@ -357,8 +361,8 @@ class _Moments:
             sampling = self.squares / df * (self.bread + self.bread.T) / 2
         pull = self.bread @ self.weights
         covariance = sampling + pull @ self.noise @ pull.T
-        own = transform @ covariance @ transform.T
-        stderr = np.sqrt(own.diagonal())
+        of_contrasts = transform @ covariance @ transform.T
+        stderr = np.sqrt(of_contrasts.diagonal())
         unit = np.where(stderr > 0, stderr, 1.0)[:, None]
         rows = transform @ pull / unit
         moved = np.zeros_like(rows)
@@ -366,8 +370,8 @@ class _Moments:
         alone = ((rows @ self.noise) * rows).sum(axis=1)
         slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
         estimate = transform @ self.theta + offset
-        degrees = np.full(len(own), df)
-        return Inference(estimate, own, "first-order", None, degrees, slope, curvature)
+        degrees = np.full(len(of_contrasts), df)
+        return Inference(estimate, of_contrasts, "first-order", None, degrees, slope, curvature)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""
@@ -381,8 +385,8 @@ class _Moments:
         covariance = rest @ errors @ rest.T
         df = len(moments) - self.n_features
         values, vectors = np.linalg.eigh(covariance)
-        found = vectors[:, -df:].T @ moments
-        return float((found**2 / values[-df:]).sum()), df
+        rotated = vectors[:, -df:].T @ moments
+        return float((rotated**2 / values[-df:]).sum()), df
 
 
 def iv(
@@ -454,15 +458,15 @@ def iv(
         exogenous,
     )
     design, n_endogenous = roles.design, len(roles.endogenous)
-    frame = np.vstack([design.frame[:-1], roles.instruments_frame, design.frame[-1:]])
-    law = release.noise.image(frame)
-    shifted = frame @ release.matrix @ frame.T
+    images = np.vstack([design.images[:-1], roles.instrument_images, design.images[-1:]])
+    law = release.noise.image(images)
+    shifted = images @ release.matrix @ images.T
     moments = _Moments(
         law,
         shifted,
         degrees_behind(release, rows_behind(release)),
         n_endogenous,
-        len(design.frame) - 1,
+        len(design.images) - 1,
         method == "liml",
     )
     kappa, without = math.nan, None
@@ -494,7 +498,7 @@ class Roles:
     design: Design  # of the target on the endogenous columns, which are first, and the exogenous
     endogenous: tuple[str, ...]
     instruments: tuple[str, ...]
-    instruments_frame: Matrix  # (k, d), the instruments as images of the columns
+    instrument_images: Matrix  # (k, d), the instruments as images of the columns
 
     @classmethod
     def of(
@@ -512,24 +516,24 @@ class Roles:
         ValueError
             For an unknown column, one in two roles, or fewer instruments than endogenous columns.
         """
-        own, outside, as_they_are = (
+        endogenous_terms, instrument_terms, exogenous_terms = (
             _labels(described, [names] if isinstance(names, str) else list(names))
             for names in (endogenous, instruments, exogenous)
         )
-        every = [*own, *outside, *as_they_are]
+        every = [*endogenous_terms, *instrument_terms, *exogenous_terms]
         if len(set(every)) < len(every):
             raise ValueError("a column has one role: endogenous, instrument or exogenous")
-        if not own:
+        if not endogenous_terms:
             raise ValueError("name an endogenous column, or use regress")
-        design, whole = design_for([*own, *as_they_are]), design_for(every)
-        places = [i for name in outside for i in whole.places([name])]
-        size = max(design.places(own)) + 1
+        design, whole = design_for([*endogenous_terms, *exogenous_terms]), design_for(every)
+        places = [i for name in instrument_terms for i in whole.places([name])]
+        size = max(design.places(endogenous_terms)) + 1
         if len(places) < size:
             raise ValueError(
                 f"{size} endogenous columns need as many instruments, not {len(places)}"
             )
         names = tuple(whole.names[i] for i in places)
-        return cls(design, design.names[:size], names, whole.frame[places])
+        return cls(design, design.names[:size], names, whole.images[places])
 
 
 def _labels(described: Described, names: list[str]) -> list[str]:
@@ -537,8 +541,8 @@ def _labels(described: Described, names: list[str]) -> list[str]:
     columns = described.columns
     if columns is None:
         return names
-    found: list[str] = []
+    labels: list[str] = []
     for name in names:
         terms = [] if name in described.names else parse_terms([name], columns.variables)
-        found += [term.label(columns.variables) for term in terms] or [name]
-    return found
+        labels += [term.label(columns.variables) for term in terms] or [name]
+    return labels

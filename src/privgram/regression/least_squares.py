@@ -81,10 +81,10 @@ def _are_columns(
 ) -> bool:
     """Whether what is asked for are released columns, and no terms that have other names."""
     assert release.columns is not None
-    asked = [target, *(features or ())]
+    names = [target, *(features or ())]
     return (
         features is not None
-        and all(not isinstance(name, str) or name in release.names for name in asked)
+        and all(not isinstance(name, str) or name in release.names for name in names)
         and not all(name in release.columns.terms for name in features)
     )
 
@@ -154,16 +154,16 @@ def _of_columns(
         )
     transform, offset, spread = _own_units(release, chosen, goal, bool(added))
     unit = np.eye(release.n_columns)
-    frame = np.array([*unit[chosen], *added, unit[goal]])
-    places = frame.argmax(axis=1)
-    constant = frame[:-1] @ held[0] if held else None
+    images = np.array([*unit[chosen], *added, unit[goal]])
+    places = images.argmax(axis=1)
+    constant = images[:-1] @ held[0] if held else None
     if added:
-        constant = np.eye(len(frame) - 1)[-1]
+        constant = np.eye(len(images) - 1)[-1]
     return Design(
         target=release.names[goal],
         names=names,
-        frame=frame,
-        positions=tuple(places.tolist()) if np.array_equal(frame, unit[places]) else None,
+        images=images,
+        positions=tuple(places.tolist()) if np.array_equal(images, unit[places]) else None,
         intercept=bool(added),
         transform=transform,
         offset=offset,
@@ -182,8 +182,8 @@ def _own_units(
     center, half_width = np.zeros(p + 1), np.ones(p + 1)
     if release.columns is not None:
         place = {name: i for i, name in enumerate(release.columns.names)}
-        own = [place[release.names[i]] for i in (*chosen, goal)]
-        center, half_width = release.columns.center[own], release.columns.half_width[own]
+        places = [place[release.names[i]] for i in (*chosen, goal)]
+        center, half_width = release.columns.center[places], release.columns.half_width[places]
     # y = c_y + h_y (b_0 + sum_j b_j (x_j - c_j) / h_j)
     transform, offset = np.zeros((p + 1, p + has_intercept)), np.zeros(p + 1)
     each = np.arange(p)
@@ -235,47 +235,50 @@ def auto_ridge(
 
     The coefficients are then ``solve(gram + penalty, cross)``, of the released blocks, and
     ``gram + penalty`` is positive definite, however indefinite ``gram`` is.
-    `entry_variance` takes a frame F (k, p + 1) to the variances (k, k) of the entries of
+    `entry_variance` takes rows F (k, p + 1) to the variances (k, k) of the entries of
     ``F @ N @ F.T``, N the noise. With `intercept` the last feature is a column of ones (up to
     clipping): it is removed by regression first and carries no penalty, unless its count drowns.
     """
     d = len(matrix)
     rows = np.atleast_1d(np.asarray(rows, dtype=np.float64))
-    frame = np.eye(d)  # rows: directions, in columns of `matrix`
+    directions = np.eye(d)  # rows: directions, in columns of `matrix`
     penalty = np.zeros((d - 1, d - 1))
     if intercept:
-        ones = frame[-2]
+        ones = directions[-2]
         # The released count is at least two standard deviations of its noise.
         std = np.sqrt(entry_variance(ones[None])[0, 0])
         lift = max(0.0, float(2 * std - ones @ matrix @ ones))
         penalty[-1, -1] = lift
         matrix = matrix + lift * np.outer(ones, ones)
         # Every direction less its regression on the intercept.
-        share = frame @ matrix @ ones / (ones @ matrix @ ones)
-        frame = np.delete(frame - np.outer(share, ones), -2, axis=0)
-    slopes = len(frame) - 1
+        share = directions @ matrix @ ones / (ones @ matrix @ ones)
+        directions = np.delete(directions - np.outer(share, ones), -2, axis=0)
+    slopes = len(directions) - 1
     if slopes:
-        penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, frame, sketch, rows)
+        penalty[:slopes, :slopes] = _penalty(matrix, entry_variance, directions, sketch, rows)
     return penalty
 
 
 def _penalty(
     matrix: Matrix,
     entry_variance: EntryVariance,
-    frame: Matrix,
+    directions: Matrix,
     sketch: Sketch | None,
     rows: Vector,
 ) -> Matrix:
-    """Penalty on the features ``frame[:-1]`` in explaining ``frame[-1]``."""
+    """Penalty on the features ``directions[:-1]`` in explaining ``directions[-1]``."""
     regulariser = 0.0 if sketch is None else sketch.regulariser
-    gram = frame[:-1] @ matrix @ frame[:-1].T
-    values, vectors = np.linalg.eigh(gram + regulariser * frame[:-1] @ frame[:-1].T)
-    frame = np.vstack([vectors.T @ frame[:-1], frame[-1]])
+    gram = directions[:-1] @ matrix @ directions[:-1].T
+    values, vectors = np.linalg.eigh(gram + regulariser * directions[:-1] @ directions[:-1].T)
+    directions = np.vstack([vectors.T @ directions[:-1], directions[-1]])
     # Along a direction that a sketch leaves out, rounding may make a variance negative.
-    variance = np.maximum(entry_variance(frame), 0.0)
+    variance = np.maximum(entry_variance(directions), 0.0)
     if not variance.any() and np.isinf(rows).all():
         return np.zeros_like(gram)
-    cross, square = frame[:-1] @ matrix @ frame[-1], frame[-1] @ matrix @ frame[-1]
+    cross, square = (
+        directions[:-1] @ matrix @ directions[-1],
+        directions[-1] @ matrix @ directions[-1],
+    )
     square = _shrunk(square, variance[-1, -1])
     x = _unrepelled(values, variance[:-1, :-1])
     # Directions that noise, or a sketch of few rows, leaves out keep a width.
@@ -284,13 +287,13 @@ def _penalty(
     if sketch is None:
         guard, observe = std / np.sqrt(2), _added(variance[:-1, -1])
     else:
-        added = regulariser * (frame**2).sum(axis=1)
+        added = regulariser * (directions**2).sum(axis=1)
         x -= added[:-1]
         observe = _sketched(np.maximum(values, least), added, square, sketch.rows)
         guard = np.zeros_like(std)
-    mean, kept = _posterior(x, std, cross, square, observe, rows)
+    mean, share = _posterior(x, std, cross, square, observe, rows)
     # The largest in size: noise may turn even the largest eigenvalue negative.
-    divisor = np.minimum((mean + guard) / kept, np.abs(values).max() / _NEGLIGIBLE)
+    divisor = np.minimum((mean + guard) / share, np.abs(values).max() / _NEGLIGIBLE)
     penalty: Matrix = (vectors * divisor) @ vectors.T - gram
     return (penalty + penalty.T) / 2
 
@@ -347,7 +350,7 @@ def _posterior(
     gain, variance = observe(g, spread)  # cross_i = gain * (theta_i + sampling error) + noise
     prior_variance = spread[:, :, None]
     log_prior = np.log(prior + np.finfo(float).tiny)
-    evidence, means, kept = [], [], []
+    evidence, means, shares = [], [], []
     for n in rows:
         sampling = ((1 - _SHARES) * square / n)[:, None, None] / g
         total = gain**2 * (prior_variance + sampling) + variance  # (beliefs, p, nodes)
@@ -355,9 +358,9 @@ def _posterior(
         weights, log_evidence = _normalised(log_prior + fit)
         evidence.append(log_evidence.sum(axis=1) + np.log(_PRIOR))
         means.append((weights * g).sum(axis=-1))
-        kept.append((weights * g * prior_variance * gain / total).sum(axis=-1))
+        shares.append((weights * g * prior_variance * gain / total).sum(axis=-1))
     belief = _normalised(np.concatenate(evidence))[0]
-    share = np.maximum(belief @ np.concatenate(kept), np.finfo(float).tiny)
+    share = np.maximum(belief @ np.concatenate(shares), np.finfo(float).tiny)
     return belief @ np.concatenate(means), share
 
 
@@ -437,7 +440,7 @@ def regress(
         counted = release.parameters.get("rows") if n_rows is None else n_rows
         matrix[:-1, :-1] += auto_ridge(
             matrix,
-            lambda frame: law.entry_variance(shifted, frame),
+            lambda rows: law.entry_variance(shifted, rows),
             intercept=design.intercept,
             sketch=None if sketched is None else Sketch(sketched, law.shift),
             rows=possible_rows(least / release.bound**2) if counted is None else max(counted, 1.0),

@@ -95,9 +95,9 @@ class OLSResults(OfRelease):
     @cached_property
     def used(self) -> Vector:
         """`theta` in own units, the constant last: an estimator's predictions."""
-        own = self.design.transform @ self.theta + self.design.offset
-        own.flags.writeable = False
-        return own
+        coef = self.design.transform @ self.theta + self.design.offset
+        coef.flags.writeable = False
+        return coef
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         reason = pinned(self.release, self.design) or self._penalised
@@ -217,13 +217,13 @@ class OLSResults(OfRelease):
         return anova(self.design, self._equations, typ, self._unit**2 * self._largest_weight)
 
     def _tested(
-        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
+        self, hypothesis: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
     ) -> WaldTest:
         self._need_inference()
         size = len(self.param_names)
         transform, offset = self.design.transform[:size], self._offset[:size]
-        found = wald(self._equations, matrix @ transform, matrix @ offset - values)
-        return verdict(said, *found, self.df_resid if use_f else math.inf)
+        statistic = wald(self._equations, matrix @ transform, matrix @ offset - values)
+        return verdict(hypothesis, *statistic, self.df_resid if use_f else math.inf)
 
     @cached_property
     def _goodness(self) -> Goodness:
@@ -322,8 +322,8 @@ class OLSResults(OfRelease):
         contrasts = np.eye(size, len(self.param_names))
         if constant is None or self.design.intercept:
             return contrasts
-        own = self.design.transform[:size] @ constant
-        return np.asarray(null_space(own[None]).T @ contrasts)
+        in_own_units = self.design.transform[:size] @ constant
+        return np.asarray(null_space(in_own_units[None]).T @ contrasts)
 
     @property
     def _largest_weight(self) -> float:
@@ -442,12 +442,12 @@ class OLSResults(OfRelease):
                 "column, which holds it"
             )
         release = self.release
-        frame, unit = self.design.varying(release)
+        images, unit = self.design.varying(release)
         ones = intercept_of(release)
         if ones is None:
-            scatter = frame @ release.unbiased @ frame.T
+            scatter = images @ release.unbiased @ images.T
         else:
-            total, _, scatter = about_means(release, frame, ones)
+            total, _, scatter = about_means(release, images, ones)
             total = max(total - 1.0, 1.0)
         variance = scatter.diagonal() / total
         return np.sqrt(np.where(variance > 0, variance, math.nan)) * unit
@@ -500,9 +500,9 @@ class OLSResults(OfRelease):
         """What clipping did to the estimates if the rows were normal, in standard errors: slow."""
         if self.design.positions is None:  # indicators are not normal
             return 0.0
-        own = self.design.transform @ clipping_shift(self.release, self.design, self.n_rows)
+        moved = self.design.transform @ clipping_shift(self.release, self.design, self.n_rows)
         size = len(self.param_names)
-        return float(np.max(np.abs(own[:size]) / self.inference.stderr[:size], initial=0.0))
+        return float(np.max(np.abs(moved[:size]) / self.inference.stderr[:size], initial=0.0))
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))

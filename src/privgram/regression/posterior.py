@@ -180,33 +180,33 @@ def posterior(
         raise RefusedError("there are too few rows: take fewer features, or a release of more rows")
     middle = shifted - law.shift_matrix(q + 1)
     variances = _prior(release, design, middle, n_rows, prior_std)
-    found, weights = [], []
+    drawn, weights = [], []
     tried = PROPOSALS * draws
     zero = np.zeros_like(shifted)
     for _ in range(tried):
         one = _weighed(middle - law.draw(zero, rng), variances, degrees, rng)
         if one is not None:
-            found.append(one[:2])
+            drawn.append(one[:2])
             weights.append(one[2])
-    if not found:
+    if not drawn:
         raise RefusedError(_LOST)
     chances = np.exp(np.array(weights) - max(weights))
     chances /= chances.sum()
     effective = 1 / float((chances**2).sum())
     if effective < FEWEST:
         raise RefusedError(_LOST)
-    kept = rng.choice(len(found), size=draws, p=chances)
-    theta = np.array([found[i][0] for i in kept])
-    own = theta @ design.transform.T + design.offset
+    chosen = rng.choice(len(drawn), size=draws, p=chances)
+    theta = np.array([drawn[i][0] for i in chosen])
+    coef = theta @ design.transform.T + design.offset
     size = len(design.names) + design.has_level
     # Weighted rows are stored with weights of at most 1.
     unit = math.sqrt(1.0 if release.columns is None else release.columns.largest_weight)
     return Posterior(
         names=(*design.names, CONSTANT)[:size],
-        draws=own[:, :size],
-        sigma=np.array([found[i][1] for i in kept]) * float(design.spread[-1]) * unit,
+        draws=coef[:, :size],
+        sigma=np.array([drawn[i][1] for i in chosen]) * float(design.spread[-1]) * unit,
         effective=effective,
-        accepted=len(found) / tried,
+        accepted=len(drawn) / tried,
     )
 
 
@@ -252,23 +252,23 @@ def _prior(
     sizes = moment.diagonal() / total
     if design.intercept:
         sizes = sizes - (moment[-2] / total) ** 2
-    noise = release.noise.entry_variance(release.matrix, design.frame).diagonal()
+    noise = release.noise.entry_variance(release.matrix, design.images).diagonal()
     # No less than its noise: the prior is wide where that hides a feature.
     deviation = np.sqrt(np.maximum(sizes, np.sqrt(noise) / total))
-    found = np.eye(q) * (LEVEL * max(float(deviation[-1]), 1e-6)) ** 2
+    covariance = np.eye(q) * (LEVEL * max(float(deviation[-1]), 1e-6)) ** 2
     if design.intercept:
-        found[-1, -1] = LEVEL**2 * max(moment[-1, -1] / total, float(deviation[-1]) ** 2)
+        covariance[-1, -1] = LEVEL**2 * max(moment[-1, -1] / total, float(deviation[-1]) ** 2)
     slopes = slice(0, p)
     if prior_std is None:
         wide = SLOPES * deviation[-1] / deviation[:p]
-        found[slopes, slopes] = np.diag(wide**2)
-        return found
+        covariance[slopes, slopes] = np.diag(wide**2)
+        return covariance
     try:
-        given = np.broadcast_to(np.asarray(prior_std, dtype=np.float64), p)
+        stds = np.broadcast_to(np.asarray(prior_std, dtype=np.float64), p)
     except (TypeError, ValueError):
-        given = np.zeros(1)
-    if not (np.isfinite(given).all() and (given > 0).all()):
+        stds = np.zeros(1)
+    if not (np.isfinite(stds).all() and (stds > 0).all()):
         raise ValueError(f"prior_std is a positive number, or {p} of them, one for each feature")
     back = np.linalg.inv(design.transform[slopes, slopes])
-    found[slopes, slopes] = back @ np.diag(given**2) @ back.T
-    return found
+    covariance[slopes, slopes] = back @ np.diag(stds**2) @ back.T
+    return covariance

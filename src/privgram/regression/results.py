@@ -162,16 +162,18 @@ class Results:
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         """Of matrix @ params, shape (k, m)."""
-        found = self._about(estimand)
-        own = matrix @ found.covariance @ matrix.T
-        parts = (matrix**2) * found.covariance.diagonal()
+        inference = self._about(estimand)
+        covariance = matrix @ inference.covariance @ matrix.T
+        parts = (matrix**2) * inference.covariance.diagonal()
         # A harmonic mean of theirs: no more than a sum of independent estimates has.
         with np.errstate(divide="ignore", invalid="ignore"):
-            df = 1 / ((parts / parts.sum(axis=1)[:, None]) / found.df).sum(axis=1)
-        return Inference(matrix @ found.estimate, own, found.method, found.refusal, df)
+            df = 1 / ((parts / parts.sum(axis=1)[:, None]) / inference.df).sum(axis=1)
+        return Inference(
+            matrix @ inference.estimate, covariance, inference.method, inference.refusal, df
+        )
 
     def _tested(
-        self, said: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
+        self, hypothesis: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
     ) -> WaldTest:
         """The test of matrix @ params = values: by the covariance of the estimate."""
         self._need_inference()
@@ -184,7 +186,7 @@ class Results:
                 "the others without it"
             )
         statistic = float(gap @ np.linalg.solve(covariance, gap))
-        return verdict(said, statistic, len(gap), self.df_resid if use_f else math.inf)
+        return verdict(hypothesis, statistic, len(gap), self.df_resid if use_f else math.inf)
 
     def _need_inference(self, estimand: Estimand = "population") -> None:
         reason = self.refusal or self._about(estimand).refusal
@@ -291,17 +293,17 @@ class Results:
         """`conf_int` without names."""
         level = level_of(alpha)
         check_one_of(estimand, "estimand", get_args(Estimand))
-        found = self._about(estimand)
-        if found.refusal is not None and self.refusal is None:
+        inference = self._about(estimand)
+        if inference.refusal is not None and self.refusal is None:
             about = " on the rows at hand" if estimand == "sample" else ""
-            raise RefusedError(f"there is no inference{about}: {found.refusal}")
-        return found.intervals(level)
+            raise RefusedError(f"there is no inference{about}: {inference.refusal}")
+        return inference.intervals(level)
 
     def _table(self, alpha: float) -> Matrix:
         """Estimates, errors, statistics, P values and ends of intervals, shape (k, 6)."""
-        found = self.inference
-        numbers = (self._estimate, found.stderr, found.statistic(), found.pvalues())
-        return np.column_stack([*numbers, found.intervals(level_of(alpha))])
+        inference = self.inference
+        numbers = (self._estimate, inference.stderr, inference.statistic(), inference.pvalues())
+        return np.column_stack([*numbers, inference.intervals(level_of(alpha))])
 
     @property
     def nobs(self) -> float:
@@ -358,9 +360,9 @@ class Results:
         ValueError
             If the hypothesis is not linear, or of other names.
         """
-        said, matrix, values = restrictions(r_matrix, self.param_names, self._term_places)
+        equations, matrix, values = restrictions(r_matrix, self.param_names, self._term_places)
         self._need_inference()
-        return Contrasts(said, self._contrasts(matrix), values)
+        return Contrasts(equations, self._contrasts(matrix), values)
 
     def wald_test(
         self, r_matrix: Hypothesis, *, use_f: bool | None = None, scalar: bool = True
@@ -393,8 +395,8 @@ class Results:
         """
         if not scalar:
             raise ValueError("a statistic is one number: leave scalar out")
-        said, matrix, values = restrictions(r_matrix, self.param_names, self._term_places)
-        return self._tested(said, matrix, values, use_f=self.use_t if use_f is None else use_f)
+        equations, matrix, values = restrictions(r_matrix, self.param_names, self._term_places)
+        return self._tested(equations, matrix, values, use_f=self.use_t if use_f is None else use_f)
 
     def f_test(self, r_matrix: Hypothesis) -> WaldTest:
         """`wald_test` with the P value of F."""
@@ -496,9 +498,9 @@ class Results:
         heads = ["estimate", "std.error", "statistic", "p.value"]
         if conf_int:
             heads += ["conf.low", "conf.high"]
-        found = as_frame(self._table(1 - conf_level)[:, : len(heads)], columns=heads)
-        found.insert(0, "term", list(self.param_names))
-        return found
+        table = as_frame(self._table(1 - conf_level)[:, : len(heads)], columns=heads)
+        table.insert(0, "term", list(self.param_names))
+        return table
 
     def glance(self) -> DataFrame:
         """A data frame of one row about the whole fit, in the columns of R's broom.
@@ -524,8 +526,8 @@ class Results:
             "epsilon": "epsilon",
             "delta": "delta",
         }
-        found = {column: [self._statistic(name)] for column, name in names.items()}
-        return as_frame(found)
+        statistics = {column: [self._statistic(name)] for column, name in names.items()}
+        return as_frame(statistics)
 
     def _statistic(self, name: str) -> float:
         """A number about the whole fit, NaN where there is none."""
@@ -707,7 +709,7 @@ def result_of(
     Results
     """
     estimate = np.array(params, dtype=np.float64)
-    own = np.array(covariance, dtype=np.float64)
+    matrix = np.array(covariance, dtype=np.float64)
     freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
-    found = Inference(estimate, own, method, None, freedom)
-    return Numbers(target, tuple(names), found, nobs, epsilon, delta)
+    inference = Inference(estimate, matrix, method, None, freedom)
+    return Numbers(target, tuple(names), inference, nobs, epsilon, delta)

@@ -37,11 +37,11 @@ Criterion: TypeAlias = Literal["aic", "bic"]
 def _equations(release: ReleaseRecord, design: Design, chosen: str) -> Equations:
     """Those of least squares of all columns, by which the risk is judged; refused without."""
     law, shifted = design.block(release)
-    found = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
-    reason = why_refused(release, found)
+    equations = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
+    reason = why_refused(release, equations)
     if reason is not None:
         raise RefusedError(f"there is no inference, by which to choose {chosen}: {reason}")
-    return found
+    return equations
 
 
 def estimated_risk(
@@ -204,7 +204,7 @@ def penalty_path(
     problem = _Problem.of(release, target, features, intercept)
     n = problem.n_rows
     if l1_ratio == 1:
-        alphas, found = problem.knots(0.0)
+        alphas, paths = problem.knots(0.0)
         alphas /= n
         ridges = np.zeros(len(alphas))
     else:
@@ -212,11 +212,11 @@ def penalty_path(
         alphas = first * np.geomspace(1.0, LAST, n_alphas)
         ridges = alphas * n * (1 - l1_ratio)
         pairs = zip(alphas, ridges, strict=True)
-        found = np.array([problem.knots(a * n * l1_ratio, r)[1][-1] for a, r in pairs])
+        paths = np.array([problem.knots(a * n * l1_ratio, r)[1][-1] for a, r in pairs])
     design = problem.design
     equations = _equations(release, design, "a penalty")
     coefs, df, values = [], [], []
-    for slopes, ridge in zip(found, ridges, strict=True):
+    for slopes, ridge in zip(paths, ridges, strict=True):
         theta = problem.whole(slopes)
         active = np.flatnonzero(slopes)
         ones = np.arange(len(slopes), len(theta))
@@ -226,7 +226,7 @@ def penalty_path(
         coefs.append((design.transform @ theta + design.offset)[:-1])
         df.append(freedom)
         values.append(risk)
-    chosen = found[int(np.argmin(values))]
+    chosen = paths[int(np.argmin(values))]
     return PenaltyPath(
         names=design.names,
         alphas=alphas,
@@ -398,8 +398,8 @@ def best_subset(
         value, best = min(tried)
         values.append(value)
         members.append(best)
-    found = members[int(np.argmin(values))]
+    chosen = members[int(np.argmin(values))]
     best_fit = None
-    if found:
-        best_fit = regress(release, asked, found, intercept=intercept, reference=reference)
+    if chosen:
+        best_fit = regress(release, asked, chosen, intercept=intercept, reference=reference)
     return Subsets(tuple(members), np.array(values), criterion, best_fit)

@@ -143,9 +143,9 @@ class Summary:
 
     def as_latex(self) -> str:
         """Both tables as LaTeX, with the notes below."""
-        said = [] if self.refusal is None else [self._refused()]
+        refused = [] if self.refusal is None else [self._refused()]
         parts = [table.as_latex_tabular() for table in self.tables]
-        body = "\n\n".join([*map(_latex, said), *parts, *map(_latex, self.notes)])
+        body = "\n\n".join([*map(_latex, refused), *parts, *map(_latex, self.notes)])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
     def frame(self) -> Any:
