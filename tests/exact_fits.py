@@ -17,7 +17,7 @@ import privgram as pg
 from privgram.columns.terms import INTERCEPT
 from privgram.noise import GaussianLaw
 from privgram.privacy import GaussianProfile
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.glm import GLMResults
 
 N = 300
@@ -214,7 +214,8 @@ def logistic(case):
     X = by_hand(case.table)[kept]
     X = X.assign(Intercept=1.0) if case.intercept else X
     theirs = sm.Logit(case.table.b.astype(float), X).fit(disp=0, tol=1e-14, maxiter=200)
-    model = design(AllColumns(columns), "b", names, case.intercept, case.reference or {})
+    terms = RegressionTerms("b", tuple(names), case.intercept, case.reference or {})
+    model = design(AllColumns(columns), terms)
     rows = columns.encode(case.table) @ model.images[:-1].T
     p = theirs.predict(X).to_numpy()
     q = rows.shape[1]
@@ -247,7 +248,8 @@ def scored(case):
         terms=[*case.terms, case.target],
         row_weights="k" if case.weighted else None,
     )
-    model = design(AllColumns(columns), case.target, case.terms, True, case.reference or {})
+    terms = RegressionTerms(case.target, tuple(case.terms), references=case.reference or {})
+    model = design(AllColumns(columns), terms)
     rows = columns.encode(case.table) @ model.images.T
     X, y = rows[:, :-1], rows[:, -1]
     solution = np.linalg.lstsq(X, y)[0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from privgram._base.text import Printed, as_text
 from privgram.columns.terms import parse_one
-from privgram.regression.design import AllColumns, design, left_out
+from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.families import Bounded
 from privgram.regression.inference import level_of, students
 from privgram.study.answer import needed
@@ -136,8 +136,8 @@ def huber(
         raise ValueError(
             'loss="huber" has an intercept, and no instruments, absorbed factors or weights'
         )
-    levels = left_out(parsed.references, reference)
-    model = design(AllColumns(used), parsed.targets[0], parsed.features, True, levels)
+    terms = RegressionTerms.of(parsed, parsed.features, reference=reference)
+    model = design(AllColumns(used), terms)
     drop = used.missing == "drop"
     if fit is not None:
         _check_same(fit, model)

@@ -9,12 +9,8 @@ from scipy import optimize, stats
 import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError, regress
-from privgram.regression.groups import (
-    _paule_mandel,
-    corrected_scores,
-    empirical_bayes,
-    regress_groups,
-)
+from privgram.regression.groups import regress_groups
+from privgram.regression.pooling import _paule_mandel, corrected_scores, empirical_bayes
 
 NAMES = ("x", "y", "intercept")
 COLUMNS = pg.Columns({"x": (-4, 4), "y": (-8, 8)}, intercept=True)

@@ -8,7 +8,7 @@ import privgram as pg
 from privgram.columns.terms import parse
 from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression import RefusedError
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 
 pd = pytest.importorskip("pandas")
@@ -331,7 +331,7 @@ def test_a_level_by_its_name_keeps_the_constant():
 def test_levels_are_said_to_be_differences_only_where_they_are(formula, notes):
     parsed = parse(formula)
     columns = pg.Columns(BOUNDS, intercept=True, terms=[*TERMS, "height"])
-    found = design(AllColumns(columns), "height", parsed.features, parsed.intercept, {})
+    found = design(AllColumns(columns), RegressionTerms.of(parsed, parsed.features))
     assert differences(found) == notes
 
 

@@ -49,7 +49,7 @@ from privgram.estimators.features import (
 )
 from privgram.ledger import check_ledger
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
-from privgram.regression.design import AllColumns, design
+from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
 from privgram.study.parts import described
@@ -301,7 +301,9 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         source, name = with_target(X, y, columns)
         target = columns.variables[name]
         label = target.label(name) if isinstance(target, Numeric) else name
-        design(AllColumns(columns), label, None, True, {})  # refused before anything is spent
+        design(
+            AllColumns(columns), RegressionTerms(label, None)
+        )  # refused before anything is spent
         self._targets, self._one_dimensional = [label], True
         self.feature_names_in_ = np.array(list(columns_in(X)), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)

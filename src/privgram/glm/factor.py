@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram.columns import Columns
-from privgram.columns.terms import parse_terms
+from privgram.columns.terms import as_factor, parse_terms
 from privgram.columns.variables import Factor
 from privgram.glm.accumulators import STEP, HighCardinalityAccumulator, LevelFirst, LevelSums
 from privgram.moment import SecondMoment
-from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class HighCardinalityFactor:
     factor: str
     used: Columns  # what the formula needs
     other_columns: Columns  # and that without the factor
-    terms: tuple[str, ...]  # all of them
-    texts: tuple[str, ...]  # those without the factor
+    other_terms: tuple[str, ...]
     written_out: bool  # whether the effects of its levels are written out
 
     @classmethod
@@ -62,17 +61,21 @@ class HighCardinalityFactor:
         target = parsed.targets[0].partition("[")[0] == factor
         if lost or target or not others or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
             return None
-        return cls(factor, used, other_columns, tuple(texts), others, absorbed is None)
+        return cls(factor, used, other_columns, others, absorbed is None)
 
     @property
     def size(self) -> int:
         """How many levels there are."""
         return _size(self.used, self.factor)
 
-    def narrow_design(self, target: str, references: dict[str, str]) -> Design:
+    def without(self, terms: RegressionTerms) -> RegressionTerms:
+        """Terms of a regression but for the factor's."""
+        levels = {name: level for name, level in terms.references.items() if name != self.factor}
+        return replace(terms, features=self.other_terms, references=levels)
+
+    def design_of_others(self, terms: RegressionTerms) -> Design:
         """The design without the factor."""
-        left_out = {name: level for name, level in references.items() if name != self.factor}
-        return design(AllColumns(self.other_columns), target, self.texts, True, left_out)
+        return design(AllColumns(self.other_columns), self.without(terms))
 
     def first(self, scan: ScanRequest) -> tuple[SecondMoment, LevelSums]:
         """The first pass: the second moment of the other columns, and the numbers by level."""
@@ -102,7 +105,7 @@ class HighCardinalityFactor:
 
 
 def _size(columns: Columns, factor: str) -> int:
-    return len(columns.variables[factor])  # type: ignore[arg-type]
+    return len(as_factor(factor, columns.variables))
 
 
 def _factors(columns: Columns) -> list[Factor]:

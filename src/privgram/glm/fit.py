@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +38,10 @@ from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
+    from privgram.glm.accumulators import LevelSums
     from privgram.ledger import Ledger, Reservation
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
+    from privgram.moment import SecondMoment
     from privgram.scan.progress import Progress
 
 #: Said where arithmetic ends in what is no number: what was paid for is a refused fit.
@@ -77,25 +79,11 @@ def fit_problem(
         source = dict(zip(problem.columns.selected, source.T, strict=True))
     table = source if in_memory else CachedSource(source, cache_bytes)
     scan = ScanRequest(table, problem.columns, unit=unit, threads=threads, progress=progress)
-    bound = problem.scanned.bound
-    chosen = unit is not None and unit.max_rows is None and unit.bound is None
-    if unit is not None and not chosen:
-        bound = bounds_of(unit, bound)[1]
-    noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), bound)
+    noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(**guarantee.price, privacy=noise.privacy)
-    choice = None
-    first: Any
-    level_counts: Any = None
-    if problem.factor is not None:
-        first, level_counts = problem.factor.first(scan)
-    elif chosen:
-        bins = CLIPPING.per_octave
-        choice = BoundSelection(PrivateBound(1.0), scan, guarantee.adjacency, bins_per_octave=bins)
-        first = choice.count()
-    else:
-        first = _second_moment(scan)
-    known = first.n_rows + (first.n_dropped if unit is None else 0)
+    first = _first_pass(scan, problem, guarantee)
+    known = first.total.n_rows + (first.total.n_dropped if unit is None else 0)
     public = known if guarantee.size_is_public else None
     check_size(public)
     if not reproducible:
@@ -108,17 +96,15 @@ def fit_problem(
         )
     reservation = None
     if ledger is not None:
-        what = f"regress({problem.target})"
+        what = f"regress({problem.terms.target})"
         reservation = ledger.reserve(**guarantee.price, privacy=noise.privacy, what=what)
-    if unit is None:
-        rounds = Rounds(first, noise, generator, lambda new: accumulate(scan, new)[0])
-    else:
-        rounds = UnitRounds(first, noise, generator, lambda new: accumulate_units(scan, new)[0])
+    read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
+    rounds = rounds_of(first.total, noise, generator, lambda new: read(scan, new)[0])
     try:
-        if choice is not None and isinstance(rounds, UnitRounds) and unit is not None:
-            _bound_units(rounds, unit, problem, scan, choice, guarantee)
+        if first.selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
+            _bound_units(rounds, unit, problem, scan, first.selection, guarantee)
         with np.errstate(all="ignore"):
-            parts = _estimator(rounds, problem, public, level_counts, scan).fit()
+            parts = _estimator(rounds, problem, public, first.level_counts, scan).fit()
         if problem.purpose == "prediction" and not parts.stopped:  # a ridge always answers
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
@@ -132,7 +118,27 @@ def fit_problem(
     return fitted
 
 
-def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> Any:
+@dataclass(frozen=True, eq=False)
+class FirstPass:
+    """What the first pass added up: SECRET."""
+
+    total: Any  # the second moment, or counts of units by norm, by which their bound is chosen
+    level_counts: LevelSums | None = None  # of a factor of very many
+    selection: BoundSelection | None = None
+
+
+def _first_pass(scan: ScanRequest, problem: Problem, guarantee: Guarantee) -> FirstPass:
+    """Read the table for the first time."""
+    if problem.factor is not None:
+        return FirstPass(*problem.factor.first(scan))
+    if not problem.chooses_bound:
+        return FirstPass(_second_moment(scan))
+    bins = CLIPPING.per_octave
+    selection = BoundSelection(PrivateBound(1.0), scan, guarantee.adjacency, bins_per_octave=bins)
+    return FirstPass(selection.count(), selection=selection)
+
+
+def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
     """The exact second moment of a table, of its rows or of its units."""
     return second_moment(
         scan.source,
@@ -144,10 +150,14 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> Any:
 
 
 def _estimator(
-    rounds: Rounds, problem: Problem, public: int | None, level_counts: Any, scan: ScanRequest
+    rounds: Rounds,
+    problem: Problem,
+    public: int | None,
+    level_counts: LevelSums | None,
+    scan: ScanRequest,
 ) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
-    if problem.factor is not None:
+    if level_counts is not None:
         return LevelEstimator(rounds, problem, public, level_counts, scan)
     if problem.loss == "huber":
         return HuberEstimator(rounds, problem, public)
@@ -199,12 +209,12 @@ def _bound_units(
     unit: Unit,
     problem: Problem,
     scan: ScanRequest,
-    choice: BoundSelection,
+    selection: BoundSelection,
     guarantee: Guarantee,
 ) -> None:
     """Choose the bound of units by a released histogram, and read their second moment within it."""
     counted = rounds.moment
-    unit = rounds.bounded(unit, choice.grid)
+    unit = rounds.bounded(unit, selection.grid)
     columns = problem.columns
     rounds.moment = _second_moment(scan, unit)
     if rounds.moment.n_rows != counted.n_rows:
@@ -226,7 +236,7 @@ def _recorded(
     if not parts.is_finite:
         parts = refused_parts(problem.n_written, NO_NUMBER)
     unit = problem.unit
-    parameters: dict[str, Any] = {"rows_std": 0.0, "units": None if unit is None else public}
+    parameters: dict[str, object] = {"rows_std": 0.0, "units": None if unit is None else public}
     parameters |= rounds.record["parameters"]
     parameters |= {
         "method": parts.method,
@@ -245,11 +255,11 @@ def _recorded(
         parameters["rows_std"] = 0.0
     written = problem.written
     return GLMResults(
-        target=problem.target,
-        terms=written.terms,
+        target=written.terms.target_text,
+        terms=written.terms.texts or (),
         columns=written.columns,
-        reference=written.references,
-        with_intercept=problem.intercept or problem.factor is not None,
+        reference=dict(written.terms.references),
+        with_intercept=written.terms.intercept,
         solution=parts.coef,
         sampling=parts.sampling,
         noise=parts.noise,

@@ -6,17 +6,18 @@ Secret side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram._core.rows import RowAccumulator
 from privgram.glm import state as states
-from privgram.glm.accumulators import HessianAccumulator, ScoreAccumulator
+from privgram.glm.accumulators import HessianAccumulator
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip
 from privgram.glm.link import UNSETTLED
 from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS
 from privgram.regression.families import Bounded
 
@@ -65,12 +66,9 @@ class HuberEstimator(OneStepEstimator):
         # All that says which equation it was, in own units.
         design = self.problem.design
         to_own_units = design.transform[: self.q] / design.spread[-1]
-        equation = {
-            "error": self.bounded.most,
-            "leverage": self.bounded.longest,
-            "frame": (self.leverage_whitening @ to_own_units.T).tolist(),
-        }
-        return replace(parts, facts=parts.facts | {"huber": equation})
+        whitening = self.leverage_whitening @ to_own_units.T
+        equation = HuberEquation(self.bounded.most, self.bounded.longest, whitening)
+        return replace(parts, huber=equation)
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Never: scores that are bounded are short where errors have heavy tails."""
@@ -93,8 +91,6 @@ class HuberEstimator(OneStepEstimator):
         assert self.leverage_whitening is not None
         return super()._at(replace(state, whitening=self.leverage_whitening))
 
-    def _read(self, state: ScoreState, new: Any) -> Any:
-        """What an accumulator makes of the scores at a state."""
-        return self.rounds.read(
-            self._at(state), lambda d: ScoreAccumulator(new(d), self.bounded)
-        ).inner
+    def _model(self, state: ScoreState) -> Bounded:
+        """The bounded loss."""
+        return self.bounded

@@ -17,6 +17,7 @@ import numpy as np
 
 from privgram.adaptive import whitening as frames
 from privgram.adaptive.rounds import UnreadError
+from privgram.columns.terms import as_factor
 from privgram.disclosure.samplers import CHANGED, impose
 from privgram.glm import state as states
 from privgram.glm.accumulators import (
@@ -247,12 +248,8 @@ class LevelEstimator(OneStepEstimator):
         privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
-        facts: dict[str, Any] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
-        if not self.factor.written_out:
-            facts |= {"absorbed": self.factor.factor, "absorbed_levels": size}
-        whole = self._parts(
-            state, coef, factor * meat, privacy, method="scores", clipped_rows=slope.n_beyond
-        )
+        absorbs = not self.factor.written_out
+        whole = self._parts(state, coef, factor * meat, privacy)
         of_levels = into[:, q:]
         sampled = np.where(known, factor * unit * squares, 0.0)
         return replace(
@@ -261,7 +258,11 @@ class LevelEstimator(OneStepEstimator):
             sampling=apart @ whole.sampling @ apart.T + _covariance(of_levels, sampled),
             noise=apart @ whole.noise @ apart.T + _covariance(of_levels, privately),
             unidentified=apart @ whole.unidentified @ apart.T,
-            facts=facts,
+            clipped_rows=slope.n_beyond,
+            clip=slope.size,
+            hidden_levels=int((~known).sum()),
+            absorbed=self.factor.factor if absorbs else None,
+            absorbed_levels=size if absorbs else None,
         )
 
     def _written(self, means: Matrix) -> tuple[Matrix, Matrix]:
@@ -280,7 +281,7 @@ class LevelEstimator(OneStepEstimator):
             into[np.flatnonzero(places < 0), np.arange(q)] = 1.0
             levels = np.flatnonzero(places >= 0)
             into[levels, q + places[levels]] = 1.0
-            described: Any = self.factor.used.variables[name]
+            described = as_factor(name, self.factor.used.variables)
             left_out = described.names.index(outer.references[name])
             into[levels, q + left_out] = -1.0
             into[-1, q + left_out] = 1.0

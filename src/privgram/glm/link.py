@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import HessianAccumulator, NormHistogram, ScoreAccumulator
+from privgram.glm.accumulators import HessianAccumulator, NormHistogram
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
@@ -162,7 +162,7 @@ class GLMEstimator(OneStepEstimator):
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
         rounds, q = self.rounds, self.q
         radius, share = states.hessian_round(self._std_at, state, self.each, self.radius)
-        expected = self._expected(state)
+        expected = self._model(state)
         read = rounds.read(
             self._at(state),
             lambda _: HessianAccumulator(summed(q, radius, self.of_units), expected),
@@ -177,7 +177,7 @@ class GLMEstimator(OneStepEstimator):
 
     def _long_radius(self, state: ScoreState) -> float:
         """The radius of rounds for the Hessian, by a released histogram of the norms there."""
-        expected = self._expected(state)
+        expected = self._model(state)
         longest = self._far(self._at(state).matrix[: self.q]) * expected.steepest
         edges = norm_edges(math.sqrt(self.q), longest)
         read = self.rounds.read(
@@ -219,7 +219,7 @@ class GLMEstimator(OneStepEstimator):
         """The second moment of scores as the model has it."""
         return np.asarray(rows * np.eye(self.q))
 
-    def _expected(self, state: ScoreState) -> Expected:
+    def _model(self, state: ScoreState) -> Expected:
         """What the coefficients of a state expect of images there."""
         inverse = np.linalg.inv(state.whitening)
         ones = inverse[-1] if self.weighted else None
@@ -231,12 +231,7 @@ class GLMEstimator(OneStepEstimator):
         rows = [state.whitening @ self.joint[:-1], self.joint[-1]]
         return self._map_to(np.vstack(rows if self.offset is None else [*rows, self.offset]))
 
-    def _read(self, state: ScoreState, new: Any) -> Any:
-        """What an accumulator makes of the scores at a state."""
-        expected = self._expected(state)
-        return self.rounds.read(self._at(state), lambda d: ScoreAccumulator(new(d), expected)).inner
-
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have."""
         leading = self._at(state).matrix[: self.q]
-        return self._far(leading) * self._expected(state).most
+        return self._far(leading) * self._model(state).most

@@ -17,7 +17,13 @@ from privgram.adaptive import whitening
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import HessianAccumulator, NormHistogram, ScoreBoth, ScoreSum
+from privgram.glm.accumulators import (
+    HessianAccumulator,
+    NormHistogram,
+    ScoreAccumulator,
+    ScoreBoth,
+    ScoreSum,
+)
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.problem import FitParts, LastSteps, refused_parts
@@ -34,6 +40,7 @@ if TYPE_CHECKING:
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
     from privgram.noise import NoiseLaw
+    from privgram.regression.families import Bounded, Expected
 
 HIDDEN = (
     "the privacy noise hides the curvature in every direction of the features. More rows, a larger "
@@ -236,9 +243,16 @@ class OneStepEstimator:
         v = np.append(-state.coef, 1.0) / state.scale
         return self._map_to(np.vstack([state.whitening @ self.joint[:-1], v @ self.joint]))
 
-    def _read(self, state: ScoreState, new: Callable[[int], Any]) -> Any:
+    def _model(self, state: ScoreState) -> Expected | Bounded | None:
+        """What is expected of rows at a state, where a score is no residual times z."""
+        return None
+
+    def _read(self, state: ScoreState, new: Callable[[int], ScoreSum | NormHistogram]) -> Any:
         """What an accumulator makes of the scores at a state."""
-        return self.rounds.read(self._at(state), new)
+        model = self._model(state)
+        if model is None:
+            return self.rounds.read(self._at(state), new)
+        return self.rounds.read(self._at(state), lambda d: ScoreAccumulator(new(d), model)).inner
 
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have, at most."""
@@ -267,7 +281,8 @@ class OneStepEstimator:
         v = np.append(-state.coef, 1.0)
         noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
         inverse = state.whitening.T @ state.whitening / state.rows
-        if not state.hides and self._would_hide(np.linalg.inv(inverse), one.law.std):
+        second = np.asarray(np.linalg.inv(inverse), np.float64)
+        if not state.hides and self._would_hide(second, one.law.std):
             return False
         design = self.problem.design
         to_own_units = design.transform[: len(design.names)]
@@ -276,7 +291,7 @@ class OneStepEstimator:
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
         return math.sqrt(float(ratio.mean())) < predicted
 
-    def _would_hide(self, second: Any, std: float) -> bool:
+    def _would_hide(self, second: Matrix, std: float) -> bool:
         """Whether one round of such noise would hide a direction of a second moment."""
         from scipy.linalg import eigh
 
@@ -299,14 +314,9 @@ class OneStepEstimator:
         state = self._plain(average, std, rows)
         q = len(state.coef)
         factor = rows / max(rows - q, 1.0)
-        return self._parts(
-            state,
-            state.coef,
-            sampling=factor * rows * np.eye(q),
-            noise=state.score_noise,
-            method="one round",
-            reason=reason,
-        )
+        sampling = factor * rows * np.eye(q)
+        parts = self._parts(state, state.coef, sampling, state.score_noise)
+        return replace(parts, method="one round", reason=reason)
 
     def _is_lost(self, state: ScoreState) -> bool:
         """Whether a fit by the Hessian of a state would be refused."""
@@ -318,10 +328,14 @@ class OneStepEstimator:
         return refused_parts(self.problem.n_written, refusal, rows=state.rows, stopped=True)
 
     def _parts(
-        self, state: ScoreState, coef: Vector, sampling: Matrix, noise: Matrix, **more: Any
+        self,
+        state: ScoreState,
+        coef: Vector,
+        sampling: Matrix,
+        noise: Matrix,
+        refusal: str | None = None,
     ) -> FitParts:
         """The fit, by covariances of the score at its coefficients."""
-        refusal = more.pop("refusal", None)
         if state.hides_all or state.hessian_rse > LIMITS.trusted:
             refusal = HIDDEN
         elif refusal is None and state.rows <= len(coef):
@@ -333,8 +347,8 @@ class OneStepEstimator:
             unidentified=state.unidentified,
             scale=state.scale,
             rows=state.rows,
+            method="scores",
             refusal=refusal,
-            **more,
         )
 
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
@@ -381,17 +395,10 @@ class OneStepEstimator:
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         if not self.problem.robust:
             meat = self._pooled(meat, rows)
-        return self._parts(
-            state,
-            coef,
-            sampling=rows / max(rows - q, 1.0) * meat,
-            noise=noise,
-            method="scores",
-            refusal=CONTRADICTED if contradicted else None,
-            clipped_rows=clip.n_beyond,
-            path=LastSteps(far, coef - between.coef, noise_std),
-            facts={"clip": clip.size},
-        )
+        sampling = rows / max(rows - q, 1.0) * meat
+        parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
+        path = LastSteps(far, coef - between.coef, noise_std)
+        return replace(parts, clipped_rows=clip.n_beyond, path=path, clip=clip.size)
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privgram.regression.design import AllColumns, Design, design
+from privgram.moment.grouped import bounds_of
+from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -25,11 +26,8 @@ FitPurpose = Literal["inference", "prediction"]
 class Problem:
     """One regression: what is asked of a table, and nothing of the table."""
 
-    target: str
-    terms: tuple[str, ...]
+    terms: RegressionTerms
     columns: Columns  # those that the formula needs
-    intercept: bool
-    references: dict[str, str]  # levels that are left out, by factor
     family: FamilyName = "gaussian"
     loss: LossName = "squared"
     robust: bool = True
@@ -42,14 +40,15 @@ class Problem:
     def design(self) -> Design:
         """The design of what is stepped in: without the levels of a factor of very many."""
         if self.factor is not None:
-            return self.factor.narrow_design(self.target, self.references)
-        columns = AllColumns(self.columns)
-        return design(columns, self.target, self.terms, self.intercept, self.references)
+            return self.factor.design_of_others(self.terms)
+        return design(AllColumns(self.columns), self.terms)
 
     @cached_property
     def offset_design(self) -> Design | None:
         """The design whose target is the offset."""
-        return None if self.offset is None else replace(self, target=self.offset).design
+        if self.offset is None:
+            return None
+        return replace(self, terms=replace(self.terms, target=self.offset)).design
 
     def check(self) -> None:
         """Raise ValueError where the terms are none of the columns, before anything is spent."""
@@ -61,11 +60,11 @@ class Problem:
         factor = self.factor
         if factor is None:
             return self
-        columns, terms = factor.used, factor.terms
-        if not factor.written_out:
-            columns, terms = factor.other_columns, factor.texts
-        references = {k: v for k, v in self.references.items() if k in columns.variables}
-        return replace(self, columns=columns, terms=terms, references=references, factor=None)
+        if factor.written_out:
+            return replace(self, factor=None)
+        return replace(
+            self, columns=factor.other_columns, terms=factor.without(self.terms), factor=None
+        )
 
     @property
     def n_written(self) -> int:
@@ -77,6 +76,19 @@ class Problem:
         """The columns of the first second moment."""
         return self.columns if self.factor is None else self.factor.other_columns
 
+    @property
+    def chooses_bound(self) -> bool:
+        """Whether the bound of units is chosen by the table, as nothing public says it."""
+        return self.unit is not None and self.unit.max_rows is None and self.unit.bound is None
+
+    @property
+    def bound(self) -> float:
+        """That of the first second moment, of rows or of units, where it is not chosen."""
+        bound = self.scanned.bound
+        if self.unit is None or self.chooses_bound:
+            return bound
+        return bounds_of(self.unit, bound)[1]
+
 
 @dataclass(frozen=True, eq=False)
 class LastSteps:
@@ -85,6 +97,15 @@ class LastSteps:
     whole: Vector  # (q,), from where both began, weighed as the estimate weighs them
     second: Vector  # (q,), after the first one
     noise_std: float  # of the score
+
+
+@dataclass(frozen=True, eq=False)
+class HuberEquation:
+    """Which of Huber's equations a fit solved: its limits, and the whitening of own features."""
+
+    error: float
+    leverage: float
+    whitening: Matrix  # (q, p + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +128,22 @@ class FitParts:
     clipped_rows: float = 0.0
     path: LastSteps | None = None
     stopped: bool = False  # before the whole budget was spent
-    facts: dict[str, Any] = field(default_factory=dict)  # further parameters, for the record
+    clip: float | None = None  # of scores
+    hidden_levels: int | None = None  # of a factor of very many
+    absorbed: str | None = None  # the factor whose levels' effects are not written out
+    absorbed_levels: int | None = None
+    huber: HuberEquation | None = None
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """What the record has of this kind of fit alone."""
+        names = "clip", "hidden_levels", "absorbed", "absorbed_levels"
+        facts = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.huber is None:
+            return facts
+        error, leverage, whitening = self.huber.error, self.huber.leverage, self.huber.whitening
+        equation = {"error": error, "leverage": leverage, "frame": whitening.tolist()}
+        return facts | {"huber": equation}
 
     @property
     def is_finite(self) -> bool:
@@ -119,14 +155,5 @@ class FitParts:
 def refused_parts(size: int, refusal: str, rows: float = 1.0, stopped: bool = False) -> FitParts:
     """A refused fit of so many coefficients, which are no numbers."""
     none = np.zeros((size, size))
-    return FitParts(
-        np.zeros(size),
-        none,
-        none,
-        none,
-        scale=1.0,
-        rows=rows,
-        method="scores",
-        refusal=refusal,
-        stopped=stopped,
-    )
+    parts = FitParts(np.zeros(size), none, none, none, scale=1.0, rows=rows, method="scores")
+    return replace(parts, refusal=refusal, stopped=stopped)

@@ -42,7 +42,7 @@ class Rounds(TableRounds):
     #: The part of mu^2 that was spent.
     spent = 0.0
 
-    def take(self, moment: Any, share: float) -> Matrix:
+    def take(self, moment: SecondMoment, share: float) -> Matrix:
         """Release a second moment with isotropic noise."""
         self.spent += share
         return super().take(moment, share)

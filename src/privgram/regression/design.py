@@ -25,6 +25,7 @@ from privgram.columns.variables import Factor, Numeric
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
+    from privgram.columns.terms import Parsed
     from privgram.noise import NoiseLaw
     from privgram.releases.record import ReleaseRecord
 
@@ -171,6 +172,38 @@ def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
             f"X must have shape (m, {len(names)}), one column a feature, not {values.shape}"
         )
     return values
+
+
+@dataclass(frozen=True)
+class RegressionTerms:
+    """What a regression is asked of: terms that explain a target, named or read off a formula."""
+
+    target: str | int
+    features: tuple[str | int, ...] | None  # by default all but the target
+    intercept: bool = True
+    references: Mapping[str, Any] = field(default_factory=dict)  # levels to leave out, by factor
+
+    @classmethod
+    def of(
+        cls,
+        parsed: Parsed,
+        features: tuple[str, ...] | None,
+        intercept: bool = True,
+        reference: Mapping[str, Any] | None = None,
+    ) -> RegressionTerms:
+        """Some features of a formula with one target; what is asked beside it holds too."""
+        levels = left_out(parsed.references, reference)
+        return cls(parsed.targets[0], features, intercept and parsed.intercept, levels)
+
+    @property
+    def target_text(self) -> str:
+        """The target as a term."""
+        return _text(self.target)
+
+    @property
+    def texts(self) -> tuple[str, ...] | None:
+        """The features as terms."""
+        return None if self.features is None else tuple(map(_text, self.features))
 
 
 class Described(Protocol):
@@ -363,21 +396,21 @@ def left_out(*references: Mapping[str, Any] | None) -> dict[str, str]:
     return levels
 
 
-def design(
-    release: Described,
-    target: str,
-    features: Iterable[str] | None,
-    intercept: bool,
-    reference: Mapping[str, Any],
-) -> Design:
-    """Take terms of a release whose columns are described: by default all but the target's.
+def design(release: Described, terms: RegressionTerms) -> Design:
+    """Take terms of a release whose columns are described.
 
-    The target is a number, its logarithm, or an indicator such as "sex[f]". `reference` says which
-    level of a factor to leave out, the first by default.
+    The target is a number, its logarithm, or an indicator such as "sex[f]". Of a factor the first
+    level is left out where no reference is named.
     """
     columns = release.columns
     assert columns is not None
-    return _Builder(release, columns, reference).build(target, features, intercept)
+    return _Builder(release, columns, terms.references).build(terms)
+
+
+def _text(name: str | int) -> str:
+    if not isinstance(name, str):
+        raise TypeError("terms are named by their text: a position is of one released column")
+    return name
 
 
 @lru_cache(maxsize=1024)
@@ -411,11 +444,11 @@ class _Builder:
         if unknown:
             raise ValueError(f"reference: {unknown[0]!r} is not a factor of this release")
 
-    def build(self, target: str, features: Iterable[str] | None, intercept: bool) -> Design:
+    def build(self, request: RegressionTerms) -> Design:
         """Put the design together."""
-        target, goal, center, half_width = self._target(target)
-        terms = self._terms(target, features)
-        with_ones = intercept and self.columns.intercept
+        target, goal, center, half_width = self._target(request.target_text)
+        terms = self._terms(target, request.texts)
+        with_ones = request.intercept and self.columns.intercept
         ones = intercept_of(self.release) if with_ones else None
         pieces = [piece for term in terms.values() for piece in term.pieces()]
         before = _spanned(pieces, ones is not None)
@@ -510,9 +543,9 @@ class _Builder:
         names = ", ".join(map(shown, self.columns.layout.names))
         raise ValueError(f"no column {target!r} to explain; there are {names}")
 
-    def _terms(self, target: str, features: Iterable[str] | None) -> dict[str, Term]:
+    def _terms(self, target: str, texts: tuple[str, ...] | None) -> dict[str, Term]:
         variables = self.columns.variables
-        if features is None:
+        if texts is None:
             # Of a marginal, what is left.
             wanted = tuple(
                 term
@@ -520,7 +553,6 @@ class _Builder:
                 if all(_image(self.release, piece) is not None for piece in term.pieces())
             )
         else:
-            texts = [features] if isinstance(features, str) else list(features)
             self._check_logs(texts)
             wanted = parse_terms(texts, variables)
         by_label = {term.label(variables): term for term in wanted}
@@ -532,18 +564,18 @@ class _Builder:
             or target.startswith(f"{name}[")
             or (name in self.numbers and target == self.numbers[name].label(name))
         }
-        if features is not None and of_target:
+        if texts is not None and of_target:
             raise ValueError(f"the target {target!r} is among the features")
         return {label: term for label, term in by_label.items() if label not in of_target}
 
-    def _check_logs(self, texts: list[Any]) -> None:
+    def _check_logs(self, texts: tuple[str, ...]) -> None:
         """Refuse a variable by itself of which only the logarithm was released."""
         for name, described in self.numbers.items():
             if described.label(name) == name:
                 continue
             alone = re.compile(rf"(?<![\w.]){re.escape(name)}(?![\w.])")
             for text in texts:
-                if isinstance(text, str) and alone.search(LOG_CALL.sub("", text)):
+                if alone.search(LOG_CALL.sub("", text)):
                     raise ValueError(_only_log(name, described))
 
     def _spread(self, powers: Pairs, cell: Pairs) -> float:
@@ -665,8 +697,8 @@ class _Builder:
 def _only_log(name: str, described: Numeric) -> str:
     """What to ask for in the place of a variable whose logarithm was released."""
     return (
-        f"only the logarithm of {shown(name)} was released: write {shown(described.label(name))}, in "
-        "whose units the result is"
+        f"only the logarithm of {shown(name)} was released: write {shown(described.label(name))}, "
+        "in whose units the result is"
     )
 
 

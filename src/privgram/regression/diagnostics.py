@@ -58,8 +58,8 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
         recorded = release.parameters
         notes.append(
             f"The last round clipped about {recorded['clipped_rows']:.0f} rows (std err "
-            f"{recorded['clipped_rows_std']:.0f}). Standard errors allow for the bias by a multiple of "
-            f"the noise: {recorded['clipping_bias']:.2f} sampling errors."
+            f"{recorded['clipped_rows_std']:.0f}). Standard errors allow for the bias by a "
+            f"multiple of the noise: {recorded['clipping_bias']:.2f} sampling errors."
         )
     if release.condition is not None:
         notes.append(f"The privacy guarantee holds only if {release.condition}.")

@@ -25,7 +25,7 @@ from privgram._base.saved import ArchiveFormat
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.privacy import GaussianProfile, Profile
-from privgram.regression.design import AllColumns, Design, design
+from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
@@ -139,9 +139,8 @@ class GLMResults(OfDesign):
     @cached_property
     def design(self) -> Design:  # type: ignore[override]
         """The columns of the regression, and the way to own units."""
-        return design(
-            AllColumns(self.columns), self.target, self.terms, self.with_intercept, self.reference
-        )
+        terms = RegressionTerms(self.target, self.terms, self.with_intercept, self.reference)
+        return design(AllColumns(self.columns), terms)
 
     @property
     def _described(self) -> Columns:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 from privgram._base.numbers import check_one_of
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one, parse_terms
-from privgram.regression.design import left_out
+from privgram.regression.design import RegressionTerms
 from privgram.regression.diagnostics import caveats
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
@@ -441,18 +441,18 @@ def iv(
     Errors are taken to have equal variance.
     """
     check_one_of(method, "method", ("2sls", "liml"))
+    terms = RegressionTerms(target, None, intercept, reference or {})
     if "~" in target:
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")
         parsed = parse_one(target)
         parsed.check_absorbed({} if release.columns is None else release.columns.variables)
-        target, endogenous, instruments = parsed.targets[0], parsed.endogenous, parsed.instruments
+        terms = RegressionTerms.of(parsed, None, intercept, reference)
+        endogenous, instruments = parsed.endogenous, parsed.instruments
         exogenous = [*parsed.features, *parsed.absorbed]
-        intercept = intercept and parsed.intercept
-        reference = left_out(parsed.references, reference)
     roles = Roles.of(
         release,
-        lambda names: design_of(release, target, names, intercept, reference),
+        lambda names: design_of(release, replace(terms, features=tuple(names))),
         endogenous,
         instruments,
         exogenous,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
 from privgram.columns.terms import INTERCEPT, parse_one
-from privgram.regression.design import Design, Origin, left_out, ones_of
+from privgram.regression.design import Design, Origin, RegressionTerms, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.diagnostics import clipping_shift, dependent
 from privgram.regression.inference import RefusedError, rows_behind
@@ -32,67 +32,48 @@ if TYPE_CHECKING:
 MIN_ENTRY = 1e-150
 
 
-def design_of(
+def terms_of(
     release: ReleaseRecord,
     target: str | int,
     features: Iterable[str | int] | None,
     intercept: bool,
     reference: Mapping[str, Any] | None = None,
-) -> Design:
-    """The columns of a regression: terms of a description, or released columns as they are."""
-    _check_range(release)
-    asked = read_formula(release, target, features, intercept, reference)
-    target, features, intercept, reference = asked
-    if isinstance(features, str):
-        features = [features]
-    columns = release.columns
-    wanted = None if features is None else list(features)
-    if columns is None or columns.plain or _are_columns(release, target, wanted):
-        if reference:
-            raise ValueError("reference: there is no factor among these features")
-        return _of_columns(release, target, wanted, intercept)
-    texts = None if wanted is None else [_text(name) for name in wanted]
-    return terms_design(release, _text(target), texts, intercept, left_out(reference))
-
-
-def read_formula(
-    release: ReleaseRecord,
-    target: str | int,
-    features: Iterable[str | int] | None,
-    intercept: bool,
-    reference: Mapping[str, Any] | None,
-) -> tuple[str | int, Iterable[str | int] | None, bool, Mapping[str, Any] | None]:
-    """What a formula asks for that stands as the target; all as given where it is none."""
+) -> RegressionTerms:
+    """What a regression is asked of: as it is named, or as the formula says that is the target."""
     if not (isinstance(target, str) and "~" in target):
-        return target, features, intercept, reference
+        names = [features] if isinstance(features, str) else features
+        return RegressionTerms(
+            target, None if names is None else tuple(names), intercept, reference or {}
+        )
     if features is not None:
         raise ValueError("a formula names the features: leave `features` out")
     parsed = parse_one(target)
     parsed.check_absorbed({} if release.columns is None else release.columns.variables)
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
-    features = [*parsed.features, *parsed.absorbed]
-    both = left_out(parsed.references, reference)
-    return parsed.targets[0], features, intercept and parsed.intercept, both
+    return RegressionTerms.of(parsed, (*parsed.features, *parsed.absorbed), intercept, reference)
 
 
-def _are_columns(
-    release: ReleaseRecord, target: str | int, features: list[str | int] | None
-) -> bool:
+def design_of(release: ReleaseRecord, terms: RegressionTerms) -> Design:
+    """The columns of a regression: terms of a description, or released columns as they are."""
+    _check_range(release)
+    columns = release.columns
+    if columns is None or columns.plain or _are_columns(release, terms):
+        if terms.references:
+            raise ValueError("reference: there is no factor among these features")
+        return _of_columns(release, terms)
+    return terms_design(release, replace(terms, references=left_out(terms.references)))
+
+
+def _are_columns(release: ReleaseRecord, terms: RegressionTerms) -> bool:
     """Whether what is asked for are released columns, and no terms that have other names."""
     assert release.columns is not None
-    names = [target, *(features or ())]
-    return (
-        features is not None
-        and all(not isinstance(name, str) or name in release.names for name in names)
-        and not all(name in release.columns.terms for name in features)
+    if terms.features is None:
+        return False
+    names = (terms.target, *terms.features)
+    return all(not isinstance(name, str) or name in release.names for name in names) and not all(
+        name in release.columns.terms for name in terms.features
     )
-
-
-def _text(name: str | int) -> str:
-    if not isinstance(name, str):
-        raise TypeError("terms are named by their text: a position is of one released column")
-    return name
 
 
 def _check_range(release: ReleaseRecord) -> None:
@@ -110,20 +91,15 @@ def _check_range(release: ReleaseRecord) -> None:
         )
 
 
-def _of_columns(
-    release: ReleaseRecord,
-    target: str | int,
-    features: list[str | int] | None,
-    intercept: bool,
-) -> Design:
+def _of_columns(release: ReleaseRecord, terms: RegressionTerms) -> Design:
     """The design of released columns as they are, intercept last and then the target."""
-    goal = release.index(target)
+    goal = release.index(terms.target)
     if release.names[goal] == INTERCEPT:
         raise ValueError("the intercept cannot be the target")
-    if features is None:
+    if terms.features is None:
         chosen = [i for i in range(release.n_columns) if i != goal]
     else:
-        chosen = [release.index(name) for name in features]
+        chosen = [release.index(name) for name in terms.features]
     if goal in chosen:
         raise ValueError(f"the target {release.names[goal]!r} is among the features")
     if len(set(chosen)) < len(chosen):
@@ -132,11 +108,11 @@ def _of_columns(
     every = list(ones_of(release))
     # Of the features: levels that are all there hold the constant.
     held = [ones for ones in every if not np.delete(ones, chosen).any()]
-    added = every[:1] if intercept and not held else []
+    added = every[:1] if terms.intercept and not held else []
     if not chosen and not added:
         raise ValueError("there is no feature to regress on")
     names = tuple(release.names[i] for i in chosen)
-    terms = {name: slice(i, i + 1) for i, name in enumerate(names)}
+    places_of_terms = {name: slice(i, i + 1) for i, name in enumerate(names)}
     if release.columns is not None and not added:
         origin = Origin(release)
         place = {name: i for i, name in enumerate(release.columns.names)}
@@ -149,7 +125,7 @@ def _of_columns(
             ],
             target=release.names[goal],
             names=names,
-            terms=terms,
+            terms=places_of_terms,
             constant=held[0][chosen] if held else None,
         )
     transform, offset, spread = _own_units(release, chosen, goal, bool(added))
@@ -167,7 +143,7 @@ def _of_columns(
         intercept=bool(added),
         transform=transform,
         offset=offset,
-        terms=terms,
+        terms=places_of_terms,
         spread=spread,
         ends=(offset[-1] - spread[-1], offset[-1] + spread[-1]),
         constant=constant,
@@ -427,7 +403,7 @@ def regress(
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
-    design = design_of(release, target, features, intercept, reference)
+    design = design_of(release, terms_of(release, target, features, intercept, reference))
     n_rows = rows_behind(release)
     law, matrix = design.block(release)
     if isinstance(ridge, str):

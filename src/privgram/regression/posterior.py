@@ -20,7 +20,7 @@ from privgram.regression.inference import (
     uncounted,
     weight_behind,
 )
-from privgram.regression.least_squares import design_of
+from privgram.regression.least_squares import design_of, terms_of
 from privgram.regression.results import CONSTANT
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def posterior(
     n_rows = rows_behind(release)
     if n_rows is None:
         raise ValueError(uncounted(release))
-    design = design_of(release, target, features, intercept, reference)
+    design = design_of(release, terms_of(release, target, features, intercept, reference))
     law, shifted = design.block(release)
     if _base_of(law).depends:
         raise RefusedError("a posterior is given for mechanisms that add noise, as AnalyzeGauss")

@@ -19,7 +19,7 @@ from privgram.regression.inference import (
     uncounted,
     why_refused,
 )
-from privgram.regression.least_squares import design_of, read_formula, regress, solve
+from privgram.regression.least_squares import design_of, regress, solve, terms_of
 from privgram.regression.ols import OLSResults
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ class _Problem:
         n_rows = rows_behind(release)
         if n_rows is None or n_rows < 1:
             raise ValueError(f"the penalty is per row, and {uncounted(release)}")
-        design = design_of(release, target, features, intercept)
+        design = design_of(release, terms_of(release, target, features, intercept))
         _, block = design.block(release)
         size = len(block) - 1 - design.intercept
         if not size:
@@ -374,8 +374,8 @@ def best_subset(
         If there are more terms.
     """
     check_one_of(criterion, "criterion", get_args(Criterion))
-    asked, among, intercept, reference = read_formula(release, target, features, intercept, None)
-    design = design_of(release, asked, among, intercept, reference)
+    request = terms_of(release, target, features, intercept)
+    design = design_of(release, request)
     terms = list(design.terms)
     if len(terms) > MOST_TERMS:
         raise ValueError(
@@ -401,5 +401,11 @@ def best_subset(
     chosen = members[int(np.argmin(values))]
     best_fit = None
     if chosen:
-        best_fit = regress(release, asked, chosen, intercept=intercept, reference=reference)
+        best_fit = regress(
+            release,
+            request.target,
+            chosen,
+            intercept=request.intercept,
+            reference=request.references,
+        )
     return Subsets(tuple(members), np.array(values), criterion, best_fit)

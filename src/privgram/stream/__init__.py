@@ -41,7 +41,7 @@ from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.grouped import no_rows
 from privgram.noise import GaussianLaw
-from privgram.regression.groups import change
+from privgram.regression.pooling import change
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Vector
     from privgram.exact.int128 import Int128
     from privgram.mechanisms.additive import GaussCalibration
-    from privgram.regression.groups import Estimates
+    from privgram.regression.pooling import Estimates
     from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]

@@ -17,7 +17,7 @@ from privgram.disclosure.release import release_for
 from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import FitPurpose, Problem
-from privgram.regression.design import AllColumns, design, left_out
+from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
 from privgram.regression.iv import Roles
@@ -177,11 +177,8 @@ def release_and_fit(
         parsed, used = explained(parsed, used, family)
     if not linear or (scores and parsed.intercept):
         problem = Problem(
-            target=parsed.targets[0],
-            terms=tuple(parsed.features),
-            columns=used,
-            intercept=parsed.intercept,
-            references=left_out(parsed.references, reference),
+            RegressionTerms.of(parsed, parsed.features, reference=reference),
+            used,
             family=family,
             loss=loss,
             robust=robust,
@@ -198,11 +195,11 @@ def release_and_fit(
             "whose bound is not PrivateBound: leave out cov_type"
         )
     # What a fit would refuse is refused before anything is spent.
-    described, target = AllColumns(used), parsed.targets[0]
-    levels_out = left_out(parsed.references, reference)
+    described = AllColumns(used)
 
     def design_for(features: list[str]) -> Design:
-        return design(described, target, features, parsed.intercept, levels_out)
+        terms = RegressionTerms.of(parsed, tuple(features), reference=reference)
+        return design(described, terms)
 
     if parsed.endogenous:
         exogenous = [*parsed.features, *parsed.absorbed]
