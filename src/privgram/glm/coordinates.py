@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class FeatureMoment(Accumulator):
         self.n_columns = n_columns
         self.inner = RowAccumulator(n_columns, bound)
 
-    def update(self, block: Matrix, drop: bool = False, scaling: Any = None) -> int:
+    def update(self, block: Matrix, drop: bool = False, scaling: object = None) -> int:
         """Accumulate rows."""
         return self.inner.update(block[:, :-1], drop)
 
@@ -225,12 +225,14 @@ class ImageStream(Accumulator):
 
     parts: ClassVar[tuple[str, ...]] = ("n_rows", "inner")
 
-    def __init__(self, coordinates: Coordinates, inner: Any) -> None:
+    def __init__(
+        self, coordinates: Coordinates, inner: ClassScores | HeldOutCounts | ImageStore
+    ) -> None:
         self.coordinates = coordinates
         self.inner = inner
         self.n_rows = 0
 
-    def update(self, block: Matrix, drop: bool = False, scaling: Any = None) -> int:
+    def update(self, block: Matrix, drop: bool = False, scaling: object = None) -> int:
         """Take the rows of a block, whose last column is the class."""
         for start in range(0, len(block), IMAGES_AT_ONCE):
             rows = block[start : start + IMAGES_AT_ONCE]

@@ -14,12 +14,12 @@ from privgram.columns.terms import as_factor, parse_terms
 from privgram.columns.variables import Factor
 from privgram.glm.accumulators import STEP, HighCardinalityAccumulator, LevelFirst, LevelSums
 from privgram.moment import SecondMoment
-from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.columns.terms import Parsed
+    from privgram.regression.design import RegressionTerms
     from privgram.scan.request import ScanRequest
 
 #: Of factors with more levels columns are slow, and noise in all of them hides what a step is.
@@ -73,15 +73,12 @@ class HighCardinalityFactor:
         levels = {name: level for name, level in terms.references.items() if name != self.factor}
         return replace(terms, features=self.other_terms, references=levels)
 
-    def design_of_others(self, terms: RegressionTerms) -> Design:
-        """The design without the factor."""
-        return design(AllColumns(self.other_columns), self.without(terms))
-
     def first(self, scan: ScanRequest) -> tuple[SecondMoment, LevelSums]:
         """The first pass: the second moment of the other columns, and the numbers by level."""
         d, bound = len(self.other_columns), float(self.other_columns.bound)
         total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
-        inner: Any = total.inner
+        inner = total.inner
+        assert isinstance(inner, LevelFirst)
         second = inner.within.second
         for start in range(0, total.n_dropped, STEP):  # which it counts
             second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)

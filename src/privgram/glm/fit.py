@@ -159,11 +159,8 @@ def _estimator(
     """What goes through the rounds of a problem."""
     if level_counts is not None:
         return LevelEstimator(rounds, problem, public, level_counts, scan)
-    if problem.loss == "huber":
-        return HuberEstimator(rounds, problem, public)
-    if problem.family != "gaussian":
-        return GLMEstimator(rounds, problem, public)
-    return OneStepEstimator(rounds, problem, public)
+    estimator = OneStepEstimator if problem.family == "gaussian" else GLMEstimator
+    return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
 
 def _settled(

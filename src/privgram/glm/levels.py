@@ -20,12 +20,7 @@ from privgram.adaptive.rounds import UnreadError
 from privgram.columns.terms import as_factor
 from privgram.disclosure.samplers import CHANGED, impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import (
-    LevelNorms,
-    LevelScores,
-    LevelSums,
-    WithinLevels,
-)
+from privgram.glm.accumulators import LevelNorms, LevelScores, LevelSums, WithinLevels
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of

@@ -9,7 +9,7 @@ import math
 import os
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,8 @@ from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.unit import Guarantee
     from privgram.ledger import Ledger
@@ -74,6 +76,9 @@ class ClassRules:
 
 
 RULES = ClassRules()
+
+#: What takes images of rows.
+ImageSums = TypeVar("ImageSums", ClassScores, HeldOutCounts)
 
 #: Images may take so much of the memory; beyond it they are made anew for each step.
 SHARE_OF_MEMORY = 0.25
@@ -179,10 +184,15 @@ class ClassEstimator:
         store: ImageStore = read.inner
         return store
 
-    def _sum(self, images: ImageStore | None, coordinates: Coordinates, new: Any) -> Any:
+    def _sum(
+        self, images: ImageStore | None, coordinates: Coordinates, new: Callable[[], ImageSums]
+    ) -> ImageSums:
         """What takes images, after it took all of them."""
         if images is None:
-            return self.rounds.reread_all(lambda _: ImageStream(coordinates, new())).inner
+            read: ImageSums = self.rounds.reread_all(
+                lambda _: ImageStream(coordinates, new())
+            ).inner
+            return read
         total = new()
         for some, classes in images:
             total.take(some, classes)

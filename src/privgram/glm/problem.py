@@ -39,9 +39,8 @@ class Problem:
     @cached_property
     def design(self) -> Design:
         """The design of what is stepped in: without the levels of a factor of very many."""
-        if self.factor is not None:
-            return self.factor.design_of_others(self.terms)
-        return design(AllColumns(self.columns), self.terms)
+        terms = self.terms if self.factor is None else self.factor.without(self.terms)
+        return design(AllColumns(self.scanned), terms)
 
     @cached_property
     def offset_design(self) -> Design | None:

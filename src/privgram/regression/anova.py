@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from privgram.regression.inference import Equations, hull
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
     from privgram._base.numbers import Vector
     from privgram.regression.design import Design
@@ -158,7 +159,7 @@ class Anova(Printed):
         """`sum_sq` over `df`."""
         return self.sum_sq / self.df
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """A data frame (needs pandas) as statsmodels' `anova_lm` gives."""
         columns = {
             "df": [*self.df.astype(float), self.df_resid],

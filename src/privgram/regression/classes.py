@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["ClassFit", "HeldOut", "read_classes"]
 
 CLASSES_FORMAT = ArchiveFormat(
-    "privgram-classes",
-    1,
-    "a classifier",
-    key="fit",
-    arrays=("coef", "intercept", "right", "wrong"),
+    "privgram-classes", 1, "a classifier", key="fit", arrays=("coef", "intercept", "right", "wrong")
 )
 
 #: Numbers of a file must leave room for products.
@@ -178,8 +174,7 @@ def read_classes(path: Path) -> ClassFit:
         held = None if std is None else HeldOut(counts[0], counts[1], check_positive(std, "std"))
         header["classes"] = tuple(header["classes"])
         header["privacy"] = Profile.from_dict(header["privacy"])
-        values: dict[str, Any] = header | arrays
-        loaded = ClassFit(**values, held_out=held)
+        loaded = ClassFit(**(header | arrays), held_out=held)
         _check(loaded)
     return loaded
 

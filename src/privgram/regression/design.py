@@ -23,6 +23,9 @@ from privgram.columns.terms import INTERCEPT, LOG_CALL, ONES, Piece, Term, parse
 from privgram.columns.variables import Factor, Numeric
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+    from pandas import DataFrame
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
 
 #: Powers of variables, or levels of factors, in the order of the description.
 Pairs: TypeAlias = tuple[tuple[str, int], ...]
+
+#: New rows: an array of the features, or a table of the variables.
+Features: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | DataFrame"
 
 #: A product of powers in own units and of indicators of levels; and a sum of such, by coefficients.
 Key: TypeAlias = tuple[Pairs, Pairs]
@@ -138,7 +144,7 @@ class Design:
         parts = dict(zip(reads, parts_of(table, reads), strict=True))
         size = max((len(part) for part in parts.values()), default=len(table))
         features = np.ones((size, len(self.names)))
-        values: dict[str, Any] = {}
+        values: dict[str, NDArray[Any]] = {}
         for name, described in reads.items():
             part = parts[name]
             if isinstance(described, Numeric):
@@ -307,9 +313,7 @@ class Origin:
 
     @staticmethod
     def design(
-        columns: list[tuple[Vector, float]],
-        ends: tuple[float, float] | None = None,
-        **known: Any,
+        columns: list[tuple[Vector, float]], ends: tuple[float, float] | None = None, **known: Any
     ) -> Design:
         """The design of such columns, of which the target is the last."""
         images, units = zip(*columns, strict=True)

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.regression.design import Design
     from privgram.releases.record import ReleaseRecord
-from privgram.regression.summary import (
-    _FEWEST_ROWS,
-    _SETTLED,
-    _SIMULATED_NUMBERS,
-    _STEPS,
-    CLEAR_EFFECT,
-    NOTHING,
-)
+
+#: Columns are said to depend on each other where a direction of the features is within so many
+#: standard deviations of nothing though all others exceed so many.
+NOTHING, CLEAR_EFFECT = 2.0, 10.0
+
+#: Simulated numbers; rows are these over the columns, but no fewer than so many.
+_SIMULATED_NUMBERS, _FEWEST_ROWS = 2**21, 2**15
+#: The fixed point is left after so many steps, or moves of this part of the trace.
+_STEPS, _SETTLED = 20, 1e-5
 
 
 def differences(design: Design) -> list[str]:

@@ -117,14 +117,7 @@ class Expected:
             largest = self.family.largest(self.target[0] + self.target[1])
         name, q = self.family.name, len(self.coef)
         return Score(
-            name,
-            q,
-            self.coef,
-            self.ones,
-            self.target,
-            largest,
-            offset=self.offset,
-            curved=curved,
+            name, q, self.coef, self.ones, self.target, largest, offset=self.offset, curved=curved
         )
 
 

@@ -25,7 +25,7 @@ from privgram._base.saved import ArchiveFormat
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.privacy import GaussianProfile, Profile
-from privgram.regression.design import AllColumns, Design, RegressionTerms, design
+from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
@@ -220,7 +220,7 @@ class GLMResults(OfDesign):
         df = np.full(len(of_solution), self.df_resid if students else math.inf)
         return Inference(estimate, covariance, self.cov_type, None, df)
 
-    def predict(self, X: Any, which: Literal["mean", "linear"] = "mean") -> Vector:
+    def predict(self, X: Features, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows, where an offset is 0.
 
         Parameters
@@ -247,7 +247,7 @@ class GLMResults(OfDesign):
         linear = np.asarray(self._rows(X) @ self._estimate)
         return linear if which == "linear" else FAMILIES[self.family].means(linear)[0]
 
-    def predict_proba(self, X: Any) -> Matrix:
+    def predict_proba(self, X: Features) -> Matrix:
         """Probabilities of not being `target`, and of being it, as scikit-learn has them.
 
         Parameters
@@ -263,7 +263,7 @@ class GLMResults(OfDesign):
         p = self.predict(X)
         return np.column_stack([1 - p, p])
 
-    def get_prediction(self, X: Any) -> Prediction:
+    def get_prediction(self, X: Features) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.
 
         Parameters
@@ -308,7 +308,7 @@ class GLMResults(OfDesign):
         self._need_family("poisson", "rates are")
         return self._ratios(alpha)
 
-    def _ratios(self, alpha: float) -> Any:
+    def _ratios(self, alpha: float) -> DataFrame:
         with np.errstate(over="ignore"):
             both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
         names = self.param_names[: len(self.design.names)]
@@ -442,8 +442,7 @@ def read_fit(path: Path) -> GLMResults:
         header["columns"] = Columns.from_dict(header["columns"])
         header["privacy"] = Profile.from_dict(header["privacy"])
         header["terms"] = tuple(header["terms"])
-        values: dict[str, Any] = header | arrays
-        loaded = GLMResults(**values)
+        loaded = GLMResults(**(header | arrays))
         _check(loaded)
     return loaded
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
+    from privgram.regression.design import Features
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
@@ -99,10 +100,7 @@ class GroupFits(Mapping[Any, OLSResults]):
     """
 
     def __init__(
-        self,
-        by: str,
-        releases: Mapping[Any, ReleaseRecord],
-        fits: dict[Any, OLSResults],
+        self, by: str, releases: Mapping[Any, ReleaseRecord], fits: dict[Any, OLSResults]
     ) -> None:
         self.by = by
         self.groups = tuple(releases)
@@ -149,14 +147,11 @@ class GroupFits(Mapping[Any, OLSResults]):
 
     @cached_property
     def _estimates(self) -> Matrix:
-        return self._of_each(lambda fit: fit._estimate)
+        return np.array([fit._estimate for fit in self._fits.values()])
 
     @cached_property
     def _errors(self) -> Matrix:
-        return self._of_each(lambda fit: fit.inference.stderr)
-
-    def _of_each(self, of: Callable[[OLSResults], Vector]) -> Matrix:
-        return np.array([of(fit) for fit in self._fits.values()])
+        return np.array([fit.inference.stderr for fit in self._fits.values()])
 
     @cached_property
     def _known(self) -> NDArray[np.bool_]:
@@ -363,7 +358,7 @@ class Shrunk:
     def __repr__(self) -> str:
         return f"<Shrunk coefficients of {self.fits!r}>"
 
-    def predict(self, group: object, X: ArrayLike) -> Vector:
+    def predict(self, group: object, X: Features) -> Vector:
         """Predicted target in a group.
 
         Parameters

@@ -17,6 +17,7 @@ from privgram.regression.inference import level_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.regression.inference import Equations, Inference
@@ -36,9 +37,9 @@ def restrictions(
     written. A name is a parameter's or, alone, that of a term, all of whose coefficients are
     then 0. An array-like of shape (k, m) is R, and a tuple is (R, r).
     """
-    texts: Any = [hypothesis] if isinstance(hypothesis, str) else hypothesis
+    texts = [hypothesis] if isinstance(hypothesis, str) else hypothesis
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(t, str) for t in texts):
-        return _read(texts, names, terms)
+        return _read([str(text) for text in texts], names, terms)
     return _of_matrix(hypothesis, len(names))
 
 
@@ -49,7 +50,7 @@ _NEITHER = (
 )
 
 
-def _of_matrix(hypothesis: Any, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
+def _of_matrix(hypothesis: Hypothesis, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
     try:
         matrix, values = hypothesis if isinstance(hypothesis, tuple) else (hypothesis, 0.0)
         matrix = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
@@ -253,7 +254,7 @@ class Contrasts(Printed):
         """Confidence intervals of the functions, shape (k, 2)."""
         return self.inference.intervals(level_of(alpha))
 
-    def summary_frame(self, alpha: float = 0.05) -> Any:
+    def summary_frame(self, alpha: float = 0.05) -> DataFrame:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
         low, high = self.conf_int(alpha).T
         law = self.inference.law

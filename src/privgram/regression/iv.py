@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
-    from privgram.regression.design import Described, Design
+    from privgram.regression.design import Described, Design, Features
     from privgram.releases.record import ReleaseRecord
 
 
@@ -97,7 +97,7 @@ class IVResults(OfRelease):
         transform, offset = self.design.transform[:size], self.design.offset[:size]
         return self._moments.infer(matrix @ transform, matrix @ offset, estimand)
 
-    def predict(self, X: Any) -> Vector:
+    def predict(self, X: Features) -> Vector:
         """Predicted target of new rows; see `privgram.regression.OLSResults.predict`."""
         self._need_inference()
         return self._rows(X) @ self._estimate
@@ -509,13 +509,7 @@ class Roles:
         instruments: Iterable[str],
         exogenous: Iterable[str],
     ) -> Roles:
-        """Find the columns of terms, of which `design_for` makes the target's designs.
-
-        Raises
-        ------
-        ValueError
-            For an unknown column, one in two roles, or fewer instruments than endogenous columns.
-        """
+        """Find the columns of terms, of which `design_for` makes the target's designs."""
         endogenous_terms, instrument_terms, exogenous_terms = (
             _labels(described, [names] if isinstance(names, str) else list(names))
             for names in (endogenous, instruments, exogenous)

@@ -14,5 +14,5 @@ class Named(pandas.Series):  # type: ignore[misc]
     A name is a text, so a number is never one.
     """
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self.iloc[key] if isinstance(key, (int, np.integer)) else super().__getitem__(key)

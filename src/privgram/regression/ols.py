@@ -36,12 +36,10 @@ from privgram.regression.results import OfRelease
 from privgram.regression.summary import facts_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
     from privgram.privacy import Profile, ProofStatus
-    from privgram.regression.design import Design
+    from privgram.regression.design import Design, Features
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
@@ -377,7 +375,7 @@ class OLSResults(OfRelease):
     def _rmse(self) -> float:
         return math.sqrt(self.scale)
 
-    def get_prediction(self, X: ArrayLike) -> Prediction:
+    def get_prediction(self, X: Features) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.
 
         Parameters
@@ -397,7 +395,7 @@ class OLSResults(OfRelease):
         self._need_inference()
         return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
 
-    def predict(self, X: ArrayLike) -> Vector:
+    def predict(self, X: Features) -> Vector:
         """Predicted target.
 
         Parameters

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from numpy.typing import ArrayLike
+    from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
@@ -92,7 +93,7 @@ class Posterior(Printed):
         # By this definition a further draw lies within with just this probability.
         return np.asarray(np.quantile(self.draws, ends, axis=0, method="weibull").T)
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """The draws as a data frame (needs pandas), as ArviZ and others take them."""
         return as_frame(self.draws, columns=self.names).assign(sigma=self.sigma)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from privgram.regression.inference import Estimand, Inference, RefusedError, lev
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.regression.families import Family
@@ -109,7 +111,7 @@ class Prediction:
         half = np.hypot(ends - middle, around)
         return np.asarray(middle + half * [-1.0, 1.0])
 
-    def summary_frame(self, alpha: float = 0.05) -> Any:
+    def summary_frame(self, alpha: float = 0.05) -> DataFrame:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
         mean, obs = self.conf_int(alpha=alpha), self.conf_int(alpha=alpha, obs=True)
         columns = {
@@ -157,7 +159,7 @@ class Means(Prediction):
         ends = super().conf_int(alpha=alpha, estimand=estimand)
         return np.column_stack([self._family.means(end)[0] for end in ends.T])
 
-    def summary_frame(self, alpha: float = 0.05) -> Any:
+    def summary_frame(self, alpha: float = 0.05) -> DataFrame:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
         low, high = self.conf_int(alpha=alpha).T
         mean = {"mean": self.predicted_mean, "mean_se": self.se_mean}

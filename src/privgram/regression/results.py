@@ -20,13 +20,7 @@ from privgram.regression.hypothesis import (
     restrictions,
     verdict,
 )
-from privgram.regression.inference import (
-    Estimand,
-    Inference,
-    RefusedError,
-    count_error,
-    level_of,
-)
+from privgram.regression.inference import Estimand, Inference, RefusedError, count_error, level_of
 from privgram.regression.summary import Summary, counted, heads_of, skewed
 
 if TYPE_CHECKING:
@@ -37,7 +31,7 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.regression.design import Design
+    from privgram.regression.design import Design, Features
     from privgram.regression.named import Named
     from privgram.releases.record import ReleaseRecord
 
@@ -78,6 +72,23 @@ NOT_HELD = {
         "privgram.interop.marginaleffects.marginal_model(fit) has effects over rows that are public"
     ),
 }
+
+
+#: Numbers about a whole fit, and what R's broom and maketables call them.
+STATISTICS = (
+    ("rsquared", "r.squared", "r2"),
+    ("rsquared_adj", "adj.r.squared", "adj_r2"),
+    ("fvalue", "statistic", "fvalue"),
+    ("f_pvalue", "p.value", "f_pvalue"),
+    ("df_model", "df", "df_model"),
+    ("llf", "logLik", "ll"),
+    ("aic", "AIC", "aic"),
+    ("bic", "BIC", "bic"),
+    ("df_resid", "df.residual", "df_resid"),
+    ("nobs", "nobs", "N"),
+    ("epsilon", "epsilon", "epsilon"),
+    ("delta", "delta", "delta"),
+)
 
 
 class NotReleasedError(RefusedError, AttributeError):
@@ -198,8 +209,6 @@ class Results:
         """What `repr` shows: with the refusal, if there is one."""
         return f"<{text}>" if self.refusal is None else f"<{text}; refused: {self.refusal}>"
 
-    # --- the numbers ------------------------------------------------------------------------------
-
     @property
     def model(self) -> Model:
         """Names of the target and of the parameters, where statsmodels has them."""
@@ -258,7 +267,7 @@ class Results:
             return cast("Named", values)
         return Named(values, list(self.param_names), copy=True)
 
-    def _framed(self, values: Matrix, columns: Sequence[Any]) -> Any:
+    def _framed(self, values: Matrix, columns: Sequence[Any]) -> DataFrame:
         return framed(values, self.param_names, columns)
 
     def conf_int(self, alpha: float = 0.05, *, estimand: Estimand = "population") -> DataFrame:
@@ -338,8 +347,6 @@ class Results:
         """Whether statistics have Student's law, and not the normal one."""
         return bool(np.isfinite(self.inference.df).any())
 
-    # --- tests ------------------------------------------------------------------------------------
-
     def t_test(self, r_matrix: Hypothesis) -> Contrasts:
         """Test each of some linear hypotheses of `params` by itself.
 
@@ -402,8 +409,6 @@ class Results:
         """`wald_test` with the P value of F."""
         return self.wald_test(r_matrix, use_f=True)
 
-    # --- what a result does not hold --------------------------------------------------------------
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -411,8 +416,6 @@ class Results:
                 if name in names:
                     raise NotReleasedError(f"{name} {why}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    # --- tables -----------------------------------------------------------------------------------
 
     def summary(
         self,
@@ -512,22 +515,7 @@ class Results:
         DataFrame
             Needs pandas.
         """
-        names = {
-            "r.squared": "rsquared",
-            "adj.r.squared": "rsquared_adj",
-            "statistic": "fvalue",
-            "p.value": "f_pvalue",
-            "df": "df_model",
-            "logLik": "llf",
-            "AIC": "aic",
-            "BIC": "bic",
-            "df.residual": "df_resid",
-            "nobs": "nobs",
-            "epsilon": "epsilon",
-            "delta": "delta",
-        }
-        statistics = {column: [self._statistic(name)] for column, name in names.items()}
-        return as_frame(statistics)
+        return as_frame({broom: [self._statistic(name)] for name, broom, _ in STATISTICS})
 
     def _statistic(self, name: str) -> float:
         """A number about the whole fit, NaN where there is none."""
@@ -536,28 +524,12 @@ class Results:
         except ValueError:
             return math.nan
 
-    # --- maketables' plug-in interface ------------------------------------------------------------
-
     @property
-    def __maketables_coef_table__(self) -> Any:
+    def __maketables_coef_table__(self) -> DataFrame:
         return self._framed(self._table(0.05), ("b", "se", "t", "p", "ci95l", "ci95u"))
 
-    def __maketables_stat__(self, key: str) -> Any:
-        named = {
-            "N": "nobs",
-            "r2": "rsquared",
-            "adj_r2": "rsquared_adj",
-            "fvalue": "fvalue",
-            "f_pvalue": "f_pvalue",
-            "rmse": "_rmse",
-            "aic": "aic",
-            "bic": "bic",
-            "ll": "llf",
-            "df_resid": "df_resid",
-            "df_model": "df_model",
-            "epsilon": "epsilon",
-            "delta": "delta",
-        }
+    def __maketables_stat__(self, key: str) -> str | float | None:
+        named = {"rmse": "_rmse"} | {maketables: name for name, _, maketables in STATISTICS}
         if key == "se_type":
             return self.cov_type
         value = self._statistic(named[key]) if key in named else math.nan
@@ -572,7 +544,7 @@ class Results:
         return self.target
 
     @property
-    def __maketables_vcov_info__(self) -> dict[str, Any]:
+    def __maketables_vcov_info__(self) -> dict[str, str]:
         return {"vcov_type": self.cov_type, "se_type": self.cov_type}
 
     __maketables_default_stat_keys__: ClassVar = ["N", "r2", "epsilon", "delta"]
@@ -609,7 +581,7 @@ class OfDesign(Results):
             return self.inference
         return self._contrasts(np.eye(len(self.param_names)), estimand)
 
-    def _rows(self, table: Any) -> Matrix:
+    def _rows(self, table: Features) -> Matrix:
         """Rows of features in the order of the parameters, shape (m, k)."""
         features = features_of(self.design, self._described, table)
         ones = np.ones((len(features), len(self.param_names) - features.shape[1]))

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
     from privgram._base.numbers import Matrix
     from privgram.regression.inference import Inference
@@ -148,7 +149,7 @@ class Summary:
         body = "\n\n".join([*map(_latex, refused), *parts, *map(_latex, self.notes)])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """The numbers as a data frame (needs pandas), a row a parameter."""
         return as_frame(self.values, self.names, self.columns)
 
@@ -286,13 +287,3 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
         "Adjacency": release.adjacency,
         "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
     }
-
-
-#: Columns are said to depend on each other where a direction of the features is within so many
-#: standard deviations of nothing though all others exceed so many.
-NOTHING, CLEAR_EFFECT = 2.0, 10.0
-
-#: Simulated numbers; rows are these over the columns, but no fewer than so many.
-_SIMULATED_NUMBERS, _FEWEST_ROWS = 2**21, 2**15
-#: The fixed point is left after so many steps, or moves of this part of the trace.
-_STEPS, _SETTLED = 20, 1e-5
