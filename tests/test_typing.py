@@ -36,6 +36,15 @@ reveal_type(study.release(0.5))  # Release
 reveal_type(study.release(0.5, by="g"))  # Releases
 reveal_type(study.release(0.5).regress("y"))  # OLSResults
 study.release(0.5).regres("y")  # error: attr
+study.release(0.5).regress("y").pramas  # error: attr
+reveal_type(study.release(0.5).iv("y ~ 1 | d ~ z"))  # IVResults
+study.release(0.5).posterior("y").drawz  # error: attr
+groups = study.release(0.5, by="g").regress("y")
+reveal_type(groups)  # GroupFits
+groups.pramas  # error: attr
+reveal_type(groups.pool(method="fixed"))  # Pooled
+groups.pool(method="fixd")  # error: arg
+groups["a"].get_prediction({"x": [1.0]}).conf  # error: attr
 reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # GLMResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
 reveal_type(pg.load("it.json"))  # Release | Releases | GLMResults | ClassFit

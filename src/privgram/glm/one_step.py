@@ -137,9 +137,10 @@ class OneStepEstimator:
         state = self._plain(first, std, rows)
         known = impose(first, isotropic(std), rounds.moment.columns)[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
+        bound = float(rounds.moment.columns.bound)
         for share in BUDGET.middle:
             radius = states.radius_at_middle(transform.typical, self.q + 1) * math.sqrt(self.each)
-            radius = min(radius, math.sqrt(self._largest(transform) * self.most))
+            radius = min(radius, math.sqrt(transform.largest(bound) * self.most))
             taught = transform.teaches(rounds.std_at(radius, share), rows)
             if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
                 break
@@ -230,9 +231,6 @@ class OneStepEstimator:
         known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
-
-    def _largest(self, transform: WhiteningTransform) -> float:
-        return transform.largest(float(self.rounds.moment.columns.bound))
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""

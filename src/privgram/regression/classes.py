@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_adjacency, check_integer, check_positive, check_within
+from privgram._base.numbers import check_integer, check_positive
 from privgram._base.saved import ArchiveFormat
-from privgram.privacy import GaussianProfile, Profile
+from privgram.privacy import Profile
+from privgram.regression.results import check_saved
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -192,17 +193,5 @@ def _check(fit: ClassFit) -> None:
     held = fit.held_out
     if held is not None and (held.right.ndim != 1 or held.right.shape != held.wrong.shape):
         raise ValueError("rows are counted by the same bins")
-    for name in ("epsilon", "n_rows"):
-        check_positive(getattr(fit, name), name)
-    check_within(fit.delta, "delta", 0, 1)
-    check_adjacency(fit.adjacency)
-    if type(fit.reproducible) is not bool:
-        raise ValueError("reproducible is true or false")
-    if not (fit.refusal is None or isinstance(fit.refusal, str)):
-        raise ValueError("a refusal is a sentence")
+    check_saved(fit)
     check_integer(fit.parameters["seen"], "seen", 0, fit.coef.shape[1] + 1)
-    profile = fit.privacy
-    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
-        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
-    if not abs(profile.delta(fit.epsilon) - fit.delta) <= 0.01 * fit.delta:
-        raise ValueError("the privacy profile has another delta at epsilon than the fit")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -212,22 +212,6 @@ class RegressionTerms:
         return None if self.features is None else tuple(map(_text, self.features))
 
 
-class Described(Protocol):
-    """Columns that a design is of: a release's, or all that a description has."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the columns."""
-
-    @property
-    def columns(self) -> Columns | None:
-        """The description that they are from, which may have more."""
-
-    @property
-    def n_columns(self) -> int:
-        """Number of the columns."""
-
-
 @dataclass(frozen=True)
 class AllColumns:
     """All columns of a description."""
@@ -243,6 +227,10 @@ class AllColumns:
     def n_columns(self) -> int:
         """Their number."""
         return len(self.columns)
+
+
+#: Columns that a design is of: a release's, or all that a description has.
+Described: TypeAlias = "ReleaseRecord | AllColumns"
 
 
 class Origin:

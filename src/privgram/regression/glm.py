@@ -13,24 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import (
-    check_adjacency,
-    check_integer,
-    check_not_negative,
-    check_one_of,
-    check_positive,
-    check_within,
-)
+from privgram._base.numbers import check_integer, check_not_negative, check_one_of
 from privgram._base.saved import ArchiveFormat
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
-from privgram.privacy import GaussianProfile, Profile
+from privgram.privacy import Profile
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
 from privgram.regression.prediction import Means, Prediction
-from privgram.regression.results import CONSTANT, OfDesign
+from privgram.regression.results import CONSTANT, OfDesign, check_saved
 from privgram.regression.summary import row_facts
 
 if TYPE_CHECKING:
@@ -458,14 +451,11 @@ def _check(fit: GLMResults) -> None:
             raise ValueError(
                 f"{name} must have shape {shape}, and be finite, {MOST_POWER:g} at most"
             )
-    for name in ("epsilon", "n_rows"):
-        check_positive(getattr(fit, name), name)
-    check_within(fit.delta, "delta", 0, 1)
-    check_adjacency(fit.adjacency)
+    profile = check_saved(fit)
     if fit.family not in FAMILIES:
         raise ValueError("no such family")
-    if type(fit.robust) is not bool or type(fit.reproducible) is not bool:
-        raise ValueError("robust and reproducible are true or false")
+    if type(fit.robust) is not bool:
+        raise ValueError("robust is true or false")
     check_one_of(fit.parameters["method"], "method", METHODS)
     if not isinstance(fit.parameters["reason"], str):
         raise ValueError("a reason is a sentence")
@@ -473,13 +463,6 @@ def _check(fit: GLMResults) -> None:
         check_not_negative(fit.parameters[name], name)
     if fit.parameters["units"] is not None:
         check_integer(fit.parameters["units"], "units", 0, 2**63 - 1)
-    if not (fit.refusal is None or isinstance(fit.refusal, str)):
-        raise ValueError("a refusal is a sentence")
-    profile = fit.privacy
-    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
-        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
-    if not math.isclose(profile.delta(fit.epsilon), fit.delta, rel_tol=0.01):
-        raise ValueError("the privacy profile has another delta at epsilon than the fit")
     if fit.refusal is None:
         _check_errors(fit, profile.sensitivity_ratio)
     json.dumps(fit._header(), allow_nan=False)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import check_adjacency, check_one_of, check_positive, check_within
 from privgram._base.text import as_frame, framed, shown
+from privgram.privacy import GaussianProfile
 from privgram.regression.design import features_of
 from privgram.regression.hypothesis import (
     Contrasts,
@@ -685,3 +686,21 @@ def result_of(
     freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
     inference = Inference(estimate, matrix, method, None, freedom)
     return Numbers(target, tuple(names), inference, nobs, epsilon, delta)
+
+
+def check_saved(fit: Any) -> GaussianProfile:
+    """Raise unless guarantee, rows and refusal of a fit or classifier are sound; the profile."""
+    for name in ("epsilon", "n_rows"):
+        check_positive(getattr(fit, name), name)
+    check_within(fit.delta, "delta", 0, 1)
+    check_adjacency(fit.adjacency)
+    if type(fit.reproducible) is not bool:
+        raise ValueError("reproducible is true or false")
+    if not (fit.refusal is None or isinstance(fit.refusal, str)):
+        raise ValueError("a refusal is a sentence")
+    profile = fit.privacy
+    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
+        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
+    if not math.isclose(profile.delta(fit.epsilon), fit.delta, rel_tol=0.01):
+        raise ValueError("the privacy profile has another delta at epsilon than the fit")
+    return profile
