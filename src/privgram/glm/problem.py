@@ -56,14 +56,12 @@ class Problem:
     @cached_property
     def written(self) -> Problem:
         """The regression that is written out: with the effects of levels, or without the factor."""
-        factor = self.factor
-        if factor is None:
+        if self.factor is None:
             return self
-        if factor.written_out:
+        if self.factor.written_out:
             return replace(self, factor=None)
-        return replace(
-            self, columns=factor.other_columns, terms=factor.without(self.terms), factor=None
-        )
+        terms = self.factor.without(self.terms)
+        return replace(self, columns=self.scanned, terms=terms, factor=None)
 
     @property
     def n_written(self) -> int:

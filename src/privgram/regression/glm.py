@@ -22,8 +22,8 @@ from privgram.regression.design import AllColumns, Design, Features, RegressionT
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.prediction import Means, Prediction
-from privgram.regression.results import CONSTANT, OfDesign, check_saved
+from privgram.regression.prediction import Means, Predicting, Prediction
+from privgram.regression.results import CONSTANT, check_saved
 from privgram.regression.summary import row_facts
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMResults(OfDesign):
+class GLMResults(Predicting):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -256,28 +256,11 @@ class GLMResults(OfDesign):
         p = self.predict(X)
         return np.column_stack([1 - p, p])
 
-    def get_prediction(self, X: Features) -> Prediction:
-        """Predicted means with their errors, and intervals of means and of new observations.
-
-        Parameters
-        ----------
-        X : DataFrame or mapping of str to array_like
-            As in `predict`.
-
-        Returns
-        -------
-        Prediction
-            Of another family than "gaussian", of means alone: intervals are those of the linear
-            predictor, on the scale of the mean.
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
-        """
-        self._need_inference()
-        parts = self._rows(X), self.scale, self.df_resid, self._contrasts
-        return Prediction(*parts) if self._linear else Means(*parts, FAMILIES[self.family])
+    def _prediction(self, rows: Matrix) -> Prediction:
+        if self._linear:
+            return super()._prediction(rows)
+        family = FAMILIES[self.family]
+        return Means(rows, self.scale, self.df_resid, self._contrasts, family)
 
     def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
         """By what odds are multiplied per unit of each feature, with its interval.

@@ -304,18 +304,10 @@ def about_means(
     matrix: Matrix | None = None,
     limits: tuple[ArrayLike, ArrayLike] = (-math.inf, math.inf),
 ) -> tuple[float, Vector, Matrix]:
-    """Rows (or their weight), means and second moment about the means of images of the columns.
+    """Rows (or their weight), means and second moment about the means of `images` (k, d).
 
-    Parameters
-    ----------
-    images : ndarray of shape (k, d)
-        Of the columns. Constants in them add noise: leave them out.
-    ones : ndarray of shape (d,)
-        The image that is 1 in every row.
-    matrix : ndarray of shape (d, d), optional
-        Another draw of the unbiased second moment.
-    limits : tuple of array-like of shape (k,)
-        Between which the means lie.
+    Constants in the images add noise: leave them out. `ones` (d,) is the image that is 1 in every
+    row. The means lie within the `limits`. `matrix` is another draw of the unbiased second moment.
     """
     whole = release.unbiased if matrix is None else matrix
     sums = whole @ ones

@@ -31,7 +31,7 @@ from privgram.regression.inference import (
     uncounted,
     weight_behind,
 )
-from privgram.regression.prediction import Prediction
+from privgram.regression.prediction import Predicting
 from privgram.regression.results import OfRelease
 from privgram.regression.summary import facts_of
 
@@ -50,7 +50,7 @@ NOTICED_SHIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class OLSResults(OfRelease):
+class OLSResults(OfRelease, Predicting):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -374,26 +374,6 @@ class OLSResults(OfRelease):
     @property
     def _rmse(self) -> float:
         return math.sqrt(self.scale)
-
-    def get_prediction(self, X: Features) -> Prediction:
-        """Predicted means with their errors, and intervals of means and of new observations.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, p), DataFrame or mapping
-            As in `predict`.
-
-        Returns
-        -------
-        Prediction
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
-        """
-        self._need_inference()
-        return Prediction(self._rows(X), self.scale, self.df_resid, self._contrasts)
 
     def predict(self, X: Features) -> Vector:
         """Predicted target.

@@ -11,6 +11,7 @@ import numpy as np
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_frame
 from privgram.regression.inference import Estimand, Inference, RefusedError, level_of, students
+from privgram.regression.results import OfDesign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.regression.design import Features
     from privgram.regression.families import Family
 
 #: Rows that are predicted at once.
@@ -123,6 +125,40 @@ class Prediction:
             "obs_ci_upper": obs[:, 1],
         }
         return as_frame(columns)
+
+
+class Predicting(OfDesign):
+    """A result that knows the errors' variance, and so the errors of predictions."""
+
+    @property
+    def scale(self) -> float:
+        """Variance of the errors, in the target's units squared."""
+        raise NotImplementedError
+
+    def get_prediction(self, X: Features) -> Prediction:
+        """Predicted means with their errors, and intervals of means and of new observations.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p), DataFrame or mapping
+            As in `predict`.
+
+        Returns
+        -------
+        Prediction
+            Of another family than "gaussian", of means alone: intervals are those of the linear
+            predictor, on the scale of the mean.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        return self._prediction(self._rows(X))
+
+    def _prediction(self, rows: Matrix) -> Prediction:
+        return Prediction(rows, self.scale, self.df_resid, self._contrasts)
 
 
 @dataclass(frozen=True, eq=False)
