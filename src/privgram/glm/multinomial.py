@@ -106,13 +106,8 @@ class ClassParts:
     rows: float = 1.0
     held_out: HeldOut | None = None
     seen: int = 0  # directions of the second moment beyond the edge of its noise
-    taken: tuple[int, float, float] | None = None  # steps: how many, of which length and clip
-
-    @property
-    def steps(self) -> dict[str, float]:
-        """What is recorded of the steps, for readers."""
-        taken = zip(("steps", "length", "clip"), self.taken or (), strict=False)
-        return {**dict(taken), "seen": self.seen}
+    clip: float | None = None  # None where no step was taken
+    length: float | None = None  # of a step
 
 
 class ClassEstimator:
@@ -160,8 +155,7 @@ class ClassEstimator:
             noisy, noise_std = rounds.counts_apart(counts, left)  # of rows that no score had
             held = HeldOut(noisy[:, 1], noisy[:, 0], noise_std)
         seen = int((values > edge).sum())
-        taken = rules.steps, length, clip
-        return ClassParts(directions @ (coef / deviations[:, None]), rows, held, seen, taken)
+        return ClassParts(directions @ (coef / deviations[:, None]), rows, held, seen, clip, length)
 
     def _moment_share(self) -> float:
         """The share of the second moment, by d, the rows and epsilon."""
@@ -271,8 +265,16 @@ def fit_classes(
         delta=guarantee.delta,
         adjacency=guarantee.adjacency,
         privacy=noise.privacy,
-        parameters=rounds.record["parameters"] | parts.steps,
+        parameters=rounds.record["parameters"] | steps_of(parts, problem.rules),
         refusal=refusal,
         held_out=parts.held_out,
         reproducible=reproducible,
     )
+
+
+def steps_of(parts: ClassParts, rules: ClassRules) -> dict[str, float]:
+    """What is recorded of the steps, for readers."""
+    if parts.clip is None or parts.length is None:
+        return {"seen": parts.seen}
+    taken = {"steps": rules.steps, "length": parts.length, "clip": parts.clip}
+    return taken | {"seen": parts.seen}
