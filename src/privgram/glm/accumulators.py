@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PARTS",
     "UNITS",
+    "ByLevel",
     "HessianAccumulator",
     "HighCardinalityAccumulator",
     "LevelFirst",
@@ -246,7 +247,11 @@ class LevelAccumulator(Accumulator):
         raise NotImplementedError
 
 
-class HighCardinalityAccumulator(Accumulator):
+#: What adds up rows by level.
+ByLevel = TypeVar("ByLevel", bound=LevelAccumulator)
+
+
+class HighCardinalityAccumulator(Accumulator, Generic[ByLevel]):
     """Feed rows v = A c u - shift[level] u_1, c = min(1, bound / |u|), with their levels.
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
@@ -263,7 +268,7 @@ class HighCardinalityAccumulator(Accumulator):
         factor: str,
         transform: Matrix,
         shift: Matrix | None,
-        inner: LevelAccumulator,
+        inner: ByLevel,
     ) -> None:
         self.inner = inner
         self.n_columns = len(others)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from privgram.scan.executor import accumulate
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
     from privgram.columns.terms import Parsed
+    from privgram.glm.accumulators import ByLevel
     from privgram.regression.design import RegressionTerms
     from privgram.scan.request import ScanRequest
 
@@ -78,7 +79,6 @@ class HighCardinalityFactor:
         d, bound = len(self.other_columns), float(self.other_columns.bound)
         total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
         inner = total.inner
-        assert isinstance(inner, LevelFirst)
         second = inner.within.second
         for start in range(0, total.n_dropped, STEP):  # which it counts
             second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
@@ -88,16 +88,16 @@ class HighCardinalityFactor:
         return moment, inner.counts
 
     def read(
-        self, scan: ScanRequest, transform: Matrix, shift: Matrix | None, new: Callable[[], Any]
-    ) -> HighCardinalityAccumulator:
+        self, scan: ScanRequest, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
+    ) -> HighCardinalityAccumulator[ByLevel]:
         """Feed the rows of the table, mapped and less what their level has."""
 
-        def of_rows(_: int) -> HighCardinalityAccumulator:
+        def of_rows(_: int) -> HighCardinalityAccumulator[ByLevel]:
             return HighCardinalityAccumulator(
                 self.used, self.other_columns, self.factor, transform, shift, new()
             )
 
-        read: HighCardinalityAccumulator = accumulate(scan, of_rows)[0]
+        read: HighCardinalityAccumulator[ByLevel] = accumulate(scan, of_rows)[0]
         return read
 
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from privgram.glm.state import isotropic
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.glm.accumulators import ByLevel
     from privgram.glm.clipping import Clip
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
@@ -122,7 +123,10 @@ class LevelEstimator(OneStepEstimator):
         state, means = self._within(first, rows)
         return self._both_scores(state, means, self._clips(state, means))
 
-    def _read_levels(self, transform: Matrix, shift: Matrix | None, new: Callable[[], Any]) -> Any:
+    def _read_levels(
+        self, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
+    ) -> ByLevel:
+        """What an accumulator makes of the rows, by level."""
         total = self.factor.read(self.scan, transform, shift, new)
         moment = self.rounds.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
@@ -195,7 +199,7 @@ class LevelEstimator(OneStepEstimator):
         """Release scores, of slopes and then of levels, and the deviations of their noise."""
         slope, level = clips
         new = partial(LevelScores, self.factor.size, self.q, slope.size, level.size)
-        read: LevelScores = self._read_levels(*self._maps(state, effects, level_means.means), new)
+        read = self._read_levels(*self._maps(state, effects, level_means.means), new)
         rounds, of_slopes = self.rounds, share * self.of_slopes
         moves = rounds.moves
         slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)

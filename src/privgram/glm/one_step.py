@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -51,6 +51,10 @@ CONTRADICTED = (
     "few rows, or the target hardly varies. More rows or a larger epsilon may show them"
 )
 TOO_FEW = "there are too few rows"
+
+
+#: What adds up scores.
+OfScores = TypeVar("OfScores", bound=ScoreSum | NormHistogram)
 
 
 class OneStepEstimator:
@@ -245,12 +249,15 @@ class OneStepEstimator:
         """What is expected of rows at a state, where a score is no residual times z."""
         return None
 
-    def _read(self, state: ScoreState, new: Callable[[int], ScoreSum | NormHistogram]) -> Any:
+    def _read(self, state: ScoreState, new: Callable[[int], OfScores]) -> OfScores:
         """What an accumulator makes of the scores at a state."""
-        model = self._model(state)
-        if model is None:
-            return self.rounds.read(self._at(state), new)
-        return self.rounds.read(self._at(state), lambda d: ScoreAccumulator(new(d), model)).inner
+        model, at, read = self._model(state), self._at(state), self.rounds.read
+        total: OfScores = (
+            read(at, new)
+            if model is None
+            else read(at, lambda d: ScoreAccumulator(new(d), model)).inner
+        )
+        return total
 
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have, at most."""
