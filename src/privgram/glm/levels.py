@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.adaptive import whitening as frames
 from privgram.adaptive.rounds import UnreadError
+from privgram.adaptive.whitening import whiten
 from privgram.columns.terms import as_factor
 from privgram.disclosure.samplers import CHANGED, impose
 from privgram.glm import state as states
@@ -138,7 +138,7 @@ class LevelEstimator(OneStepEstimator):
         rounds, m = self.rounds, self.q + 1
         middle = self.basis @ first @ self.ones / rows
         about = self.basis @ first @ self.basis.T - rows * np.outer(middle, middle)
-        whitening = frames.whiten(about, rounds.std[-1], rows)
+        whitening = whiten(about, rounds.std[-1], rows)
         into = whitening.matrix @ (self.basis - np.outer(middle, self.ones))
         radius = states.radius_at_middle(whitening.typical, m)
         sums = self._read_levels(into, None, partial(LevelSums, self.factor.size, m, radius))

@@ -99,10 +99,8 @@ class GLMEstimator(OneStepEstimator):
         path = parts.path
         assert path is not None
         owed = math.sqrt(self.q) * path.noise_std / rows
-        unsettled = (
-            float(np.linalg.norm(state.along(path.second))) / rows > LIMITS.settled + 3 * owed
-        )
-        unsettled = unsettled or running or self.constant
+        moved = float(np.linalg.norm(state.along(path.second))) / rows
+        unsettled = moved > LIMITS.settled + 3 * owed or running or self.constant
         unsettled = unsettled or self._runs_away(first, state, path.whole, path.noise_std)
         if unsettled or state.bends(path.whole, LIMITS.most_bent, path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)

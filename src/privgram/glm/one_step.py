@@ -252,12 +252,11 @@ class OneStepEstimator:
     def _read(self, state: ScoreState, new: Callable[[int], OfScores]) -> OfScores:
         """What an accumulator makes of the scores at a state."""
         model, at, read = self._model(state), self._at(state), self.rounds.read
-        total: OfScores = (
-            read(at, new)
-            if model is None
-            else read(at, lambda d: ScoreAccumulator(new(d), model)).inner
-        )
-        return total
+        if model is None:
+            scores: OfScores = read(at, new)
+        else:
+            scores = read(at, lambda d: ScoreAccumulator(new(d), model)).inner
+        return scores
 
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have, at most."""

@@ -22,7 +22,7 @@ from privgram.regression.design import AllColumns, Design, Features, RegressionT
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.prediction import Means, Predicting, Prediction
+from privgram.regression.prediction import Means, Prediction, PredictiveResults
 from privgram.regression.results import CONSTANT, check_saved
 from privgram.regression.summary import row_facts
 
@@ -61,7 +61,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMResults(Predicting):
+class GLMResults(PredictiveResults):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and

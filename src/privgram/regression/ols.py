@@ -31,7 +31,7 @@ from privgram.regression.inference import (
     uncounted,
     weight_behind,
 )
-from privgram.regression.prediction import Predicting
+from privgram.regression.prediction import PredictiveResults
 from privgram.regression.results import OfRelease
 from privgram.regression.summary import facts_of
 
@@ -50,7 +50,7 @@ NOTICED_SHIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class OLSResults(OfRelease, Predicting):
+class OLSResults(OfRelease, PredictiveResults):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a

@@ -127,7 +127,7 @@ class Prediction:
         return as_frame(columns)
 
 
-class Predicting(OfDesign):
+class PredictiveResults(OfDesign):
     """A result that knows the errors' variance, and so the errors of predictions."""
 
     @property
