@@ -66,6 +66,7 @@ with warnings.catch_warnings():
     OF_ROWS = private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS)
     OF_ARRAY = private_norm_bound(ARRAY, 1.0, rng=SEEDED())
     OF_UNITS = private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS, unit="who")
+    RELEASED = pg.release(TABLE, COLUMNS, epsilon=1.0, delta=1e-6, rng=SEEDED())
 
 REFUSED = {
     # the guarantee
@@ -690,6 +691,22 @@ REFUSED = {
         ValueError,
         "'y + x ~ 1' has 2 targets, and a fit has one: ask for each apart",
     ),
+    **{
+        f"a formula that breaks off, of {door}": (
+            call,
+            ValueError,
+            "'y ~ x +' has nothing after a +: write the term that is missing",
+        )
+        for door, call in {
+            "a table": F("y ~ x +", {"x": (0, 1), "y": (0, 2)}),
+            "columns": lambda _: pg.Columns.from_formula("y ~ x +", {"x": (0, 1), "y": (0, 2)}),
+            "a release": lambda _: RELEASED.regress("y ~ x +"),
+            "instruments": lambda _: RELEASED.iv("y ~ x +"),
+            "a study": lambda _: pg.Study(TABLE, COLUMNS, epsilon=1.0, delta=1e-6).regress(
+                "y ~ x +", epsilon=0.5
+            ),
+        }.items()
+    },
     "columns in the place of the formula": (
         F({"x": (0, 1), "y": (0, 2)}, "y ~ x"),
         TypeError,

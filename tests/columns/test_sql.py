@@ -135,7 +135,7 @@ def test_digests_tell_queries_apart_and_missing_values_do_not():
 
 def test_scale_and_integers_are_those_of_the_kernels():
     """By the second route: what the compiled accumulators say of themselves."""
-    from privgram.moment.grouped import accumulator_of, bounds_of
+    from privgram.moment.units import accumulator_of, bounds_of
 
     for columns in (PEOPLE, pg.Columns({f"x{i}": (-1, i + 1) for i in range(37)})):
         moment = pg.SecondMoment(len(columns), columns.bound, columns=columns)

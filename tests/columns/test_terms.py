@@ -13,7 +13,7 @@ from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
-from privgram.moment.accumulators import entries, n_totals, new_total
+from privgram.moment.accumulators import TotalLayout
 
 BOUNDS = {
     "wage": pg.Log(2, 500),
@@ -273,8 +273,8 @@ def test_saved_moments_of_tables(table):
         np.testing.assert_array_equal(c, twice.int128()[0 if c.dtype == np.int64 else 1])
     dummies = pg.second_moment(columns.encode(table), bound=columns.bound)
     assert all(np.array_equal(*p) for p in zip(moment.int128(), dummies.int128(), strict=True))
-    total = new_total(columns, len(columns), columns.bound)
-    assert n_totals(columns, len(columns)) == len(entries(total)[0]) == len(total.totals()[0])
+    layout = TotalLayout(columns, len(columns), columns.bound)
+    assert layout.n_totals() == len(layout.entries()[0]) == len(layout.new().totals()[0])
 
 
 def test_what_levels_imply_is_not_kept():

@@ -5,7 +5,7 @@ import pytest
 
 import privgram as pg
 from privgram._base import machine
-from privgram.moment.accumulators import new_total
+from privgram.moment.accumulators import TotalLayout
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.sources import files, open_source
@@ -43,7 +43,7 @@ def decoded(monkeypatch):
 
 def matrix(source, threads=1):
     total, _ = accumulate(
-        ScanRequest(source, COLUMNS, threads=threads), lambda d: new_total(COLUMNS, d, 2.0)
+        ScanRequest(source, COLUMNS, threads=threads), lambda d: TotalLayout(COLUMNS, d, 2.0).new()
     )
     return total.int128()
 
@@ -63,7 +63,7 @@ def test_rows_that_do_not_fit_are_decoded_again(file, decoded):
     for _ in range(2):
         np.testing.assert_array_equal(matrix(source), matrix(file))
     assert len(decoded) == 4 * 3
-    assert not source._record._kept
+    assert not source._record._blocks
 
 
 def test_a_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):

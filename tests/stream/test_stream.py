@@ -20,7 +20,7 @@ from privgram._base.saved import DamagedFile
 
 pytest.importorskip("cryptography")
 from privgram.disclosure.additive import SURPLUS
-from privgram.moment.grouped import no_rows
+from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
 from privgram.stream import _FRAME, Stream, StreamState, WrongKey, _sums, read_key

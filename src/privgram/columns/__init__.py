@@ -15,14 +15,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_positive
 from privgram._base.saved import parse_json
 from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
-from privgram.columns.encoding import Encoder, parts_of
+from privgram.columns.encoding import ColumnTable, Encoder, parts_of
 from privgram.columns.sql import MomentQuery, dialect_of, quoted_table
 from privgram.columns.terms import (
     INTERCEPT,
@@ -42,6 +42,7 @@ from privgram.columns.variables import (
     Log,
     Number,
     Numeric,
+    Plain,
     Variable,
     from_plain,
     variable,
@@ -133,7 +134,7 @@ class Columns:
             raise TypeError("intercept is True or False")
         if intercept and INTERCEPT in bounds:
             raise ValueError("there is a column named 'intercept' already; use intercept=False")
-        self._variables = {name: variable(name, given) for name, given in bounds.items()}
+        self._variables = {name: variable(name, described) for name, described in bounds.items()}
         self._intercept = bool(intercept)
         self._missing = check_missing(missing)
         for name, described in self._variables.items():
@@ -155,7 +156,7 @@ class Columns:
         self._settled: dict[Missing, Columns] = {}
 
     @classmethod
-    def from_data(cls, *args: Any, **kwargs: Any) -> Columns:
+    def from_data(cls, *args: object, **kwargs: object) -> Columns:
         """Refuse, and say why: see the error's text."""
         raise ValueError(FROM_DATA)
 
@@ -188,10 +189,10 @@ class Columns:
         _check_mapping(bounds)
         parsed = parse(formula)
         chosen = {
-            name: {"log": given} if name in parsed.logs and _is_pair(given) else given
-            for name, given in bounds.items()
+            name: {"log": described} if name in parsed.logs and _is_pair(described) else described
+            for name, described in bounds.items()
         }
-        variables = {name: variable(name, given) for name, given in chosen.items()}
+        variables = {name: variable(name, described) for name, described in chosen.items()}
         parsed.check_absorbed(variables)
         # The target may be one level of a factor: 'region[n]'.
         needed = (text if text in variables else text.partition("[")[0] for text in parsed.terms)
@@ -210,7 +211,7 @@ class Columns:
         """These columns without one variable, and without the terms that have it."""
         terms = [term for term in self._terms if name not in _names_in(term)]
         return self.replace(
-            bounds={own: described for own, described in self._variables.items() if own != name},
+            bounds={key: described for key, described in self._variables.items() if key != name},
             terms=None if self._written is None else _labels(terms, self._variables),
             weights={
                 term.label(self._variables): self._weights[term]
@@ -233,16 +234,16 @@ class Columns:
     def _check_weights(self, weights: Mapping[str, float], stored: set[Piece]) -> dict[Term, float]:
         if not isinstance(weights, Mapping):
             raise TypeError("weights is a mapping of terms to positive numbers")
-        found: dict[Term, float] = {}
+        weight_of: dict[Term, float] = {}
         for text, weight in weights.items():
             named = parse_terms([text], self._variables)
-            kept = [term for term in named if not stored.isdisjoint(term.pieces())]
-            if not kept and set(named) <= set(self._terms):
+            storing = [term for term in named if not stored.isdisjoint(term.pieces())]
+            if not storing and set(named) <= set(self._terms):
                 raise ValueError(
                     f"the weight of {text!r} would do nothing: its columns follow from another "
                     "term's, which are stored; give the weight to that term"
                 )
-            for term in kept or named:
+            for term in storing or named:
                 if term not in self._terms:
                     raise ValueError(
                         f"there is a weight for {text!r}, which is not among the terms"
@@ -250,8 +251,8 @@ class Columns:
                 value = check_positive(weight, f"the weight of {text!r}")
                 if not 2.0**-20 <= value <= 2.0**20:
                     raise ValueError(f"the weight of {text!r} must be in [2**-20, 2**20]")
-                found[term] = value
-        return found
+                weight_of[term] = value
+        return weight_of
 
     @property
     def variables(self) -> Mapping[str, Variable]:
@@ -262,8 +263,8 @@ class Columns:
     def bounds(self) -> dict[str, Any]:
         """The bounds by name, without the intercept (a copy); descriptions of what has none."""
         return {
-            name: (given.lower, given.upper) if type(given) is Number else given
-            for name, given in self._variables.items()
+            name: (described.lower, described.upper) if type(described) is Number else described
+            for name, described in self._variables.items()
         }
 
     @property
@@ -304,9 +305,8 @@ class Columns:
             return self
         missing = settled(None, adjacency)
         if missing not in self._settled:
-            made = object.__new__(Columns)
-            vars(made).update(vars(self) | {"_missing": missing, "_settled": {}})
-            self._settled[missing] = made
+            columns = self._settled[missing] = object.__new__(Columns)
+            vars(columns).update(vars(self) | {"_missing": missing, "_settled": {}})
         return self._settled[missing]
 
     def replace(self, **changes: Any) -> Columns:
@@ -369,9 +369,9 @@ class Columns:
     @cached_property
     def _numbers(self) -> list[NDArray[np.float64]]:
         """Center, half-width, lower and upper bound of each stored column."""
-        found = np.tile([[0.0], [1.0], [-1.0], [1.0]], len(self))
+        numbers = np.tile([[0.0], [1.0], [-1.0], [1.0]], len(self))
         for stored in self.layout.stored:
-            of_stored = found[:, stored.columns]
+            of_stored = numbers[:, stored.columns]
             if not stored.piece.factors and stored.piece.linear:
                 described = as_numeric(stored.piece.powers[0][0], self._variables)
                 of_stored.T[:] = described.center, described.half_width, *described.interval
@@ -379,8 +379,8 @@ class Columns:
                 of_stored[2] = stored.piece == ONES
             with DefaultRounding():
                 of_stored[1] /= stored.weight
-        found.flags.writeable = False
-        return list(found)
+        numbers.flags.writeable = False
+        return list(numbers)
 
     @property
     def lower(self) -> NDArray[np.float64]:
@@ -413,14 +413,14 @@ class Columns:
         """The largest possible L2 norm of a stored row, attained at the upper bounds."""
         squared = self.layout.squared_bound()
         with DefaultRounding():
-            found = math.sqrt(squared)
+            bound = math.sqrt(squared)
             # Above it, so that no row is clipped; tables of plain numbers keep the bound they had.
-            while not self.plain and found * found < squared:
-                found = math.nextafter(found, math.inf)
+            while not self.plain and bound * bound < squared:
+                bound = math.nextafter(bound, math.inf)
             # The kernel needs no norms where it can tell so from sums that are not exact.
             if any(stored.weight**2 * 2**20 % 1 for stored in self.layout.stored):
-                found *= 1 + 2.0**-39
-        return found
+                bound *= 1 + 2.0**-39
+        return bound
 
     def __len__(self) -> int:
         return self.layout.size
@@ -437,13 +437,13 @@ class Columns:
 
     def __repr__(self) -> str:
         options = {"intercept": True} | self._options() if self._intercept else self._options()
-        given = (f"{name}={value!r}" for name, value in options.items())
-        return f"Columns({', '.join([repr(self.bounds), *given])})"
+        written = (f"{name}={value!r}" for name, value in options.items())
+        return f"Columns({', '.join([repr(self.bounds), *written])})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Columns.from_dict, (self.to_dict(),))
 
-    def scale_array(self, x: Any) -> NDArray[np.float64]:
+    def scale_array(self, x: ArrayLike) -> NDArray[np.float64]:
         """Scale a block of raw values of a table of numbers; `encode` takes any table.
 
         Parameters
@@ -469,7 +469,7 @@ class Columns:
             raise TypeError("only tables of numbers are scaled; encode takes tables with factors")
         return self.encoder.table(list(block.T))
 
-    def encode(self, table: Any) -> NDArray[np.float64]:
+    def encode(self, table: ColumnTable) -> NDArray[np.float64]:
         """Write out the stored columns of a table in memory: its dummy table.
 
         Parameters
@@ -526,12 +526,12 @@ class Columns:
         engine = dialect_of(dialect)
         return self.query(unit).text(quoted_table(table, engine), engine) + "\n"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""
-        plain = {name: given.to_plain() for name, given in self._variables.items()}
+        plain = {name: described.to_plain() for name, described in self._variables.items()}
         return {"bounds": plain, "intercept": self._intercept, **self._options()}
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> Plain:
         """Further parameters, as values of JSON, where they are not the default."""
         options = {
             "missing": self._missing,
@@ -539,7 +539,7 @@ class Columns:
             "weights": self.weights,
             "row_weights": self._row_weights,
         }
-        return {name: given for name, given in options.items() if given}
+        return {name: value for name, value in options.items() if value}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Columns:
@@ -549,7 +549,7 @@ class Columns:
         unknown = sorted(set(data) - set(_KEYS))
         if unknown:
             raise ValueError(f"unknown key {unknown[0]!r}; known: {', '.join(_KEYS)}")
-        bounds = {name: from_plain(given) for name, given in data["bounds"].items()}
+        bounds = {name: from_plain(plain) for name, plain in data["bounds"].items()}
         return cls(**{**data, "bounds": bounds})
 
     def save(self, path: str | Path) -> None:
@@ -621,9 +621,10 @@ def _check_width(name: str, described: Numeric) -> None:
         raise ValueError(f"the bounds of column {name!r} are too close to tell apart")
 
 
-def _is_pair(given: Any) -> bool:
-    is_two = isinstance(given, (tuple, list)) and len(given) == 2
-    return is_two and not any(isinstance(end, str) for end in given)
+def _is_pair(described: object) -> bool:
+    if not isinstance(described, (tuple, list)) or len(described) != 2:
+        return False
+    return not any(isinstance(end, str) for end in described)
 
 
 def _labels(terms: Iterable[Term], variables: Mapping[str, Variable]) -> tuple[str, ...]:
@@ -649,7 +650,7 @@ def _key(columns: Columns) -> tuple[Any, ...]:
 _KEYS = ("bounds", "intercept", "missing", "terms", "weights", "row_weights")
 
 
-def _form(path: Path) -> tuple[Callable[[dict[str, Any]], str], Callable[[str], Any]]:
+def _form(path: Path) -> tuple[Callable[[Plain], str], Callable[[str], Any]]:
     """What writes and what reads a file, by its suffix."""
     if path.suffix == ".toml":
         return _to_toml, tomllib.loads
@@ -658,16 +659,16 @@ def _form(path: Path) -> tuple[Callable[[dict[str, Any]], str], Callable[[str], 
     raise ValueError(f"{shown(path)}: columns are kept in .toml or .json files")
 
 
-def _to_toml(data: dict[str, Any]) -> str:
+def _to_toml(data: Plain) -> str:
     lines = [f"{key} = {_toml(data[key])}" for key in _KEYS[1:] if key in data]
     lines += ["", "[bounds]"]
-    lines += [f"{_toml(name)} = {_toml(given)}" for name, given in data["bounds"].items()]
+    lines += [f"{_toml(name)} = {_toml(plain)}" for name, plain in data["bounds"].items()]
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, Mapping):
-        pairs = (f"{_toml(key)} = {_toml(given)}" for key, given in value.items())
+        pairs = (f"{_toml(key)} = {_toml(item)}" for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import repeat
 from numbers import Number, Real
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from privgram._core import rowmap, scale
 from privgram._core.scale import DefaultRounding
@@ -31,22 +31,22 @@ LEVELS = "describe it by a list of its levels, or cast it if it holds numerals"
 _KINDS: dict[type, str] = {Boolean: "buifdO", Dates: "MUSTO", Identifier: "iuUSTO"}
 
 
-def kinds_of(wanted: Variable | None) -> str:
+def kinds_of(described: Variable | None) -> str:
     """Kinds of values, by NumPy's letters, that a column of what is wanted may hold.
 
     Objects, of any type, are looked at later, one by one. Decimals are "d".
     """
-    if isinstance(wanted, Factor):
-        return "USTO" if wanted.text else "iufO"
-    return _KINDS.get(type(wanted), "buifdO")
+    if isinstance(described, Factor):
+        return "USTO" if described.text else "iufO"
+    return _KINDS.get(type(described), "buifdO")
 
 
 def mistaken(held: str, name: str | int, wanted: Variable | None, advice: str = "") -> TypeError:
     """What to say of a column that holds something else than what is wanted, or than numbers."""
     if isinstance(wanted, (Boolean, Factor, Dates, Identifier)):
         return TypeError(f"column {name!r} holds {held}, not {wanted.holds}")
-    said = f"column {name!r} holds {held}; only real numbers can be used"
-    return TypeError(said + (f": {advice}" if advice else ""))
+    problem = f"column {name!r} holds {held}; only real numbers can be used"
+    return TypeError(problem + (f": {advice}" if advice else ""))
 
 
 def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = None) -> None:
@@ -58,7 +58,7 @@ def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = 
         raise mistaken("complex numbers" if kind == "c" else held, name, wanted, advice)
 
 
-def as_column(values: Any, name: str, wanted: Variable | None = None) -> NDArray[Any]:
+def as_column(values: ArrayLike, name: str, wanted: Variable | None = None) -> NDArray[Any]:
     """Check that an object is a one-dimensional array of what is wanted; copy nothing."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"column {name!r} is a masked array; use .filled(np.nan)")
@@ -107,6 +107,12 @@ class Codes:
         if self.lut is None:
             return self.indices.astype(np.int32, copy=False)
         return rowmap.looked_up(self.indices, self.lut)
+
+
+class ColumnTable(Protocol):
+    """A table in memory whose columns are asked for by name: a data frame or a mapping."""
+
+    def __getitem__(self, name: str, /) -> ArrayLike: ...
 
 
 #: A column as a source gives it: numbers, or the levels of a factor.
@@ -217,28 +223,26 @@ class Encoder:
     def _degree(self, name: str) -> int:
         """The largest degree of a variable."""
         stored = (*self.dense, *self.valued)
-        return max(k for column in stored for own, k in column.piece.powers if own == name)
+        return max(degree for column in stored for of, degree in column.piece.powers if of == name)
 
     def codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
         """Codes of the combinations of levels of some factors."""
-        given = [parts[self.place[name]] for name in names]
-        found = [
-            part if isinstance(part, Codes) else self._codes(name, part)
-            for name, part in zip(names, given, strict=True)
-        ]
-        if len(found) == 1:
-            return found[0]
-        combined = np.zeros(len(found[0]), np.int32)
-        missing = np.zeros(len(found[0]), bool)
-        for name, part in zip(names, found, strict=True):
-            plain = part.plain()
+        codes = [self._codes(name, parts[self.place[name]]) for name in names]
+        if len(codes) == 1:
+            return codes[0]
+        combined = np.zeros(len(codes[0]), np.int32)
+        missing = np.zeros(len(codes[0]), bool)
+        for name, of_factor in zip(names, codes, strict=True):
+            plain = of_factor.plain()
             missing |= plain < 0
             combined = combined * np.int32(len(self._factor(name))) + plain
         combined[missing] = -1
         return Codes(combined)
 
-    def _codes(self, name: str, part: NDArray[Any]) -> Codes:
+    def _codes(self, name: str, part: Raw) -> Codes:
         """Codes of the levels of one factor; of small whole numbers by their values."""
+        if isinstance(part, Codes):
+            return part
         factor = self._factor(name)
         if part.dtype.kind in "iu" and not factor.other:
             if name not in self._by_value:
@@ -258,12 +262,12 @@ class Encoder:
         if self.ones:
             out[:, self.positions[-1]] = self.scaling[2][next(columns)]
         rows = np.arange(n)
-        given = iter(values)
+        each_value = iter(values)
         for block in self.blocks:
             plain = codes[self.factors.index(block.piece.factors)].plain()
-            value: Any = block.weight
+            value: float | NDArray[np.float64] = block.weight
             if block.piece.powers:
-                value = self._clamped(next(given), next(columns))
+                value = self._clamped(next(each_value), next(columns))
             known = plain >= 0
             out[rows[known], block.start + plain[known]] = (
                 value[known] if isinstance(value, np.ndarray) else value
@@ -309,11 +313,11 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     if kind in "iu" and not text:
         return _integers(values, factor, unknown)
     if kind == "f" and not text:
-        found = np.full(len(values), unknown, np.int32)
+        codes = np.full(len(values), unknown, np.int32)
         whole = (values == np.rint(values)) & (np.abs(values) < 2.0**62)
-        found[whole] = _integers(values[whole].astype(np.int64), factor, unknown)
-        found[np.isnan(values)] = -1
-        return found
+        codes[whole] = _integers(values[whole].astype(np.int64), factor, unknown)
+        codes[np.isnan(values)] = -1
+        return codes
     raise TypeError(_OTHER_VALUES.format(factor.holds))
 
 
@@ -332,9 +336,9 @@ def codes_by_value(factor: Factor) -> NDArray[np.int32] | None:
 def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
     known[None] = -1
-    kind: Any = str if factor.text else Number
+    kind: type = str if factor.text else Number
 
-    def code(value: Any) -> int:
+    def code(value: object) -> int:
         if type(value) is str and factor.text:
             return known.get(value, unknown)
         if is_missing(value):
@@ -346,21 +350,21 @@ def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int3
     if not factor.text:  # True is equal to 1 and is no level
         return np.fromiter(map(code, values), np.int32, len(values))
     try:
-        found = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
+        codes = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
     except TypeError:  # something has no hash
         raise TypeError(_OTHER_VALUES.format(factor.holds)) from None
-    others = np.flatnonzero(found == -2)
-    found[others] = [code(values[i]) for i in others.tolist()]
-    return found
+    others = np.flatnonzero(codes == -2)
+    codes[others] = [code(values[i]) for i in others.tolist()]
+    return codes
 
 
 def _integers(values: NDArray[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
     levels = np.array(factor.levels, dtype=np.int64)
     if values.dtype == np.uint64:
         huge = values > np.uint64(2**63 - 1)
-        found = _integers(np.where(huge, 0, values).astype(np.int64), factor, unknown)
-        found[huge] = unknown
-        return found
+        codes = _integers(np.where(huge, 0, values).astype(np.int64), factor, unknown)
+        codes[huge] = unknown
+        return codes
     low, high = int(levels.min()), int(levels.max())
     if high - low >= DIRECT:
         return _search(values.astype(np.int64), levels, unknown)
@@ -368,8 +372,8 @@ def _integers(values: NDArray[Any], factor: Factor, unknown: int) -> NDArray[np.
     table[levels - low] = np.arange(len(levels))
     wide = values.astype(np.int64)
     inside = (wide >= low) & (wide <= high)
-    found = np.where(inside, table[np.clip(wide, low, high) - low], unknown)
-    return found.astype(np.int32, copy=False)
+    codes = np.where(inside, table[np.clip(wide, low, high) - low], unknown)
+    return codes.astype(np.int32, copy=False)
 
 
 def _search(values: NDArray[Any], levels: NDArray[Any], unknown: int) -> NDArray[np.int32]:
@@ -382,9 +386,9 @@ def _search(values: NDArray[Any], levels: NDArray[Any], unknown: int) -> NDArray
 def naming_column(function: Callable[..., ValueT], name: str) -> Callable[..., ValueT]:
     """Have a TypeError say of which column it speaks."""
 
-    def call(*given: Any) -> ValueT:
+    def call(*arguments: Any) -> ValueT:
         try:
-            return function(*given)
+            return function(*arguments)
         except TypeError as error:
             raise TypeError(f"column {name!r}: {error}") from None
 
@@ -396,19 +400,19 @@ def _numbers(part: Raw) -> NDArray[Any]:
     return part
 
 
-def parts_of(table: Any, selected: Mapping[str, Any]) -> list[Raw]:
+def parts_of(table: ColumnTable, selected: Mapping[str, Variable]) -> list[Raw]:
     """Columns of a small table in memory: a data frame or a mapping of names to columns."""
-    found: list[Raw] = []
+    parts: list[Raw] = []
     for name, described in selected.items():
         try:
-            given = table[name]
+            raw = table[name]
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
-        column = as_column(given, name, described)
-        if found and len(column) != len(found[0]):
-            raise ValueError(f"column {name!r} has {len(column)} rows and others {len(found[0])}")
+        column = as_column(raw, name, described)
+        if parts and len(column) != len(parts[0]):
+            raise ValueError(f"column {name!r} has {len(column)} rows and others {len(parts[0])}")
         is_factor = isinstance(described, Factor)
-        found.append(
+        parts.append(
             Codes(naming_column(codes_of, name)(column, described)) if is_factor else column
         )
-    return found
+    return parts

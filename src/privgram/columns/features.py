@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._core.random_features import make
+from privgram.columns.variables import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,37 +62,28 @@ class RandomFeatures:
     np.float64(1.0)
     """
 
-    columns: tuple[str, ...] | None = None
+    columns: Sequence[str] | None = None
     n: int = 512
     kernel: Kernel = "rbf"
     scale: float | None = None
     seed: int = 0
 
-    def __init__(
-        self,
-        columns: Sequence[str] | None = None,
-        n: int = 512,
-        kernel: Kernel = "rbf",
-        scale: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        if isinstance(columns, str):
+    def __post_init__(self) -> None:
+        if isinstance(self.columns, str):
             raise TypeError("columns is a list of names, such as ['x1', 'x2']")
-        names = None if columns is None else tuple(columns)
-        if names is not None and (not names or len(set(names)) < len(names)):
-            raise ValueError("columns names each column once, and one at least")
-        check_one_of(kernel, "kernel", KERNELS)
-        check_integer(n, "n", 2, 8192)
-        if kernel != "arc-cosine" and n % 2:
-            raise ValueError(f"n must be even: cosines and sines are pairs, not {n}")
-        check_integer(seed, "seed", 0, 2**63 - 1)
-        if scale is not None:
-            scale = check_positive(scale, "scale")
-            if kernel == "arc-cosine":
+        if self.columns is not None:
+            object.__setattr__(self, "columns", tuple(self.columns))
+            if not self.columns or len(set(self.columns)) < len(self.columns):
+                raise ValueError("columns names each column once, and one at least")
+        check_one_of(self.kernel, "kernel", KERNELS)
+        check_integer(self.n, "n", 2, 8192)
+        if self.kernel != "arc-cosine" and self.n % 2:
+            raise ValueError(f"n must be even: cosines and sines are pairs, not {self.n}")
+        check_integer(self.seed, "seed", 0, 2**63 - 1)
+        if self.scale is not None:
+            object.__setattr__(self, "scale", check_positive(self.scale, "scale"))
+            if self.kernel == "arc-cosine":
                 raise ValueError("the arc-cosine kernel has no scale")
-        given = {"columns": names, "n": n, "kernel": kernel, "scale": scale, "seed": seed}
-        for name, value in given.items():
-            object.__setattr__(self, name, value)
 
     def rows(self, x: Matrix) -> Matrix:
         """The features of rows (m, d) within [-1, 1], shape (m, n); each row has length 1."""
@@ -119,6 +111,6 @@ class RandomFeatures:
             return np.ascontiguousarray(weights / self.scale)
         return np.ascontiguousarray(weights / (math.sqrt(d) * np.geomspace(SHORTEST, LONGEST, m)))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """The parameters as plain values."""
         return asdict(self) | {"columns": None if self.columns is None else list(self.columns)}

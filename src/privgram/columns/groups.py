@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from privgram.columns.variables import Factor, Level, Variable
+from privgram.columns.variables import Factor, Level, Plain, Variable
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
@@ -64,12 +64,14 @@ class Groups:
             Factor(levels, other=self.unknown == "other")  # or two groups would have one name
             object.__setattr__(self, "levels", Factor(levels).levels)
         except (ValueError, TypeError) as error:
-            said = str(error).replace("levels of a factor", "groups").replace("a factor", "a table")
-            said = said.replace("level", "group").replace("other=False", "another name")
-            raise type(error)(f"groups of {self.by!r}: {said}") from None
+            problem = str(error).replace("levels of a factor", "groups").replace("level", "group")
+            problem = problem.replace("a factor", "a table").replace("other=False", "another name")
+            raise type(error)(f"groups of {self.by!r}: {problem}") from None
 
     @classmethod
-    def of(cls, by: Any, columns: Any = None) -> tuple[Groups | None, Any]:
+    def of(
+        cls, by: Groups | str | None, columns: Columns | Sequence[str] | None = None
+    ) -> tuple[Groups | None, Columns | Sequence[str] | None]:
         """Return the groups that a user names, with their levels, and the columns that are left.
 
         Their levels may be those of a `Factor` of the columns, which then leaves these.
@@ -79,15 +81,16 @@ class Groups:
         groups = by if isinstance(by, Groups) else cls(by)
         if groups.levels is not None:
             return groups, columns
-        described = getattr(columns, "variables", {}).get(groups.by)
-        if not isinstance(described, Factor):
-            raise ValueError(
-                f"the groups are missing: by=Groups({groups.by!r}, [...]) lists the values that "
-                "get a release each. They must be public, from the form or the code book and not "
-                "from the data: a value that only one person has would give that person away"
-            )
-        unknown: HandleUnknown = "other" if described.other else groups.unknown
-        return cls(groups.by, described.levels, unknown), columns.without(groups.by)
+        if columns is not None and not isinstance(columns, Sequence):
+            described = columns.variables.get(groups.by)
+            if isinstance(described, Factor):
+                unknown: HandleUnknown = "other" if described.other else groups.unknown
+                return cls(groups.by, described.levels, unknown), columns.without(groups.by)
+        raise ValueError(
+            f"the groups are missing: by=Groups({groups.by!r}, [...]) lists the values that "
+            "get a release each. They must be public, from the form or the code book and not "
+            "from the data: a value that only one person has would give that person away"
+        )
 
     @cached_property
     def factor(self) -> Factor:
@@ -116,7 +119,7 @@ class Groups:
         held = select if isinstance(select, Mapping) else dict.fromkeys(select)
         return {**held, self.by: self.factor}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""
         return {"by": self.by, "groups": list(self.factor.levels), "unknown": self.unknown}
 

@@ -45,11 +45,11 @@ class Dialect:
     """How one engine writes what the others write too; `{0}` stands for what it is applied to."""
 
     name: str
-    double: str  # a literal, of Python's digits
-    to_double: str
-    integer: str  # the type of a rounded number
-    total: str  # the exact sum of integers
-    is_nan: str
+    double: str = "({0})"  # a literal, of Python's digits
+    to_double: str = "CAST({0} AS DOUBLE)"
+    integer: str = "BIGINT"  # the type of a rounded number
+    total: str = "COALESCE(sum({0}), 0)"  # exact: of BIGINT, HUGEINT or numeric
+    is_nan: str = "isnan({0})"
     quote: str = '"'  # around names
     backslash: bool = False  # whether it escapes in texts
     # Integers of rows with a missing value are zeros, and nothing fails at them.
@@ -115,11 +115,6 @@ DIALECTS = {
     for one in (
         Dialect(
             "duckdb",
-            double="({0})",
-            to_double="CAST({0} AS DOUBLE)",
-            integer="BIGINT",
-            total="COALESCE(sum({0}), 0)",  # of BIGINT it is HUGEINT
-            is_nan="isnan({0})",
             text='substring({0}, 1) COLLATE "C"',  # of an ENUM it makes text, and of no number
             unit='CAST({0} AS VARCHAR) COLLATE "C"',
             days="CAST(epoch_us({0}) AS DOUBLE) / 86400e6",
@@ -129,7 +124,6 @@ DIALECTS = {
             double="CAST('{0}' AS double precision)",
             to_double="CAST({0} AS double precision)",
             integer="bigint",
-            total="COALESCE(sum({0}), 0)",  # of bigint it is numeric
             is_nan="{0} = CAST('NaN' AS double precision)",
             text='{0} COLLATE "C"',
             unit='CAST({0} AS text) COLLATE "C"',
@@ -145,10 +139,7 @@ DIALECTS = {
         Dialect(
             "spark",
             double="({0}D)",
-            to_double="CAST({0} AS DOUBLE)",
-            integer="BIGINT",
             total="COALESCE(sum(CAST({0} AS DECIMAL(18, 0))), 0)",
-            is_nan="isnan({0})",
             quote="`",
             backslash=True,
             number=_OF_TEXT.format(sign="=", problem="a column of numbers holds text"),
@@ -157,7 +148,6 @@ DIALECTS = {
         ),
         Dialect(
             "bigquery",
-            double="({0})",
             to_double="CAST({0} AS FLOAT64)",
             integer="INT64",
             total="COALESCE(SUM(CAST({0} AS BIGNUMERIC)), 0)",
@@ -173,7 +163,6 @@ DIALECTS = {
         Dialect(
             "snowflake",
             double="CAST('{0}' AS DOUBLE)",
-            to_double="CAST({0} AS DOUBLE)",
             integer="NUMBER(38, 0)",
             total="COALESCE(SUM({0}), 0)",
             is_nan="{0} = CAST('NaN' AS DOUBLE)",
@@ -634,7 +623,7 @@ def _select(columns: Mapping[str, str], source: str) -> str:
     return "SELECT " + ",\n  ".join(parts) + f"\nFROM {source}"
 
 
-def quoted_table(table: Any, dialect: Dialect) -> str:
+def quoted_table(table: object, dialect: Dialect) -> str:
     """A table's name, or the parts of one, quoted."""
     parts = (table,) if isinstance(table, str) else table
     if not isinstance(parts, (list, tuple)) or not all(isinstance(one, str) for one in parts):

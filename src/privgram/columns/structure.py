@@ -30,7 +30,7 @@ Tie = tuple[tuple[int, int, float], ...]
 def zeros(layout: Layout) -> tuple[tuple[int, ...], ...]:
     """Groups of columns of which every row has one that is not zero, at most."""
     places = range(layout.size)
-    return tuple(tuple(places[own.columns]) for own in layout.stored if own.size > 1)
+    return tuple(tuple(places[stored.columns]) for stored in layout.stored if stored.size > 1)
 
 
 def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Tie, ...]:
@@ -44,7 +44,7 @@ def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Ti
     they share are zero. Where there are more than `MOST_TIES`, those with numbers are given,
     and none if these are too many.
     """
-    found = relations(layout, entries)
+    zero_sums = relations(layout, entries)
     conflicts: list[Tie] = []
     for one, other in combinations(_pieces(layout, entries), 2):
         cells, other_cells = _shared_cells(layout, one, other)
@@ -57,10 +57,10 @@ def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Ti
                 conflicts.append(((a, b, 1.0),))
     numbers = [stored.start for stored in layout.stored if stored.size == 1]
     for others in (range(layout.size), numbers):
-        if len(found) * len(others) + len(conflicts) <= MOST_TIES:
+        if len(zero_sums) * len(others) + len(conflicts) <= MOST_TIES:
             tied = [
                 tuple((min(i, x), max(i, x), c) for i, c in relation.items())
-                for relation in found
+                for relation in zero_sums
                 for x in others
             ]
             return tuple(tied + conflicts)
@@ -69,25 +69,26 @@ def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Ti
 
 def relations(layout: Layout, entries: Mapping[int, float] | None = None) -> list[dict[int, float]]:
     """What columns of a row add up to zero, and by which coefficients; see `ties`."""
-    weights = {own.start: own.weight for own in layout.stored} if entries is None else entries
-    found: list[dict[int, float]] = []
+    if entries is None:
+        entries = {stored.start: stored.weight for stored in layout.stored}
+    zero_sums: list[dict[int, float]] = []
     for one, other in combinations(_pieces(layout, entries), 2):
         if one.piece.powers != other.piece.powers:
             continue
         cells, other_cells = _shared_cells(layout, one, other)
         for cell in range(int(cells.max()) + 1):
-            found.append(
-                {one.start + int(i): 1 / weights[one.start] for i in np.flatnonzero(cells == cell)}
+            zero_sums.append(
+                {one.start + int(i): 1 / entries[one.start] for i in np.flatnonzero(cells == cell)}
                 | {
-                    other.start + int(j): -1 / weights[other.start]
+                    other.start + int(j): -1 / entries[other.start]
                     for j in np.flatnonzero(other_cells == cell)
                 }
             )
-    return found
+    return zero_sums
 
 
 def _pieces(layout: Layout, entries: Mapping[int, float] | None) -> list[Stored]:
-    return [own for own in layout.stored if entries is None or own.start in entries]
+    return [stored for stored in layout.stored if entries is None or stored.start in entries]
 
 
 def _shared_cells(
@@ -95,15 +96,15 @@ def _shared_cells(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """For the columns of two pieces, the combination of the levels of the factors they share."""
     shared = [name for name in one.piece.factors if name in other.piece.factors]
-    found = []
+    cells = []
     for stored in (one, other):
         index = np.indices(stored.shape).reshape(len(stored.shape), stored.size)
         cell = np.zeros(stored.size, np.intp)
         for name in shared:
             at = stored.piece.factors.index(name)
             cell = cell * stored.shape[at] + index[at]
-        found.append(cell)
-    return found[0], found[1]
+        cells.append(cell)
+    return cells[0], cells[1]
 
 
 # Which term has which stored columns, what each pays of the squared bound, and what it should.
@@ -119,13 +120,13 @@ def by_term(columns: Columns) -> dict[str, tuple[Stored, ...]]:
     or follow from theirs, has none.
     """
     terms = {term: set(term.pieces()) for term in parse_terms(columns.terms, columns.variables)}
-    found: dict[str, list[Stored]] = {term.label(columns.variables): [] for term in terms}
+    stored_by_term: dict[str, list[Stored]] = {term.label(columns.variables): [] for term in terms}
     for stored in columns.layout.stored:
         among = [term for term, pieces in terms.items() if stored.piece in pieces]
         owner = max(among, key=lambda term: len(terms[term]), default=None)
         label = INTERCEPT if owner is None else owner.label(columns.variables)
-        found.setdefault(label, []).append(stored)
-    return {term: tuple(stored) for term, stored in found.items()}
+        stored_by_term.setdefault(label, []).append(stored)
+    return {term: tuple(stored) for term, stored in stored_by_term.items()}
 
 
 def share(columns: Columns, stored: Collection[Stored]) -> float:
@@ -177,14 +178,14 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
     }
     ones = squares.pop(INTERCEPT, None)
     unit = 1 / ones if ones is not None else math.fsum(map(len, pieces.values()))
-    found = {term: float(f"{math.sqrt(unit * square):.3g}") for term, square in squares.items()}
+    weights = {term: float(f"{math.sqrt(unit * square):.3g}") for term, square in squares.items()}
     # A column in two terms takes the larger weight, and a term without any has weight 1.
-    owners = {one.piece: found[term] for term in found for one in pieces[term]}
+    owners = {one.piece: weights[term] for term in weights for one in pieces[term]}
     for term in parse_terms(columns.terms, columns.variables):
-        given = [owners[piece] for piece in term.pieces() if piece in owners]
-        if given:
-            found.setdefault(term.label(columns.variables), min(given))
-    return found
+        of_columns = [owners[piece] for piece in term.pieces() if piece in owners]
+        if of_columns:
+            weights.setdefault(term.label(columns.variables), min(of_columns))
+    return weights
 
 
 def target_term(columns: Columns, target: str) -> str:
@@ -200,10 +201,10 @@ def target_term(columns: Columns, target: str) -> str:
 
 def _reciprocal_mean_square(columns: Columns, piece: Piece) -> float:
     """1 / v; the mean square of the k-th Legendre polynomial over [-1, 1] is 1 / (2 k + 1)."""
-    found = 1.0
+    reciprocal = 1.0
     for name, degree in piece.powers:
         # True and false are the ends, where the polynomials are 1 in size.
-        found *= 1 if isinstance(columns.variables[name], Boolean) else 2 * degree + 1
+        reciprocal *= 1 if isinstance(columns.variables[name], Boolean) else 2 * degree + 1
     for name in piece.factors:
-        found *= len(as_factor(name, columns.variables))
-    return found
+        reciprocal *= len(as_factor(name, columns.variables))
+    return reciprocal

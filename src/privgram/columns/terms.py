@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
 from keyword import kwlist
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from privgram._base.installed import extra
 from privgram._core.scale import DefaultRounding
 from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
+
+if TYPE_CHECKING:
+    from formulaic.parser.types import ASTNode, Token
+    from formulaic.parser.types import Term as FormulaicTerm
 
 # A term is a product of polynomials and factors. Its columns are the products of Legendre
 # polynomials with the indicators of every level, none left out: leaving out a reference is up
@@ -97,12 +101,12 @@ def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tupl
     """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region'."""
     if isinstance(texts, str):
         texts = [texts]
-    found: dict[Term, None] = {}  # in their order
+    terms: dict[Term, None] = {}  # in their order
     for text in texts:
         if not isinstance(text, str):
             raise TypeError("a term is text, such as 'poly(age, 2)' or 'age:sex'")
-        found |= dict.fromkeys(_expand(text, variables))
-    return tuple(found)
+        terms |= dict.fromkeys(_expand(text, variables))
+    return tuple(terms)
 
 
 def _expand(text: str, variables: Mapping[str, Variable]) -> list[Term]:
@@ -163,19 +167,19 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
     degree = 1
     if part in variables:
         return part, _degree(part, 1, variables)
-    if found := _POLY.fullmatch(part):
-        inner, top = found.groups()
+    if match := _POLY.fullmatch(part):
+        inner, top = match.groups()
         if not top.isdecimal() or not 1 <= int(top) <= MAX_DEGREE:
             raise ValueError(f"poly({inner}, k) has a degree k of 1 to {MAX_DEGREE}, not {top}")
         part, degree = inner, int(top)
-    elif found := _POWER.fullmatch(part):
-        inner = next(filter(None, found.groups()))
+    elif match := _POWER.fullmatch(part):
+        inner = next(filter(None, match.groups()))
         raise ValueError(
             f"write poly({inner}, k) for powers of {inner!r}: it has the powers up to the k-th, in "
             "a form that costs less noise, and results are given for the powers themselves"
         )
-    elif found := _CATEGORY.fullmatch(part):
-        name, _, contrasts = (text.strip() for text in found.group(1).partition(","))
+    elif match := _CATEGORY.fullmatch(part):
+        name, _, contrasts = (text.strip() for text in match.group(1).partition(","))
         if contrasts:
             raise ValueError(
                 f"C({name}, ...) has no contrasts but those with one level: write C({name}, "
@@ -185,18 +189,18 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
             return name, 0
         raise ValueError(f"C({name}) needs the levels of {name!r}: describe it by a list of them")
     name = part
-    if found := LOG_CALL.fullmatch(part):
-        name = found.group(1)
+    if match := LOG_CALL.fullmatch(part):
+        name = match.group(1)
         if name in variables and not isinstance(variables[name], Log):
             raise ValueError(
                 f"log({name}) needs positive bounds of {name!r}: describe it as "
                 "pg.Log(lower, upper)"
             )
-    elif name not in variables and (found := _CALL.fullmatch(part)):
-        if found.group(1) == "poly":
+    elif name not in variables and (match := _CALL.fullmatch(part)):
+        if match.group(1) == "poly":
             raise ValueError("a polynomial is written poly(x, k), with a degree k and no more")
         raise ValueError(
-            f"the function {found.group(1)!r} is not known here: a term has poly(x, k), log(x) and "
+            f"the function {match.group(1)!r} is not known here: a term has poly(x, k), log(x) and "
             "C(x), whose values public bounds can bound. Make a column of the others yourself"
         )
     if name not in variables:
@@ -252,18 +256,18 @@ class Layout:
         weights: Mapping[Term, float],
     ) -> None:
         self.variables = variables
-        wanted: dict[Piece, float] = {}
+        weight_of: dict[Piece, float] = {}
         for term in terms:
             _check_size(math.prod(top for _, top in term.degrees))
             for piece in term.pieces():
                 # What is in two terms takes the larger weight.
-                wanted[piece] = max(weights.get(term, 1.0), wanted.get(piece, 0.0))
+                weight_of[piece] = max(weights.get(term, 1.0), weight_of.get(piece, 0.0))
         if intercept:
-            wanted.setdefault(ONES, 1.0)
-        kept = _maximal(wanted)
+            weight_of.setdefault(ONES, 1.0)
+        pieces = _maximal(weight_of)
         self.stored: list[Stored] = []
         start = 0
-        for piece in kept:
+        for piece in pieces:
             shape = self._shape(piece)
             if math.prod(shape) > MAX_LEVELS:
                 raise ValueError(
@@ -271,7 +275,7 @@ class Layout:
                     f"and a second moment at most {MAX_LEVELS:,} columns: leave the product out, "
                     "or merge levels"
                 )
-            self.stored.append(Stored(piece, start, shape, wanted[piece]))
+            self.stored.append(Stored(piece, start, shape, weight_of[piece]))
             start += math.prod(shape)
         _check_size(start)
         self.size = start
@@ -318,13 +322,13 @@ class Layout:
         large as its weight.
         """
         sizes = np.abs(matrix)
-        parts = [own.weight * sizes[:, own.columns].max(axis=1) for own in self.stored]
+        parts = [stored.weight * sizes[:, stored.columns].max(axis=1) for stored in self.stored]
         return np.asarray(np.sum(parts, axis=0))
 
     def find(self, piece: Piece) -> Stored | None:
         """The stored piece of which a piece's columns are sums: the one of the fewest columns."""
-        found = [stored for stored in self.stored if stored.piece.implies(piece)]
-        return min(found, key=lambda stored: stored.size, default=None)
+        implying = [stored for stored in self.stored if stored.piece.implies(piece)]
+        return min(implying, key=lambda stored: stored.size, default=None)
 
     def image(self, piece: Piece) -> NDArray[np.float64] | None:
         """The columns of a piece as linear images of the stored ones, shape (levels, size).
@@ -366,8 +370,8 @@ def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
         others = min((having[piece.powers, x] for x in (None, *piece.factors)), key=len)
         return any(other != piece and other.implies(piece) for other in others)
 
-    kept = [piece for piece in wanted if not follows(piece)]
-    return sorted(kept, key=lambda piece: piece == ONES)
+    maximal = [piece for piece in wanted if not follows(piece)]
+    return sorted(maximal, key=lambda piece: piece == ONES)
 
 
 # Formulas in the manner of R, read by formulaic, with the parts that pyfixest adds.
@@ -389,6 +393,9 @@ _REFERENCE = re.compile(
 
 #: Where R's lme4 has groups with random effects.
 _IN_BRACKETS = re.compile(r"\([^()]*\|")
+
+#: A sign at the end of a side, or of brackets.
+_DANGLING = re.compile(r"(\*\*|[-+*/:^~])\s*(?=$|[~)])")
 
 #: Instruments within the right-hand side.
 _STAGE = re.compile(r"\[([^\[\]~]+)~([^\[\]~]+)\]")
@@ -442,8 +449,8 @@ def parse(formula: str) -> Parsed:
         raise ValueError("the formula is empty; write one such as 'wage ~ age + sex*region'")
     references: dict[str, str] = {}
 
-    def plain(found: re.Match[str]) -> str:
-        name, level = found[1] or found[5], next(filter(None, found.group(2, 3, 4, 6, 7, 8)), None)
+    def plain(match: re.Match[str]) -> str:
+        name, level = match[1] or match[5], next(filter(None, match.group(2, 3, 4, 6, 7, 8)), None)
         if level is not None:
             references[name] = level
         return f"C({name})"
@@ -454,25 +461,27 @@ def parse(formula: str) -> Parsed:
             f"{formula!r} has a | in brackets: effects of groups are fixed, and written after the "
             "features, as in 'y ~ x | group'"
         )
-    stages = [(own, outside) for own, outside in _STAGE.findall(main)]
-    main = re.sub(r"(?:\+|(?<!\s))\s*" + _STAGE.pattern, "", main)
-    main = re.sub(r"\+\s*$|(?<=~)\s*\+", "", main).strip()
-    main += " 1" if main.endswith("~") else ""
+    _check_complete(_STAGE.sub("1", main), formula)
+    stages: list[list[str]] = [list(sides) for sides in _STAGE.findall(main)]
+    if stages:
+        main = re.sub(r"(?:\+|(?<!\s))\s*" + _STAGE.pattern, "", main)
+        main = re.sub(r"\+\s*$|(?<=~)\s*\+", "", main).strip()
+        main += " 1" if main.endswith("~") else ""
     absorbed: list[str] = []
     for part in parts:
-        own, *outside = _split(part, "~")
-        if len(outside) > 1:
+        sides = _split(part, "~")
+        if len(sides) > 2:
             raise ValueError(f"{formula!r} has two ~ in one part: write one | for each")
-        if outside:
-            stages.append((own, outside[0]))
+        if len(sides) == 2:
+            stages.append(sides)
         elif absorbed:
             raise ValueError(
                 f"{formula!r} has two parts of factors: join them by +, and write instruments as "
                 "'y ~ x | firm | d ~ z'"
             )
         else:
-            absorbed += _right(own, formula)
-    endogenous = [text for own, _ in stages for text in _right(own, formula)]
+            absorbed += _right(part, formula)
+    endogenous = [text for explained, _ in stages for text in _right(explained, formula)]
     instruments = [text for _, outside in stages for text in _right(outside, formula)]
     left, right = _sides(main, formula)
     features = [text for text in right if text not in ("1", "0")]
@@ -492,17 +501,26 @@ def parse(formula: str) -> Parsed:
     )
 
 
+def _check_complete(text: str, formula: str) -> None:
+    """Raise if a sign has nothing after it."""
+    if dangling := _DANGLING.search(text):
+        sign = dangling[1]
+        missing = "the features, or 1 for none" if sign == "~" else "the term that is missing"
+        raise ValueError(f"{formula!r} has nothing after a {sign}: write {missing}")
+
+
 def _check_absorbed_once(targets: Sequence[str], features: list[str], absorbed: list[str]) -> None:
     """Raise if a term is a feature and absorbed: `y ~ x + w | z + w` has instruments in AER."""
     both = [text for text in features if text in absorbed]
     if not both:
         return
     target = targets[0] if targets else "y"
-    own = " + ".join(text for text in features if text not in both) or "x"
-    outside = " + ".join(text for text in absorbed if text not in both) or "z"
+    exogenous = " + ".join(text for text in features if text not in both) or "x"
+    instruments = " + ".join(text for text in absorbed if text not in both) or "z"
     raise ValueError(
         f"after | stand factors whose effects are taken along, and {both[0]!r} is among the "
-        f"features too. Instruments are written '{target} ~ {' + '.join(both)} | {own} ~ {outside}'"
+        f"features too. Instruments are written '{target} ~ {' + '.join(both)} | {exogenous} ~ "
+        f"{instruments}'"
     )
 
 
@@ -520,6 +538,7 @@ def parse_one(formula: str) -> Parsed:
 
 def _right(text: str, formula: str) -> list[str]:
     """Terms of one side, without the intercept."""
+    _check_complete(text, formula)
     return [term for term in _sides(text, formula)[1] if term not in ("1", "0")]
 
 
@@ -535,14 +554,14 @@ def _sides(text: str, formula: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     text = _KEYWORD.sub(rf"\g<0>{_ESCAPE}", text)
     try:
         _check_tree(parser.get_ast(text), formula)
-        found = parser.get_terms(text)
+        terms = parser.get_terms(text)
     except (FormulaicError, SyntaxError, RecursionError) as error:
         reason = str(error).splitlines()[0].partition(". ")[0]
         if "`.`" in reason:
             reason = "name the features instead of ."
         raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
-    left = _terms(getattr(found, "lhs", ()), formula)
-    right = _terms(getattr(found, "rhs", getattr(found, "root", found)), formula)
+    left = _terms(getattr(terms, "lhs", ()), formula)
+    right = _terms(getattr(terms, "rhs", getattr(terms, "root", terms)), formula)
     return tuple(x.replace(_ESCAPE, "") for x in left), tuple(x.replace(_ESCAPE, "") for x in right)
 
 
@@ -562,10 +581,10 @@ def _sums(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     *before, after = text.split("~")
     for side, among in ((before, left), ([after], right)):
         for summand in "+".join(side).split("+") if side else ():
-            found = _SUMMAND.fullmatch(summand)
-            if found is None or len(side) > 1:
+            match = _SUMMAND.fullmatch(summand)
+            if match is None or len(side) > 1:
                 return None
-            one, name, function, inner, base, degree = found.groups()
+            one, name, function, inner, base, degree = match.groups()
             if among is left and (one or function == "C" or base):
                 return None
             term = (
@@ -607,7 +626,7 @@ def _check_tree(tree: Any, formula: str) -> None:
         values[id(node)] = _value(symbol, power, parts, formula)
 
 
-def _check_target(node: Any, formula: str) -> None:
+def _check_target(node: ASTNode | Token, formula: str) -> None:
     """Raise unless the left-hand side has columns as they are, their logarithms or levels."""
     sides = [node]
     for one in sides:
@@ -623,7 +642,7 @@ def _check_target(node: Any, formula: str) -> None:
             )
 
 
-def _power(node: Any, formula: str) -> int:
+def _power(node: ASTNode, formula: str) -> int:
     """The exponent of a node."""
     text = str(getattr(node.args[1], "token", ""))
     if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_DEGREE:
@@ -647,10 +666,10 @@ def _value(symbol: str, power: int, parts: list[_Products], formula: str) -> _Pr
                 f"powers of a number x up to the k-th are written poly(x, k)"
             )
         _check_many(len(left) ** power, formula)
-        found = left
+        powers = left
         for _ in range(power - 1):
-            found = {a | b for a in found for b in left}
-        return found
+            powers = {a | b for a in powers for b in left}
+        return powers
     if symbol in ("*", ":") and left == right and len(left) == 1:
         some = ":".join(sorted(*left))
         raise ValueError(
@@ -678,9 +697,9 @@ def _check_many(products: int, formula: str) -> None:
         )
 
 
-def _terms(found: Any, formula: str) -> tuple[str, ...]:
+def _terms(terms: Iterable[FormulaicTerm], formula: str) -> tuple[str, ...]:
     try:
-        return tuple(":".join(factor.expr for factor in term.factors) for term in found)
+        return tuple(":".join(factor.expr for factor in term.factors) for term in terms)
     except AttributeError:
         raise ValueError(
             f"{formula!r} has several parts on one side; write one formula for each"

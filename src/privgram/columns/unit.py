@@ -17,17 +17,16 @@ from privgram._base.numbers import (
     check_positive,
     check_within,
 )
-from privgram.columns.variables import Variable
+from privgram.columns.variables import Plain, Variable
 
 Missing: TypeAlias = Literal["error", "drop"]
 
 
-def check_missing(missing: Any) -> Missing | None:
+def check_missing(missing: Missing | None) -> Missing | None:
     """Check what was asked; None is settled where the notion of neighbours is known."""
     if missing is not None:
         check_one_of(missing, "missing", get_args(Missing))
-    found: Missing | None = missing
-    return found
+    return missing
 
 
 def settled(missing: Missing | None, adjacency: str | None) -> Missing:
@@ -134,12 +133,12 @@ class PrivacyUnit:
         if self.row_bound is not None:
             check_positive(self.row_bound, "row_bound")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Plain:
         """The attributes, as plain values."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: Plain) -> Self:
         """A unit from what `to_dict` gave."""
         return cls(**values)
 
@@ -262,7 +261,7 @@ class Unit:
             check_integer(self.max_rows, "max_rows", 1, MOST_UNIT_ROWS)
 
     @classmethod
-    def of(cls, unit: Any) -> Unit | None:
+    def of(cls, unit: Unit | str | None) -> Unit | None:
         """Return the unit that a user names: one itself, by its column, or none."""
         return unit if unit is None or isinstance(unit, Unit) else cls(unit)
 

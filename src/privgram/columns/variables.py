@@ -43,6 +43,10 @@ Level: TypeAlias = str | int
 _TRUTH_TYPES = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
+#: What JSON and TOML hold of an object, by name.
+Plain: TypeAlias = dict[str, Any]
+
+
 class Variable(ABC):
     """One variable of a table, as it is publicly described."""
 
@@ -99,7 +103,7 @@ class Numeric(Variable, ABC):
         with DefaultRounding():
             return upper / 2 - lower / 2
 
-    def own(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def clamp(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Values in own units, clamped; missing ones are NaN."""
         lower, upper = self.interval
         return np.clip(np.asarray(values, dtype=np.float64), lower, upper)
@@ -186,9 +190,9 @@ class Log(Numeric):
         return f"log({name})"
 
     def raw(self, values: NDArray[Any]) -> NDArray[Any]:
-        return self.own(values)
+        return self.clamp(values)
 
-    def own(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def clamp(self, values: NDArray[Any]) -> NDArray[np.float64]:
         return log(values, self.lower, self.upper)
 
     def to_plain(self) -> Any:
@@ -260,7 +264,7 @@ class Dates(Numeric):
     def raw(self, values: NDArray[Any]) -> NDArray[Any]:
         return days(values)
 
-    def own(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def clamp(self, values: NDArray[Any]) -> NDArray[np.float64]:
         lower, upper = self.interval
         return np.clip((days(values) - self.origin) / DAYS[self.unit], lower, upper)
 
@@ -343,7 +347,7 @@ class Factor(Variable):
         return f"{len(self)} level{'s' * several}: {listed(self.names)}"
 
 
-def variable(name: str, described: Any) -> Variable:
+def variable(name: str, described: object) -> Variable:
     """Make a variable of what a user says of it, or a file, whose form is a mapping."""
     if isinstance(described, Variable):
         return described
@@ -359,7 +363,8 @@ def variable(name: str, described: Any) -> Variable:
     except (ValueError, TypeError) as error:
         raise type(error)(f"column {name!r}: {error}") from None
     bounds = _pair(described, f"column {name!r}")
-    if not isinstance(described, tuple) and all(map(_is_whole, described)):
+    whole = isinstance(described, Collection) and all(map(_is_whole, described))
+    if whole and not isinstance(described, tuple):
         low, high = map(int, bounds)
         raise ValueError(
             f"column {name!r}: [{low}, {high}] may be bounds or levels. Write ({low}, {high}) for "
@@ -368,7 +373,7 @@ def variable(name: str, described: Any) -> Variable:
     return Number(*bounds)
 
 
-def from_plain(described: Any) -> Any:
+def from_plain(described: object) -> object:
     """What a user would say of a variable, of what a file says: there a pair of numbers is bounds.
 
     Levels that are numbers have a table of their own in it.
@@ -378,7 +383,7 @@ def from_plain(described: Any) -> Any:
     return described
 
 
-def _is_whole(end: Any) -> bool:
+def _is_whole(end: object) -> bool:
     return isinstance(end, (int, np.integer)) and not isinstance(end, (bool, np.bool_))
 
 
@@ -396,7 +401,7 @@ def _of_mapping(described: Mapping[str, Any]) -> Variable:
     )
 
 
-def _two(pair: Any, what: str) -> tuple[Any, Any]:
+def _two(pair: object, what: str) -> tuple[Any, Any]:
     if isinstance(pair, (str, Mapping)) or not isinstance(pair, Collection) or len(pair) != 2:
         raise ValueError(f"{what} has two bounds, [lower, upper]")
     lower, upper = pair
@@ -421,7 +426,7 @@ def _pair(pair: Any, whose: str) -> tuple[float, float]:
     return lower, upper
 
 
-def _level(level: Any) -> Level:
+def _level(level: object) -> Level:
     if isinstance(level, (bool, np.bool_)):
         raise TypeError("the levels of a factor are text or whole numbers; describe it by bool")
     if isinstance(level, str):
@@ -431,7 +436,7 @@ def _level(level: Any) -> Level:
     raise TypeError("the levels of a factor are text or whole numbers")
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Tell None, NaN, NaT and pandas' NA, which are not equal to themselves."""
     try:
         return value is None or bool(value != value)
@@ -441,15 +446,15 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def _iso(date: Any) -> str:
+def _iso(date: object) -> str:
     """A date as ISO 8601 text, in UTC and of microseconds at most."""
     if isinstance(date, datetime.datetime) and date.tzinfo is not None:
         date = date.astimezone(datetime.UTC).replace(tzinfo=None)
     try:
         if isinstance(date, (str, datetime.date, np.datetime64)) and not np.isnat(
-            found := np.datetime64(date)
+            parsed := np.datetime64(date)
         ):
-            return str(found)
+            return str(parsed)
     except ValueError:
         pass
     raise ValueError("a bound of dates is ISO 8601 text, such as '2026-01-31', or a date")
@@ -464,28 +469,28 @@ def days(values: NDArray[Any]) -> NDArray[np.float64]:
     values = np.asarray(values)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    given = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
-    counted = values.dtype.kind in "biu"  # of what, from when?
-    if counted or (
-        values.dtype.kind == "O" and any(isinstance(each, _TRUTH_TYPES) for each in given)
+    dates = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
+    are_counts = values.dtype.kind in "biu"  # of what, from when?
+    if are_counts or (
+        values.dtype.kind == "O" and any(isinstance(each, _TRUTH_TYPES) for each in dates)
     ):
         raise TypeError("it holds numbers, not dates: make dates of them, by their unit and origin")
     micros: NDArray[np.datetime64] | None = None
     with suppress(TypeError, ValueError):  # which quote the value, also as a context
-        micros = np.array(given, "datetime64[us]")
+        micros = np.array(dates, "datetime64[us]")
     if micros is None:
-        micros = np.array([_micros(each) for each in given], "datetime64[us]")
-    found: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
-    found[np.isnat(micros)] = np.nan
-    return found
+        micros = np.array([_micros(each) for each in dates], "datetime64[us]")
+    days_from_1970: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
+    days_from_1970[np.isnat(micros)] = np.nan
+    return days_from_1970
 
 
 def _micros(value: Any) -> np.datetime64:
     """One date, or NaT for a text that is none."""
-    given = value.decode(errors="replace") if isinstance(value, bytes) else value
+    date = value.decode(errors="replace") if isinstance(value, bytes) else value
     with suppress(TypeError, ValueError):  # which quote the value, also as a context
-        return np.datetime64(given, "us")
-    if isinstance(given, str):
+        return np.datetime64(date, "us")
+    if isinstance(date, str):
         return np.datetime64("NaT", "us")
     raise TypeError("it holds values that are no dates in ISO 8601")
 

@@ -26,8 +26,8 @@ from privgram.disclosure import generators
 from privgram.disclosure.generators import exponential_mechanism
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, charge, new_id
-from privgram.moment.accumulators import Accumulator
-from privgram.moment.grouped import accumulator_of
+from privgram.moment.accumulators import BlockAccumulator
+from privgram.moment.units import accumulator_of
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
@@ -315,14 +315,15 @@ def quantile_losses(
     return losses, max(part.numerator, part.denominator - part.numerator)
 
 
-class NormCounts(Accumulator):
+class NormCounts(BlockAccumulator):
     """How many rows have norms in each interval of an increasing grid, as a pass accumulates them.
 
     Interval i ends at grid[i], which it includes; the first one begins at zero, and the last takes
     all longer rows. `n_rows` counts rows that are left out, too.
     """
 
-    parts = ("counts", "n_rows")
+    sums = ("counts", "n_rows")
+    n_dropped = 0  # counted among the others
 
     def __init__(self, n_columns: int, grid: NDArray[np.float64]) -> None:
         self.n_columns = n_columns

@@ -33,14 +33,15 @@ from privgram.mechanisms import (
     taken,
     true_delta,
 )
-from privgram.moment.grouped import SecondMoments, bounds_of
+from privgram.moment.grouped import SecondMoments
 from privgram.moment.second_moment import SecondMoment
+from privgram.moment.units import bounds_of
 from privgram.releases.groups import Releases
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
-from privgram.scan.executor import WHOLE, accumulate, total_of
+from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Progress
-from privgram.scan.request import ScanRequest, check_rereadable, scale_out
+from privgram.scan.request import WHOLE, ScanRequest, check_rereadable, scale_out
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:

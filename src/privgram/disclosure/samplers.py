@@ -370,7 +370,7 @@ class SumAndCounts(TransformAccumulator):
         self.n_columns = n_columns
         self.inner = new(n_columns)
         self.counts = NormCounts(n_columns, grid)
-        self.by_levels = isinstance(self.inner, FactorAccumulator)
+        self.takes_levels = isinstance(self.inner, FactorAccumulator)
 
     def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
         """Take the rows of a block; see `privgram.moment.accumulators.MappedAccumulator`."""
@@ -393,10 +393,7 @@ def _mapped(
     matrix: Matrix, bound: float, new: Callable[[int], Any], levels: list[int], _: int
 ) -> MappedAccumulator:
     """Make what adds up images of rows: by name, or workers would not find it."""
-    inner = new(len(matrix))
-    return MappedAccumulator(
-        matrix, bound, inner, levels if getattr(inner, "by_levels", False) else ()
-    )
+    return MappedAccumulator(matrix, bound, new(len(matrix)), levels)
 
 
 @singledispatch

@@ -14,11 +14,13 @@ from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import ONES
 from privgram.moment.accumulators import (
     Accumulator,
+    BlockAccumulator,
     BlockReader,
     Prepared,
     RowBuffer,
     RowMap,
     TransformAccumulator,
+    raw_columns,
 )
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.columns.encoding import Raw
     from privgram.regression.families import Bounded, Expected
+    from privgram.sources.table import RawBlock
 
 __all__ = [
     "PARTS",
@@ -58,7 +60,7 @@ __all__ = [
 class Scores(Accumulator):
     """What adds up scores of rows, of q entries; y is the residual."""
 
-    parts: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "total")
+    sums: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "total")
     takes_images = True
 
     def __init__(self, q: int, shape: tuple[int, ...]) -> None:
@@ -109,7 +111,7 @@ class NormHistogram(Scores):
     score is bounded by a public size counts what part of this size its score has.
     """
 
-    parts = ("n_rows", "n_dropped", "counts")
+    sums = ("n_rows", "n_dropped", "counts")
 
     def __init__(self, q: int, edges: Vector) -> None:
         super().__init__(q, (0,))
@@ -123,7 +125,7 @@ class NormHistogram(Scores):
 class ScoreBoth(ScoreSum):
     """The sum of clipped scores and their second moment, in one pass."""
 
-    parts = (*ScoreSum.parts, "second")
+    parts = ("second",)
     takes_images = False
 
     def __init__(self, q: int, clip: float) -> None:
@@ -162,7 +164,8 @@ class ScoreAccumulator(TransformAccumulator):
 class UnitMomentAccumulator(Accumulator):
     """Feed whole units to `inner`: the images of their rows, each clipped to a bound."""
 
-    parts = ("n_rows", "inner")
+    sums = ("n_rows",)
+    parts = ("inner",)
 
     def __init__(self, transform: Matrix, bound: float, inner: Any) -> None:
         self.n_columns = transform.shape[1]
@@ -251,7 +254,7 @@ class LevelAccumulator(Accumulator):
 ByLevel = TypeVar("ByLevel", bound=LevelAccumulator)
 
 
-class HighCardinalityAccumulator(Accumulator, Generic[ByLevel]):
+class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
     """Feed rows v = A c u - shift[level] u_1, c = min(1, bound / |u|), with their levels.
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
@@ -259,7 +262,8 @@ class HighCardinalityAccumulator(Accumulator, Generic[ByLevel]):
     and `shift` of shape (K, m), or None.
     """
 
-    parts = ("n_rows", "n_dropped", "inner")
+    sums = ("n_rows", "n_dropped")
+    parts = ("inner",)
 
     def __init__(
         self,
@@ -284,9 +288,10 @@ class HighCardinalityAccumulator(Accumulator, Generic[ByLevel]):
         self.n_rows = 0
         self.n_dropped = 0
 
-    def take_parts(self, parts: list[Raw], drop: bool) -> int:
-        """Accumulate the rows of raw columns; as an accumulator's `update`."""
+    def add_block(self, reader: BlockReader, block: RawBlock) -> int:
+        """Accumulate the rows of a block, of columns as they come."""
         encoder, factor = self._factor
+        parts = raw_columns(block)
         with DefaultRounding():
             levels = encoder.codes((factor,), parts).plain()
             rows = self._feeder.prepared([parts[i] for i in self._places])
@@ -294,7 +299,7 @@ class HighCardinalityAccumulator(Accumulator, Generic[ByLevel]):
         if rows.scaling is None:
             ones = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
         for some, v in self._map.arrays(rows):
-            bad = self._take(v, ones[some], levels[some], drop)
+            bad = self._take(v, ones[some], levels[some], reader.drop)
             if bad >= 0:
                 return int(some.start) + bad
         return -1
@@ -320,7 +325,7 @@ class LevelSums(LevelAccumulator):
     In units of 1 / scale(m). A row adds a vector no longer than `UNITS` to one level.
     """
 
-    parts = ("total",)
+    sums = ("total",)
 
     def __init__(self, levels: int, m: int, radius: float) -> None:
         self.radius = radius

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from privgram._core.rows import RowAccumulator
-from privgram.moment.accumulators import Accumulator
+from privgram.moment.accumulators import Accumulator, BlockAccumulator
 from privgram.regression.families import exponential
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def probabilities(eta: Matrix) -> Matrix:
     return np.asarray(e / total[:, None])
 
 
-class FeatureMoment(Accumulator):
+class FeatureMoment(BlockAccumulator):
     """The second moment of rows of features, whose last column, the class, is left out."""
 
     parts: ClassVar[tuple[str, ...]] = ("inner",)
@@ -171,7 +171,7 @@ class ClassScores(Accumulator):
     In units of `unit`. A row adds z r^T with whole z and r, and |z| |r| <= `most` of these.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("total",)
+    sums: ClassVar[tuple[str, ...]] = ("total",)
 
     def __init__(self, coordinates: Coordinates, coef: Matrix, clip: float) -> None:
         self.unit = coordinates.unit / RESIDUAL_UNITS
@@ -205,7 +205,7 @@ class ClassScores(Accumulator):
 class HeldOutCounts(Accumulator):
     """Held-out rows by how sure the prediction is, and whether it is right: (bins, 2), int64."""
 
-    parts: ClassVar[tuple[str, ...]] = ("counts",)
+    sums: ClassVar[tuple[str, ...]] = ("counts",)
 
     def __init__(self, coordinates: Coordinates, coef: Matrix, bins: int) -> None:
         self.predicting = Predicting(coef, coordinates.unit)
@@ -220,10 +220,11 @@ class HeldOutCounts(Accumulator):
         np.add.at(self.counts, (at, right), 1)
 
 
-class ImageStream(Accumulator):
+class ImageStream(BlockAccumulator):
     """Feed images of rows, with their classes, to what takes them."""
 
-    parts: ClassVar[tuple[str, ...]] = ("n_rows", "inner")
+    sums: ClassVar[tuple[str, ...]] = ("n_rows",)
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
 
     def __init__(
         self, coordinates: Coordinates, inner: ClassScores | HeldOutCounts | ImageStore
@@ -245,7 +246,7 @@ class ImageStream(Accumulator):
 class ImageStore(Accumulator):
     """Images of all rows and their classes, in memory. SECRET, and gone with this object."""
 
-    parts: ClassVar[tuple[str, ...]] = ("blocks",)
+    sums: ClassVar[tuple[str, ...]] = ("blocks",)
 
     def __init__(self) -> None:
         self.blocks: list[tuple[NDArray[np.int16], NDArray[np.int32]]] = []

@@ -30,7 +30,7 @@ from privgram.glm.problem import FitParts, Problem, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
-from privgram.moment.grouped import bounds_of
+from privgram.moment.units import bounds_of
 from privgram.regression.glm import FIT_FORMAT, GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privgram.moment.grouped import bounds_of
+from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 
 if TYPE_CHECKING:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from privgram.sources.arrays import DeviceRows
 from privgram.sources.table import NOT_FINITE, UNLISTED, InvalidRow, RawBlock, n_rows_of, some_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from privgram._core.rows import Scaling
     from privgram.columns import Columns
@@ -39,31 +40,61 @@ FACTOR_ROUNDING = 2.0**-36
 
 def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Squared norms of rows."""
-    found = np.empty(len(rows))
-    squared_norms(rows, found)
-    return found
+    norms = np.empty(len(rows))
+    squared_norms(rows, norms)
+    return norms
+
+
+class Mergeable(Protocol):
+    """What a scan adds up, a kernel's or an `Accumulator`: one a thread, merged at the end."""
+
+    def merge(self, other: Self, /) -> None:
+        """Add the rows of another."""
 
 
 class Accumulator:
-    """What a pass adds up of rows, by parts: numbers, arrays, and what merges itself."""
+    """What this package adds up of rows beside the kernels' totals; on a cluster it pickles."""
 
-    parts: ClassVar[tuple[str, ...]]
+    #: Names of its numbers and arrays, which add up, and of the accumulators in it, which merge.
+    sums: ClassVar[tuple[str, ...]] = ()
+    parts: ClassVar[tuple[str, ...]] = ()
+
+    #: What a `MappedAccumulator` feeds it: the `Images` themselves, from which it takes numbers as
+    #: it needs them, or rows of these; beside them perhaps the codes of levels.
+    takes_images = False
+    takes_levels = False
 
     def merge(self, other: Self) -> None:
         """Add the rows of another."""
+        mine, others = vars(self), vars(other)
+        mine |= {name: mine[name] + others[name] for name in self.sums}
         for name in self.parts:
-            own, more = getattr(self, name), getattr(other, name)
-            if hasattr(own, "merge"):
-                own.merge(more)
-            else:
-                setattr(self, name, own + more)
+            mine[name].merge(others[name])
+
+
+class BlockAccumulator(Accumulator):
+    """One that a `BlockReader` feeds."""
+
+    n_columns: int
+
+    def add_block(self, reader: BlockReader, block: RawBlock) -> int:
+        """Accumulate the rows of a block; the position of the first that may not be used, or -1.
+
+        By default `update` takes them written out.
+        """
+        rows = reader.prepared(block, written=True)
+        return self.update(rows.dense, reader.drop, rows.scaling)
+
+    def update(self, block: Any, drop: bool = False, scaling: Scaling | None = None) -> int:
+        """Accumulate rows of numbers, as `privgram._core.rows.RowAccumulator.update`."""
+        raise NotImplementedError
 
 
 class TransformAccumulator(Accumulator):
     """What makes others of rows and hands those on to `inner`, which counts them."""
 
     parts: ClassVar[tuple[str, ...]] = ("inner",)
-    inner: Any
+    inner: Any  # a kernel's, or one of these
 
     @property
     def n_rows(self) -> int:
@@ -73,7 +104,7 @@ class TransformAccumulator(Accumulator):
     @property
     def n_dropped(self) -> int:
         """Rows left out; an accumulator may count them among the others."""
-        return int(getattr(self.inner, "n_dropped", 0))
+        return int(self.inner.n_dropped)
 
 
 class RowBuffer:
@@ -180,12 +211,12 @@ class RowMap:
         return RowMap, self._parameters
 
 
-class MappedAccumulator(TransformAccumulator):
+class MappedAccumulator(TransformAccumulator, BlockAccumulator):
     """Feed an accumulator the images of rows.
 
     Whatever the accumulator promises of one row's influence, it promises of a row that is mapped.
     `frame` is of shape (k, d); `inner` takes rows of k columns, or the `Images` themselves where it
-    says that it `takes_images`, and as `FactorAccumulator` the codes of the blocks that begin at
+    says that it `takes_images`, and where it `takes_levels` the codes of the blocks that begin at
     `levels`.
     """
 
@@ -194,16 +225,21 @@ class MappedAccumulator(TransformAccumulator):
     ) -> None:
         self.n_columns = frame.shape[1]
         self.inner = inner
-        self._levels = tuple(levels)
+        ours = isinstance(inner, Accumulator)
+        self._whole = ours and inner.takes_images
+        self._levels = tuple(levels) if ours and inner.takes_levels else ()
         self._map = RowMap(frame, bound)
 
     def update(self, block: RawBlock, drop: bool = False, scaling: Scaling | None = None) -> int:
-        """Accumulate the rows of a block; see `privgram._core.rows.RowAccumulator.update`."""
-        return self.update_prepared(Prepared(block, scaling=scaling), drop)
+        """Accumulate rows; the position of the first that may not be used, or -1."""
+        return self._update(Prepared(block, scaling=scaling), drop)
 
-    def update_prepared(self, rows: Prepared, drop: bool) -> int:
-        """Accumulate rows as they are prepared for a kernel; else as `update`."""
-        if getattr(self.inner, "takes_images", False):
+    def add_block(self, reader: BlockReader, block: RawBlock) -> int:
+        """Accumulate the rows of a block, as they are prepared for a kernel."""
+        return self._update(reader.prepared(block), reader.drop)
+
+    def _update(self, rows: Prepared, drop: bool) -> int:
+        if self._whole:
             bad: int = self.inner.update(self._map.images(rows), drop)
             return bad
         codes = [rows.blocks[i][:2] for i in self._places(rows)] if self._levels else []
@@ -229,13 +265,13 @@ class FactorAccumulator(TransformAccumulator):
     is, how many there are, and a row's entry.
     """
 
-    by_levels = True
+    takes_levels = True
     inner: TableAccumulator
 
     def __init__(
         self, positions: Sequence[int], levels: Sequence[tuple[int, int, float]], bound: float
     ) -> None:
-        self._given = positions, levels, bound
+        self._parameters = positions, levels, bound
         blocks = [(i, start, -1, weight) for i, (start, _, weight) in enumerate(levels)]
         self.inner = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
         k = len(positions)
@@ -253,13 +289,15 @@ class FactorAccumulator(TransformAccumulator):
         return self.inner.update(images, codes, [], drop, self._scaling, short=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._given, *self.inner.totals(), self.n_rows, self.n_dropped)
+        return _restored, (self._parameters, *self.inner.totals(), self.n_rows, self.n_dropped)
 
 
-def _restored(given: tuple[Any, ...], *state: Any) -> FactorAccumulator:
-    found = FactorAccumulator(*given)
-    found.inner = restored(found.inner, state[:2], *state[2:])  # type: ignore[assignment]  # as it
-    return found
+def _restored(parameters: tuple[Any, ...], *state: Any) -> FactorAccumulator:
+    accumulator = FactorAccumulator(*parameters)
+    inner = accumulator.inner
+    layout = inner.positions_dense, inner.factors, inner.blocks, inner.bound, inner.bits
+    accumulator.inner = TableAccumulator.from_totals(*layout, *state)
+    return accumulator
 
 
 #: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
@@ -268,52 +306,54 @@ PIECE_VALUES = 1 << 18
 #: Rows of which columns are computed at a time.
 COMPUTED = 1 << 13
 
-Total: TypeAlias = "rows.RowAccumulator | rows.TableAccumulator"
+Total: TypeAlias = "rows.RowAccumulator | TableAccumulator"
 
 
-def new_total(columns: Columns | None, n_columns: int, bound: float, bits: int = 20) -> Total:
-    """Make an empty accumulator of rows as they are described, by codes if there are factors."""
-    if columns is None or not columns.encoder.by_codes:
-        return rows.RowAccumulator(n_columns, bound, bits)
-    encoder = columns.encoder
-    return rows.TableAccumulator(encoder.positions, encoder.levels, encoder.coded, bound, bits)
+class TotalLayout(NamedTuple):
+    """The kernel's accumulator of rows as they are described: by codes if there are factors."""
 
+    columns: Columns | None
+    n_columns: int
+    bound: float
+    bits: int = 20
 
-def entries(total: Total) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row and column of each of an accumulator's totals."""
-    if isinstance(total, rows.TableAccumulator):
-        return total.stored()
-    return np.tril_indices(total.n_columns)
+    @property
+    def coded(self) -> tuple[Any, Any, Any] | None:
+        """Positions of numbers, levels of factors and blocks, of a `TableAccumulator`."""
+        if self.columns is None or not self.columns.encoder.by_codes:
+            return None
+        encoder = self.columns.encoder
+        return encoder.positions, encoder.levels, encoder.coded
 
+    def new(self) -> Total:
+        """Make an empty accumulator."""
+        if (coded := self.coded) is None:
+            return rows.RowAccumulator(self.n_columns, self.bound, self.bits)
+        return TableAccumulator(*coded, self.bound, self.bits)
 
-def n_totals(columns: Columns | None, n_columns: int) -> int:
-    """How many totals an accumulator has, without making the accumulator of a file's say-so."""
-    if columns is None or not columns.encoder.by_codes:
-        return n_columns * (n_columns + 1) // 2
-    encoder = columns.encoder
-    dense = len(encoder.positions)
-    blocks = [(factor, encoder.levels[factor]) for factor, *_ in encoder.coded]
-    count = dense * (dense + 1) // 2 + sum((dense + 1) * levels for _, levels in blocks)
-    for (one, levels), (other, others) in combinations(blocks, 2):
-        count += levels if one == other else levels * others
-    return count
+    def entries(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Row and column of each of its totals."""
+        coded = self.coded
+        return np.tril_indices(self.n_columns) if coded is None else rows.stored(*coded)
 
+    def n_totals(self) -> int:
+        """How many totals there are, without making an accumulator of a file's say-so."""
+        if (coded := self.coded) is None:
+            return self.n_columns * (self.n_columns + 1) // 2
+        dense, sizes = len(coded[0]), coded[1]
+        blocks = [(factor, sizes[factor]) for factor, *_ in coded[2]]
+        count: int = dense * (dense + 1) // 2 + sum((dense + 1) * levels for _, levels in blocks)
+        for (one, levels), (other, others) in combinations(blocks, 2):
+            count += levels if one == other else levels * others
+        return count
 
-def restored(empty: Total, totals: Int128, n_rows: int, n_dropped: int) -> Total:
-    """An accumulator like an empty one with these totals and numbers of rows."""
-    if isinstance(empty, rows.TableAccumulator):
-        return rows.TableAccumulator.from_totals(
-            empty.positions_dense,
-            empty.factors,
-            empty.blocks,
-            empty.bound,
-            empty.bits,
-            *totals,
-            n_rows,
-            n_dropped,
-        )
-    d, bound, bits = empty.n_columns, empty.bound, empty.bits
-    return rows.RowAccumulator.from_totals(d, bound, bits, *totals, n_rows, n_dropped)
+    def restored(self, totals: Int128, n_rows: int, n_dropped: int) -> Total:
+        """An accumulator with these totals and numbers of rows."""
+        hi, lo = totals
+        if (coded := self.coded) is None:
+            return rows.RowAccumulator.from_totals(*self[1:], hi, lo, n_rows, n_dropped)
+        public = *coded, self.bound, self.bits
+        return TableAccumulator.from_totals(*public, hi, lo, n_rows, n_dropped)
 
 
 class BlockReader:
@@ -326,17 +366,19 @@ class BlockReader:
 
     def __init__(self, accumulator: Any, columns: Columns | None = None) -> None:
         self.accumulator = accumulator
-        self._drop = columns is not None and columns.missing == "drop"
+        self.drop = columns is not None and columns.missing == "drop"
+        self._of_kernel = not isinstance(accumulator, Accumulator)
         self._scaling = None
         if columns is not None:
             limit = np.ones(len(columns))
             self._scaling = columns.center, columns.inverse, limit
         self._encoder = None if columns is None or columns.plain else columns.encoder
+        self._by_codes = self._encoder is not None and self._encoder.by_codes
 
     @property
     def sums_on_device(self) -> bool:
         """Whether `feed` takes rows that lie on a device, to sum them there."""
-        return type(self.accumulator) is rows.RowAccumulator and self._encoder is None
+        return self._of_kernel and self._encoder is None
 
     def feed(self, block: Any) -> int:
         """Accumulate every row of a `RawBlock`, or of `DeviceRows`; return how many there were.
@@ -344,7 +386,7 @@ class BlockReader:
         InvalidRow at the first row that may not be used. The accumulator is then undefined.
         """
         if isinstance(block, DeviceRows):
-            add_device_rows(self.accumulator, block, self._scaling, self._drop)
+            add_device_rows(self.accumulator, block, self._scaling, self.drop)
             return block.shape[0]
         n_rows = n_rows_of(block)
         self._feed(block, n_rows)
@@ -368,25 +410,18 @@ class BlockReader:
 
     def _add(self, block: RawBlock, group: Codes | None) -> int:
         """Accumulate rows; the position of the first that may not be used, or -1."""
-        total = self.accumulator
-        if hasattr(total, "take_parts"):
-            return int(total.take_parts(list(_columns(block)), self._drop))
-        of_kernel = isinstance(
-            total, (rows.RowAccumulator, rows.TableAccumulator, MappedAccumulator)
-        )
-        some = self.prepared(block, written=not of_kernel)
-        if isinstance(total, rows.TableAccumulator):
-            return total.update(some.dense, some.codes, some.values, self._drop, some.scaling)
-        if isinstance(total, MappedAccumulator):
-            return total.update_prepared(some, self._drop)
-        return int(total.update(some.dense, self._drop, some.scaling))
+        if not self._of_kernel:
+            return int(self.accumulator.add_block(self, block))
+        some = self.prepared(block)
+        parts = (some.codes, some.values) if self._by_codes else ()
+        return int(self.accumulator.update(some.dense, *parts, self.drop, some.scaling))
 
     def prepared(self, block: RawBlock, written: bool = False) -> Prepared:
         """Rows as the kernels read them; as numbers where they are weighted or to be `written`."""
         encoder = self._encoder
         if encoder is None:
             return Prepared(converted(block), scaling=self._scaling)
-        parts = list(_columns(block))
+        parts = raw_columns(block)
         if written or encoder.row_weights is not None:
             return Prepared(encoder.table(parts))
         dense, codes, values = encoder.encode(parts)
@@ -399,8 +434,9 @@ class BlockReader:
         return UNLISTED if self._encoder is not None and self._encoder.blocks else NOT_FINITE
 
 
-def _columns(block: RawBlock) -> Iterable[Raw]:
-    return block if isinstance(block, list) else block.T
+def raw_columns(block: RawBlock) -> list[Raw]:
+    """The columns of a block, one by one."""
+    return block if isinstance(block, list) else list(block.T)
 
 
 def converted(block: Any) -> Any:

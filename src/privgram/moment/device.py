@@ -104,8 +104,8 @@ class _Device:
             s = self._squared_norms(x)
             # A number divided by an array is a product with its inverse, in torch.
             clipped = xp.full_like(s, self.target) / xp.sqrt(s)
-            kept = xp.full_like(s, self.scale)
-            factor = xp.where(s > self.bound * self.bound, clipped, kept)[:, None]
+            plain = xp.full_like(s, self.scale)
+            factor = xp.where(s > self.bound * self.bound, clipped, plain)[:, None]
         wrong = ~(s <= sys.float_info.max)
         if not bool(xp.any(wrong)):
             return xp.round(x * factor), None

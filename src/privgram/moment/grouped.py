@@ -1,10 +1,9 @@
-"""Second moments of the groups of a table, and of tables in which a unit has many rows."""
+"""Second moments of the groups of a table."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -12,23 +11,19 @@ from numpy.typing import NDArray
 
 from privgram._base.saved import BinaryFormat
 from privgram._core import rows
-from privgram._core.units import UnitAccumulator
 from privgram.columns.encoding import Codes, codes_by_value, codes_of, naming_column
 from privgram.columns.groups import Groups
-from privgram.columns.terms import INTERCEPT
-from privgram.columns.unit import PrivacyUnit, PrivateBound, Unit, bits_for, bound_of_rows
+from privgram.columns.unit import PrivacyUnit
 from privgram.exact import int128
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import BlockReader, entries, new_total, restored
-from privgram.moment.second_moment import MomentBase, check_bound, read_public
-from privgram.sources.arrays import is_array, to_numpy
+from privgram.moment.accumulators import BlockReader, TotalLayout, raw_columns
+from privgram.moment.second_moment import MomentBase, read_public
 from privgram.sources.table import RawBlock, Table, n_rows_of, some_rows
 
 if TYPE_CHECKING:
     from privgram._core.rows import TableAccumulator
     from privgram.columns import Columns
-    from privgram.columns.variables import Level
+    from privgram.columns.variables import Level, Plain
 
 #: Bytes that the sums of all groups may take: more is rather a mistake.
 MOST_BYTES = 1 << 34
@@ -53,7 +48,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
     may be in several groups, which share its bound: its matrices together move them by no more.
     """
 
-    _frame = BinaryFormat(b"privgram.moments\n", 1, "a SecondMoments")
+    _format = BinaryFormat(b"privgram.moments\n", 1, "a SecondMoments")
     _alike = ("groups", *MomentBase._alike)
     _total: TableAccumulator
 
@@ -111,8 +106,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
     def _moment(
         self, state: int128.Int128, n_rows: int, n_dropped: int, of_group: bool = True
     ) -> SecondMoment:
-        empty = new_total(self._columns, self.n_columns, self._bound, self._total.bits)
-        total = restored(empty, state, n_rows, n_dropped)
+        total = self._layout.restored(state, n_rows, n_dropped)
         public = self._names, self._columns, self._bound, self._unit
         return SecondMoment.from_accumulator(total, *public, of_group)
 
@@ -129,10 +123,10 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         hi, lo, counts = self._state()
         header = self._header({}, {"groups": self._groups.to_dict()})
         parts = (hi.astype("<i8"), lo.astype("<u8"), counts.astype("<i8"))
-        return self._frame.seal(header, *(part.tobytes() for part in parts))
+        return self._format.seal(header, *(part.tobytes() for part in parts))
 
     @classmethod
-    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self:
+    def _from_parts(cls, header: Plain, body: bytes) -> Self:
         d, bits, public = read_public(header)
         _, columns, bound, unit = public
         groups = Groups.from_dict(header["groups"])
@@ -170,10 +164,8 @@ def new_totals(
     columns: Columns | None, n_columns: int, bound: float, groups: Groups, bits: int = 20
 ) -> TableAccumulator:
     """Make an empty accumulator of rows by group; ValueError if it takes too much memory."""
-    shape: tuple[Any, Any, Any] = tuple(range(n_columns)), (), ()
-    if columns is not None and columns.encoder.by_codes:
-        encoder = columns.encoder
-        shape = encoder.positions, encoder.levels, encoder.coded
+    numbers: tuple[Any, Any, Any] = tuple(range(n_columns)), (), ()
+    shape = TotalLayout(columns, n_columns, bound).coded or numbers
     entries = len(rows.stored(*shape)[0])
     if 40 * entries * (len(groups) + 1) > MOST_BYTES:
         raise ValueError(
@@ -243,146 +235,32 @@ class GroupBlockReader(BlockReader):
 
     def _codes(self, column: NDArray[Any] | Codes) -> Codes:
         if isinstance(column, Codes):
-            found = column
+            codes = column
         elif self._lut is not None and column.dtype.kind in "iu":
-            found = Codes(column, self._lut)
+            codes = Codes(column, self._lut)
         else:
-            found = Codes(naming_column(codes_of, self._groups.by)(column, self._groups.factor))
-        return Codes(np.ascontiguousarray(found.indices), found.lut)
+            codes = Codes(naming_column(codes_of, self._groups.by)(column, self._groups.factor))
+        return Codes(np.ascontiguousarray(codes.indices), codes.lut)
 
     def _add(self, block: RawBlock, group: Codes | None) -> int:
         assert group is not None
         total = self.accumulator
-        if isinstance(total, rows.TableAccumulator):
+        if self._of_kernel:
             some = self.prepared(block)
-            more = (group.indices, group.lut), self._leave_out
-            return total.update(
-                some.dense, some.codes, some.values, self._drop, some.scaling, *more
-            )
+            parts = some.dense, some.codes, some.values
+            of_group = (group.indices, group.lut), self._leave_out
+            return int(total.update(*parts, self.drop, some.scaling, *of_group))
         # Another one is given those of any group, written out.
         place = group.plain()
-        kept = np.arange(len(place))
+        taken = np.arange(len(place))
         if self._groups.unknown != "other":
             listed = (place >= 0) & (place < len(self._groups.factor))
             if not (self._leave_out or listed.all()):
                 return int(listed.argmin())
-            kept = np.flatnonzero(listed)
-        listed_rows = some_rows(block if isinstance(block, list) else list(block.T), kept)
+            taken = np.flatnonzero(listed)
+        listed_rows = some_rows(raw_columns(block), taken)
         some = self.prepared(listed_rows, written=True)
-        bad = int(total.update(some.dense, self._drop, some.scaling))
+        bad = int(total.update(some.dense, self.drop, some.scaling))
         # How many others there are it must not tell either: they have no values.
-        total.update(np.full((len(place) - len(kept), total.n_columns), np.nan), True)
-        return bad if bad < 0 else int(kept[bad])
-
-
-def check_rows(row_bound: object) -> None:
-    """Refuse a bound that was chosen by single rows."""
-    if isinstance(row_bound, NormBound):
-        raise ValueError(
-            "a bound chosen by single rows is not private for units: choose a unit's bound by "
-            "private_norm_bound(..., unit=...)"
-        )
-
-
-def bounds_of(unit: Unit, row_bound: float | None) -> tuple[float, float]:
-    """Bounds of a row and of a unit: no row is longer than its unit may be."""
-    check_rows(row_bound)
-    if unit.bound is not None:
-        assert not isinstance(unit.bound, PrivateBound)  # it has been chosen
-        unit_bound = check_bound(unit.bound, "the bound of a unit")
-        given = unit_bound if row_bound is None else check_bound(row_bound)
-        return min(float(given), float(unit_bound)), unit_bound
-    if unit.max_rows is None:
-        raise ValueError(
-            f"a unit needs a bound: Unit({unit.name!r}, max_rows=k) for units of about k rows, or "
-            f"Unit({unit.name!r}, bound=C)"
-        )
-    row_bound = check_bound(row_bound)
-    return float(row_bound), check_bound(bound_of_rows(unit.max_rows, float(row_bound)))
-
-
-def keyed(
-    unit: Unit, source: Any, columns: Columns | Sequence[str] | None
-) -> tuple[Any, tuple[str, ...]]:
-    """The source with its units as a column, and the names of the columns to take."""
-    if unit.values is None:
-        if columns is None:
-            raise ValueError(
-                f"columns is missing: the unit {unit.name!r} is no number to add up, so "
-                "name those that are, or pass a Columns"
-            )
-        return source, tuple(getattr(columns, "selected", columns))
-    table = to_numpy(source) if is_array(source) else np.asarray(source)
-    if isinstance(source, Mapping) or table.ndim != 2 or unit.values.shape != table.shape[:1]:
-        raise ValueError(
-            "the values of a Unit are for an array of shape (n, d), an array of the n units of "
-            "its rows; a table has them as a column"
-        )
-    wanted = getattr(columns, "selected", columns)
-    names = tuple(f"x{i}" for i in range(table.shape[1])) if wanted is None else tuple(wanted)
-    if len(names) != table.shape[1]:
-        raise ValueError(f"there are {len(names)} columns and the array has {table.shape[1]}")
-    rows: dict[str, Any] = {name: table[:, i] for i, name in enumerate(names)}
-    return {**rows, unit.name: unit.values}, names
-
-
-def accumulator_of(
-    unit: Unit,
-    n_columns: int,
-    bound: float,
-    row_bound: float,
-    columns: Columns | None,
-    bits: int | None = None,
-    groups: int = 0,
-) -> UnitAccumulator:
-    """Make an empty accumulator of units, of so many groups if there are any."""
-    centred: Sequence[int] = ()
-    if unit.fixed_effects:
-        if columns is not None and columns.encoder.blocks:
-            raise ValueError(
-                "fixed_effects=True takes no factors, whose levels would no longer sum to one: "
-                "describe the levels that matter as columns of their own, by bool"
-            )
-        names = () if columns is None else columns.names
-        ones = names.index(INTERCEPT) if INTERCEPT in names else -1
-        centred = [j for j in range(n_columns) if j != ones]
-    bits = bits_for(bound, row_bound) if bits is None else bits
-    trace = unit.clip == "trace"
-    return UnitAccumulator(n_columns, bound, row_bound, bits, trace, centred, groups)
-
-
-def no_rows(columns: Columns, unit: Unit | None) -> SecondMoment:
-    """The second moment of a table without rows: what those of such tables have in common."""
-    if unit is None:
-        return SecondMoment(len(columns), columns.bound, columns=columns)
-    row_bound, bound = bounds_of(unit, columns.bound)
-    empty = accumulator_of(unit, len(columns), bound, row_bound, columns)
-    made = moment_of(unit, empty, columns.names, columns, bound)
-    assert isinstance(made, SecondMoment)
-    return made
-
-
-def moment_of(
-    unit: Unit,
-    total: UnitAccumulator,
-    names: tuple[str, ...],
-    columns: Columns | None,
-    bound: float,
-    groups: Groups | None = None,
-) -> SecondMoment | SecondMoments:
-    """The second moment of the units that were accumulated, or those of their groups."""
-    protected = replace(unit.protected, row_bound=float(total.row_bound))
-    hi, lo = total.int128()
-    if groups is None:
-        empty = new_total(columns, total.n_columns, total.bound, total.bits)
-        at = entries(empty)
-        summed = restored(empty, (hi[at], lo[at]), total.n_units, 0)
-        naming_column = names if columns is not None or unit.values is None else None
-        return SecondMoment.from_accumulator(summed, naming_column, columns, bound, protected)
-    grouped = new_totals(columns, total.n_columns, bound, groups, total.bits)
-    i, j = grouped.stored()
-    found = total.counts()
-    counts = np.zeros((2, len(found)), np.int64)
-    counts[0, :-1], counts[1, -1] = found[:-1], found[-1]
-    of_groups = filled(grouped, hi[:, i, j], lo[:, i, j], counts)
-    return SecondMoments(of_groups, groups, names, columns, bound, protected)
+        total.update(np.full((len(place) - len(taken), total.n_columns), np.nan), True)
+        return bad if bad < 0 else int(taken[bad])

@@ -16,16 +16,17 @@ from numpy.typing import NDArray
 from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.saved import BinaryFormat, understood
-from privgram._core.rows import RowAccumulator
+from privgram._core.rows import RowAccumulator, TableAccumulator
 from privgram.columns import Columns
 from privgram.columns.structure import zeros
 from privgram.columns.unit import PrivacyUnit, Unit
+from privgram.columns.variables import Plain
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.accumulators import BlockReader, Total, entries, n_totals, new_total, restored
+from privgram.moment.accumulators import BlockReader, Total, TotalLayout
 from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
-from privgram.sources.table import InvalidRow
+from privgram.sources.table import InvalidRow, TableSource
 
 #: Two words of d x d, and as much again for each thread: 16 GiB a matrix here.
 MAX_COLUMNS = 1 << 15
@@ -34,13 +35,13 @@ MAX_COLUMNS = 1 << 15
 class MomentBase(ABC):
     """What a second moment and those of groups have alike: columns, bound, unit, and a file."""
 
-    _frame: ClassVar[BinaryFormat]
+    _format: ClassVar[BinaryFormat]
     #: What has to be the same of two that are merged.
     _alike: ClassVar[tuple[str, ...]] = ("n_columns", "bound", "names", "columns", "privacy_unit")
 
     def _adopt(
         self,
-        total: Any,
+        total: Total,
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float,
@@ -64,7 +65,11 @@ class MomentBase(ABC):
 
     @classmethod
     @abstractmethod
-    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self: ...
+    def _from_parts(cls, header: Plain, body: bytes) -> Self: ...
+
+    @property
+    def _layout(self) -> TotalLayout:
+        return TotalLayout(self._columns, self.n_columns, self._bound, self._total.bits)
 
     @property
     def n_columns(self) -> int:
@@ -109,10 +114,10 @@ class MomentBase(ABC):
         """Whose rows were bounded together; None where each row was bounded alone."""
         return self._unit
 
-    def _check_addend(self, other: Any) -> None:
+    def _check_addend(self, other: object) -> None:
         """Refuse another kind, this one itself, and what may have rows of the same units."""
         if not isinstance(other, type(self)):
-            kind = self._frame.what
+            kind = self._format.what
             raise TypeError(f"only {kind} can be merged here, not {type(other).__name__}")
         if other is self:
             raise ValueError(
@@ -159,13 +164,13 @@ class MomentBase(ABC):
         self._check_alike(other)
         self._absorb(other.copy()._total)  # a copy: never two locks
 
-    def _absorb(self, addend: Any) -> None:
+    def _absorb(self, addend: Total) -> None:
         """Add the rows of an accumulator of the same shape."""
         with self._guard.lock:
             total = self._total
             if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
                 raise OverflowError("more than 2**63 rows")
-            total.merge(addend)
+            total.merge(addend)  # type: ignore[arg-type]  # which is alike
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, type(self)):
@@ -173,7 +178,7 @@ class MomentBase(ABC):
         self._check_addend(other)
         return self.copy().merge(other)
 
-    def _header(self, counts: dict[str, int], own: dict[str, Any]) -> dict[str, Any]:
+    def _header(self, counts: dict[str, int], more: Plain) -> Plain:
         return {
             "n_columns": self.n_columns,
             "bound": self._bound.hex(),
@@ -182,7 +187,7 @@ class MomentBase(ABC):
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
             "norm_bound": None if self.norm_bound is None else self.norm_bound.to_dict(),
-            **own,
+            **more,
             "privacy_unit": None if self._unit is None else self._unit.to_dict(),
         }
 
@@ -196,9 +201,9 @@ class MomentBase(ABC):
             A ValueError: if the data are something else, of a later version, or damaged.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"{cls._frame.what} is made of bytes, not {type(data).__name__}")
-        header, body = cls._frame.open(bytes(data), "this")
-        with understood("this", cls._frame.what):
+            raise TypeError(f"{cls._format.what} is made of bytes, not {type(data).__name__}")
+        header, body = cls._format.open(bytes(data), "this")
+        with understood("this", cls._format.what):
             return cls._from_parts(header, body)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -240,7 +245,7 @@ class SecondMoment(MomentBase):
            [24., 32.]])
     """
 
-    _frame = BinaryFormat(b"privgram.moment\n", 1, "a SecondMoment")
+    _format = BinaryFormat(b"privgram.moment\n", 1, "a SecondMoment")
     _total: Total
 
     def __init__(
@@ -259,7 +264,7 @@ class SecondMoment(MomentBase):
                 raise ValueError("names and columns name different columns; pass columns alone")
             names = columns.names
         bound = check_bound(bound)
-        total = new_total(columns, check_n_columns(n_columns), bound)
+        total = TotalLayout(columns, check_n_columns(n_columns), bound).new()
         self._adopt(total, _check_names(names, n_columns), columns, bound)
         #: Whether its rows are those of a group, so that how many they are is private.
         self.of_group = False
@@ -287,7 +292,7 @@ class SecondMoment(MomentBase):
         return moment
 
     @classmethod
-    def from_sql(cls, answer: Any, columns: Columns, *, unit: Unit | str | None = None) -> Self:
+    def from_sql(cls, answer: object, columns: Columns, *, unit: Unit | str | None = None) -> Self:
         """Take the sums that a warehouse computed by `Columns.sql`: those of a pass, bit for bit.
 
         Parameters
@@ -352,7 +357,7 @@ class SecondMoment(MomentBase):
         step = 1.0 / self._total.scale
         return self.n_rows * (self.bound * step / math.sqrt(2.0) + step * step / 4.0)
 
-    def update(self, block: Any) -> Self:
+    def update(self, block: TableSource) -> Self:
         """Clip, quantise and accumulate the rows of a block; all of them or, on error, none.
 
         Parameters
@@ -400,7 +405,7 @@ class SecondMoment(MomentBase):
         try:
             return self._spare.pop()
         except IndexError:
-            return self._new_total()
+            return self._layout.new()
 
     def _absorb_scratch(self, scratch: Total) -> None:
         self._absorb(scratch)
@@ -439,12 +444,15 @@ class SecondMoment(MomentBase):
         d = self.n_columns
         blocks = () if self._columns is None else zeros(self._columns.layout)
         known = sum(len(block) * (len(block) - 1) // 2 for block in blocks)
-        return known if n_totals(self._columns, d) + known == d * (d + 1) // 2 else 0
+        return known if self._layout.n_totals() + known == d * (d + 1) // 2 else 0
 
     def stored(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], int128.Int128]:
         """Row and column of each total of the lower triangle, and their integers. SECRET."""
         with self._guard.lock:
-            return entries(self._total), self._total.totals()
+            total = self._total
+            if isinstance(total, TableAccumulator):
+                return total.stored(), total.totals()
+            return np.tril_indices(self.n_columns), total.totals()
 
     def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""
@@ -468,20 +476,20 @@ class SecondMoment(MomentBase):
         parts = [lo.astype("<u8", copy=False)]
         if (hi != int128.from_int64(lo.view(np.int64))[0]).any():
             parts.insert(0, hi.astype("<i8", copy=False))
-        return self._frame.seal(header, *(part.tobytes() for part in parts))
+        return self._format.seal(header, *(part.tobytes() for part in parts))
 
     @classmethod
-    def _from_parts(cls, header: dict[str, Any], body: bytes) -> Self:
+    def _from_parts(cls, header: Plain, body: bytes) -> Self:
         d, bits, public = read_public(header)
         _, columns, bound, unit = public
         rows = header["n_rows"], header["n_dropped"]
         if not all(type(count) is int and count >= 0 for count in rows) or sum(rows) >= 2**63:
             raise ValueError("the numbers of rows of a SecondMoment are wrong")
-        size = n_totals(columns, d)
+        layout = TotalLayout(columns, d, bound, bits)
+        size = layout.n_totals()
         if len(body) not in (8 * size, 16 * size):
             raise ValueError("the length is not that of the matrix")
-        empty = new_total(columns, d, bound, bits)
-        i, j = entries(empty)
+        i, j = layout.entries()
         last = np.frombuffer(body, "<i8", size, len(body) - 8 * size)
         hi, lo = int128.from_int64(last.astype(np.int64))
         if len(body) > 8 * size:
@@ -489,16 +497,13 @@ class SecondMoment(MomentBase):
         # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
         most = (1 if unit is None else math.isqrt(d) + 1) * rows[0] << 2 * bits
         int128.check_gram((hi, lo), (hi[i == j], lo[i == j]), most)
-        total = restored(empty, (hi, lo), *rows)
+        total = layout.restored((hi, lo), *rows)
         return cls.from_accumulator(total, *public, header["of_group"] is True)
 
     def __repr__(self) -> str:
         # No counts: under the "add-remove" notion they are private.
         by = "" if self._unit is None else f", unit={self._unit.name!r}"
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
-
-    def _new_total(self) -> Total:
-        return new_total(self._columns, self.n_columns, self._bound, self._total.bits)
 
 
 def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
@@ -556,7 +561,7 @@ def check_n_columns(n_columns: int) -> int:
 
 
 def read_public(
-    header: dict[str, Any],
+    header: Plain,
 ) -> tuple[int, int, tuple[tuple[str, ...] | None, Columns | None, float, PrivacyUnit | None]]:
     """From the header of a file: the number of columns, the bits, and what is public."""
     d = check_n_columns(header["n_columns"])

@@ -17,7 +17,7 @@ import numpy as np
 from privgram._core.units import UnitAccumulator
 from privgram.columns.sql import PROBE
 from privgram.exact import int128
-from privgram.moment.accumulators import Total, entries, new_total, restored
+from privgram.moment.accumulators import Total, TotalLayout
 from privgram.sources.table import UNLISTED
 
 if TYPE_CHECKING:
@@ -36,7 +36,9 @@ MOST_FACTORED = 2_000
 Fields = Sequence[Any]
 
 
-def total_of_answer(answer: Any, columns: Columns, unit: Unit | None) -> tuple[Total, Any]:
+def total_of_answer(
+    answer: object, columns: Columns, unit: Unit | None
+) -> tuple[Total, PrivacyUnit | None]:
     """The accumulator of an answer, and what a second moment records of its unit, if any.
 
     ValueError or TypeError if it is none to this query, or counts what the columns refuse.
@@ -53,7 +55,7 @@ def total_of_answer(answer: Any, columns: Columns, unit: Unit | None) -> tuple[T
     return _total_of_units(rows, columns, query, unit)
 
 
-def _rows(answer: Any) -> list[Any]:
+def _rows(answer: object) -> list[Any]:
     """The rows of an answer: of one row, given by itself, it."""
     if isinstance(answer, (str, bytes)) or not isinstance(answer, Iterable):
         raise TypeError(f"an answer is a row of integers, or rows, not {type(answer).__name__}")
@@ -64,7 +66,7 @@ def _rows(answer: Any) -> list[Any]:
     return [rows] if single or (rows and isinstance(rows[0], str)) else rows
 
 
-def _fields(row: Any, query: MomentQuery) -> Fields:
+def _fields(row: Iterable[Any], query: MomentQuery) -> Fields:
     """The integers of a row that is of this query, without those that tell so."""
     values = list(row.values()) if isinstance(row, Mapping) else list(row)
     if len(values) != query.n_fields:
@@ -87,7 +89,7 @@ def _fields(row: Any, query: MomentQuery) -> Fields:
     ]
 
 
-def _integer(value: Any) -> int:
+def _integer(value: object) -> int:
     """An exact integer, as drivers have them: of Python, NumPy or decimal, or in digits."""
     if value is None:
         raise ValueError(f"the answer has a NULL where a sum must be; {AGAIN}")
@@ -143,9 +145,9 @@ def _total_of_rows(rows: Sequence[Fields], columns: Columns, query: MomentQuery)
         fields = cells[by].get(tuple(levels[k] for k in by))
         return 0 if fields is None else _sum_of_products(one, other, fields, place)
 
-    empty = new_total(columns, query.n_columns, columns.bound)
-    integers = [integer(i, j) for i, j in zip(*map(np.ndarray.tolist, entries(empty)), strict=True)]
-    return _restored(empty, integers, n, n_rows - n, n)
+    layout = TotalLayout(columns, query.n_columns, columns.bound)
+    at = zip(*map(np.ndarray.tolist, layout.entries()), strict=True)
+    return _restored(layout, [integer(i, j) for i, j in at], n, n_rows - n, n)
 
 
 def _cells(
@@ -211,30 +213,32 @@ def _total_of_units(
     most_rows = UnitAccumulator(d, scale.bound, columns.bound, scale.bits, trace).most_rows
     if most > most_rows:
         raise ValueError(f"a unit has more than {most_rows} rows, the most that fit")
-    empty = new_total(columns, d, scale.bound, scale.bits)
     place = dict(zip(query.products, sums, strict=True))
-    at = zip(*map(np.ndarray.tolist, entries(empty)), strict=True)
+    layout = TotalLayout(columns, d, scale.bound, scale.bits)
+    at = zip(*map(np.ndarray.tolist, layout.entries()), strict=True)
     integers = [place[max(i, j), min(i, j)] for i, j in at]
     # A matrix of Frobenius norm 1 has a trace of up to sqrt(d).
-    total = _restored(empty, integers, n_units, 0, n_units * (math.isqrt(d) + 1))
+    total = _restored(layout, integers, n_units, 0, n_units * (math.isqrt(d) + 1))
     return total, replace(unit.protected, row_bound=float(columns.bound))
 
 
-def _restored(empty: Total, integers: list[int], n_rows: int, n_dropped: int, most: int) -> Total:
+def _restored(
+    layout: TotalLayout, integers: list[int], n_rows: int, n_dropped: int, most: int
+) -> Total:
     """An accumulator of these totals; ValueError if they are no sums over so many rows.
 
     `most` is how often the square of the bound their trace may be.
     """
-    i, j = entries(empty)
+    i, j = layout.entries()
     if max(map(abs, integers), default=0) >= 2**126:
         raise ValueError(WRONG)
     hi = np.array([value >> 64 for value in integers], np.int64)
     lo = np.array([value & (2**64 - 1) for value in integers], np.uint64)
     try:
-        int128.check_gram((hi, lo), (hi[i == j], lo[i == j]), most << 2 * empty.bits)
+        int128.check_gram((hi, lo), (hi[i == j], lo[i == j]), most << 2 * layout.bits)
     except ValueError:
         raise ValueError(WRONG) from None
-    total = restored(empty, (hi, lo), n_rows, n_dropped)
+    total = layout.restored((hi, lo), n_rows, n_dropped)
     matrix = int128.to_float(*total.int128())
     if len(matrix) <= MOST_FACTORED and np.trace(matrix) > 0:
         least = np.linalg.eigvalsh(matrix / np.trace(matrix))[0]

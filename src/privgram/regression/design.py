@@ -148,7 +148,7 @@ class Design:
         for name, described in reads.items():
             part = parts[name]
             if isinstance(described, Numeric):
-                values[name] = described.own(part)  # type: ignore[arg-type]
+                values[name] = described.clamp(part)  # type: ignore[arg-type]
             else:
                 values[name] = part.plain()  # type: ignore[union-attr]
         for column, (powers, cells) in zip(features.T, self.functions, strict=True):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import numpy as np
@@ -20,36 +20,43 @@ from dask.base import get_scheduler
 from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
-from privgram.columns.unit import Unit
 from privgram.scan.partitions import (
     FAN_IN,
     Failure,
+    New,
     PartitionPlan,
     PartitionState,
+    computed,
     merged,
-    redacted,
     rows_in_state,
 )
-from privgram.scan.progress import INTERVAL, Report, reporter
+from privgram.scan.progress import INTERVAL, Report
 from privgram.scan.request import ScanRequest
 from privgram.sources.files import check_once, find_files
+from privgram.sources.table import TableSource
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from dask.array import Array
+    from dask.dataframe import DataFrame
+    from distributed import Client
 
 
-def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
+def total(request: ScanRequest, new: New | None = None) -> Any:
     """Compute the second moment of a Dask collection, or feed its rows to accumulators.
 
     As `privgram.second_moment` and `privgram.scan.executor.accumulate`; with `new`, accumulators
     pickle.
     """
 
-    def plan(empty: Any) -> PartitionPlan:
-        return PartitionPlan.check(empty, asked, new)
+    def plan(empty: TableSource) -> PartitionPlan:
+        return PartitionPlan.check(empty, request, new)
 
-    source, unit = asked.source, asked.unit
-    client = _client(source) if asked.progress else None
+    source = request.source
+    client = _client(source) if request.progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
     if _is_a("dask.array", "Array", source):
-        if unit is not None:
+        if request.unit is not None:
             raise ValueError(
                 "the rows of a unit are brought together by a shuffle, which Dask has for "
                 "DataFrames alone: pass a dask.dataframe with the unit as a column"
@@ -57,7 +64,7 @@ def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
         n_rows, states = _of_array(source, plan, topic)
     elif _is_a("dask.dataframe", "DataFrame", source):
         _check_files(source)
-        n_rows, states = None, _of_frame(source, plan, topic, unit)
+        n_rows, states = None, _of_frame(source, plan, topic)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
@@ -65,28 +72,17 @@ def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
         )
     states = [_without_alias(state) for state in states]
     tree = _tree(states)
-    with reporter(asked.progress, n_rows) as report:
-        told, failed = _noted(report)
-        problem: Exception | None = None
-        try:
-            if client:
-                found = _watch(client, tree, topic, told)
-            else:
-                with _Counter({state.key for state in states}, told):
-                    found = tree.compute()
-        except Failure as failure:
-            problem = failure.error()
-        except Exception as error:
-            if failed == [error]:  # the caller's own
-                raise
-            problem = redacted("Dask", error)
-        if problem is not None:  # outside the handler, or Dask's error would stay behind it
-            raise problem
-        report(rows_in_state(found))
-    return found
+
+    def compute(report: Report) -> Any:
+        if client:
+            return _watch(client, tree, topic, report)
+        with _Counter({state.key for state in states}, report):
+            return tree.compute()
+
+    return computed("Dask", request, n_rows, compute)
 
 
-def _check_files(frame: Any) -> None:
+def _check_files(frame: DataFrame) -> None:
     """Refuse Parquet files that one reading has twice, as far as they are on this machine."""
     for reading in frame.expr.walk():
         if type(reading).__name__.startswith("ReadParquet"):
@@ -94,20 +90,6 @@ def _check_files(frame: Any) -> None:
             names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
             with suppress(FileNotFoundError):  # on another machine
                 check_once(file for name in names for file in find_files(Path(name)))
-
-
-def _noted(report: Report) -> tuple[Report, list[Exception]]:
-    """Give the same function, and a list that takes what it raises."""
-    failed: list[Exception] = []
-
-    def told(rows: int) -> None:
-        try:
-            report(rows)
-        except Exception as error:
-            failed.append(error)
-            raise
-
-    return told, failed
 
 
 def _of_array(
@@ -136,22 +118,20 @@ def _of_array(
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(
-    frame: Any, check: Callable[[Any], PartitionPlan], topic: str, unit: Unit | None
-) -> list[Any]:
+def _of_frame(frame: DataFrame, check: Callable[[Any], PartitionPlan], topic: str) -> list[Delayed]:
     """Turn each partition into a state, to be computed."""
     plan = check(_without_categories(frame._meta))
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
-    if unit is not None:
-        frame = frame.shuffle(on=unit.name)
+    if plan.request.unit is not None:
+        frame = frame.shuffle(on=plan.request.unit.name)
     states = frame.map_partitions(
         _state_of, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )
     return states.to_delayed()  # type: ignore[no-any-return]
 
 
-def _without_categories(meta: Any) -> Any:
+def _without_categories(meta: pd.DataFrame) -> pd.DataFrame:
     """Have columns whose categories are not known yet hold anything: partitions are checked."""
     from dask.dataframe.utils import has_known_categories
 
@@ -164,7 +144,7 @@ def _without_categories(meta: Any) -> Any:
 
 
 def _state_of(
-    part: Any,
+    part: TableSource,
     plan: PartitionPlan,
     topic: str,
     block_id: tuple[int, int] = (0, 0),  # which Dask tells of an array,
@@ -180,7 +160,7 @@ def _state_of(
     return state
 
 
-def _tree(states: list[Any]) -> Any:
+def _tree(states: list[Delayed]) -> Delayed:
     """Merge delayed states."""
     merge = delayed(_merge, pure=True)
     while True:
@@ -189,7 +169,7 @@ def _tree(states: list[Any]) -> Any:
             return states[0]
 
 
-def _without_alias(state: Any) -> Any:
+def _without_alias(state: Delayed) -> Delayed:
     """Skip the alias that Dask's fusion leaves behind: a cluster would run it as a task."""
     target = getattr(state.dask[state.key], "target", None)
     return (
@@ -198,7 +178,7 @@ def _without_alias(state: Any) -> Any:
 
 
 def _merge(states: list[PartitionState]) -> PartitionState:
-    """Merge, or end the pass: a task that may fail, since it was given no data to log."""
+    """Merge, or end the scan: a task that may fail, since it was given no data to log."""
     result = merged(states)
     if isinstance(result, Failure):
         raise result
@@ -214,14 +194,14 @@ class _Counter(Callback):
         self.report = report
         self.rows = 0
 
-    def count(self, key: Any, result: Any, *_: Any) -> None:
+    def count(self, key: object, result: PartitionState, *_: object) -> None:
         """Take note of a task that has ended."""
         if key in self.keys and not isinstance(result, Failure):
             self.rows += rows_in_state(result)
             self.report(self.rows)
 
 
-def _watch(client: Any, total: Any, topic: str, report: Report) -> Any:
+def _watch(client: Client, total: Delayed, topic: str, report: Report) -> Any:
     """Compute on a distributed cluster, and report from the calling thread meanwhile."""
     from distributed import wait
 
@@ -238,12 +218,12 @@ def _watch(client: Any, total: Any, topic: str, report: Report) -> Any:
         client.unsubscribe_topic(topic)
 
 
-def _client(source: Any) -> Any:
+def _client(source: Array | DataFrame) -> Client | None:
     """Return the client of a distributed cluster if that is where Dask would compute."""
     client = getattr(get_scheduler(collections=[source]), "__self__", None)
     return client if _is_a("distributed", "Client", client) else None
 
 
-def _is_a(module: str, name: str, what: Any) -> bool:
+def _is_a(module: str, name: str, what: object) -> bool:
     """Tell whether this is an instance of a class, which need not have been imported."""
     return isinstance(what, getattr(sys.modules.get(module), name, ()))

@@ -1,4 +1,4 @@
-"""One pass over a table by the threads of one machine.
+"""One scan of a table by the threads of one machine.
 
 The caller's thread advances the source, so that a generator, a database cursor or Ctrl-C
 find the thread they expect, and hands chunks to workers, which decode and accumulate them
@@ -12,73 +12,59 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from privgram._base.files import check_process
 from privgram._core.scale import DefaultRounding
 from privgram.columns.groups import Groups
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import BlockReader, new_total
-from privgram.moment.grouped import (
-    GroupBlockReader,
-    SecondMoments,
-    accumulator_of,
-    bounds_of,
-    columns_apart,
-    keyed,
-    moment_of,
-    new_totals,
-)
+from privgram.moment.accumulators import BlockReader, Mergeable, TotalLayout
+from privgram.moment.grouped import GroupBlockReader, SecondMoments, columns_apart, new_totals
 from privgram.moment.second_moment import check_bound, check_n_columns, check_width
+from privgram.moment.units import accumulator_of, bounds_of, keyed, moment_of
 from privgram.scan.progress import INTERVAL, Progress, Report, reporter
-from privgram.scan.request import ScanRequest, scale_out
-from privgram.scan.units import Gatherer, Store, UnitBlockReader, UnitLayout
-from privgram.scan.units import selection as selection_with
+from privgram.scan.request import ColumnsLike, ScanRequest
+from privgram.scan.units import Gatherer, Store, UnitBlockReader, UnitLayout, UnitsT
 from privgram.sources import open_source
-from privgram.sources.table import Chunk, InvalidRow, Table
+from privgram.sources.table import Chunk, InvalidRow, Table, TableSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from privgram.columns import Columns
     from privgram.columns.unit import Unit
 
-WHOLE = "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
-
-#: Below this many values one thread has finished before a second has started.
-SMALL = 1 << 18
+AccumulatorT = TypeVar("AccumulatorT", bound=Mergeable)
+AddedT = TypeVar("AddedT", covariant=True)
 
 
 @overload
 def second_moment(
-    source: Any,
+    source: TableSource,
     bound: float | None = None,
     *,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
-    unit: Unit | str | Any = None,
+    columns: ColumnsLike | None = None,
+    unit: Unit | str | None = None,
     by: None = None,
     threads: int | None = None,
     progress: Progress = False,
 ) -> SecondMoment: ...
 @overload
 def second_moment(
-    source: Any,
+    source: TableSource,
     bound: float | None = None,
     *,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
-    unit: Unit | str | Any = None,
+    columns: ColumnsLike | None = None,
+    unit: Unit | str | None = None,
     by: Groups | str,
     threads: int | None = None,
     progress: Progress = False,
 ) -> SecondMoments: ...
 def second_moment(
-    source: Any,
+    source: TableSource,
     bound: float | None = None,
     *,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
-    unit: Unit | str | Any = None,
+    columns: ColumnsLike | None = None,
+    unit: Unit | str | None = None,
     by: Groups | str | None = None,
     threads: int | None = None,
     progress: Progress = False,
@@ -152,113 +138,120 @@ def second_moment(
     With `unit` rows may come in any order. They are kept until all are read, beyond a gigabyte in
     a temporary file (`TMPDIR` says where), which is as secret as the table.
     """
-    asked = ScanRequest.of(source, columns, bound, unit, by, threads, progress)
-    asked.check_known()
-    made: SecondMoment | SecondMoments = total_of(asked)
-    return made
-
-
-def total_of(asked: ScanRequest) -> Any:
-    """Do the pass of `second_moment`."""
-    if asked.groups is not None and isinstance(asked.source, SecondMoment):
-        raise TypeError(WHOLE)
-    if (engine := scale_out(asked.source)) is not None:
-        asked.check_cluster()
-        return engine.total(asked)
-    scaling, groups, unit = asked.scaling, asked.groups, asked.unit
-    if unit is not None:
-        row_bound, bound = bounds_of(unit, asked.row_bound)
-        n = 0 if groups is None else len(groups)
-        total, names = accumulate_units(
-            asked, lambda d: accumulator_of(unit, d, bound, row_bound, scaling, groups=n)
+    request = ScanRequest.of(source, columns, bound, unit, by, threads, progress)
+    if request.auto is not None:
+        raise ValueError(
+            "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
+            "private_norm_bound(...) chose"
         )
-        return moment_of(unit, total, names, scaling, bound, groups)
-    bound = check_bound(asked.row_bound)
+    return total_of(request)
+
+
+def total_of(request: ScanRequest) -> SecondMoment | SecondMoments:
+    """Do the scan of `second_moment`."""
+    if (total_elsewhere := request.total_elsewhere) is not None:
+        moment: SecondMoment | SecondMoments = total_elsewhere()
+        return moment
+    scaling, groups, unit = request.scaling, request.groups, request.unit
+    if unit is not None:
+        row_bound, bound = bounds_of(unit, request.row_bound)
+        n = 0 if groups is None else len(groups)
+        units, names = accumulate_units(
+            request, lambda d: accumulator_of(unit, d, bound, row_bound, scaling, groups=n)
+        )
+        return moment_of(unit, units, names, scaling, bound, groups)
+    bound = check_bound(request.row_bound)
     if groups is not None:
-        total, named = accumulate(asked, lambda d: new_totals(scaling, d, bound, groups))
-        return SecondMoments(total, groups, named, scaling, bound)
-    total, named = accumulate(asked, lambda d: new_total(scaling, d, bound))
+        totals, named = _accumulate_here(request, lambda d: new_totals(scaling, d, bound, groups))
+        return SecondMoments(totals, groups, named, scaling, bound)
+    total, named = _accumulate_here(request, lambda d: TotalLayout(scaling, d, bound).new())
     return SecondMoment.from_accumulator(total, named, scaling, bound)
 
 
-def accumulate(asked: ScanRequest, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...] | None]:
+def accumulate(
+    request: ScanRequest, new: Callable[[int], AccumulatorT]
+) -> tuple[AccumulatorT, tuple[str, ...] | None]:
     """Feed every row of a source to accumulators and merge them; with the names, if there are any.
 
-    `new` makes an empty accumulator of rows of so many columns, or of rows by group: with an
-    ``update`` and a ``merge`` as `privgram._core.rows.RowAccumulator` has them. On a cluster both
-    pickle, and there are no names.
+    `new` makes an empty accumulator of rows of so many columns, or of rows by group: one that a
+    `BlockReader` feeds. On a cluster both pickle, and there are no names.
     """
-    groups, scaling = asked.groups, asked.scaling
-    if (engine := scale_out(asked.source)) is not None:
-        asked.check_cluster()
-        if groups is not None:
+    if request.total_elsewhere is not None:
+        if request.groups is not None:
             raise ValueError(
                 "the norms of rows by group are counted by one machine, and this table is on a "
                 "cluster: pass its files, or as bound what private_norm_bound chooses"
             )
-        return engine.total(asked, new), None
-    select, n_threads = asked.select, asked.n_threads
-    if groups is not None:
-        select = groups.selection(scaling, select)
-    table = open_source(asked.source, select, by_position=scaling is not None)
+        return request.total_elsewhere(new), None
+    return _accumulate_here(request, new)
+
+
+def _accumulate_here(
+    request: ScanRequest, new: Callable[[int], AccumulatorT]
+) -> tuple[AccumulatorT, tuple[str, ...] | None]:
+    """As `accumulate`, by the threads of this machine."""
+    groups, scaling = request.groups, request.scaling
+    table = open_source(request.source, request.selection, by_position=scaling is not None)
     feeder: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
     names, width = table.names, table.n_columns
-    try:
+    with closing(table.chunks):
         if groups is not None:
             names, place = columns_apart(table, groups)
             feeder = partial(GroupBlockReader, columns=scaling, groups=groups, place=place)
             width -= 1
         d = width if scaling is None else len(scaling)
         check_width(width, check_n_columns(d), scaling)
-        small = table.n_rows is not None and table.n_rows * d < SMALL
-        if asked.threads is None and small:
-            n_threads = 1
-        names = names if scaling is None else scaling.names
-        with reporter(asked.progress, table.n_rows) as report:
-            total = ScanExecutor(table, lambda: feeder(new(d)), report).run(n_threads)
-    finally:
-        table.chunks.close()
-    return total, names
+        with reporter(request.progress, table.n_rows) as report:
+            run = ScanExecutor(table, lambda: feeder(new(d)), report)
+            total = run.run(request.threads_for(table.n_rows, d))
+    return total, names if scaling is None else scaling.names
 
 
-def accumulate_units(asked: ScanRequest, new: Callable[[int], Any]) -> tuple[Any, tuple[str, ...]]:
+def accumulate_units(
+    request: ScanRequest, new: Callable[[int], UnitsT]
+) -> tuple[UnitsT, tuple[str, ...]]:
     """Feed all rows of every unit of a source to accumulators, together, and merge them.
 
     As `accumulate`, but that an accumulator's ``update`` takes whole units, as
     `privgram._core.units.UnitAccumulator` has it.
     """
-    if scale_out(asked.source) is not None:
+    if request.total_elsewhere is not None:
         raise ValueError(
             "the norms of units are counted by one machine, and this table is on a cluster: pass "
             "its files, or a Unit with a bound or rows"
         )
-    unit, scaling = asked.unit, asked.scaling
+    unit, scaling = request.unit, request.scaling
     assert unit is not None
-    _ = asked.select  # a bad one is refused
-    source, named = keyed(unit, asked.source, asked.columns)
-    groups = asked.groups
-    layout = UnitLayout(named if scaling is None else scaling.selected, scaling, groups)
-    d = check_n_columns(len(named) if scaling is None else len(scaling))
-    select = selection_with(named, scaling, unit.name, groups)
-    n_threads = asked.n_threads
-    table = open_source(source, select, by_position=False)
-    if asked.threads is None and table.n_rows is not None and table.n_rows * d < SMALL:
-        n_threads = 1
+    source, names = keyed(unit, request.source, request.columns)
+    layout = UnitLayout(request, names)
+    d = check_n_columns(len(names) if scaling is None else len(scaling))
+    table = open_source(source, layout.selection, by_position=False)
+    n_threads = request.threads_for(table.n_rows, d)
     with Store(layout, n_threads) as store:
-        try:
-            with reporter(asked.progress, table.n_rows) as report:
-                run = ScanExecutor(table, lambda: Gatherer(store, unit.missing == "drop"), report)
-                run.run(n_threads).finish()
-        finally:
-            table.chunks.close()
+        with closing(table.chunks), reporter(request.progress, table.n_rows) as report:
+            ScanExecutor(table, lambda: Gatherer(store), report).run(n_threads).finish()
 
-        def feeder() -> UnitBlockReader:
+        def feeder() -> UnitBlockReader[UnitsT]:
             with DefaultRounding():
                 return UnitBlockReader(new(d), layout)
 
-        run = ScanExecutor(store.table(), feeder, lambda _: None)
-        total = run.run(n_threads)
-    return total, named if scaling is None else scaling.names
+        total = ScanExecutor(store.table(), feeder, lambda _: None).run(n_threads)
+    return total, names if scaling is None else scaling.names
+
+
+class Feeder(Protocol[AddedT]):
+    """What a thread of a scan hands blocks to, and what it adds them up in."""
+
+    @property
+    def accumulator(self) -> AddedT:
+        """What the threads' are merged into."""
+
+    @property
+    def sums_on_device(self) -> bool:
+        """Whether `feed` takes rows that lie on a device."""
+
+    def feed(self, block: Any) -> int:
+        """Add every row of a block, and return how many there are; or raise `InvalidRow`."""
 
 
 #: Numbered chunks for workers, and None for each at the end.
@@ -267,10 +260,12 @@ _Tasks: TypeAlias = (
 )
 
 
-class ScanExecutor:
-    """What the threads of one pass share."""
+class ScanExecutor(Generic[AccumulatorT]):
+    """What the threads of one scan share."""
 
-    def __init__(self, table: Table, new_feeder: Callable[[], Any], report: Report) -> None:
+    def __init__(
+        self, table: Table, new_feeder: Callable[[], Feeder[AccumulatorT]], report: Report
+    ) -> None:
         self.table = table
         self.new_feeder = new_feeder
         self.report = report
@@ -291,11 +286,11 @@ class ScanExecutor:
             yield index, chunk
         check_process(self.pid)
 
-    def run(self, n_threads: int) -> Any:
+    def run(self, n_threads: int) -> AccumulatorT:
         """Feed all rows to one accumulator, by so many threads."""
         return self.inline() if n_threads == 1 else self.threaded(n_threads)
 
-    def inline(self) -> Any:
+    def inline(self) -> AccumulatorT:
         """Run in the caller's thread."""
         feeder = self.new_feeder()
         for index, chunk in self.to_do():
@@ -306,11 +301,11 @@ class ScanExecutor:
         self.raise_failure()
         return feeder.accumulator
 
-    def threaded(self, n_threads: int) -> Any:
+    def threaded(self, n_threads: int) -> AccumulatorT:
         """Run in worker threads, started as work arrives."""
         # Nobody waits to hand over, or be handed, what is there from the beginning.
         tasks: _Tasks = queue.SimpleQueue() if self.table.ranges else queue.Queue(n_threads)
-        feeders: list[Any] = []
+        feeders: list[Feeder[AccumulatorT]] = []
         workers: list[threading.Thread] = []
         try:
             for task in self.to_do():
@@ -368,16 +363,16 @@ class ScanExecutor:
         if interrupted is not None:
             raise interrupted
 
-    def work(self, feeder: Any, tasks: _Tasks) -> None:
-        """Process chunks until told to end."""
+    def work(self, feeder: Feeder[AccumulatorT], tasks: _Tasks) -> None:
+        """Process chunks until there are no more."""
         while not self.aborted and (task := tasks.get()) is not None:
             self.process(feeder, *task)
 
-    def process(self, feeder: Any, index: int, chunk: Chunk) -> None:
-        """Accumulate a chunk; a failure is kept if no earlier chunk has failed."""
+    def process(self, feeder: Feeder[AccumulatorT], index: int, chunk: Chunk) -> None:
+        """Accumulate a chunk; a failure stands if no earlier chunk has failed."""
         rows = 0
         try:
-            for block in chunk.blocks(getattr(feeder, "sums_on_device", False)):
+            for block in chunk.blocks(feeder.sums_on_device):
                 if self.is_pointless(index):
                     return
                 rows += feeder.feed(block)
@@ -399,13 +394,13 @@ class ScanExecutor:
         return self.aborted or (failure is not None and failure[0] < index)
 
     def fail(self, index: int, chunk: Chunk, error: BaseException) -> None:
-        """Keep a failure, the first in the order of the source."""
+        """Note a failure, the first in the order of the source."""
         with self.lock:
             if self.failure is None or index < self.failure[0]:
                 self.failure = index, chunk, error
 
     def raise_failure(self) -> None:
-        """Raise the kept failure, all chunks before it being done."""
+        """Raise the failure, all chunks before it being done."""
         if self.failure is None:
             return
         _, chunk, error = self.failure

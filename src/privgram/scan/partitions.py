@@ -10,19 +10,36 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from privgram.moment import SecondMoment
+from privgram.moment.accumulators import Mergeable
 from privgram.moment.grouped import SecondMoments
 from privgram.scan.executor import accumulate, total_of
+from privgram.scan.progress import Report, reporter
 from privgram.scan.request import ScanRequest
+from privgram.sources.table import TableSource
 
 #: States merged at once: as many are in memory together.
 FAN_IN = 16
 
 Moments: TypeAlias = SecondMoment | SecondMoments
-#: Of a partition: its second moments, or another sum over its rows, that merges as one.
-PartitionState: TypeAlias = "Moments | Any | Failure"
+
+
+class Counted(Mergeable, Protocol):
+    """An accumulator that says how many rows it was given."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+
+    @property
+    def n_dropped(self) -> int:
+        """Rows that were left out, if they are not among the others."""
+
+
+#: Makes an empty accumulator of rows of so many columns.
+New: TypeAlias = Callable[[int], Counted]
 
 
 class Failure(Exception):
@@ -42,40 +59,46 @@ class Failure(Exception):
     __str__ = __repr__
 
 
+#: Of a partition, or of the table: its second moments, or another sum over its rows.
+Total: TypeAlias = Moments | Counted
+PartitionState: TypeAlias = Total | Failure
+
+
 @dataclass(frozen=True)
 class PartitionPlan:
-    """What a worker has to know of a pass. Public."""
+    """What a worker has to know of a scan. Public."""
 
     n_columns: int
     names: tuple[str, ...] | None
-    asked: ScanRequest  # of a partition, its source left out
+    request: ScanRequest  # of a partition, its source left out
     empty: Moments | None = None  # by unit, or by group
-    new: Callable[[int], Any] | None = None
+    new: New | None = None
 
     @classmethod
     def check(
-        cls, empty: Any, asked: ScanRequest, new: Callable[[int], Any] | None = None
+        cls, empty: TableSource, request: ScanRequest, new: New | None = None
     ) -> PartitionPlan:
-        """Check what is asked of a pass as one machine would, on a table without rows.
+        """Check a request as one machine would, on a table without rows.
 
         With `new`, its accumulators are what partitions become: they must pickle.
         """
-        bound = 1.0 if new else asked.bound
-        own = replace(asked, source=empty, bound=bound, threads=1, progress=False)
-        moment = total_of(own)
-        apart = asked.unit is not None or asked.groups is not None
-        own = replace(own, source=None, columns=asked.scaling or (moment.names if apart else None))
-        return cls(moment.n_columns, moment.names, own, moment if apart else None, new)
+        bound = 1.0 if new else request.bound
+        request = replace(request, source=empty, bound=bound, threads=1, progress=False)
+        moment = total_of(request)
+        apart = request.unit is not None or request.groups is not None
+        columns = request.scaling or (moment.names if apart else None)
+        request = replace(request, source=None, columns=columns)
+        return cls(moment.n_columns, moment.names, request, moment if apart else None, new)
 
     @property
     def selected(self) -> tuple[str, ...] | None:
         """Names of the columns to read, if the table has names."""
-        scaling, unit, groups = self.asked.scaling, self.asked.unit, self.asked.groups
+        scaling, unit, groups = self.request.scaling, self.request.unit, self.request.groups
         names = self.names if scaling is None else scaling.selected
         extra = ([unit.name] if unit else []) + ([groups.by] if groups else [])
         return names if names is None else (*names, *extra)
 
-    def state(self, blocks: Iterable[Any], partition: int) -> PartitionState:
+    def state(self, blocks: Iterable[TableSource], partition: int) -> PartitionState:
         """Accumulate the blocks of a partition, of which there may be none, in this thread.
 
         Where columns are selected by name, the blocks hold no others.
@@ -87,15 +110,15 @@ class PartitionPlan:
             return self.new(self.n_columns)
         if self.empty is not None:
             return self.empty
-        asked = self.asked
-        return SecondMoment(self.n_columns, asked.row_bound, self.names, columns=asked.scaling)
+        bound, scaling = self.request.row_bound, self.request.scaling
+        return SecondMoment(self.n_columns, bound, self.names, columns=scaling)
 
-    def _state_of(self, source: Iterable[Any], partition: int) -> PartitionState:
-        asked = replace(self.asked, source=source)
+    def _state_of(self, source: TableSource, partition: int) -> PartitionState:
+        request = replace(self.request, source=source)
         try:
             if self.new is not None:
-                return accumulate(asked, self.new)[0]
-            moment = total_of(asked)
+                return accumulate(request, self.new)[0]
+            moment = total_of(request)
         except (TypeError, ValueError) as error:
             return Failure(partition, type(error), str(error))
         if (moment.n_columns, moment.names) != (self.n_columns, self.names):
@@ -103,12 +126,44 @@ class PartitionPlan:
         return moment
 
 
-def redacted(engine: str, error: Exception) -> OSError:
-    """Say that a cluster failed, and not how: a failed cast quotes the value."""
-    return OSError(
-        f"{engine} failed while it computed the table ({type(error).__name__}); compute the table "
-        f"alone to see why, where its values may be seen"
-    )
+def computed(
+    engine: str,
+    request: ScanRequest,
+    n_rows: int | None,
+    compute: Callable[[Report], PartitionState],
+) -> Total:
+    """What a cluster computes of a table, whose number of rows may be known, with its progress.
+
+    `compute` may report rows itself. That it failed is told, and not how: a failed cast quotes the
+    value.
+    """
+    raised: list[Exception] = []  # by the caller's own function
+    problem: Exception
+    with reporter(request.progress, n_rows) as report:
+
+        def report_and_note(rows: int) -> None:
+            try:
+                report(rows)
+            except Exception as error:
+                raised.append(error)
+                raise
+
+        try:
+            state = compute(report_and_note)
+            if not isinstance(state, Failure):
+                report(rows_in_state(state))
+                return state
+            problem = state.error()
+        except Failure as failure:
+            problem = failure.error()
+        except Exception as error:
+            if raised == [error]:
+                raise
+            problem = OSError(
+                f"{engine} failed while it computed the table ({type(error).__name__}); compute "
+                "the table alone to see why, where its values may be seen"
+            )
+        raise problem  # outside the handler, or the engine's error would stay behind it
 
 
 def merged(states: Iterable[PartitionState]) -> PartitionState:
@@ -119,11 +174,12 @@ def merged(states: Iterable[PartitionState]) -> PartitionState:
         return min(failures, key=lambda failure: failure.partition)
     first, *others = states  # to be left as it is: a scheduler may need it again
     total: Any = first.copy() if isinstance(first, Moments) else deepcopy(first)
+    merge = total.merge_disjoint if isinstance(first, Moments) else total.merge
     for other in others:
-        getattr(total, "merge_disjoint", total.merge)(other)
-    return total
+        merge(other)
+    return total  # type: ignore[no-any-return]
 
 
-def rows_in_state(state: Any) -> int:
+def rows_in_state(state: Total) -> int:
     """Rows that a state is of, those left out counted too."""
-    return int(state.n_rows) + getattr(state, "n_dropped", 0)
+    return int(state.n_rows) + int(state.n_dropped)

@@ -31,28 +31,26 @@ def reporter(progress: Progress, total: int | None) -> Iterator[Report]:
     elif progress is True:
         with _on_stderr(total) as show, _throttled(show) as report:
             yield report
-    elif callable(progress):
+    else:
         with _throttled(lambda rows: progress(rows, total)) as report:
             yield report
-    else:
-        raise TypeError("progress is True, False or a function of (rows, total)")
 
 
 @contextmanager
 def _throttled(show: Callable[[int], object]) -> Iterator[Report]:
-    last, shown = 0, -1
+    last, reported = 0, -1
     due = time.monotonic() + INTERVAL
 
     def report(rows: int) -> None:
-        nonlocal last, shown, due
+        nonlocal last, reported, due
         last = rows
         now = time.monotonic()
         if now >= due:
             show(rows)
-            shown, due = rows, now + INTERVAL
+            reported, due = rows, now + INTERVAL
 
     yield report
-    if shown != last:
+    if reported != last:
         show(last)
 
 

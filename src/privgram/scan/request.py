@@ -1,50 +1,54 @@
-"""What does the pass: threads here; Dask and Spark where one machine is not enough.
-
-No noise is drawn here, and no budget is spent.
-"""
+"""A scan of a table as it is asked for: checked once, and handed on whole."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from privgram._base.installed import LazyModule
 from privgram._base.machine import cores
 from privgram._base.numbers import check_integer
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound, Unit
 from privgram.mechanisms import one_round
-from privgram.moment.grouped import check_rows
 from privgram.moment.second_moment import SecondMoment
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privgram.sources.table import Selection
+from privgram.moment.units import check_rows
 from privgram.scan.progress import Progress
 
+if TYPE_CHECKING:
+    from privgram.sources.table import Selection, TableSource
 
-def scale_out(source: Any) -> ModuleType | None:
-    """Find the engine of a table on a cluster or in a warehouse; None for all others.
+#: Columns as a user has them: described, by what describes them, or by their names alone.
+ColumnsLike: TypeAlias = Columns | Mapping[str, Any] | Sequence[str]
+
+WHOLE = "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
+
+#: Below this many values one thread has finished before a second has started.
+SMALL = 1 << 18
+
+# They import what is here, and Dask and Spark themselves.
+dask, spark = LazyModule("privgram.scan.dask"), LazyModule("privgram.scan.spark")
+warehouse = LazyModule("privgram.scan.warehouse")
+
+
+def scale_out(source: TableSource) -> Literal["dask", "spark", "warehouse"] | None:
+    """Say what scans a table on a cluster or in a warehouse; None for all others.
 
     Neither Dask nor Spark is imported to tell: who holds such a table has done so.
     """
     # Half-way through its import in another thread, Dask may lack the function.
     is_dask_collection = getattr(sys.modules.get("dask"), "is_dask_collection", None)
     if is_dask_collection is not None and is_dask_collection(source):
-        return import_module("privgram.scan.dask")
+        return "dask"
     if one_round(source):
-        return import_module("privgram.scan.warehouse")
-    if type(source).__module__.partition(".")[0] == "pyspark":
-        return import_module("privgram.scan.spark")
-    return None
+        return "warehouse"
+    return "spark" if type(source).__module__.partition(".")[0] == "pyspark" else None
 
 
-def check_rereadable(source: Any, what: str, instead: str = "") -> None:
+def check_rereadable(source: TableSource, what: str, instead: str = "") -> None:
     """Refuse a table that is read once by what reads it several times: "AdaptiveGaussian() reads".
 
     `instead` says what to do other than to pass a table of another form.
@@ -58,7 +62,7 @@ def check_rereadable(source: Any, what: str, instead: str = "") -> None:
         )
 
 
-def check_here(source: Any, what: str) -> None:
+def check_here(source: TableSource, what: str) -> None:
     """Refuse what has no rows that one machine can read again; `what` as in `check_rereadable`."""
     if isinstance(source, SecondMoment):
         raise TypeError(
@@ -77,33 +81,42 @@ def check_here(source: Any, what: str) -> None:
 class ScanRequest:
     """What is asked of one reading of a table; see `privgram.second_moment`."""
 
-    source: Any  # SECRET
+    source: TableSource  # SECRET
     # Bounds by which values are scaled, or names of columns to take as they are.
     columns: Columns | Sequence[str] | None = None
-    bound: float | PrivateBound | None = (
-        None  # L2 bound of a row; None where it is that of the columns
-    )
+    # L2 bound of a row; None where it is that of the columns
+    bound: float | PrivateBound | None = None
     unit: Unit | None = None  # whose rows are bounded together
     groups: Groups | None = None  # which get a moment each
     threads: int | None = None
     progress: Progress = False
 
+    _by_dask, _by_spark, _by_warehouse = dask.total, spark.total, warehouse.total
+
     def __post_init__(self) -> None:
         if isinstance(self.bound, str):
             raise TypeError("bound must be a number, or PrivateBound(epsilon=...), not str")
-        if self.unit is None:
-            return
+        if self.groups is not None and isinstance(self.source, SecondMoment):
+            raise TypeError(WHOLE)
+        if self.threads is not None:
+            object.__setattr__(self, "threads", check_integer(self.threads, "threads", 1))
+            if scale_out(self.source) is not None:
+                raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+        if not (isinstance(self.progress, bool) or callable(self.progress)):
+            raise TypeError("progress is True, False or a function of (rows, total)")
+        if self.unit is not None:
+            self._check_unit(self.unit)
+
+    def _check_unit(self, unit: Unit) -> None:
+        """Refuse a bound of single rows, and what groups that share the unit's cannot have."""
         if isinstance(self.bound, PrivateBound):
             raise ValueError(
                 "bound=PrivateBound(...) looks at single rows, not at units: take "
-                f"Unit({self.unit.name!r}, bound=PrivateBound(...))"
+                f"Unit({unit.name!r}, bound=PrivateBound(...))"
             )
-        if self.groups is not None:
-            self._check_both(self.unit)
         check_rows(self.bound)
-
-    def _check_both(self, unit: Unit) -> None:
-        """Refuse what groups that share the bound of a unit cannot have."""
+        if self.groups is None:
+            return
         what = ""
         if unit.clip != "frobenius":
             what = "clip='frobenius', by which they share it"
@@ -119,11 +132,11 @@ class ScanRequest:
     @classmethod
     def of(
         cls,
-        source: Any,
-        columns: Any,
-        bound: Any,
-        unit: Any,
-        by: Any,
+        source: TableSource,
+        columns: ColumnsLike | None,
+        bound: float | PrivateBound | None,
+        unit: Unit | str | None,
+        by: Groups | str | None,
         threads: int | None,
         progress: Progress,
         adjacency: str | None = None,
@@ -131,12 +144,24 @@ class ScanRequest:
         """What a user asks, in whatever short form, of neighbours by a notion that may be known."""
         if isinstance(columns, Mapping):
             columns = Columns(columns, intercept=True)
-        groups, columns = Groups.of(by, columns)
-        if isinstance(columns, Columns):
-            columns = columns.settled(adjacency)
+        elif not (columns is None or isinstance(columns, Columns)):
+            columns = _check_names(columns)
+        groups, described = Groups.of(by, columns)
+        if isinstance(described, Columns):
+            described = described.settled(adjacency)
         if (whose := Unit.of(unit)) is not None:
             whose = whose.settled(adjacency)
-        return cls(source, columns, bound, whose, groups, threads, progress)
+        return cls(source, described, bound, whose, groups, threads, progress)
+
+    @property
+    def total_elsewhere(self) -> Any:
+        """A function that scans the table where it is, on a cluster or in a warehouse, or None."""
+        where = scale_out(self.source)
+        if where == "dask":
+            return self._by_dask
+        if where == "spark":
+            return self._by_spark
+        return None if where is None else self._by_warehouse
 
     @property
     def auto(self) -> PrivateBound | None:
@@ -157,35 +182,23 @@ class ScanRequest:
         return self.bound
 
     @property
-    def select(self) -> Selection:
-        """What to read: columns by name, perhaps with what each is; None for all."""
-        if self.scaling is not None:
-            return self.scaling.reads
-        return None if self.columns is None else _check_selection(self.columns)
+    def selection(self) -> Selection:
+        """What to read: columns by name, perhaps with what each is, and the group; None for all."""
+        columns = self.columns.reads if isinstance(self.columns, Columns) else self.columns
+        return columns if self.groups is None else self.groups.selection(self.scaling, columns)
 
-    @property
-    def n_threads(self) -> int:
-        """Threads of one machine, at most."""
-        return cores() if self.threads is None else check_integer(self.threads, "threads", 1)
-
-    def check_known(self) -> None:
-        """Refuse a bound that costs privacy, where none is spent."""
-        if self.auto is not None:
-            raise ValueError(
-                "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
-                "private_norm_bound(...) chose"
-            )
-
-    def check_cluster(self) -> None:
-        """Refuse what a cluster has itself."""
+    def threads_for(self, n_rows: int | None, n_columns: int) -> int:
+        """How many threads of one machine scan a table: one, unless told otherwise, a small one."""
         if self.threads is not None:
-            raise ValueError("threads is for one machine; a cluster's scheduler has its own")
+            return self.threads
+        return 1 if n_rows is not None and n_rows * n_columns < SMALL else cores()
 
 
-def _check_selection(columns: Any) -> tuple[str, ...]:
+def _check_names(columns: Sequence[str]) -> tuple[str, ...]:
+    """Names of columns to take, as a user lists them."""
     listed = isinstance(columns, Iterable) and not isinstance(columns, (str, Mapping))
-    names = tuple(columns) if listed else (None,)
-    if not all(isinstance(name, str) for name in names):
+    names = tuple(columns) if listed else ()
+    if not (listed and all(isinstance(name, str) for name in names)):
         raise TypeError("columns is a list of names or a Columns, which holds public bounds")
     if not names:
         raise ValueError("columns names no columns")

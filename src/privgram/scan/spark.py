@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,28 +13,23 @@ from numpy.typing import NDArray
 from privgram.columns.encoding import DATES, LEVELS, kinds_of, mistaken
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
-from privgram.scan.partitions import (
-    FAN_IN,
-    Failure,
-    PartitionPlan,
-    PartitionState,
-    merged,
-    redacted,
-    rows_in_state,
-)
-from privgram.scan.progress import reporter
+from privgram.scan.partitions import FAN_IN, New, PartitionPlan, PartitionState, computed, merged
 from privgram.scan.request import ScanRequest
 from privgram.sources.frames import require
 from privgram.sources.table import positions
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.types import StructType
 
-def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
+
+def total(request: ScanRequest, new: New | None = None) -> Any:
     """Compute the second moment of a Spark DataFrame, or feed its rows to accumulators.
 
     As `privgram.second_moment` and `privgram.scan.executor.accumulate`; with `new`, accumulators
     pickle.
     """
-    source, scaling, unit, groups = asked.source, asked.scaling, asked.unit, asked.groups
+    source, scaling, unit, groups = request.source, request.scaling, request.unit, request.groups
     if not hasattr(source, "mapInArrow"):
         raise TypeError(
             f"a {type(source).__name__} of {type(source).__module__} is not read; pass a Spark "
@@ -47,29 +42,23 @@ def total(asked: ScanRequest, new: Callable[[int], Any] | None = None) -> Any:
     if groups is not None:
         reads[groups.by] = groups.factor
     empty = {name: _empty(reads.get(name)) for name in source.columns}
-    plan = PartitionPlan.check(empty, asked, new)
+    plan = PartitionPlan.check(empty, request, new)
     names = list(plan.selected or ())
     positions(source.columns, names)  # or Spark may find two of one name, in its own words
     _check_types(source.schema, names, reads)
     # Spark would read a dot in a name as a path into a structure.
     selected = source.select(*(source[_quoted(name)] for name in names))
-    with reporter(asked.progress, None) as report:  # Spark's own console shows its stages
-        problem = None
-        try:
-            if unit is not None:
-                selected = selected.repartition(selected[_quoted(unit.name)])
-            result = _of_rows(selected, plan)
-        except Exception as error:
-            problem = redacted("Spark", error)
-        if problem is not None:  # outside the handler, or Spark's error would stay behind it
-            raise problem
-        if isinstance(result, Failure):
-            raise result.error()
-        report(rows_in_state(result))
-    return result
+
+    def compute(_: object) -> PartitionState:  # Spark's own console shows its stages
+        by_unit = selected
+        if unit is not None:
+            by_unit = selected.repartition(selected[_quoted(unit.name)])
+        return _of_rows(by_unit, plan)
+
+    return computed("Spark", request, None, compute)
 
 
-def _of_rows(frame: Any, plan: PartitionPlan) -> PartitionState:
+def _of_rows(frame: DataFrame, plan: PartitionPlan) -> PartitionState:
     """Have Spark read the table and hand over its rows."""
     names = frame.columns
     numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
@@ -79,14 +68,14 @@ def _of_rows(frame: Any, plan: PartitionPlan) -> PartitionState:
     return _merged(rows.rdd.map(_state)) or plan.state((), 0)
 
 
-def _empty(wanted: Variable | None) -> NDArray[Any]:
-    """A column without rows of what is wanted."""
+def _empty(described: Variable | None) -> NDArray[Any]:
+    """A column without rows, of what is described."""
     kinds: dict[type, str] = {Factor: "O", Dates: "M8[us]", Identifier: "i8"}
-    return np.empty(0, kinds.get(type(wanted), "f8"))
+    return np.empty(0, kinds.get(type(described), "f8"))
 
 
-def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -> None:
-    """Refuse columns that do not hold real numbers, or what is wanted; say what to do."""
+def _check_types(schema: StructType, names: list[str], reads: Mapping[str, Variable]) -> None:
+    """Refuse columns that do not hold real numbers, or what is described; say what to do."""
     from pyspark.sql import types
 
     letters: tuple[tuple[str, Any], ...] = (  # as of `privgram.columns.encoding.kinds_of`
@@ -99,11 +88,11 @@ def _check_types(schema: Any, names: list[str], reads: Mapping[str, Variable]) -
         ("U", types.StringType),
     )
     for name in names:
-        held, wanted = schema[name].dataType, reads.get(name)
-        kind = next((letter for letter, known in letters if isinstance(held, known)), "V")
-        if kind not in kinds_of(wanted):
+        of_column, described = schema[name].dataType, reads.get(name)
+        kind = next((letter for letter, known in letters if isinstance(of_column, known)), "V")
+        if kind not in kinds_of(described):
             advice = (DATES if kind == "M" else LEVELS) + ", or name the columns to take"
-            raise mistaken(f"values of type {held.simpleString()}", name, wanted, advice)
+            raise mistaken(f"values of type {of_column.simpleString()}", name, described, advice)
 
 
 def _quoted(name: str) -> str:
@@ -125,7 +114,8 @@ def _merged(states: Any) -> PartitionState | None:
     """Merge an RDD of states, of which there may be none: a few by the driver, more as a tree."""
     if states.getNumPartitions() <= FAN_IN:
         return _both(*states.collect())
-    return states.treeAggregate(None, _both, _both)
+    total: PartitionState | None = states.treeAggregate(None, _both, _both)
+    return total
 
 
 def _both(*states: PartitionState | None) -> PartitionState | None:
@@ -133,5 +123,6 @@ def _both(*states: PartitionState | None) -> PartitionState | None:
     return merged(some) if some else None
 
 
-def _state(row: Any) -> PartitionState:
-    return pickle.loads(row.state)
+def _state(row: Row) -> PartitionState:
+    state: PartitionState = pickle.loads(row.state)
+    return state

@@ -12,25 +12,26 @@ import os
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.scale import DefaultRounding
-from privgram.columns.encoding import Codes, codes_of, naming_column
+from privgram.columns.encoding import Codes, Raw, codes_of, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.grouped import NO_GROUP
+from privgram.moment.units import UnitTotal
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privgram.columns import Columns
     from privgram.columns.groups import Groups
+    from privgram.scan.request import ScanRequest
+
+UnitsT = TypeVar("UnitsT", bound=UnitTotal)
 
 #: Bytes of rows that all threads together hold before they are written to a file.
 MEMORY_BUDGET = 1 << 30
@@ -47,25 +48,40 @@ _NO_UNIT = (
 
 
 class UnitLayout:
-    """How rows are kept: the numbers of a row, the codes of its factors, its group and its key.
+    """How rows lie in parts: the numbers of a row, the codes of its factors, its group and its key.
 
-    The column of the groups comes after the others.
+    The column of the groups comes after the others. `names` are those of the columns to read.
     """
 
-    def __init__(
-        self, names: Sequence[str], columns: Columns | None, groups: Groups | None = None
-    ) -> None:
-        self.columns = columns
-        self.groups = groups
-        reads: Mapping[str, Variable] = {} if columns is None else columns.reads
-        self.wanted = {name: reads.get(name) for name in names}
-        self.coded = [name for name, want in self.wanted.items() if isinstance(want, Factor)]
+    def __init__(self, request: ScanRequest, names: Sequence[str]) -> None:
+        assert request.unit is not None
+        self.columns = request.scaling
+        self.groups = request.groups
+        self.unit = request.unit
+        known: Mapping[str, Variable] = {} if self.columns is None else self.columns.reads
+        self.variables = {name: known.get(name) for name in names}
+        self.coded = [name for name, x in self.variables.items() if isinstance(x, Factor)]
         self.numbers = [name for name in names if name not in self.coded]
-        self.drop = columns is not None and columns.missing == "drop"
+        self.drop = self.columns is not None and self.columns.missing == "drop"
+
+    @property
+    def selection(self) -> dict[str, Variable | None]:
+        """What to read: the columns, perhaps the group, and last who each row belongs to."""
+        unit, selection = self.unit.name, dict(self.variables)
+        if unit in selection:
+            raise ValueError(
+                f"{unit!r} tells whose row a row is, and cannot be one of the columns too"
+            )
+        if self.groups is not None:
+            self.groups.selection(self.columns, list(selection))  # which refuses one of the columns
+            selection[self.groups.by] = self.groups.factor
+        if unit in selection:
+            raise ValueError(f"{unit!r} tells whose row a row is, and cannot say the group too")
+        return {**selection, unit: Identifier()}
 
     def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
         """Rows as records; InvalidRow at the first that may not be used."""
-        found = np.empty(
+        records = np.empty(
             len(key),
             [
                 ("key", key.dtype),
@@ -74,37 +90,37 @@ class UnitLayout:
                 ("codes", "i4", (len(self.coded),)),
             ],
         )
-        found["key"] = key
+        records["key"] = key
         bad = np.zeros(len(key), bool)
         if self.groups is not None:
-            *parts, given = parts
-            found["group"] = self._groups_of(self.groups, given)
-        for (name, want), part in zip(self.wanted.items(), parts, strict=True):
-            if isinstance(want, Factor):
-                codes = _codes(name, part, want)
-                found["codes"][:, self.coded.index(name)] = codes
+            *parts, of_groups = parts
+            records["group"] = self._group_codes(self.groups, of_groups)
+        for (name, described), part in zip(self.variables.items(), parts, strict=True):
+            if isinstance(described, Factor):
+                codes = _codes(name, part, described)
+                records["codes"][:, self.coded.index(name)] = codes
                 bad |= codes < 0
             else:
-                if isinstance(want, (Boolean, Dates)):
-                    part = naming_column(want.raw, name)(part)
+                if isinstance(described, (Boolean, Dates)):
+                    part = naming_column(described.raw, name)(part)
                 with np.errstate(over="ignore"):
-                    found["numbers"][:, self.numbers.index(name)] = part
-        numbers = found["numbers"]
+                    records["numbers"][:, self.numbers.index(name)] = part
+        numbers = records["numbers"]
         if self.columns is None:
             bad |= ~np.isfinite(numbers).all(axis=1)
         elif not self.drop:
             bad |= np.isnan(numbers).any(axis=1)
         if self.groups is not None:
-            bad &= found["group"] >= 0
+            bad &= records["group"] >= 0
         if bad.any() and not self.drop:
             row = int(bad.argmax())
             raise InvalidRow(row, UNLISTED) if self.coded else InvalidRow(row)
-        return found
+        return records
 
     @staticmethod
-    def _groups_of(groups: Groups, given: Any) -> NDArray[Any]:
+    def _group_codes(groups: Groups, column: Raw) -> NDArray[Any]:
         """Codes of the groups, -1 for rows that are left out."""
-        codes = _codes(groups.by, given, groups.factor)
+        codes = _codes(groups.by, column, groups.factor)
         lost = (codes < 0) | (codes >= len(groups.factor))
         if groups.unknown == "error" and lost.any():
             raise InvalidRow(int(lost.argmax()), NO_GROUP)
@@ -115,12 +131,12 @@ class UnitLayout:
         numbers, columns = records["numbers"], self.columns
         if columns is None:
             return np.ascontiguousarray(numbers)
-        given: dict[str, Any] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
-        given |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
-        return columns.encoder.table([given[name] for name in self.wanted])
+        raw: dict[str, Raw] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
+        raw |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
+        return columns.encoder.table([raw[name] for name in self.variables])
 
 
-def _codes(name: str, part: Any, factor: Factor) -> NDArray[Any]:
+def _codes(name: str, part: Raw, factor: Factor) -> NDArray[Any]:
     return part.plain() if isinstance(part, Codes) else naming_column(codes_of, name)(part, factor)
 
 
@@ -178,7 +194,7 @@ class Store:
 
     def table(self) -> Table:
         """The parts as the chunks of a table."""
-        return Table(None, len(self.layout.wanted), None, self._chunks())
+        return Table(None, len(self.layout.variables), None, self._chunks())
 
     def _chunks(self) -> Generator[Chunk]:
         """Parts, small ones several at a time; but never of keys that are high and of others."""
@@ -204,7 +220,7 @@ class Store:
             some += [self._from_file(at, size) for at, size in self.written.get(part, ())]
         assert self.record is not None
         # As bytes: of records NumPy compares the types of all pieces, longer than the copy takes.
-        raw: Any = np.concatenate([records.view(np.uint8) for records in some])
+        raw: NDArray[np.uint8] = np.concatenate([records.view(np.uint8) for records in some])
         del some
         records = raw.view(self.record)
         records = records[_order(records)]
@@ -214,14 +230,14 @@ class Store:
 
     def _from_file(self, at: int, size: int) -> NDArray[Any]:
         assert self.record is not None
-        found: NDArray[Any] = np.empty(size // self.record.itemsize, self.record)
-        raw: Any = found.view(np.uint8)
+        records: NDArray[Any] = np.empty(size // self.record.itemsize, self.record)
+        raw: NDArray[np.uint8] = records.view(np.uint8)
         with self._lock:
             assert self._file is not None
             self._file.seek(at)
             if self._file.readinto(raw) != size:  # type: ignore[attr-defined]
                 raise OSError("the temporary file of rows by unit was cut short")
-        return found
+        return records
 
 
 def _order(records: NDArray[Any]) -> NDArray[np.intp]:
@@ -236,34 +252,36 @@ def _order(records: NDArray[Any]) -> NDArray[np.intp]:
 class Gatherer:
     """Puts the rows of blocks into the parts of a store; one a thread."""
 
-    def __init__(self, store: Store, drop: bool) -> None:
+    sums_on_device: ClassVar[bool] = False
+
+    def __init__(self, store: Store) -> None:
         self.store = store
-        self.drop = drop
+        self.drop = store.layout.unit.missing == "drop"
         self.held: dict[int, list[NDArray[Any]]] = defaultdict(list)
         self.size = 0
 
     @property
     def accumulator(self) -> Gatherer:
-        """What the pass merges: this."""
+        """What the scan merges: this."""
         return self
 
-    def feed(self, block: Any) -> int:
+    def feed(self, block: list[Any]) -> int:
         """Take every row of a block, whose last column holds the units; return their number."""
-        *parts, given = block
-        key = given if isinstance(given, Keys) else keys_of(given)
-        n_rows, kept = len(key), None
+        *parts, units = block
+        key = units if isinstance(units, Keys) else keys_of(units)
+        n_rows, present = len(key), None
         if key.missing is not None and key.missing.any():
             if not self.drop:
                 raise InvalidRow(int(key.missing.argmax()), _NO_UNIT)
-            kept = np.flatnonzero(~key.missing)
-            key, parts = key[kept], [part[kept] for part in parts]
+            present = np.flatnonzero(~key.missing)
+            key, parts = key[present], [part[present] for part in parts]
         if not len(key):
             return n_rows
         self.store.check_kind(key.values.dtype)
         try:
             self._take(self.store.layout.pack(parts, key.values), key.high)
         except InvalidRow as error:
-            row = error.row if kept is None else int(kept[error.row])
+            row = error.row if present is None else int(present[error.row])
             raise InvalidRow(row, error.problem) from None
         return n_rows
 
@@ -292,14 +310,12 @@ class Gatherer:
         other.finish()
 
 
-class UnitBlockReader:
-    """Feeds the parts of a store, whole units at a time, to an accumulator; one a thread.
+class UnitBlockReader(Generic[UnitsT]):
+    """Feeds the parts of a store, whole units at a time, to an accumulator; one a thread."""
 
-    The accumulator has ``update(x, starts, drop)`` and ``merge``, as
-    `privgram._core.units.UnitAccumulator` has them.
-    """
+    sums_on_device: ClassVar[bool] = False
 
-    def __init__(self, accumulator: Any, layout: UnitLayout) -> None:
+    def __init__(self, accumulator: UnitsT, layout: UnitLayout) -> None:
         self.accumulator = accumulator
         self._layout = layout
 
@@ -310,7 +326,7 @@ class UnitBlockReader:
         codes = np.ascontiguousarray(records["group"])
         return int(self.accumulator.update(x, starts, self._layout.drop, None, codes))
 
-    def feed(self, block: Any) -> int:
+    def feed(self, block: tuple[NDArray[Any], NDArray[np.intp]]) -> int:
         """Accumulate the units of a part and return the number of their rows."""
         records, starts = block
         at = np.searchsorted(starts, np.arange(0, len(records), KERNEL_ROWS))
@@ -323,20 +339,3 @@ class UnitBlockReader:
             if bad >= 0:  # looked for already
                 raise ValueError("a row holds a value that cannot be used")
         return len(records)
-
-
-def selection(
-    names: Sequence[str], columns: Columns | None, unit: str, groups: Groups | None
-) -> dict[str, Any]:
-    """What to read of a source: the columns, perhaps the group, and who each row belongs to."""
-    reads: Mapping[str, Variable | None] = (
-        dict.fromkeys(names) if columns is None else columns.reads
-    )
-    if unit in reads:
-        raise ValueError(f"{unit!r} tells whose row a row is, and cannot be one of the columns too")
-    if groups is not None:
-        groups.selection(columns, list(reads))  # which refuses one of the columns
-        reads = {**reads, groups.by: groups.factor}
-    if unit in reads:
-        raise ValueError(f"{unit!r} tells whose row a row is, and cannot say the group too")
-    return {**reads, unit: Identifier()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -104,7 +103,7 @@ class Query:
             cursor.close()
 
 
-def total(request: ScanRequest, new: Callable[[int], Any] | None = None) -> SecondMoment:
+def total(request: ScanRequest, new: object = None) -> SecondMoment:
     """Have the engine compute the second moment; as `privgram.scan.spark.total`."""
     query, columns = request.source, request.scaling
     if new is not None:
@@ -115,12 +114,13 @@ def total(request: ScanRequest, new: Callable[[int], Any] | None = None) -> Seco
         raise ValueError("a query has no groups: make a Query of each, and a release of each")
     if request.bound not in (None, columns.bound):
         raise ValueError("the bound of a query's rows is that of its columns: leave out bound")
-    text = _text(query, columns, request)
+    text = _text(request, columns)
     return SecondMoment.from_sql(_answer(query, text), columns, unit=request.unit)
 
 
-def _text(query: Query, columns: Columns, request: ScanRequest) -> str:
+def _text(request: ScanRequest, columns: Columns) -> str:
     """The query of the sums, once it was run on no rows: what cannot be run says so by no data."""
+    query: Query = request.source
     select = query.sql.strip().rstrip(";")
     sums = columns.query(request.unit)
     text = sums.text(f"(\n{select}\n) AS t", query.engine)

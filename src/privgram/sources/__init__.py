@@ -17,12 +17,12 @@ from privgram.sources.arrays import is_array, open_columns, open_device_array
 from privgram.sources.files import open_paths
 from privgram.sources.frames import is_frame, open_frame, open_stream
 from privgram.sources.queries import is_query, open_query
-from privgram.sources.table import CachedSource, Chunk, Selection, Table, open_array
+from privgram.sources.table import CachedSource, Chunk, Selection, Table, TableSource, open_array
 
-__all__ = ["Table", "open_block", "open_source"]
+__all__ = ["Table", "TableSource", "open_block", "open_source"]
 
 
-def open_source(source: Any, select: Selection = None, by_position: bool = True) -> Table:
+def open_source(source: TableSource, select: Selection = None, by_position: bool = True) -> Table:
     """Open anything that `privgram.second_moment` can read, with the named columns in this order.
 
     If `by_position`, the columns of a table without names may stand for the selected ones.
@@ -46,7 +46,7 @@ def open_source(source: Any, select: Selection = None, by_position: bool = True)
     return open_block(source, select, by_position)
 
 
-def open_block(source: Any, select: Selection = None, by_position: bool = True) -> Table:
+def open_block(source: TableSource, select: Selection = None, by_position: bool = True) -> Table:
     """Open a table that is in memory."""
     if is_frame(source):
         return open_frame(source, select, by_position)
@@ -61,13 +61,13 @@ def open_block(source: Any, select: Selection = None, by_position: bool = True) 
     return open_array(source, select, by_position)
 
 
-def _is_iterable_of_blocks(source: Any) -> bool:
+def _is_iterable_of_blocks(source: TableSource) -> bool:
     if isinstance(source, (list, tuple)):  # of tables, or of rows?
         return bool(source) and (_is_table(source[0]) or np.ndim(source[0]) == 2)
     return isinstance(source, Iterable) and not _is_table(source)
 
 
-def _is_table(source: Any) -> bool:
+def _is_table(source: TableSource) -> bool:
     return (
         isinstance(source, (Mapping, memoryview))
         or is_query(source)

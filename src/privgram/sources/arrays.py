@@ -41,7 +41,7 @@ DEVICE_ROWS = 1 << 22
 _REAL = re.compile(r"bool|u?int\d+|b?float\d+\w*")
 
 
-def is_array(source: Any) -> bool:
+def is_array(source: object) -> bool:
     """Tell whether this is an array of a library other than NumPy, importing nothing."""
     if isinstance(source, (np.ndarray, np.generic, type)):
         return False
@@ -63,7 +63,7 @@ def namespace(array: AnyArray) -> Any:
     return sys.modules[name] if name in ("torch", "cupy") else array.__array_namespace__()
 
 
-def device(array: Any) -> str:
+def device(array: AnyArray) -> str:
     """Name the device of an array: where NumPy reads it, "cpu"."""
     if not is_array(array) or not computes(array):
         return "cpu"
@@ -88,14 +88,12 @@ def to_numpy(array: AnyArray) -> NDArray[Any]:
     check_real(array)
     name = library(array)
     if name == "cupy":
-        copy: NDArray[Any] = array.get()
-        return copy
+        return np.asarray(array.get())
     if name == "torch":
         array = array.detach().resolve_neg().cpu()
         if not _is_numpy(array):  # bfloat16, and float8
             array = array.to(sys.modules["torch"].float32)
-        found: NDArray[Any] = array.numpy()
-        return found
+        return np.asarray(array.numpy())
     if not _is_numpy(array):
         array = array.astype(namespace(array).float32)
     view = _view(array)
@@ -251,7 +249,7 @@ def _has_levels(select: Selection, names: Sequence[str]) -> bool:
     return any(described_kind(select, name) is not None for name in names)
 
 
-def _table(names: tuple[str, ...] | None, parts: Any, shape: tuple[int, ...]) -> Table:
+def _table(names: tuple[str, ...] | None, parts: AnyArray, shape: tuple[int, ...]) -> Table:
     n, d = shape
     runs = (DeviceRows(parts, at, min(at + DEVICE_ROWS, n)) for at in range(0, n, DEVICE_ROWS))
     return Table(names, d, n, (Chunk(rows.read, on_device=rows) for rows in runs))

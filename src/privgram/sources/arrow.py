@@ -6,7 +6,7 @@ https://arrow.apache.org/docs/format/CDataInterface.html#data-type-description-f
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from privgram.columns.encoding import (
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable, days
 from privgram.sources.table import Keys, keys_by_code, keys_of
+
+#: Something of each row, which rows of it are taken by their positions.
+RowsT = TypeVar("RowsT", NDArray[Any], Keys)
 
 #: What each column is publicly known to hold; None for numbers.
 Wanted: TypeAlias = Sequence[Variable | None]
@@ -129,8 +132,7 @@ def column_to_numpy(column: Array) -> NDArray[Any]:
     if column.field.dictionary is not None:
         return _taken(column_to_numpy(_dictionary(column)), _indices(column))
     if kind == "+r":
-        rows: NDArray[Any] = _runs(column, column_to_numpy)
-        return rows
+        return _runs(column, column_to_numpy)
     if kind == "n":
         return np.full(len(column), np.nan)
     missing = column.missing()
@@ -168,7 +170,7 @@ def _large_decimals(
     words: NDArray[np.int64], scale: int, missing: NDArray[np.bool_] | None
 ) -> NDArray[np.float64]:
     """By Python's integers, whose quotient is rounded once."""
-    found = np.zeros(len(words))
+    nearest = np.zeros(len(words))
     low = words[:, :-1].astype(np.uint64).tolist()
     for row, (parts, high) in enumerate(zip(low, words[:, -1].tolist(), strict=True)):
         if missing is not None and missing[row]:
@@ -176,8 +178,8 @@ def _large_decimals(
         whole = high
         for part in reversed(parts):
             whole = (whole << 64) + part
-        found[row] = whole / 10**scale if scale >= 0 else float(whole * 10**-scale)
-    return found
+        nearest[row] = whole / 10**scale if scale >= 0 else float(whole * 10**-scale)
+    return nearest
 
 
 def _dictionary(column: Array) -> Array:
@@ -202,11 +204,10 @@ def _indices(column: Array) -> NDArray[Any]:
 def _taken(values: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     """Values by their places, NaN or NaT at -1."""
     hole = np.array(["NaT"], values.dtype) if values.dtype.kind == "M" else np.array([np.nan])
-    found: NDArray[Any] = np.concatenate([values, hole])[indices]
-    return found
+    return np.asarray(np.concatenate([values, hole])[indices])
 
 
-def _runs(column: Array, of: Callable[[Array], Any]) -> Any:
+def _runs(column: Array, of: Callable[[Array], RowsT]) -> RowsT:
     """What `of` makes of the values of runs, for each row."""
     ends, values = column.child(0, whole=True), column.child(1, whole=True)
     stops = ends.values(_NUMBERS[ends.field.format]).astype(np.int64)
@@ -223,12 +224,12 @@ def _objects(column: Array) -> NDArray[Any]:
         return _datetimes(column).astype(object)
     values = column_to_numpy(column)
     missing = column.missing()
-    found = values.astype(object)
+    objects = values.astype(object)
     if column.field.format in _NUMBERS and missing is not None:
-        found = column.values(_NUMBERS[column.field.format]).astype(object)
+        objects = column.values(_NUMBERS[column.field.format]).astype(object)
     if missing is not None:
-        found[missing] = None
-    return found
+        objects[missing] = None
+    return objects
 
 
 def keys(column: Array) -> Keys:
@@ -237,8 +238,7 @@ def keys(column: Array) -> Keys:
     if column.field.dictionary is not None:
         return keys_by_code(_objects(_dictionary(column)), _indices(column))
     if kind == "+r":
-        found: Keys = _runs(column, keys)
-        return found
+        return _runs(column, keys)
     if kind == "n":
         return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
     if kind in _TEXTS:
@@ -254,8 +254,7 @@ def codes(column: Array, factor: Factor) -> Codes:
     if column.field.dictionary is not None:
         return Codes(_indices(column), codes_of(_objects(_dictionary(column)), factor))
     if kind == "+r":
-        found: NDArray[np.int32] = _runs(column, lambda values: codes(values, factor).plain())
-        return Codes(found)
+        return Codes(_runs(column, lambda values: codes(values, factor).plain()))
     if kind == "n":
         return Codes(np.full(len(column), -1, np.int32))
     if kind in _TEXTS:
@@ -269,8 +268,7 @@ def _datetimes(column: Array) -> NDArray[Any]:
     if column.field.dictionary is not None:
         return _taken(_datetimes(_dictionary(column)), _indices(column))
     if kind == "+r":
-        found: NDArray[Any] = _runs(column, _datetimes)
-        return found
+        return _runs(column, _datetimes)
     if kind == "n":
         return np.full(len(column), "NaT", "M8[us]")
     if kind == "tdD":
@@ -289,8 +287,7 @@ def dates(column: Array) -> NDArray[np.float64]:
     if _kind(_within(column.field)) != "U":
         return days(_datetimes(column))
     if column.field.format == "+r":
-        found: NDArray[np.float64] = _runs(column, dates)
-        return found
+        return _runs(column, dates)
     if column.field.dictionary is not None:
         return _taken(days(_objects(_dictionary(column))), _indices(column))
     indices, texts = column.encode()

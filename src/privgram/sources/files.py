@@ -7,13 +7,13 @@ import mmap
 import os
 import re
 import signal
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from io import FileIO
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -38,6 +38,11 @@ from privgram.sources.table import (
     unnamed,
 )
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyarrow import csv
+    from pyarrow.parquet import FileMetaData
+
 # A mapped file that another process truncates ends this one by SIGBUS. Linux can promise that
 # nobody does: while a lease is held on a file, whoever would write to it waits. So each chunk
 # takes a lease, maps, and lets go. Where no lease is to be had (another system, a file of
@@ -52,14 +57,14 @@ except ImportError:  # Windows
 Stamp: TypeAlias = tuple[int, ...]
 
 
-def stamp(file: IO[bytes]) -> Stamp:
+def stamp_of(file: IO[bytes]) -> Stamp:
     """Say how an open file is."""
     status = os.fstat(file.fileno())
     return status.st_size, status.st_mtime_ns, status.st_dev, status.st_ino
 
 
 @contextmanager
-def open_checked(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
+def open_checked(path: Path, stamp: Stamp) -> Iterator[tuple[FileIO, bool]]:
     """Open a file, tell whether it may be mapped, and check that it is the one that was found.
 
     OSError if it has changed, at the beginning or at the end.
@@ -67,21 +72,21 @@ def open_checked(path: Path, found: Stamp) -> Iterator[tuple[FileIO, bool]]:
     with (
         path.open("rb", buffering=0) as file,
         lease(file) as leased,
-        unchanged(path, file, found),
+        unchanged(path, file, stamp),
     ):
         yield file, leased
 
 
 @contextmanager
-def unchanged(path: Path, file: IO[bytes], found: Stamp) -> Iterator[None]:
+def unchanged(path: Path, file: IO[bytes], stamp: Stamp) -> Iterator[None]:
     """Check at the beginning and at the end that an open file is the one that was found."""
-    _check(path, file, found)
+    _check(path, file, stamp)
     yield
-    _check(path, file, found)
+    _check(path, file, stamp)
 
 
-def _check(path: Path, file: IO[bytes], found: Stamp) -> None:
-    if stamp(file) != found:
+def _check(path: Path, file: IO[bytes], stamp: Stamp) -> None:
+    if stamp_of(file) != stamp:
         raise OSError(f"{shown(path)} changed while it was read")
 
 
@@ -137,13 +142,13 @@ class _Array:
     order: Literal["C", "F"]
     dtype: np.dtype[Any]
     offset: int
-    found: Stamp
+    stamp: Stamp
 
     @classmethod
     def find(cls, path: Path) -> _Array:
         with path.open("rb", buffering=0) as file:
-            found = stamp(file)
-            if found[0] == 0:
+            stamp = stamp_of(file)
+            if stamp[0] == 0:
                 raise OSError(f"{shown(path)} is empty")
             try:
                 read_header = _HEADERS[npy_format.read_magic(file)]
@@ -162,17 +167,17 @@ class _Array:
                 f"{shown(path)} holds an array of shape {shape}; it must have two dimensions"
             )
         n_rows, n_columns = shape
-        promised, present = n_rows * n_columns * dtype.itemsize, found[0] - offset
+        promised, present = n_rows * n_columns * dtype.itemsize, stamp[0] - offset
         if promised > present:
             raise OSError(
                 f"{shown(path)} is truncated: its header promises {promised} bytes, and it has "
                 f"{present}"
             )
-        return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, found)
+        return cls(path, n_rows, n_columns, "F" if fortran else "C", dtype, offset, stamp)
 
     def read(self, rows: slice) -> Iterator[RawBlock]:
         """Read a range of rows, and check that the file is the one that was found."""
-        with open_checked(self.path, self.found) as (file, leased):
+        with open_checked(self.path, self.stamp) as (file, leased):
             if leased:
                 yield self._map(file)[rows]
             else:
@@ -233,7 +238,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
     """
     require("pyarrow.csv", "CSV")
     with path.open("rb") as file:
-        found = stamp(file)
+        stamp = stamp_of(file)
         header, start = _header(path, file)
     names = _parse_header(path, header)
     # Whatever follows may name columns, and without a header their names would be data.
@@ -245,7 +250,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
         )
     taken = [names[i] for i in positions(names, select)]
     known = {name: described_kind(select, name) for name in taken}
-    table = _Csv(path, found, names, known, isinstance(select, Mapping))
+    table = _Csv(path, stamp, names, known, isinstance(select, Mapping))
     return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
 
 
@@ -285,10 +290,10 @@ def _parse_header(path: Path, header: bytes) -> list[str]:
 def _parsed(
     text: bytes,
     names: list[str] | None,
-    types: dict[str, Any],
-    note: Any = None,
+    types: Mapping[str, pa.DataType],
+    note: Callable[[csv.InvalidRow], str] | None = None,
     encoding: str = "utf8",
-) -> Any:
+) -> pa.Table:
     """Columns of whole records, by name; the first record names them where `names` does not."""
     import pyarrow as pa
     from pyarrow import csv
@@ -324,17 +329,17 @@ def _unended(path: Path) -> ValueError:
 @dataclass(frozen=True)
 class _Csv:
     path: Path
-    found: Stamp
+    stamp: Stamp
     names: list[str]
     taken: dict[str, Variable | None]
     lenient: bool  # what cannot be read is missing: `Columns` says what becomes of it
 
     def chunks(self, start: int) -> Generator[Chunk]:
-        with self.path.open("rb") as file, unchanged(self.path, file, self.found):
+        with self.path.open("rb") as file, unchanged(self.path, file, self.stamp):
             file.seek(start)
             text, scanned, quoted = b"", 0, False
             # Not beyond its size as it was, or a file that grows would have no end.
-            while more := file.read(max(0, min(PARSE_BYTES, self.found[0] - file.tell()))):
+            while more := file.read(max(0, min(PARSE_BYTES, self.stamp[0] - file.tell()))):
                 text += more
                 end, scanned, quoted = scan(text, scanned, quoted, final=False)
                 if end > 0:
@@ -368,16 +373,16 @@ class _Csv:
         for batch in table.to_batches():
             yield numpy_columns(_with_nulls(batch, wanted), wanted)
 
-    def _types(self) -> dict[str, Any]:
+    def _types(self) -> dict[str, pa.DataType]:
         return {name: _type(want) for name, want in self.taken.items()}
 
-    def _leniently(self, text: bytes) -> Any:
+    def _leniently(self, text: bytes) -> pa.Table:
         """Parse every record: of one with another number of cells, all are missing."""
         import pyarrow as pa
 
         malformed: list[int] = []
 
-        def note(row: Any) -> str:
+        def note(row: csv.InvalidRow) -> str:
             malformed.append(row.number - 1)
             return "skip"
 
@@ -391,17 +396,17 @@ class _Csv:
         return table.take(pa.array(np.cumsum(~missing) - 1, pa.int64(), mask=missing))
 
 
-def _readable(column: Any, kind: Any) -> Any:
+def _readable(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """Read cells that were taken for Latin-1, each alone: those that cannot be are missing."""
     import pyarrow as pa
 
     cells = column.combine_chunks().dictionary_encode()
     texts = [cell.decode().encode("latin-1") for cell in cells.dictionary.to_pylist()]
-    found = pa.chunked_array(_converted(texts, kind), kind)
-    return found.combine_chunks().take(cells.indices)
+    values = pa.chunked_array(_converted(texts, kind), kind)
+    return values.combine_chunks().take(cells.indices)
 
 
-def _converted(cells: list[bytes], kind: Any) -> list[Any]:
+def _converted(cells: list[bytes], kind: pa.DataType) -> list[pa.Array]:
     """Values of cells in pieces; a cell that cannot be read is a piece of its own."""
     import pyarrow as pa
 
@@ -413,11 +418,11 @@ def _converted(cells: list[bytes], kind: Any) -> list[Any]:
             return [pa.nulls(len(cells), kind)]
         half = len(cells) // 2
         return [*_converted(cells[:half], kind), *_converted(cells[half:], kind)]
-    pieces: list[Any] = table.column(0).chunks
+    pieces: list[pa.Array] = table.column(0).chunks
     return pieces
 
 
-def _with_nulls(batch: Any, wanted: Wanted) -> Any:
+def _with_nulls(batch: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
     """Take an empty cell, NA and their like for missing, unless they are a factor's levels."""
     import pyarrow as pa
     from pyarrow import csv
@@ -434,7 +439,7 @@ def _with_nulls(batch: Any, wanted: Wanted) -> Any:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _type(wanted: Variable | None) -> Any:
+def _type(wanted: Variable | None) -> pa.DataType:
     """Tell what to read a cell as."""
     import pyarrow as pa
 
@@ -449,13 +454,13 @@ def _type(wanted: Variable | None) -> Any:
 
 def _explain(message: str, names: list[str], taken: dict[str, Variable | None]) -> InvalidRow:
     """Say where without saying what: Arrow's message quotes the cell or the line."""
-    found = re.match(r"CSV parse error: Row #(\d+): Expected ", message)
-    if found:
-        row = int(found[1]) - 1
+    match = re.match(r"CSV parse error: Row #(\d+): Expected ", message)
+    if match:
+        row = int(match[1]) - 1
         return InvalidRow(row, f"does not have {len(names)} cells, one a column")
-    found = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
-    if found:
-        column, row = map(int, found.groups())
+    match = re.match(r"In CSV column #(\d+): Row #(\d+): ", message)
+    if match:
+        column, row = map(int, match.groups())
         held = _HELD.get(type(taken.get(names[column])), "number")
         return InvalidRow(row - 1, f"has no {held} in column {names[column]!r}")
     return InvalidRow(0, "or a later one cannot be parsed")
@@ -472,8 +477,8 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     """
     parquet = require("pyarrow.parquet", "Parquet")
     with path.open("rb", buffering=0) as raw:
-        found = stamp(raw)
-    if found[0] == 0:
+        stamp = stamp_of(raw)
+    if stamp[0] == 0:
         raise OSError(f"{shown(path)} is empty")
     try:
         with parquet.ParquetFile(path) as file:
@@ -483,7 +488,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     available = schema.names
     names = [available[i] for i in resolve_columns(fields_of(schema), select)]
     wanted = [described_kind(select, name) for name in names]
-    read = partial(_read, path, found, metadata, names, wanted)
+    read = partial(_read, path, stamp, metadata, names, wanted)
     chunks = (
         Chunk(partial(read, group), f"{shown(path)}, row group {group}")
         for group in range(metadata.num_row_groups)
@@ -492,31 +497,32 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
 
 
 def _read(
-    path: Path, found: Stamp, metadata: Any, names: list[str], wanted: Wanted, group: int
+    path: Path, stamp: Stamp, metadata: FileMetaData, names: list[str], wanted: Wanted, group: int
 ) -> Iterator[RawBlock]:
     import pyarrow as pa
     from pyarrow import parquet
 
     size = max(256, BATCH // max(len(names), 1))
-    with open_checked(path, found) as (raw, leased):
+    with open_checked(path, stamp) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
         factors = [name for name, want in zip(names, wanted, strict=True) if type(want) is Factor]
-        options: dict[str, Any] = {
-            "pre_buffer": False,  # not read ahead, and through a buffer, for the same reason
-            "buffer_size": 1 << 16 if mapped is None else 0,
-            # Levels as the file has them, by number: no text is made of them row by row.
-            "read_dictionary": factors,
-        }
         try:
-            with parquet.ParquetFile(source, metadata=metadata, **options) as file:
+            with parquet.ParquetFile(
+                source,
+                metadata=metadata,
+                pre_buffer=False,  # not read ahead, and through a buffer, for the same reason
+                buffer_size=1 << 16 if mapped is None else 0,
+                # Levels as the file has them, by number: no text is made of them row by row.
+                read_dictionary=factors,
+            ) as file:
                 order: list[int] = []  # batches keep the file's
                 batches = file.iter_batches(
                     size, row_groups=[group], columns=names, use_threads=False
                 )
                 for count, batch in enumerate(batches, 1):
-                    given = batch.schema.names
-                    order = order or [given.index(name) for name in names]
+                    names_there = batch.schema.names
+                    order = order or [names_there.index(name) for name in names]
                     yield numpy_columns(batch, wanted, order)
                     if mapped is not None and count % RESIDENT == 0:
                         mapped.madvise(mmap.MADV_DONTNEED)

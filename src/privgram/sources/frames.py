@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from privgram.sources.table import (
     RawBlock,
     Selection,
     Table,
+    TableSource,
     chunked,
     described_kind,
     keys_by_code,
@@ -32,6 +33,10 @@ from privgram.sources.table import (
     rows_per_chunk,
     unnamed,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 #: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
 BATCH = 1 << 20
@@ -43,7 +48,7 @@ def require(module: str, what: str) -> ModuleType:
         return import_module(module)
 
 
-def open_stream(source: Any, select: Selection = None) -> Table:
+def open_stream(source: TableSource, select: Selection = None) -> Table:
     """Read an object with the Arrow C stream, one batch after another."""
     stream = Stream(source)
     if stream.field.format != "+s":
@@ -115,18 +120,18 @@ def resolve_columns(fields: Sequence[Field], select: Selection) -> list[int]:
     return taken
 
 
-def fields_of(schema: Any) -> tuple[Field, ...]:
+def fields_of(schema: pa.Schema) -> tuple[Field, ...]:
     """Columns of a schema of pyarrow's."""
     return field_of_schema(schema).children
 
 
-def is_frame(source: Any) -> bool:
+def is_frame(source: TableSource) -> bool:
     """Tell whether this is a DataFrame, without importing pandas."""
     # Half-way through its import in another thread, pandas may lack the class.
     return isinstance(source, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
-def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -> Table:
+def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool = True) -> Table:
     """Read a DataFrame column by column; the index is no column.
 
     Columns of NumPy's types are not copied; others (``Int64``, ``boolean``, Arrow's) are, a
@@ -157,7 +162,7 @@ def open_frame(frame: Any, select: Selection = None, by_position: bool = True) -
     return Table(names, len(taken), len(frame), chunked(len(frame), step, read))
 
 
-def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
+def _check(kind: Any, name: str | int, wanted: Variable | None) -> None:
     """Refuse a column that does not hold real numbers, or what is wanted."""
     if hasattr(kind, "pyarrow_dtype"):
         import pyarrow as pa
@@ -173,7 +178,7 @@ def _check(kind: Any, name: Any, wanted: Variable | None) -> None:
     check_kind(kind, name, wanted)
 
 
-def _to_raw(column: Any, wanted: Variable | None) -> Any:
+def _to_raw(column: pd.Series, wanted: Variable | None) -> Any:
     """Levels as codes where pandas has them so, dates in UTC, numbers as NumPy's."""
     dtype = column.dtype
     categories = hasattr(dtype, "categories")

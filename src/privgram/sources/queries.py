@@ -10,13 +10,18 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from privgram._core.arrow import Array, Field, Stream, array_of
 from privgram.sources.arrow import batch_columns, side_by_side
 from privgram.sources.files import check_once
 from privgram.sources.frames import BATCH, chunks_of, fields_of, resolve_columns
-from privgram.sources.table import Selection, Table, described_kind
+from privgram.sources.table import Selection, Table, TableSource, described_kind
+
+if TYPE_CHECKING:
+    import polars as pl
+    from duckdb import DuckDBPyRelation
+    from pyarrow.dataset import Dataset, Scanner
 
 #: Rows of a frame's pieces below which to copy them together costs less than to read each.
 SMALL_FRAME = 1 << 13
@@ -25,12 +30,12 @@ SMALL_FRAME = 1 << 13
 FrameQuery: TypeAlias = tuple[Sequence[Field], Callable[[Sequence[str]], Iterator[list[Array]]]]
 
 
-def is_query(source: Any) -> bool:
+def is_query(source: TableSource) -> bool:
     """Tell whether this is a query, importing nothing."""
     return _opener(source) is not None
 
 
-def open_query(source: Any, select: Selection = None) -> Table:
+def open_query(source: TableSource, select: Selection = None) -> Table:
     """Run a query for the selected columns, as its chunks are asked for."""
     opener = _opener(source)
     assert opener is not None
@@ -41,7 +46,7 @@ def open_query(source: Any, select: Selection = None) -> Table:
     return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted, n_rows))
 
 
-def _of_dataset(dataset: Any) -> FrameQuery:
+def _of_dataset(dataset: Dataset) -> FrameQuery:
     _check_records(dataset)
     check_once(file for file in map(Path, _files(dataset)) if file.exists())
 
@@ -62,7 +67,7 @@ def _of_dataset(dataset: Any) -> FrameQuery:
     return fields_of(dataset.schema), run
 
 
-def _files(dataset: Any) -> Iterator[str]:
+def _files(dataset: Dataset) -> Iterator[str]:
     """Names of the files of a dataset that are on this machine."""
     for part in getattr(dataset, "children", ()):  # of a union
         yield from _files(part)
@@ -70,7 +75,7 @@ def _files(dataset: Any) -> Iterator[str]:
         yield from dataset.files
 
 
-def _check_records(dataset: Any) -> None:
+def _check_records(dataset: Dataset) -> None:
     """Refuse CSV cut at any newline: one record's quoted cell would become many rows."""
     for part in getattr(dataset, "children", ()):  # of a union
         _check_records(part)
@@ -83,7 +88,7 @@ def _check_records(dataset: Any) -> None:
         )
 
 
-def _of_scanner(scanner: Any) -> FrameQuery:
+def _of_scanner(scanner: Scanner) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         with closing(scanner.to_reader()) as reader:  # what it reads is settled
             for batch in reader:
@@ -92,7 +97,7 @@ def _of_scanner(scanner: Any) -> FrameQuery:
     return fields_of(scanner.projected_schema), run
 
 
-def _of_lazy_frame(frame: Any) -> FrameQuery:
+def _of_lazy_frame(frame: pl.LazyFrame) -> FrameQuery:
     if not hasattr(frame, "collect_batches"):
         raise ImportError(
             "reading a LazyFrame in batches needs polars 1.34 or later; pass "
@@ -110,7 +115,7 @@ def _of_lazy_frame(frame: Any) -> FrameQuery:
     return _polars_fields(frame.collect_schema()), run
 
 
-def _of_frame(frame: Any) -> FrameQuery:
+def _of_frame(frame: pl.DataFrame) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         # By columns: a frame makes one piece of all of them, a copy, before it gives a stream.
         table = frame[list(names)]
@@ -125,7 +130,7 @@ def _of_frame(frame: Any) -> FrameQuery:
     return _polars_fields(frame.schema), run
 
 
-def _of_relation(relation: Any) -> FrameQuery:
+def _of_relation(relation: DuckDBPyRelation) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         quoted = ('"' + name.replace('"', '""') + '"' for name in names)
         yield from map(batch_columns, Stream(relation.project(", ".join(quoted))))
@@ -142,7 +147,7 @@ _OPENERS: tuple[tuple[str, str, Callable[[Any], FrameQuery]], ...] = (
 )
 
 
-def _opener(source: Any) -> Callable[[Any], FrameQuery] | None:
+def _opener(source: TableSource) -> Callable[[Any], FrameQuery] | None:
     for module, kind, opener in _OPENERS:
         # Half-way through its import in another thread, a module may lack the class.
         if isinstance(source, getattr(sys.modules.get(module), kind, ())):
@@ -150,7 +155,7 @@ def _opener(source: Any) -> Callable[[Any], FrameQuery] | None:
     return None
 
 
-def _polars_fields(schema: Any) -> list[Field]:
+def _polars_fields(schema: pl.Schema) -> list[Field]:
     """Translate a schema column by column."""
     import polars as pl
 

@@ -24,6 +24,12 @@ from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing
 
+#: A user's table, in any form that `privgram.sources.open_source` reads: an array of any library, a
+#: data frame, an Arrow stream, a query, a mapping of names to columns, a path or several, or an
+#: iterable of blocks of these. SECRET. The libraries have no type in common, so that a type checker
+#: takes anything here; what is no table is refused when it is opened, by a sentence that says why.
+TableSource: TypeAlias = Any
+
 #: A two-dimensional array of real numbers, or one column after another, equally long: of real
 #: numbers, dates, levels or codes; last, where it is asked for, the `Keys` of units. It may be
 #: overwritten as soon as the next block is asked for.
@@ -152,7 +158,7 @@ def positions(available: Sequence[str], select: Iterable[str] | None) -> list[in
         if repeated:
             raise ValueError(f"the table has several columns named {_listed(repeated)}")
         return list(range(len(available)))
-    found = []
+    places = []
     for name in select:
         at = [i for i, other in enumerate(available) if other == name]
         if len(at) > 1:
@@ -161,8 +167,8 @@ def positions(available: Sequence[str], select: Iterable[str] | None) -> list[in
             near = difflib.get_close_matches(name, available, n=3)
             hint = f"did you mean {_listed(near)}?" if near else f"it has {_listed(available)}"
             raise ValueError(f"the table has no column named {name!r}; {hint}")
-        found += at
-    return found
+        places += at
+    return places
 
 
 def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, ...] | None:
@@ -184,18 +190,18 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, 
 
 
 #: Columns to take: their names, or what each is publicly known to be.
-Selection: TypeAlias = Mapping[str, Variable] | Sequence[str] | None
+Selection: TypeAlias = Mapping[str, Variable | None] | Sequence[str] | None
 
 
 def described_kind(select: Selection, name: str) -> Variable | None:
     """Tell what a selected column is known to be; None for a number."""
-    found = select.get(name) if isinstance(select, Mapping) else None
-    return found if isinstance(found, (Boolean, Factor, Dates, Identifier)) else None
+    described = select.get(name) if isinstance(select, Mapping) else None
+    return described if isinstance(described, (Boolean, Factor, Dates, Identifier)) else None
 
 
 def _listed(names: Sequence[str], limit: int = 8) -> str:
-    shown = ", ".join(repr(name) for name in names[:limit])
-    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    first = ", ".join(repr(name) for name in names[:limit])
+    return first + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 #: Bytes of a text's key: up to 15 of them as they are and their number, or a hash.
@@ -249,11 +255,11 @@ def keys_of(values: NDArray[Any]) -> Keys:
         return Keys(numbers, None, numbers < 0 if unsigned else None)
     if kind not in "OUST":
         raise TypeError(_MISTAKEN)
-    found: list[Any] = values.tolist()
-    missing = np.array([is_missing(value) for value in found], bool)
-    kinds = {type(value) for value, gone in zip(found, missing, strict=True) if not gone}
+    listed: list[Any] = values.tolist()
+    missing = np.array([is_missing(value) for value in listed], bool)
+    kinds = {type(value) for value, gone in zip(listed, missing, strict=True) if not gone}
     if all(each is int or issubclass(each, np.integer) for each in kinds):
-        whole = [0 if gone else int(v) for v, gone in zip(found, missing, strict=True)]
+        whole = [0 if gone else int(v) for v, gone in zip(listed, missing, strict=True)]
         if not all(-(2**63) <= value < 2**64 for value in whole):
             raise TypeError(_MISTAKEN + ", of 64 bits")
         high = np.array([value >= 2**63 for value in whole], bool)
@@ -261,8 +267,8 @@ def keys_of(values: NDArray[Any]) -> Keys:
         return Keys(np.array(wrapped, np.int64), missing, high)
     if not all(issubclass(each, (str, bytes)) for each in kinds):
         raise TypeError(_MISTAKEN)
-    known: dict[Any, bytes] = {value: _key(value) for value in set(found) if type(value) in kinds}
-    texts = np.array([known.get(value, b"") for value in found], f"S{KEY_BYTES}")
+    known: dict[Any, bytes] = {value: _key(value) for value in set(listed) if type(value) in kinds}
+    texts = np.array([known.get(value, b"") for value in listed], f"S{KEY_BYTES}")
     return Keys(texts, missing)
 
 
@@ -281,7 +287,7 @@ READ_ONCE = (
 )
 
 
-def _lasting(source: Any) -> bool:
+def _lasting(source: TableSource) -> bool:
     """Whether a source has its rows as long as nobody takes them away."""
     if isinstance(source, (list, tuple)):
         return all(map(_lasting, source))
@@ -296,7 +302,7 @@ class CachedSource:
     `cache_bytes` are kept, by default a gigabyte, or a quarter of the memory if that is less.
     """
 
-    def __init__(self, source: Any, cache_bytes: int | None = None) -> None:
+    def __init__(self, source: TableSource, cache_bytes: int | None = None) -> None:
         self.source = source
         self._room = min(CACHE_BYTES, int(SHARE * memory())) if cache_bytes is None else cache_bytes
         self._select: Selection = None
@@ -341,13 +347,13 @@ class _Record:
         self.table = table
         self.left = room
         self._number: int | None = None  # of chunks, once all were handed out
-        self._kept: dict[int, list[RawBlock]] = {}
+        self._blocks: dict[int, list[RawBlock]] = {}
         self._lock = threading.Lock()
 
     @property
     def whole(self) -> bool:
         """Whether every chunk was read to its end, and all fit."""
-        return self._number == len(self._kept) and self.left >= 0
+        return self._number == len(self._blocks) and self.left >= 0
 
     def chunks(self) -> Generator[Chunk]:
         number = 0
@@ -360,8 +366,8 @@ class _Record:
 
     def replay(self) -> Table:
         """The table, from memory."""
-        kept = (Chunk(partial(iter, blocks)) for _, blocks in sorted(self._kept.items()))
-        return replace(self.table, chunks=kept)
+        chunks = (Chunk(partial(iter, blocks)) for _, blocks in sorted(self._blocks.items()))
+        return replace(self.table, chunks=chunks)
 
     def _read(self, chunk: Chunk, number: int) -> Iterator[RawBlock]:
         blocks: list[RawBlock] = []
@@ -370,7 +376,7 @@ class _Record:
             yield block
         with self._lock:
             if self.left >= 0:
-                self._kept[number] = blocks
+                self._blocks[number] = blocks
 
     def _take(self, block: RawBlock, blocks: list[RawBlock]) -> None:
         if self.left < 0:
@@ -380,7 +386,7 @@ class _Record:
             if self.left >= 0:
                 blocks.append(block)
                 return
-            self._kept.clear()
+            self._blocks.clear()
         blocks.clear()
 
 
@@ -392,7 +398,7 @@ def _size(block: RawBlock) -> int:
 _USUAL = "pass an array of two dimensions or a data frame"
 
 
-def open_array(source: Any, select: Selection = None, by_position: bool = True) -> Table:
+def open_array(source: TableSource, select: Selection = None, by_position: bool = True) -> Table:
     """Read a two-dimensional array, in ranges of rows and without a copy."""
     if (fields := getattr(getattr(source, "dtype", None), "names", None)) is not None:
         return open_mapping({name: source[name] for name in fields}, select)
@@ -429,7 +435,7 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     return Table(tuple(taken), len(columns), n_rows, chunks, ranges=plain)
 
 
-def as_matrix(source: Any) -> NDArray[Any]:
+def as_matrix(source: TableSource) -> NDArray[Any]:
     """Check that an object is a two-dimensional array of real numbers; copy nothing."""
     if isinstance(source, np.ma.MaskedArray):
         raise TypeError("masked arrays are not read; use .filled(np.nan) and missing='drop'")

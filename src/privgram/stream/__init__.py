@@ -39,7 +39,7 @@ from privgram.disclosure.samplers import impose
 from privgram.exact import int128
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.moment.grouped import no_rows
+from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
 from privgram.regression.pooling import change
 from privgram.releases.record import RELEASE_FORMAT
