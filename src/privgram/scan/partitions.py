@@ -60,8 +60,8 @@ class Failure(Exception):
 
 
 #: Of a partition, or of the table: its second moments, or another sum over its rows.
-Total: TypeAlias = Moments | Counted
-PartitionState: TypeAlias = Total | Failure
+Summed: TypeAlias = Moments | Counted
+PartitionState: TypeAlias = Summed | Failure
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def computed(
     request: ScanRequest,
     n_rows: int | None,
     compute: Callable[[Report], PartitionState],
-) -> Total:
+) -> Summed:
     """What a cluster computes of a table, whose number of rows may be known, with its progress.
 
     `compute` may report rows itself. That it failed is told, and not how: a failed cast quotes the
@@ -180,6 +180,6 @@ def merged(states: Iterable[PartitionState]) -> PartitionState:
     return total  # type: ignore[no-any-return]
 
 
-def rows_in_state(state: Total) -> int:
+def rows_in_state(state: Summed) -> int:
     """Rows that a state is of, those left out counted too."""
     return int(state.n_rows) + int(state.n_dropped)
