@@ -166,7 +166,7 @@ def main() -> None:
     import duckdb
 
     sys.path.insert(0, str(ROOT / "tests"))
-    from warehouses import server
+    from support.warehouses import server
 
     lines = [
         "| rows | how | seconds of processor | beside our pass | memory, MB |",

@@ -1,7 +1,7 @@
 """Write docs/claims.md from docs/claims.toml, as the build of the site does.
 
 The table names for every promise of privacy its proofs, its tests and its audits, and every
-sentence that makes it. tests/test_claims.py looks for sentences that are in no row, and for proofs
+sentence that makes it. tests/docs/test_claims.py looks for sentences that are in no row, and for proofs
 and tests that are not there.
 """
 
@@ -40,7 +40,7 @@ INTRODUCTION = """# Claims
 
 Every sentence of the README and of these pages that promises privacy, with what founds it: proofs,
 tests that reach the same by another route, and audits, which attack the worst pair of tables that
-is known. `docs/claims.py` writes this page from `docs/claims.toml`. `tests/test_claims.py` fails
+is known. `docs/claims.py` writes this page from `docs/claims.toml`. `tests/docs/test_claims.py` fails
 where a sentence with a word of promise is in neither list there, and where a proof or a test named
 here does not exist. The theory pages are the proofs, and are not searched.
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import oracle as reference
 import pytest
-from helpers import LAYOUTS
+from support.helpers import LAYOUTS
 from numpy.typing import NDArray
 
 from privgram._core import rows

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from public_api import public
+from support.public_api import public
 
 import privgram
 

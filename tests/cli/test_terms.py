@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import slopes
+from support.helpers import slopes
 
 pytest.importorskip("rich")
 testing = pytest.importorskip("click.testing")

@@ -7,7 +7,7 @@ from unittest import mock
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 from hypothesis import given, settings
 
 import privgram as pg

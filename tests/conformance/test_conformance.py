@@ -1,6 +1,6 @@
 """What a user sees is what a user knows: every method of a fit against the reference packages.
 
-One table of cases (`exact_fits.CASES`: variables, terms, with and without an intercept and weights
+One table of cases (`support.exact_fits.CASES`: variables, terms, with and without an intercept and weights
 of rows) by one table of methods, below. The releases have no noise, so the formulas are the same. A
 public name that is in no table fails the suite.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from exact_fits import (
+from support.exact_fits import (
     CASES,
     VARIABLES,
     Case,
@@ -24,7 +24,7 @@ from exact_fits import (
     released,
     scored,
 )
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.regression import OLSResults

@@ -9,7 +9,7 @@ import oracle as reference
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from layouts import LAYOUTS, Case
+from support.layouts import LAYOUTS, Case
 from numpy.testing import assert_array_equal
 
 from privgram._core import rows

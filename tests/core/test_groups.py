@@ -3,7 +3,7 @@
 import numpy as np
 import oracle as reference
 import pytest
-from layouts import LAYOUTS, Case
+from support.layouts import LAYOUTS, Case
 from numpy.testing import assert_array_equal
 
 from privgram._core import rows

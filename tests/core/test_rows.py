@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import oracle as reference
 import pytest
-from helpers import LAYOUTS, all_pairs
+from support.helpers import LAYOUTS, all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal

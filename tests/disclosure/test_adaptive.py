@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import slopes
+from support.helpers import slopes
 
 import privgram as pg
 from bench.audit import adaptive as audit

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from helpers import by
+from support.helpers import by
 
 import privgram as pg
 from privgram import privacy

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from oracle import discrete as oracle
 from scipy import stats
-from scripted import Script, compiled_law
+from support.scripted import Script, compiled_law
 
 from privgram._core.chacha import ChaCha20
 from privgram.exact import discrete, int128

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from integers import integers, rounded, scaled, value
+from support.integers import integers, rounded, scaled, value
 
 from privgram.exact import exact_matmul as digits_module
 from privgram.exact.exact_matmul import MAX_DIGITS, DigitMatrix, digit_bits

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 from privgram.columns import Columns
 from privgram.multivariate import Variables, components, noise_edge, pca

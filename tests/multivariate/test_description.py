@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 from numpy.testing import assert_allclose
-from regression_references import STUDIES, release, study, table
+from support.regression_references import STUDIES, release, study, table
 
 import privgram as pg
 from privgram.multivariate import correlation, describe, description

@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pandas")
 pytest.importorskip("statsmodels")
 pytest.importorskip("sklearn")
-import real_tables as tables
+from support import real_tables as tables
 
 each = pytest.mark.parametrize("name", tables.NAMES)
 

@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.multivariate import Variables, synthetic

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exact_fits import CASES, logistic
-from helpers import make_release, slopes
+from support.exact_fits import CASES, logistic
+from support.helpers import make_release, slopes
 
 import privgram as pg
 from privgram import plots, privacy
@@ -18,7 +18,7 @@ from privgram.plots import _axes
 
 pytest.importorskip("matplotlib")
 import matplotlib as mpl
-from helpers import by
+from support.helpers import by
 
 from privgram.papers import sheffet
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import all_pairs
+from support.helpers import all_pairs
 
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.hardt_roth import ChiGaussianProfile

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from pairs import rule
+from support.pairs import rule
 from scipy import special, stats
 
 import privgram as pg

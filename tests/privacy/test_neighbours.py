@@ -7,7 +7,7 @@ once in 1.7 million (5 standard errors), and there are 20.
 
 import numpy as np
 import pytest
-from pairs import sketch_delta, wishart_delta
+from support.pairs import sketch_delta, wishart_delta
 from scipy import stats
 
 from privgram.papers import sheffet

@@ -3,7 +3,7 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from pairs import edge_slope, wishart_delta
+from support.pairs import edge_slope, wishart_delta
 
 from privgram.privacy import GaussianProfile, WishartProfile
 from privgram.privacy.wishart import _Corner, with_against_without, without_against_with

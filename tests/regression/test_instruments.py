@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 from numpy.testing import assert_allclose
-from regression_references import release
+from support.regression_references import release
 
 import privgram as pg
 from privgram.noise import GaussianLaw

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 from numpy.testing import assert_allclose
 
 import privgram as pg

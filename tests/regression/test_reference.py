@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release, slopes
+from support.helpers import make_release, slopes
 from numpy.testing import assert_allclose
-from regression_references import STUDIES, study, table
+from support.regression_references import STUDIES, study, table
 
 import privgram as pg
 from privgram.noise import GaussianLaw

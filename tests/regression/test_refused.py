@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.noise import GaussianLaw

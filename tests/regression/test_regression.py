@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import make_release, slopes
+from support.helpers import make_release, slopes
 from scipy import stats
 
 import privgram as pg

@@ -4,9 +4,9 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 from numpy.testing import assert_allclose
-from regression_references import STUDIES, study
+from support.regression_references import STUDIES, study
 
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError, best_subset, penalty_path

@@ -5,14 +5,14 @@ from io import StringIO
 
 import numpy as np
 import pytest
-from helpers import make_release, slopes
+from support.helpers import make_release, slopes
 
 import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression.results import NotReleasedError
 
 pd = pytest.importorskip("pandas")
-exact_fits = pytest.importorskip("exact_fits")
+exact_fits = pytest.importorskip("support.exact_fits")
 CASES, logistic = exact_fits.CASES, exact_fits.logistic
 CASE = next(case for case in CASES.values() if case.intercept and not case.weighted)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.disclosure.norm_bound import private_norm_bound

@@ -7,11 +7,11 @@ import traceback
 
 import numpy as np
 import pytest
-from dummies import COLUMNS as TABLE_COLUMNS
-from dummies import assert_same as same_as_by_hand
-from dummies import rows
-from helpers import said
-from loaders import loads, noted
+from support.dummies import COLUMNS as TABLE_COLUMNS
+from support.dummies import assert_same as same_as_by_hand
+from support.dummies import rows
+from support.helpers import said
+from support.loaders import loads, noted
 
 from privgram import Columns, Dates, Factor, Unit, second_moment
 from privgram.disclosure.norm_bound import private_norm_bound

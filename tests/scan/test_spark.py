@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from helpers import said
+from support.helpers import said
 
 from privgram import (
     AdaptiveGaussian,

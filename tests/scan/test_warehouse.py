@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from warehouses import load, server
+from support.warehouses import load, server
 
 import privgram as pg
 from privgram.columns.sql import DIALECTS

@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 import pytest
-from helpers import said
+from support.helpers import said
 
 import privgram as pg
 from privgram._core.rows import RowAccumulator

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from helpers import said
+from support.helpers import said
 
 from privgram import Columns, second_moment
 from privgram.sources import files

@@ -6,7 +6,7 @@ from types import ModuleType
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from helpers import said
+from support.helpers import said
 from hypothesis import HealthCheck, given, settings
 from scipy import sparse
 

@@ -5,8 +5,8 @@ import itertools
 
 import numpy as np
 import pytest
-from dummies import COLUMNS, DESCRIBED, TERMS, assert_same, rows
-from helpers import said
+from support.dummies import COLUMNS, DESCRIBED, TERMS, assert_same, rows
+from support.helpers import said
 
 import privgram as pg
 

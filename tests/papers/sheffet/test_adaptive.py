@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from pairs import rule
+from support.pairs import rule
 from scipy import special, stats
 
 from privgram.papers import sheffet

@@ -11,7 +11,7 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from helpers import all_pairs
+from support.helpers import all_pairs
 from scipy import stats
 
 import privgram as pg

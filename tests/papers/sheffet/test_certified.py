@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from integers import cholesky, int128_of, integers, inverse, is_positive, rounded, scaled
+from support.integers import cholesky, int128_of, integers, inverse, is_positive, rounded, scaled
 
 from privgram.exact import exact_matmul, rounding
 from privgram.exact.exact_matmul import DigitMatrix

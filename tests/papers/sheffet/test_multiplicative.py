@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from helpers import all_pairs, by
+from support.helpers import all_pairs, by
 from scipy import stats
 
 import privgram as pg

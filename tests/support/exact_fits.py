@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import statsmodels.api as sm
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.columns.terms import INTERCEPT

@@ -18,7 +18,7 @@ import pytest
 
 from privgram._core import blas, orthonormal, wishart
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CORE = Path(blas.__file__).parent
 EXTENSIONS = sorted(CORE.glob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
 PRIVATE_BLAS = "libscipy_openblas-privgram.so"

@@ -13,7 +13,7 @@ import privgram as pg
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 #: A plan draws fits until it knows their median; the pages are to run, and the fewest serve.
 FEWEST = "privgram.study.planning.MEDIAN_KNOWN", math.inf

@@ -9,7 +9,7 @@ from inspect import signature
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram._base.numbers import check_number

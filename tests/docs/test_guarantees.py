@@ -8,8 +8,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from helpers import make_release
-from public_api import public
+from support.helpers import make_release
+from support.public_api import public
 
 import privgram as pg
 from privgram import mechanisms, privacy
@@ -23,7 +23,7 @@ from privgram.papers.sheffet import GaussianSketch
 from privgram.papers.zhou_ligett_wasserman import Compressed, compress
 from privgram.releases.groups import Releases
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "security.md"
 LEVELS = get_args(privacy.ProofStatus)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from privgram._core.discrete import BLOCKS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 class BitGen(ctypes.Structure):

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from bench import audit

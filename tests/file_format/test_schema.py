@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from schemas import faults
+from support.schemas import faults
 
 import privgram as pg
 from privgram._base.saved import DamagedFile, digest
 from privgram.noise import NoiseLaw
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 SCHEMA = json.loads((DOCS / "schema" / "release.schema.json").read_text(encoding="utf-8"))
 
 COLUMNS = {

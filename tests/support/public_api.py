@@ -8,7 +8,7 @@ from typing import Any
 
 import privgram
 
-PAGE = Path(__file__).parent.parent / "docs" / "api" / "index.rst"
+PAGE = Path(__file__).parents[2] / "docs" / "api" / "index.rst"
 
 
 def public() -> dict[str, Any]:

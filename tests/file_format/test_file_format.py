@@ -13,7 +13,7 @@ from privgram.noise import NoiseLaw
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.sheffet.published import Published
 
-PAGE = Path(__file__).parent.parent / "docs" / "guide" / "file-format.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guide" / "file-format.md"
 TEXT = PAGE.read_text(encoding="utf-8")
 
 # Bounds wide enough that no row is clipped, and no column near zero.

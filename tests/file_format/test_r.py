@@ -1,6 +1,6 @@
 """The package in r/privgramr: what it finds in releases of every law, against `regress`.
 
-`python tests/test_r.py` writes r/privgramr/tests/golden.json, which the package's own tests read,
+`python tests/file_format/test_r.py` writes r/privgramr/tests/golden.json, which the package's own tests read,
 and the release of its examples.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.noise import (
@@ -30,7 +30,7 @@ from privgram.noise import (
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
 
-PACKAGE = Path(__file__).parents[1] / "r" / "privgramr"
+PACKAGE = Path(__file__).parents[2] / "r" / "privgramr"
 GOLDEN = PACKAGE / "tests" / "golden.json"
 EXAMPLE = PACKAGE / "inst" / "extdata" / "release.json"
 
@@ -248,7 +248,7 @@ def test_the_numbers_are_those_of_regress(tmp_path):
                 np.array(case["expected"][key], float),
                 rtol=1e-9,
                 atol=1e-11,
-                err_msg=f"{case['name']}: {key}; python tests/test_r.py writes the file",
+                err_msg=f"{case['name']}: {key}; python tests/file_format/test_r.py writes the file",
             )
 
 

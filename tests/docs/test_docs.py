@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parent.parent / "docs" / "api" / "index.rst"
+PAGE = Path(__file__).parents[2] / "docs" / "api" / "index.rst"
 ENTRIES = re.findall(r"^ {3}([A-Za-z_][\w.]*)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 

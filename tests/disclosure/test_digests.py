@@ -1,6 +1,6 @@
 """What every mechanism and step draws from one seed, as digests: a law stays while its bits do.
 
-``python tests/test_digests.py`` prints them.
+``python tests/disclosure/test_digests.py`` prints them.
 """
 
 import hashlib

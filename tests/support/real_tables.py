@@ -4,7 +4,7 @@ from functools import cache
 
 import numpy as np
 import pandas as pd
-from helpers import make_release
+from support.helpers import make_release
 
 import privgram as pg
 
