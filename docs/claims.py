@@ -1,8 +1,8 @@
 """Write docs/claims.md from docs/claims.toml, as the build of the site does.
 
 The table names for every promise of privacy its proofs, its tests and its audits, and every
-sentence that makes it. tests/docs/test_claims.py looks for sentences that are in no row, and for proofs
-and tests that are not there.
+sentence that makes it. tests/docs/test_claims.py looks for sentences that are in no row, and for
+proofs and tests that are not there.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ INTRODUCTION = """# Claims
 
 Every sentence of the README and of these pages that promises privacy, with what founds it: proofs,
 tests that reach the same by another route, and audits, which attack the worst pair of tables that
-is known. `docs/claims.py` writes this page from `docs/claims.toml`. `tests/docs/test_claims.py` fails
-where a sentence with a word of promise is in neither list there, and where a proof or a test named
-here does not exist. The theory pages are the proofs, and are not searched.
+is known. `docs/claims.py` writes this page from `docs/claims.toml`. `tests/docs/test_claims.py`
+fails where a sentence with a word of promise is in neither list there, and where a proof or a test
+named here does not exist. The theory pages are the proofs, and are not searched.
 
 `tests/recorder` records what meets noise in a private run, and replays the run on neighbouring
 tables with the same outputs: over mechanisms, rounds, groups, units, scores, logistic and Poisson

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import oracle as reference
 import pytest
-from support.helpers import LAYOUTS
 from numpy.typing import NDArray
+from support.helpers import LAYOUTS
 
 from privgram._core import rows
 from privgram._core.chacha import ChaCha20

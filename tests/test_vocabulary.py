@@ -95,7 +95,7 @@ def test_every_public_parameter_is_in_the_glossary(extras):
     check_rows("Parameters", set(taken))
 
 
-def test_a_word_of_the_glossary_has_one_row():
+def test_word_of_the_glossary_has_one_row():
     words = [word for word, _ in glossary("Words")]
     assert len(words) == len(set(words)) > 30
     assert words == sorted(words, key=str.lower)
@@ -130,7 +130,7 @@ def modules() -> dict[str, ast.Module]:
     }
 
 
-def test_a_top_level_name_has_one_meaning():
+def test_top_level_name_has_one_meaning():
     places = defaultdict(set)
     for path, tree in modules().items():
         for name in top_level(tree):

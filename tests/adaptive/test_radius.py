@@ -28,7 +28,7 @@ def moved(size, adjacency):
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 24, 65])
-def test_the_sensitivity_is_the_most_that_a_row_moves(size, adjacency):
+def test_sensitivity_is_the_most_that_a_row_moves(size, adjacency):
     assert counts_sensitivity(size, adjacency) == pytest.approx(moved(size, adjacency), rel=1e-12)
 
 
@@ -103,7 +103,7 @@ def test_noisy_sums_are_near_and_fall():
     np.testing.assert_allclose(found.std(axis=0)[:4], stated[:4], rtol=5 / np.sqrt(2 * draws))
 
 
-def test_the_choice_is_the_least_edge_with_few_rows_beyond():
+def test_choice_is_the_least_edge_with_few_rows_beyond():
     edges = bin_edges(1.0, 10.0, 2)
     np.testing.assert_allclose(edges**2, [1, 2, 4, 8, 16, 32, 64, 100])
     beyond = np.array([900.0, 300, 80, 41, 39, 10, 2, 0])

@@ -27,7 +27,7 @@ files.write_atomically(Path(sys.argv[1]), b"secret", files.SECRET)
 """
 
 
-def test_what_a_killed_writer_leaves_is_swept(tmp_path):
+def test_file_left_by_a_killed_writer_is_swept(tmp_path):
     path = tmp_path / "a.ledger"
     others = [
         tmp_path / name
@@ -68,7 +68,7 @@ def test_what_a_killed_writer_leaves_is_swept(tmp_path):
     assert path.read_bytes() == b"1"
 
 
-def test_a_write_locks_nothing_for_longer(tmp_path, monkeypatch):
+def test_write_locks_nothing_for_longer(tmp_path, monkeypatch):
     """A child forked meanwhile has the handle too, and would keep a ledger locked."""
     import fcntl
 
@@ -99,7 +99,7 @@ def test_a_write_locks_nothing_for_longer(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("write", [files.write_atomically, files.check_room])
-def test_a_pipe_or_device_is_not_replaced_by_a_file(tmp_path, write):
+def test_pipe_or_device_is_not_replaced_by_a_file(tmp_path, write):
     """As `--out /dev/null` would do for root, to every process of the machine."""
     pipe = tmp_path / "pipe.json"
     os.mkfifo(pipe)

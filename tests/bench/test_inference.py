@@ -19,7 +19,7 @@ def test_every_statistic_is_measured():
         assert page.count(f"| {statistic} |") == 1
 
 
-def test_what_is_doubtful_is_measured_again(monkeypatch):
+def test_doubtful_cell_is_measured_again(monkeypatch):
     """Once more, by other draws, which count for it alone."""
     asked = []
 
@@ -35,7 +35,7 @@ def test_what_is_doubtful_is_measured_again(monkeypatch):
     assert asked == [(20, 1, ["M"], None), (30, 2, ["M"], {("replace", "M", "k")})]
 
 
-def test_the_worst_cell_is_named():
+def test_worst_cell_is_named():
     shares = {("a", "interval"): 0.97, ("b", "interval"): 0.91, ("c", "test"): 0.04}
     shares |= {("d", "test"): 0.08}
     cells = [
@@ -50,7 +50,7 @@ def test_the_worst_cell_is_named():
 
 
 @pytest.mark.slow
-def test_the_truth_is_that_of_the_population():
+def test_truth_is_that_of_the_population():
     pop = inference.normal(np.random.default_rng(0))
     truth = inference.Truth.all(pop)
     coef = truth.least_squares("y", ("a", "b", "c", "d", "Intercept"))

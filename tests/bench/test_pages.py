@@ -12,13 +12,13 @@ pytest.importorskip("linearmodels")
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("module", ["binagg"])
-def test_the_page_is_what_the_command_measures(module, monkeypatch):
+def test_page_is_what_the_command_measures(module, monkeypatch):
     bench = importlib.import_module(f"bench.{module}")
     monkeypatch.setattr("sys.argv", [module, "--check"])
     bench.main()  # exits where the page is stale
 
 
-def test_a_method_on_scaled_rows_answers_in_the_units_of_the_table():
+def test_method_on_scaled_rows_answers_in_the_units_of_the_table():
     from bench import binagg
 
     rng = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def test_a_method_on_scaled_rows_answers_in_the_units_of_the_table():
     assert np.isnan(width)
 
 
-def test_a_refused_fit_counts_as_no_answer():
+def test_refused_fit_counts_as_no_answer():
     from bench import binagg
 
     assert binagg.fitted(SimpleNamespace(refusal="the noise"), np.ones(2))[:2] == (np.inf, np.inf)

@@ -125,7 +125,7 @@ if __name__ == "__main__":
 """
 
 
-def test_a_killed_run_continues_to_the_same_bits(tmp_path):
+def test_killed_run_continues_to_the_same_bits(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(INTERRUPTED)
     module = runpy.run_path(str(script))
@@ -323,7 +323,7 @@ def test_command_makes_every_figure(tmp_path, monkeypatch):
     assert (tmp_path / "fig4.csv").read_bytes() == before
 
 
-def test_the_scales_are_the_papers_and_a_small_one():
+def test_scales_are_the_papers_and_a_small_one():
     single, multiple = PAPER["single"], PAPER["multiple"]
     assert single.exponents == tuple(range(12, 26))
     assert single.epsilons == (0.05, 0.1, 0.15, 0.2, 0.25, 0.5)

@@ -19,7 +19,7 @@ def test_no_table_is_older_than_what_it_measures():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("law", pages.LAWS)
-def test_a_law_has_answers(law):
+def test_law_has_answers(law):
     """What is refused hides changes, so most is not."""
     assert np.isfinite(pages.numbers_of(law)).mean() > 0.7
 
@@ -30,7 +30,7 @@ def test_every_table_has_one_place(name):
     assert page.count(f"<!-- {name} -->\n") == 1
 
 
-def test_a_table_that_another_law_measured_is_named(monkeypatch, tmp_path):
+def test_table_that_another_law_measured_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr(pages, "MEASURED", tmp_path / "measured.json")
     pages.MEASURED.write_text("{}")
     monkeypatch.setattr(pages, "digest", lambda law: law)
@@ -44,7 +44,7 @@ def test_a_table_that_another_law_measured_is_named(monkeypatch, tmp_path):
     ]
 
 
-def test_the_page_of_speed_is_what_was_measured():
+def test_page_of_speed_is_what_was_measured():
     report.check()  # exits where the page says something else
 
 

@@ -44,7 +44,7 @@ def test_preparation_scales_by_the_training_rows_alone():
     assert one.test_error(coef) == pytest.approx(direct, rel=1e-12)
 
 
-def test_a_constant_column_stays_at_zero():
+def test_constant_column_stays_at_zero():
     X = np.column_stack([np.ones(6), np.arange(6.0)])
     made = uci.Task.prepare("flat", X, np.arange(6.0), np.arange(6) > 3)
     assert not made.X[:, 0].any()
@@ -93,7 +93,7 @@ def test_smallest_is_safe_and_tight():
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
-def test_the_comparison_methods_spend_their_budget(epsilon):
+def test_comparison_methods_spend_their_budget(epsilon):
     made = task()
     delta, failure = made.delta, made.delta / 10
     for noise, budget in (
@@ -158,7 +158,7 @@ def test_command_refuses_an_empty_folder(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_the_table_and_its_reproducibility(tmp_path):
+def test_table_and_its_reproducibility(tmp_path):
     save(task(), tmp_path)
     tasks = uci.load_folder(tmp_path)
     cells = list(uci.run(tasks, epsilons=[0.25, 4.0], repetitions=3, seed=7))

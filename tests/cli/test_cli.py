@@ -84,7 +84,7 @@ def test_help_has_an_example(name):
 
 
 @pytest.mark.slow
-def test_a_release_is_entered_in_its_ledger(folder):
+def test_release_is_entered_in_its_ledger(folder):
     assert succeed("ledger", "create", "study.ledger", *GUARANTEE) == ""
     budget = ["--epsilon", "0.8", "--delta", "1e-6", "--ledger", "study.ledger"]
     table = ["release", "half.npy", "--columns", "columns.toml"]
@@ -104,7 +104,7 @@ def test_a_release_is_entered_in_its_ledger(folder):
     assert "is not in the range" in fail("ledger", "show", "study.ledger", "--delta", "1")
 
 
-def test_a_bound_is_not_paid_for_where_the_release_cannot_be(folder):
+def test_bound_is_not_paid_for_where_the_release_cannot_be(folder):
     succeed("ledger", "create", "study.ledger", *GUARANTEE)
     auto = ["--bound", "auto", "--bound-epsilon", "0.2", "--ledger", "study.ledger"]
     fits = ["--epsilon", "0.2", "--delta", "1e-9"]
@@ -116,7 +116,7 @@ def test_a_bound_is_not_paid_for_where_the_release_cannot_be(folder):
     assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.2, 0.2]
 
 
-def test_a_ledger_is_made_once_and_before_it_is_used(folder):
+def test_ledger_is_made_once_and_before_it_is_used(folder):
     release = [*RELEASE, "--out", "a.json", "--ledger", "study.ledger"]
     assert "no ledger" in fail(*release)
     succeed("ledger", "create", "study.ledger", *GUARANTEE, "--adjacency", "add-remove")
@@ -440,12 +440,12 @@ def test_process_with_stdout_closed(folder):
     assert message.count("\n") == 1
 
 
-def test_a_group_without_its_command_shows_its_commands():
+def test_group_without_its_command_shows_its_commands():
     shown = succeed("ledger")
     assert "Commands:\n  create" in shown
 
 
-def test_a_folder_is_no_place_for_a_release(folder):
+def test_folder_is_no_place_for_a_release(folder):
     """It is said before the budget is spent, also where a release may be replaced."""
     ledger = pg.Ledger("study.ledger", 2.0, 1e-5)
     (folder / "folder.json").mkdir()

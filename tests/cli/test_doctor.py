@@ -25,7 +25,7 @@ def run(*arguments):
     return testing.CliRunner().invoke(program, ["doctor", *arguments])
 
 
-def test_a_sound_installation():
+def test_sound_installation():
     result = run("--json")
     report = json.loads(result.stdout)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -74,7 +74,7 @@ def test_leaves_the_best_kernel_selected():
     assert rows.RowAccumulator(1, 1.0).simd() == rows.available()[0]
 
 
-def test_the_digest_is_the_oracles():
+def test_digest_is_the_oracles():
     for n_columns, expected in doctor.DIGESTS.items():
         plain = oracle.RowAccumulator(n_columns, 3.0)
         plain.update(doctor._table(n_columns))

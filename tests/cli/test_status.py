@@ -107,7 +107,7 @@ def test_each_error_has_its_status(folder, monkeypatch, error, status):
 
 
 @pytest.mark.slow
-def test_a_study_and_a_release_print_the_same_json(folder):
+def test_study_and_a_release_print_the_same_json(folder):
     status, out, err = run(*ASK, "0.5", "--json", "--level", "0.9", "--out", "fit.json")
     assert (status, err) == (0, "")
     fit = json.loads(out)
@@ -129,7 +129,7 @@ def test_a_study_and_a_release_print_the_same_json(folder):
 
 
 @pytest.mark.slow
-def test_a_hopeless_release_is_refused_and_one_penalised_on_request_is_not(folder):
+def test_hopeless_release_is_refused_and_one_penalised_on_request_is_not(folder):
     guarantee = ("--epsilon", "0.001", "--delta", "1e-7")
     (folder / "columns.toml").write_text("intercept = true\n[bounds]\nx = [0, 10]\ny = [-5, 30]\n")
     table = ("release", "it.parquet", "--columns", "columns.toml", *guarantee)
@@ -140,7 +140,7 @@ def test_a_hopeless_release_is_refused_and_one_penalised_on_request_is_not(folde
     assert run("regress", "gram.json", "--target", "y", "--ridge", "auto")[0] == Status.ANSWERED
 
 
-def test_the_guide_lists_every_status():
+def test_guide_lists_every_status():
     page = Path(__file__).parents[2] / "docs" / "guide" / "command-line.md"
     if not page.exists():  # an installed wheel's tests
         pytest.skip("there are no docs here")
@@ -148,7 +148,7 @@ def test_the_guide_lists_every_status():
     assert sorted(map(int, listed)) == sorted(Status)
 
 
-def test_a_traceback_is_shown_on_request(folder, monkeypatch):
+def test_traceback_is_shown_on_request(folder, monkeypatch):
     monkeypatch.setitem(os.environ, "PRIVGRAM_TRACEBACK", "1")
     done = CliRunner().invoke(program, ["info", "nowhere.json"])
     assert isinstance(done.exception, FileNotFoundError)

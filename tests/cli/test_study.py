@@ -70,7 +70,7 @@ def test_sql_writes_a_query_and_spends_and_reads_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
+def test_file_is_made_filled_in_and_serves_all_commands(folder):
     run("init", "it.parquet")
     file = folder / "study.toml"
     text = file.read_text()
@@ -120,14 +120,14 @@ def test_a_file_is_made_filled_in_and_serves_all_commands(folder):
         ('table = "t.npy"\nbudget = 1\n[columns]\nx = [0, 1]', "unknown key 'budget'"),
     ],
 )
-def test_what_is_no_study(tmp_path, text, words):
+def test_malformed_study_is_refused(tmp_path, text, words):
     (tmp_path / "it.toml").write_text(text)
     with pytest.raises(ValueError, match=words):
         pg.Study.load(tmp_path / "it.toml")
 
 
 @pytest.mark.slow
-def test_a_stream_goes_on_from_call_to_call(folder):
+def test_stream_goes_on_from_call_to_call(folder):
     pytest.importorskip("cryptography")
     (folder / "study.toml").write_text(
         'table = "it.parquet"\nledger = "it.ledger"\nepsilon = 1.0\ndelta = 1e-6\n'

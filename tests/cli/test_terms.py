@@ -87,7 +87,7 @@ def release(source, columns, out):
 
 @pytest.mark.parametrize("source", ["wages.parquet", "wages.csv"])
 @pytest.mark.parametrize("columns", ["columns.toml", "columns.json"])
-def test_a_table_with_factors_is_released_from_a_file(source, columns):
+def test_table_with_factors_is_released_from_a_file(source, columns):
     report = json.loads(release(source, columns, "new.json"))
     described = pg.Columns.load("columns.toml")
     assert report["columns"] == list(described.names)
@@ -112,7 +112,7 @@ def test_a_table_with_factors_is_released_from_a_file(source, columns):
         ("terms", "term", "unknown key 'term'"),
     ],
 )
-def test_a_wrong_description_is_refused_in_a_line(tmp_path, old, new, message):
+def test_wrong_description_is_refused_in_a_line(tmp_path, old, new, message):
     file = tmp_path / "wrong.toml"
     assert old in TOML
     file.write_text(TOML.replace(old, new, 1))
@@ -124,7 +124,7 @@ def test_a_wrong_description_is_refused_in_a_line(tmp_path, old, new, message):
     assert not (tmp_path / "new.json").exists()
 
 
-def test_a_formula_and_its_terms_are_one_fit():
+def test_formula_and_its_terms_are_one_fit():
     pytest.importorskip("formulaic")
     terms = "poly(age, 2), sex,region,sex:region , hired,union"
     first = succeed("regress", "gram.json", FORMULA, "--json")
@@ -138,7 +138,7 @@ def test_a_formula_and_its_terms_are_one_fit():
     assert report["references"] == {"sex": "female", "region": "n"}
 
 
-def test_a_reference_is_chosen():
+def test_reference_is_chosen():
     options = [
         "regress",
         "gram.json",
@@ -170,7 +170,7 @@ def test_a_reference_is_chosen():
         (["--target", "log(wage)", "--features", "age:sex"], "does not follow"),
     ],
 )
-def test_a_wrong_regression_is_refused_in_a_line(arguments, message):
+def test_wrong_regression_is_refused_in_a_line(arguments, message):
     assert message in fail("regress", "gram.json", *arguments)
 
 

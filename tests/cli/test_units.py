@@ -31,7 +31,7 @@ def run(*more):
     return CliRunner().invoke(program, [*command.split(), *more])
 
 
-def test_a_release_by_unit(visits):
+def test_release_by_unit(visits):
     result = run("--unit", "who", "--max-rows", "6", "--json")
     assert result.exit_code == 0, result.stderr
     report = json.loads(result.stdout)
@@ -69,7 +69,7 @@ def test_every_option_arrives(visits):
         ("--unit a --max-rows 3", "cannot be one of the columns"),
     ],
 )
-def test_what_cannot_be_done(visits, more, text):
+def test_impossible_request_is_refused(visits, more, text):
     result = run(*more.split())
     assert result.exit_code != 0
     assert text in " ".join(result.stderr.split())

@@ -252,7 +252,7 @@ def test_refused_levels(levels, error, text):
         Factor(levels)
 
 
-def test_a_pair_in_a_file_is_bounds(tmp_path):
+def test_pair_in_a_file_is_bounds(tmp_path):
     """A file has a table for levels that are numbers, and lists alone."""
     path = tmp_path / "columns.toml"
     path.write_text("[bounds]\na = [1, 3]\nb = {levels = [1, 3]}\n")
@@ -276,7 +276,7 @@ def test_many_factors_and_levels_take_no_time(tmp_path):
 
 
 @pytest.mark.parametrize("adjacency", [None, "replace", "add-remove"])
-def test_what_a_missing_value_does_is_settled_once(adjacency):
+def test_treatment_of_missing_values_is_settled_once(adjacency):
     """A pass settles it each time: the layout is not made again."""
     columns = Columns({"x": (0, 1), "sex": ["f", "m"]}, terms=["x:sex"], weights={"x:sex": 2.0})
     settled = columns.settled(adjacency)

@@ -7,8 +7,8 @@ from unittest import mock
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from support.helpers import make_release
 from hypothesis import given, settings
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.columns import terms
@@ -89,7 +89,7 @@ def test_parts_of_a_formula(formula, expected):
         ("y ~ .", "name the features"),
     ],
 )
-def test_a_formula_that_would_be_read_as_less_is_refused(formula, error):
+def test_formula_that_would_be_read_as_less_is_refused(formula, error):
     with pytest.raises(ValueError, match=error):
         parse(formula)
 
@@ -104,14 +104,14 @@ def test_a_formula_that_would_be_read_as_less_is_refused(formula, error):
         f"y ~ {':'.join(f'({c} + {c}{c})' for c in 'abcdefghijklmnopqrstuvwxyz')}",
     ],
 )
-def test_a_formula_that_multiplies_out_without_end_is_refused(formula):
+def test_formula_that_multiplies_out_without_end_is_refused(formula):
     """Each of them took hours, or all memory."""
     with pytest.raises(ValueError, match=r"power|multiplies out"):
         parse(formula)
 
 
 @pytest.mark.parametrize("term", ["*".join("abcdefghijklmnopqrstuvwxyz"), None])
-def test_a_term_that_multiplies_out_without_end_is_refused(term):
+def test_term_that_multiplies_out_without_end_is_refused(term):
     letters = "abcdefghijklmnopqrstuvwxyz"
     term = term or ":".join(f"poly({letter}, 12)" for letter in letters)
     with pytest.raises(ValueError, match=r"multiplies out|columns and a second moment"):

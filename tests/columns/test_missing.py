@@ -66,7 +66,7 @@ def test_rows_are_left_out_where_their_number_is_private_anyway(route, table):
 
 @pytest.mark.parametrize("adjacency", DEFAULT)
 @pytest.mark.parametrize("missing", ["drop", "error"])
-def test_what_was_said_stays(missing, adjacency, table):
+def test_explicit_choice_stays(missing, adjacency, table):
     columns = pg.Columns(BOUNDS, missing=missing)
     assert released(table, columns, adjacency=adjacency) == columns == columns.settled(adjacency)
 
@@ -75,7 +75,7 @@ def test_neighbours_that_are_not_known_leave_nothing_out(table):
     assert pg.second_moment(table, columns=pg.Columns(BOUNDS)).columns.missing == "error"
 
 
-def test_a_file_that_does_not_say_it_leaves_it_open(tmp_path):
+def test_file_that_does_not_say_it_leaves_it_open(tmp_path):
     path, columns = tmp_path / "c.toml", pg.Columns(BOUNDS)
     columns.save(path)
     assert "missing" not in path.read_text()
@@ -107,7 +107,7 @@ def test_units_are_counted_where_none_is_left_out(missing, units, table):
     assert pg.release(table, pg.Columns(BOUNDS), **SPENT, unit=unit).n_units == units
 
 
-def test_a_choice_warns_of_no_private_number(table, recwarn):
+def test_choice_warns_of_no_private_number(table, recwarn):
     """That units are few says how many there are."""
     few = {name: values[:40] for name, values in table.items()}
     columns = pg.Columns(BOUNDS)

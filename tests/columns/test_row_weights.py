@@ -62,7 +62,7 @@ def test_regression_is_weighted_least_squares():
 
 
 @pytest.mark.parametrize("terms", [None, ["poly(x, 2)", "g:x", "y", "w"]])
-def test_the_matrix_is_that_of_weighted_rows(terms):
+def test_matrix_is_that_of_weighted_rows(terms):
     rows = table()
     columns = describe(terms=terms)
     plain = pg.Columns(BOUNDS, intercept=True, terms=terms or ["x", "g", "y"])
@@ -78,7 +78,7 @@ def test_the_matrix_is_that_of_weighted_rows(terms):
     assert np.linalg.norm(columns.encode(rows), axis=1).max() <= columns.bound
 
 
-def test_a_missing_weight_is_a_missing_value():
+def test_missing_weight_is_a_missing_value():
     rows = table()
     rows["w"][:50] = np.nan
     with pytest.raises(ValueError, match="missing"):
@@ -89,7 +89,7 @@ def test_a_missing_weight_is_a_missing_value():
     assert (found.matrix() == kept.matrix()).all()
 
 
-def test_the_sum_of_weights_counts_no_rows():
+def test_sum_of_weights_counts_no_rows():
     rows = table(2000)
     fit = released(describe(), rows, "add-remove").regress("y")
     said = "sum of their weights: use a release of which the number of rows is public"
@@ -123,7 +123,7 @@ def test_descriptions_keep_their_weights(tmp_path):
 @pytest.mark.parametrize(
     ("name", "bounds"), [("v", (0, 1)), ("w", (-1, 1)), ("g", LEVELS), ("w", {"log": (1, 2)})]
 )
-def test_what_weights_no_rows(name, bounds):
+def test_column_that_weights_no_rows_is_refused(name, bounds):
     described = {"x": (0, 1), "g": LEVELS} | ({} if name == "v" else {name: bounds})
     with pytest.raises(ValueError, match="row_weights names a number"):
         pg.Columns(described, row_weights=name)

@@ -72,7 +72,7 @@ def test_no_other_weights_serve_the_targets_better(targets, intercept):
     assert cost(dict.fromkeys(best, 1.0)) > 1.02 * least
 
 
-def test_the_intercept_keeps_its_weight_and_has_a_share():
+def test_intercept_keeps_its_weight_and_has_a_share():
     columns = pg.Columns({"y": (0, 1), "x": (0, 1)}, intercept=True)
     weights = proposed_weights(columns, ["y"])
     target = 2 / (3 + math.sqrt(1 + 8 * (1 + math.sqrt(3)) ** 2 / 12))
@@ -98,7 +98,7 @@ def test_wrong_targets_are_refused(targets, message):
         pg.plan(COLUMNS, **SETTING, targets=targets)
 
 
-def test_a_plan_has_the_noise_of_each_term():
+def test_plan_has_the_noise_of_each_term():
     """By the law of the release that has these columns."""
     plan = pg.plan(COLUMNS, **SETTING, targets=["log(wage)"])
     for weights, numbers in (
@@ -121,7 +121,7 @@ def test_a_plan_has_the_noise_of_each_term():
             assert math.isclose(noise, std / (weight * wage), rel_tol=1e-9)
 
 
-def test_a_plan_without_targets_proposes_nothing():
+def test_plan_without_targets_proposes_nothing():
     plan = make_plan(COLUMNS, **SETTING)
     assert plan.weights is None
     assert "proposed" not in str(plan)
@@ -134,7 +134,7 @@ def test_a_plan_without_targets_proposes_nothing():
     )
 
 
-def test_the_command_says_the_same(tmp_path, monkeypatch):
+def test_command_says_the_same(tmp_path, monkeypatch):
     pytest.importorskip("rich")
     testing = pytest.importorskip("click.testing")
     from privgram.cli._program import program

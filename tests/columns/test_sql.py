@@ -31,7 +31,7 @@ PEOPLE = pg.Columns(
 
 @pytest.mark.parametrize("unit", ["", "unit"])
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake"])
-def test_the_text_is_that_of_the_file(dialect, unit):
+def test_text_is_that_of_the_file(dialect, unit):
     """To write the files anew: PEOPLE.sql(...), and read what has changed."""
     whose = pg.Unit('person`"', max_rows=4) if unit else None
     columns = pg.Columns({"age": (18, 90)}, intercept=True) if unit else PEOPLE
@@ -63,7 +63,7 @@ def test_zero_bytes_are_refused(dialect):
             pg.Columns(bounds).sql("t", dialect)
 
 
-def test_what_names_no_table_or_dialect_is_refused():
+def test_unknown_table_or_dialect_is_refused():
     columns = pg.Columns({"x": (0, 1)})
     for table in ("", (), ("a", "")):
         with pytest.raises(ValueError, match="name of the table is empty"):
@@ -77,7 +77,7 @@ def test_what_names_no_table_or_dialect_is_refused():
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_a_dialect_that_cannot_keep_the_bits_is_refused(dialect):
+def test_dialect_that_cannot_keep_the_bits_is_refused(dialect):
     with pytest.raises(ValueError, match=r"last bit of a logarithm.*select ln\(wage\)"):
         pg.Columns({"wage": pg.Log(1, 10)}).sql("t", dialect)
     dates = pg.Columns({"day": pg.Dates("2000-01-01", "2001-01-01")})
@@ -94,7 +94,7 @@ def test_a_dialect_that_cannot_keep_the_bits_is_refused(dialect):
         assert far.sql("t", dialect)
 
 
-def test_an_answer_that_is_too_wide_is_refused():
+def test_answer_that_is_too_wide_is_refused():
     wide = pg.Columns({f"x{i}": (0, 1) for i in range(60)})
     assert wide.sql("t", "duckdb")
     with pytest.raises(ValueError, match=r"postgres has at most 1,664 columns.*1,894 sums"):
@@ -150,7 +150,7 @@ def test_scale_and_integers_are_those_of_the_kernels():
             assert (scale.bits, scale.bound) == (total.bits, total.bound)
 
 
-def test_what_is_probed_is_what_python_computes():
+def test_probe_is_computed_as_in_python():
     product = (0.1 * 3.0 - 0.3) * 2.0**54
     digits = (product, -1.5, 2.5, 1.5, 0.5, 0.49999999999999994)
     assert sum(10**i * round(value) for i, value in enumerate(digits)) == PROBE

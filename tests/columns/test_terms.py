@@ -114,7 +114,7 @@ def test_legendre_polynomials(u, degree):
 
 
 @pytest.mark.parametrize(("terms", "_"), TERMS)
-def test_what_follows_is_an_image_of_what_is_stored(table, terms, _):
+def test_implied_columns_are_an_image_of_stored_ones(table, terms, _):
     """Every factor's indicators, and the ones, from the products that hold them."""
     columns = pg.Columns(BOUNDS, terms=terms, intercept=True)
     rows = columns.encode(table)
@@ -277,7 +277,7 @@ def test_saved_moments_of_tables(table):
     assert layout.n_totals() == len(layout.entries()[0]) == len(layout.new().totals()[0])
 
 
-def test_what_levels_imply_is_not_kept():
+def test_entries_that_levels_imply_are_not_kept():
     levels = [f"level {i}" for i in range(2000)]
     columns = pg.Columns({"x": (0, 1), "f": pg.Factor(levels)})
     moment = pg.second_moment({"x": [0.5, 1.0], "f": levels[:2]}, columns=columns)

@@ -1,8 +1,8 @@
 """What a user sees is what a user knows: every method of a fit against the reference packages.
 
-One table of cases (`support.exact_fits.CASES`: variables, terms, with and without an intercept and weights
-of rows) by one table of methods, below. The releases have no noise, so the formulas are the same. A
-public name that is in no table fails the suite.
+One table of cases (`support.exact_fits.CASES`: variables, terms, with and without an intercept and
+weights of rows) by one table of methods, below. The releases have no noise, so the formulas are the
+same. A public name that is in no table fails the suite.
 """
 
 import json
@@ -286,7 +286,7 @@ OWN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
-def test_a_fit_is_that_of_statsmodels(name):
+def test_fit_is_that_of_statsmodels(name):
     for case in CASES.values():
         METHODS[name](case)
 
@@ -301,7 +301,7 @@ def test_a_fit_is_that_of_statsmodels(name):
         (("get_margeff",), "marginal_model"),
     ],
 )
-def test_what_a_fit_does_not_hold_is_said(names, text):
+def test_attribute_that_a_fit_lacks_is_explained(names, text):
     for fit in (FIRST.fit, logistic(FIRST)[0]):
         for name in names:
             with pytest.raises(NotReleasedError, match=f"{name} .*{text}"):
@@ -335,7 +335,7 @@ def test_every_kind_of_variable_and_term_is_in_the_table():
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 @pytest.mark.parametrize("label", [label for label in CASES if "all" in label])
-def test_a_saved_release_has_the_same_fit(label, suffix, tmp_path):
+def test_saved_release_has_the_same_fit(label, suffix, tmp_path):
     case = CASES[label]
     plain = make_release(
         case.release.matrix, case.release.names, case.release.noise, case.release.n_rows,
@@ -351,7 +351,7 @@ def test_a_saved_release_has_the_same_fit(label, suffix, tmp_path):
 
 
 @pytest.mark.parametrize("label", ["bool", "dates"])
-def test_the_recipe_in_json(label, tmp_path):
+def test_recipe_in_json(label, tmp_path):
     """Least squares from what the file says twice, as readers in other languages have it."""
     case = next(c for name, c in CASES.items() if name.split(" ~ ")[1] == label)
     plain = make_release(
@@ -473,7 +473,7 @@ LOGISTIC = [label for label in CASES if "weighted" not in label and "bool" not i
 
 
 @pytest.mark.parametrize("label", LOGISTIC)
-def test_a_logistic_regression_is_that_of_statsmodels(label, tmp_path):
+def test_logistic_regression_is_that_of_statsmodels(label, tmp_path):
     case = CASES[label]
     fit, theirs, _ = logistic(case)
     assert set(fit.param_names) == set(theirs.params.index)
@@ -565,7 +565,7 @@ SCORED_OWN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCORED_METHODS)
-def test_a_fit_by_scores_is_that_of_statsmodels(name):
+def test_fit_by_scores_is_that_of_statsmodels(name):
     for case in SCORED.values():
         if not (case.weighted and name in OF_ONE_WEIGHT):
             SCORED_METHODS[name](case)
@@ -577,7 +577,7 @@ def test_every_method_of_scores_is_in_the_table():
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
-def test_what_is_refused_by_scores_is_nan_everywhere(family):
+def test_refused_fit_by_scores_is_nan_everywhere(family):
     case = next(iter(SCORED.values()))
     whole = case.fit if family == "gaussian" else logistic(FIRST)[0]
     fit = replace(whole, refusal="the rows are too few")
@@ -600,7 +600,7 @@ def test_what_is_refused_by_scores_is_nan_everywhere(family):
     assert fit.summary().as_html().count(">nan<") == 6 * len(fit.params)
 
 
-def test_a_saved_fit_by_scores_is_the_same(tmp_path):
+def test_saved_fit_by_scores_is_the_same(tmp_path):
     for case in (SCORED["y ~ all"] if "y ~ all" in SCORED else SCORED["log(v) ~ all"],):
         case.fit.save(tmp_path / "fit.npz")
         loaded = pg.load(tmp_path / "fit.npz")
@@ -626,7 +626,7 @@ ROUNDED = 2e-4
         ),
     ],
 )
-def test_a_run_of_scores_leads_to_least_squares(target, formula, names, of_units):
+def test_run_of_scores_leads_to_least_squares(target, formula, names, of_units):
     table = made_table().drop(columns="k")
     who = np.arange(len(table)) // 3
     rows = table.assign(who=who) if of_units else table
@@ -700,7 +700,7 @@ def test_windows_of_a_stream_are_regressions_on_their_months(tmp_path):
 # --- what an estimator gets -----------------------------------------------------------------------
 
 
-def test_a_result_of_numbers_has_all_that_results_have():
+def test_result_of_numbers_has_all_that_results_have():
     case = CASES["y ~ all"] if "y ~ all" in CASES else CASES["log(v) ~ all"]
     ols = case.ols
     own = result_of(

@@ -123,7 +123,7 @@ def test_memory_is_given_back():
     assert pa.total_allocated_bytes() == before
 
 
-def test_a_stream_is_read_once():
+def test_stream_is_read_once():
     reader = pa.table({"a": [1.0, 2.0]}).to_reader()
     stream = Stream(reader)
     assert [len(array) for array in stream] == [2]

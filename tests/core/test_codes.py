@@ -9,8 +9,8 @@ import oracle as reference
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.layouts import LAYOUTS, Case
 from numpy.testing import assert_array_equal
+from support.layouts import LAYOUTS, Case
 
 from privgram._core import rows
 
@@ -115,7 +115,7 @@ def test_missing_codes(coded, rng, dtype, share):
 
 @pytest.mark.parametrize("name", ["interactions", "three factors"])
 @pytest.mark.parametrize("first", ["code", "dense", "value"])
-def test_the_first_bad_row(coded, rng, name, first):
+def test_first_bad_row(coded, rng, name, first):
     case = Case(rng, 150, *LAYOUTS[name])
     places = {"code": case.codes[0], "dense": case.dense[0]}
     if case.values:
@@ -265,7 +265,7 @@ def test_norms_are_summed_as_those_of_dummies(coded):
     assert_array_equal(acc.int128(), plain.int128())
 
 
-def test_what_is_stored(coded, rng):
+def test_stored_entries(coded, rng):
     """Each entry of the lower triangle at most once, and zeros by structure not at all."""
     case = Case(rng, 400, *LAYOUTS["interactions"])
     acc = case.new(coded, case.norm)

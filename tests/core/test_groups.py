@@ -3,8 +3,8 @@
 import numpy as np
 import oracle as reference
 import pytest
-from support.layouts import LAYOUTS, Case
 from numpy.testing import assert_array_equal
+from support.layouts import LAYOUTS, Case
 
 from privgram._core import rows
 

@@ -76,7 +76,7 @@ def test_rows_together_are_rows_one_by_one(kernel, d, scaled, bits, rng):
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 10, 12])
 @pytest.mark.parametrize("scaled", [False, True])
-def test_a_bad_row_is_found_or_left_out(kernel, d, scaled, rng):
+def test_bad_row_is_found_or_left_out(kernel, d, scaled, rng):
     x = table(rng, d, 2.0)
     x[[501, 502, 700], rng.integers(0, d, 3)] = np.nan
     scaling = (np.zeros(d), np.ones(d), np.full(d, 0.5)) if scaled else None

@@ -58,7 +58,7 @@ def test_bits_are_those_of_the_twin(scale, m):
     np.testing.assert_allclose(made, exact, atol=1e-15 + 1e-15 * scale)
 
 
-def test_a_row_has_its_features_wherever_it_stands():
+def test_row_has_its_features_wherever_it_stands():
     features = pg.RandomFeatures(n=62)
     x = np.random.default_rng(0).uniform(-1, 1, (200, 3))
     whole = features.rows(x)

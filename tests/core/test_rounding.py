@@ -16,7 +16,7 @@ def words(rng, n):
 @pytest.mark.parametrize("d", [1, 2, 31, 32, 33, 70, 101])
 @pytest.mark.parametrize("exponent", [0, 1, 30, 63, 64, 65, 126])
 @pytest.mark.parametrize("shift", [0, 7, 63])
-def test_the_sweep_is_that_of_limbs(d, exponent, shift, rng):
+def test_sweep_is_that_of_limbs(d, exponent, shift, rng):
     below, over = np.tril_indices(d), np.triu_indices(d, 1)
     total, above, diagonal = (words(rng, n) for n in (len(below[0]), len(over[0]), d))
     square, noise = [], []
@@ -34,7 +34,7 @@ def test_the_sweep_is_that_of_limbs(d, exponent, shift, rng):
     np.testing.assert_array_equal(out, expected * 0.37)
 
 
-def test_the_parts_must_fit(rng):
+def test_parts_must_fit(rng):
     parts = [words(rng, n) for n in (6, 3, 3)]
     out = np.empty((3, 3))
     for at in range(3):

@@ -178,7 +178,7 @@ def test_codes_are_the_columns_that_they_stand_for(rng, k, n, bound):
     np.testing.assert_array_equal(found, map_rows(scaled, bound, frame))
 
 
-def test_an_image_of_codes_is_its_rows_alone(rng):
+def test_image_of_codes_is_its_rows_alone(rng):
     n, frame = 700, rng.normal(size=(4, 13))
     columns, scaling, blocks, _ = coded_table(rng, n)
     whole = np.empty((n, 4), order="F")
@@ -207,7 +207,7 @@ def test_images_from_a_row_on_are_those_of_all(rng):
         np.testing.assert_array_equal(part, whole[first : first + size])
 
 
-def test_a_round_at_coded_rows_clips_them_as_the_moment_does(rng):
+def test_round_at_coded_rows_clips_them_as_the_moment_does(rng):
     """By a bound that was chosen, which is below what the columns allow."""
     columns = pg.Columns({"x": (-1.0, 1.0), "g": ["a", "b", "c"]}, intercept=True)
     table = {"x": rng.uniform(-1, 1, 500), "g": rng.choice(["a", "b", "c"], 500)}

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import oracle as reference
 import pytest
-from support.helpers import LAYOUTS, all_pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from support.helpers import LAYOUTS, all_pairs
 
 from privgram._core import rows
 

@@ -66,7 +66,7 @@ def test_bounds_of_a_logarithm(encode, bounds):
         encode.log(np.ones(1), *bounds)
 
 
-def test_a_value_encodes_alike_wherever_it_stands(rng):
+def test_value_encodes_alike_wherever_it_stands(rng):
     """At every place in a block, in whichever vector."""
     x = np.exp(rng.uniform(-3, 3, 67))
     log = compiled.log(x, 0.1, 10)

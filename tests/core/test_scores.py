@@ -156,7 +156,7 @@ def test_rows_less_the_means_of_their_groups_are_the_twins(rng):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_row_that_may_not_be_used_is_named(rng, kind):
+def test_first_row_that_may_not_be_used_is_named(rng, kind):
     score, _, images = both(rng, kind, (200, 3), wild=False)
     for rows in ([199], [77, 100], [31, 32], [0]):
         table = images.copy()
@@ -269,7 +269,7 @@ def test_no_row_adds_a_vector_that_is_longer_than_it_may(rng):
     assert longest > 0.999 * scores.UNITS
 
 
-def test_a_count_is_no_more_than_a_row(rng):
+def test_count_is_no_more_than_a_row(rng):
     """Of binomial rows whose residual is as long as its size, and of any others."""
     score = scores.Score("binomial", 2, np.array([3.0, -2.0]), None, (0.5, 0.5))
     images = rng.standard_normal((2000, 3))

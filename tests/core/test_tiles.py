@@ -66,7 +66,7 @@ def split(rng, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
-def test_the_same_integers_by_all_kernels(part):
+def test_same_integers_by_all_kernels(part):
     """500 shapes in all: every kernel, as the table comes or scaled on its way."""
     rng = np.random.default_rng([39, part])
     for turn in range(50):
@@ -89,7 +89,7 @@ def test_the_same_integers_by_all_kernels(part):
 
 
 @pytest.mark.parametrize("d", [1, 16, 31, 33, 129, 400])
-def test_the_integers_of_the_reference(tiles, rng, d):
+def test_integers_of_the_reference(tiles, rng, d):
     """Over several products, of one and of more parts of columns."""
     x = np.nan_to_num(table(rng, 600, d))
     acc, expected = tiles(d, 1.0), RowAccumulator(d, 1.0)
@@ -100,7 +100,7 @@ def test_the_integers_of_the_reference(tiles, rng, d):
 @pytest.mark.parametrize(
     "q", [1_040_318, 1_040_319, 1_040_320, 1_048_575, -1_040_448, -1_048_575, 0]
 )
-def test_the_largest_digits(tiles, q):
+def test_largest_digits(tiles, q):
     """A row of one entry may be beyond the three digits of 7 bits, for as many rows as you like."""
     acc = tiles(1, 1.0)
     assert acc.update(np.full((5000, 1), q / acc.scale)) == -1
@@ -110,7 +110,7 @@ def test_the_largest_digits(tiles, q):
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 @pytest.mark.parametrize("first", [0, 5, 511, 512, 530, 1029])
-def test_a_row_that_cannot_be_added(tiles, rng, value, first):
+def test_row_that_cannot_be_added(tiles, rng, value, first):
     """It is named, also where it is met while others are multiplied."""
     x = rng.standard_normal((1030, 140))
     x[first, 77] = x[first:, 3] = value

@@ -121,7 +121,7 @@ def test_starts_are_checked(starts, text):
         UnitAccumulator(2, 1.0, 1.0).update(np.ones((3, 2)), np.array(starts, np.intp))
 
 
-def test_a_unit_of_too_many_rows_is_refused():
+def test_unit_of_too_many_rows_is_refused():
     total = UnitAccumulator(1, 1.0, 1.0, 24)
     assert total.most_rows * 4**24 <= 2**62
     x = np.ones((total.most_rows + 1, 1))

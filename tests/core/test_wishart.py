@@ -336,7 +336,7 @@ def test_layouts_it_cannot_write_to(out, message):
 
 
 @pytest.mark.parametrize("d", [1, 2, 9, 64, 65, 150])
-def test_a_product_that_is_wrong_is_noticed(d, rng):
+def test_product_that_is_wrong_is_noticed(d, rng):
     """A draw is refused where BLAS multiplies wrongly: a block of it, or only one entry."""
     u = np.triu(rng.normal(size=(d, d)) * 10.0 ** rng.integers(-3, 4, size=(d, 1)))
     w = np.triu(u @ u.T)

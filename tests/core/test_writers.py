@@ -60,7 +60,7 @@ ARRAYS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ARRAYS)
-def test_a_thread_that_writes(impl, alternate, kind):
+def test_thread_that_writes(impl, alternate, kind):
     """Rows of norm 280 whose factor would be that of rows within the bound."""
     x = ARRAYS[kind](2000)
     acc = impl(D, BOUND)
@@ -78,7 +78,7 @@ def test_a_thread_that_writes(impl, alternate, kind):
 
 @pytest.mark.parametrize("kind", ARRAYS)
 @pytest.mark.parametrize("scaled", [False, True])
-def test_a_whole_pass(alternate, kind, scaled):
+def test_whole_pass(alternate, kind, scaled):
     x = ARRAYS[kind](20_000)
     large, small = (60, 0) if kind == "integers" else (LARGE, SMALL)
     columns = Columns({f"c{j}": (-1, 1) for j in range(D)}) if scaled else None
@@ -97,7 +97,7 @@ def test_arrow_columns(alternate):
 
 
 @pytest.mark.skipif("QEMU_CPU" in os.environ, reason="it starts a process that QEMU does not run")
-def test_a_process_that_writes_to_the_mapped_file(tmp_path):
+def test_process_that_writes_to_the_mapped_file(tmp_path):
     path = tmp_path / "t.npy"
     np.save(path, np.zeros((5000, D)))
     script = """

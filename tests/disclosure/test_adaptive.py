@@ -186,7 +186,7 @@ def test_looks_and_the_histogram_add_up_to_the_budget(adjacency, columns):
 
 
 @pytest.mark.long
-def test_the_joint_loss_of_adaptive_rounds_is_a_gaussian_mechanisms():
+def test_joint_loss_of_adaptive_rounds_is_a_gaussian_mechanisms():
     """An independent route to the account: losses of whole releases, simulated on neighbours.
 
     Every round shortens the row that one table has more to its radius, so it moves each by all that
@@ -208,7 +208,7 @@ def test_the_joint_loss_of_adaptive_rounds_is_a_gaussian_mechanisms():
     assert abs(np.mean(np.square(scores)) - 1) < 4.5 * math.sqrt(2 / 600)
 
 
-def test_the_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeypatch):
+def test_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeypatch):
     ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
     adaptive(ledger=ledger)
     (entry,) = ledger.entries
@@ -235,7 +235,7 @@ def test_the_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeyp
     assert len(ledger.entries) == 2
 
 
-def test_a_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(tmp_path):
+def test_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(tmp_path):
     ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
     once = (part for part in np.array_split(TABLE, 3))
     with pytest.raises(ValueError, match=r"read once.*AnalyzeGauss"):
@@ -281,7 +281,7 @@ def test_dask_gives_the_bits_of_one_machine():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("noise_alone")
-def test_a_target_gets_less_noise():
+def test_target_gets_less_noise():
     """And errors of the law that the release states: 16 x 24 slopes, 4.5 standard errors."""
     rng = np.random.default_rng(0)
     table = 0.05 * rng.standard_normal((20_000, 25)) @ np.triu(rng.uniform(0, 0.3, (25, 25)), 1)
@@ -307,7 +307,7 @@ def test_a_target_gets_less_noise():
     assert abs(np.mean(np.square(scores)) - 1) < 4.5 * math.sqrt(2 / (2 * 384))
 
 
-def test_a_target_is_one_of_the_columns(tmp_path):
+def test_target_is_one_of_the_columns(tmp_path):
     ledger = pg.Ledger(tmp_path / "ledger", 3.0, 1e-5, "add-remove")
     for source in (TABLE, np.full((3, 3), np.nan)):  # before anything is read
         with pytest.raises(ValueError, match=r"target 'z' is no column.*nothing was spent"):
@@ -321,7 +321,7 @@ def test_a_target_is_one_of_the_columns(tmp_path):
         pg.AdaptiveGaussian(purpose="components", target="y")
 
 
-def test_a_frame_towards_a_target_lengthens_its_residual_alone():
+def test_frame_towards_a_target_lengthens_its_residual_alone():
     frame = replace(whiten(EXACT, 1e-9, len(TABLE)), typical=24.0)
     ours = frame.towards(2)
     assert ours.stretch == pytest.approx(2.0)
@@ -335,7 +335,7 @@ def test_a_frame_towards_a_target_lengthens_its_residual_alone():
     np.testing.assert_allclose(metric, np.diag(np.diag(metric)), atol=1e-9 * metric.max())
 
 
-def test_a_table_that_changes_between_rounds_is_noticed(tmp_path):
+def test_table_that_changes_between_rounds_is_noticed(tmp_path):
     path = tmp_path / "table.npy"
     np.save(path, TABLE)
 
@@ -381,7 +381,7 @@ def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
         assert 1.5 < square < 3.5  # three columns, of which whitening leaves less than 1 each
 
 
-def test_the_number_that_was_asked_for_serves_the_ridge():
+def test_number_that_was_asked_for_serves_the_ridge():
     """As the public one does: without it, any number that the lengths allow is believed."""
     columns = pg.Columns(dict.fromkeys(NAMES, (-1.0, 1.0)))
     made = adaptive(seed=7, columns=columns)
@@ -460,7 +460,7 @@ def test_saved_and_read_back(tmp_path, suffix):
 
 
 @pytest.mark.slow
-def test_what_is_made_of_a_release_takes_it_as_it_is():
+def test_methods_take_an_adaptive_release():
     made = adaptive(seed=9)
     parts = made.marginal(["y", "intercept", "a"])
     block = np.ix_([2, 3, 0], [2, 3, 0])
@@ -479,7 +479,7 @@ def test_what_is_made_of_a_release_takes_it_as_it_is():
     assert made.plot() is not None
 
 
-def test_a_bound_chosen_at_a_cost_is_counted_in():
+def test_bound_chosen_at_a_cost_is_counted_in():
     table = np.column_stack([TABLE, np.ones(len(TABLE))])
     made = pg.release(
         table,

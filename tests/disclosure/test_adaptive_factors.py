@@ -45,7 +45,7 @@ def adaptive(source=TABLE, seed=0, columns=COLUMNS, **options):
     return pg.release(source, columns=columns, **settings | options)
 
 
-def test_a_frame_whitens_numbers_within_levels():
+def test_frame_whitens_numbers_within_levels():
     n = len(TABLE["y"])
     numbers = [TABLE[name] for name in ("x0", "x1", "x2", "y")]
     levels = [TABLE[f"f{k}"] == i for k, size in enumerate(LEVELS) for i in range(size)]
@@ -165,7 +165,7 @@ def test_few_levels_of_which_one_is_rare_are_whitened():
     assert not isinstance(adaptive().noise.base, EntryLaw)
 
 
-def test_what_is_made_of_a_release_takes_it_as_it_is(tmp_path):
+def test_methods_take_an_adaptive_release(tmp_path):
     made = adaptive(epsilon=4.0, out=tmp_path / "release.json")
     read = pg.load(tmp_path / "release.json")
     assert read.noise == made.noise

@@ -53,7 +53,7 @@ def test_sums_are_integers_with_the_draw_on_a_public_grid(draws, rng, std):
         assert value == float(math.floor(steps + Fraction(1, 2))) * float(grid)
 
 
-def test_a_matrix_is_symmetric_and_every_entry_has_noise_of_its_own(draws, rng):
+def test_matrix_is_symmetric_and_every_entry_has_noise_of_its_own(draws, rng):
     d, std, diagonal = 5, 1e12, 3e12
     total = rng.integers(-(2**62), 2**62, (d, d))
     total += total.T
@@ -119,7 +119,7 @@ def condition(mu, std, entries):
     return 10 * 2**14 * entries / (mu * std**2)
 
 
-def test_the_lattice_meets_the_theorems_condition():
+def test_lattice_meets_the_theorems_condition():
     """With room for 2^20 releases, of up to 2^32 sums, at any deviation from 2^-40 to 2^86."""
     for size, log in itertools.product((1, 50, 2**21, 2**32), range(-40, 87)):
         std = 2.0**log
@@ -166,7 +166,7 @@ def test_profile_at_coarse_deviations_may_be_above_the_gaussian_one():
 
 
 @pytest.mark.parametrize("std", [1.0, 1.3, 7.0])
-def test_the_two_inequalities_of_the_proof(std):
+def test_two_inequalities_of_the_proof(std):
     """Masses of the rounded and of the discrete Gaussian, one over the other."""
     with mp.workdps(60):
         s = mpf(std)

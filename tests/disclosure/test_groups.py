@@ -218,7 +218,7 @@ def test_sum_of_the_releases(table):
 @pytest.mark.parametrize(
     "mechanism", [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace()], ids=str
 )
-def test_a_sum_is_saved_and_read_again(table, tmp_path, mechanism):
+def test_sum_is_saved_and_read_again(table, tmp_path, mechanism):
     made = pg.release(table, epsilon=1.0, delta=1e-6, mechanism=mechanism, **ASK).total()
     for name in ("total.json", "total.npz"):
         made.save(tmp_path / name)
@@ -286,7 +286,7 @@ def test_wrong_requests(table, tmp_path, more, error, said):
     assert not ledger.entries
 
 
-def test_a_bound_that_was_chosen_is_counted_once(table, tmp_path):
+def test_bound_that_was_chosen_is_counted_once(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", epsilon=3, delta=1e-5, adjacency="add-remove")
     rows = {name: table[name] for name in ("x", "y")}
     bound = private_norm_bound(rows, 0.1, columns=COLUMNS, adjacency="add-remove")
@@ -299,7 +299,7 @@ def test_a_bound_that_was_chosen_is_counted_once(table, tmp_path):
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("kind", ["plain", "names", "array", "factor", "drop", "other"])
-def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, kind):
+def test_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, kind):
     """The same choice, of the same rows, as `private_norm_bound` makes; one pass for its counts."""
     ask, rows = dict(ASK), {name: table[name] for name in ("x", "y")}
     columns, source = ask["columns"], table
@@ -338,7 +338,7 @@ def test_a_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, ki
     assert made.epsilon == 3.0
 
 
-def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
+def test_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
     ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     ask = ASK | {"by": pg.Groups("site", SITES[:2], "error")}
     with pytest.raises(ValueError, match="of a group that is not listed"):
@@ -349,7 +349,7 @@ def test_a_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
     assert not ledger.entries
 
 
-def test_a_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
+def test_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
     monkeypatch.setattr("privgram.scan.request.scale_out", lambda source: "dask")
     ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     with pytest.raises(ValueError, match="pass its files, or as bound what"):

@@ -90,7 +90,7 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_row_that_is_not_finite_is_named_by_its_position(rng, value):
+def test_row_that_is_not_finite_is_named_by_its_position(rng, value):
     x = table(rng, 20_000)
     x[12_345, 2] = value
     with pytest.raises(ValueError, match="row 12345"):
@@ -294,7 +294,7 @@ def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     assert len(ledger.entries) == 1
 
 
-def test_a_choice_is_not_paid_for_without_its_release(rng, tmp_path):
+def test_choice_is_not_paid_for_without_its_release(rng, tmp_path):
     bound = private_norm_bound(table(rng), 0.8, 0.5, lower=0.01, upper=100)
     moment = pg.second_moment(table(rng), bound)
     ledger = pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6, composition="pld")
@@ -342,7 +342,7 @@ def carried(bound, x):
     }
 
 
-def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
+def test_moment_carries_its_bound_and_a_release_counts_it(rng):
     """However the moment came about, and unasked."""
     x = table(rng)
     bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
@@ -364,7 +364,7 @@ def test_a_moment_carries_its_bound_and_a_release_counts_it(rng):
 
 
 @pytest.mark.parametrize("form", [".json", ".npz"])
-def test_a_saved_release_counts_its_bound(rng, tmp_path, form):
+def test_saved_release_counts_its_bound(rng, tmp_path, form):
     x = table(rng)
     bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
     release = pg.release(
@@ -436,7 +436,7 @@ def test_every_mechanism_counts_the_bound(rng, name):
     assert bound.privacy in release.privacy.profiles
 
 
-def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
+def test_ledger_is_charged_for_a_choice_once(rng, tmp_path):
     """Entered at the choice or at the first release, and by no further one."""
     x = table(rng)
     options = {"lower": 0.01, "upper": 100.0}
@@ -462,7 +462,7 @@ def test_a_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         ledger.spend(0.1, 0.0, adjacency="replace", unit="", id=again.id)
 
 
-def test_the_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
+def test_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
     x = table(rng)
     ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)
     for chosen, released in (("replace", "add-remove"), ("add-remove", "replace")):
@@ -513,7 +513,7 @@ def test_profiles_of_mechanisms_without_a_length_are_those_of_any_bound(name, ca
 
 
 @pytest.mark.slow
-def test_a_fixed_scale_is_composed_by_what_it_states(rng):
+def test_fixed_scale_is_composed_by_what_it_states(rng):
     """Its profile depends on the bound, and the composed profile of one bound is exceeded.
 
     By the worst choice between two bounds, evaluated from the definition: outcome o has loss l_o,
@@ -547,7 +547,7 @@ def test_a_fixed_scale_is_composed_by_what_it_states(rng):
     assert release.privacy.delta(1.3) <= delta * (1 + 1e-6)
 
 
-def test_a_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
+def test_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     x = rng.standard_normal((1000, 3))
     ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5, composition="pld")
     bound = private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
@@ -561,7 +561,7 @@ def test_a_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     ]
 
 
-def test_a_number_alone_is_counted_by_hand(both, tmp_path):
+def test_number_alone_is_counted_by_hand(both, tmp_path):
     bound, release = both
     assert release.epsilon == 1.0
     total = release.including(bound)

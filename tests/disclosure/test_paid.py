@@ -88,14 +88,14 @@ ONCE = {
 
 @pytest.mark.parametrize("source", ONCE)
 @pytest.mark.parametrize("ask", ASK)
-def test_what_is_read_once_and_no_iterator_is_refused_before_the_spend(ask, source):
+def test_source_read_once_that_is_no_iterator_is_refused_before_the_spend(ask, source):
     study = pg.Study(ONCE[source](), COLUMNS, epsilon=2.0, delta=1e-6)
     with pytest.raises(ValueError, match=r"no rows when it was opened again.*an iterator"):
         ASK[ask](study)
     assert study.entries == ()
 
 
-def test_a_bound_is_not_chosen_by_a_table_that_is_read_once(tmp_path):
+def test_bound_is_not_chosen_by_a_table_that_is_read_once(tmp_path):
     ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
     auto = pg.PrivateBound(epsilon=0.1)
     given = {"epsilon": 0.5, "delta": 1e-7, "bound": auto, "ledger": ledger}
@@ -114,7 +114,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("source", CHANGES)
 @pytest.mark.parametrize("ask", ASK)
-def test_a_table_that_is_gone_after_the_spend_leaves_an_answer_or_a_refused_fit(ask, source):
+def test_table_that_is_gone_after_the_spend_leaves_an_answer_or_a_refused_fit(ask, source):
     study = pg.Study(CHANGES[source](), COLUMNS, epsilon=2.0, delta=1e-6)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -131,7 +131,7 @@ def test_a_table_that_is_gone_after_the_spend_leaves_an_answer_or_a_refused_fit(
     assert "17.25" not in " ".join(said)
 
 
-def test_a_release_that_ended_early_says_so_and_spent_no_more_than_its_budget(tmp_path):
+def test_release_that_ended_early_says_so_and_spent_no_more_than_its_budget(tmp_path):
     study = pg.Study(Iterable(6000, 6000, 3000), COLUMNS, epsilon=2.0, delta=1e-6)
     with pytest.warns(UserWarning, match="could not be read again"):
         made = study.release(0.5, out=tmp_path / "it.json")
@@ -188,7 +188,7 @@ def full(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("ask", ["scores", "release", "groups"])
-def test_what_cannot_be_saved_after_the_spend_is_returned_and_saved_elsewhere(full, ask):
+def test_release_that_cannot_be_saved_is_returned_and_saved_elsewhere(full, ask):
     study = pg.Study(TABLE, COLUMNS, epsilon=8.0, delta=1e-6)
     out = full / "it.json"
     by = pg.Groups("who", [1, 2]) if ask == "groups" else None
@@ -209,7 +209,7 @@ def test_what_cannot_be_saved_after_the_spend_is_returned_and_saved_elsewhere(fu
         np.testing.assert_array_equal(again.matrix, made.matrix)
 
 
-def test_what_can_be_saved_nowhere_is_returned(full, monkeypatch):
+def test_fit_that_can_be_saved_nowhere_is_returned(full, monkeypatch):
     from privgram._base import saved
 
     def nowhere(*_):
@@ -239,14 +239,14 @@ def test_room_for_a_fit_is_made_sure_of_before_the_spend(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("epsilon", [1e-300, 5e-324, 1e-160])
 @pytest.mark.parametrize("ask", ["release", "regress"])
-def test_an_epsilon_whose_noise_leaves_float64_is_refused_before_the_spend(ask, epsilon):
+def test_epsilon_whose_noise_leaves_float64_is_refused_before_the_spend(ask, epsilon):
     study = pg.Study(TABLE, COLUMNS, epsilon=1.0, delta=0.0)
     with pytest.raises(ValueError, match="so small that squares of the noise leave float64"):
         study.release(epsilon) if ask == "release" else study.regress("y ~ x", epsilon)
     assert study.entries == ()
 
 
-def test_an_epsilon_of_next_to_nothing_is_answered_by_a_refused_fit():
+def test_epsilon_of_next_to_nothing_is_answered_by_a_refused_fit():
     study = pg.Study(TABLE, COLUMNS, epsilon=1.0, delta=0.0)
     fit = study.regress("y ~ x", 1e-120, rng=np.random.default_rng(0))
     assert fit.refusal is not None

@@ -29,7 +29,7 @@ GIVEN = {"columns": COLUMNS, "epsilon": 2.0, "delta": 1e-6}
 
 
 @pytest.mark.slow
-def test_what_a_release_by_unit_says(tmp_path):
+def test_release_by_unit_states_its_unit(tmp_path):
     release = pg.release(
         panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
     )
@@ -90,7 +90,7 @@ def test_audit_of_the_worst_pair():
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_bound_chosen_by_the_table(adjacency, tmp_path):
+def test_bound_chosen_by_the_table(adjacency, tmp_path):
     ledger = pg.Ledger(tmp_path / "ledger.json", epsilon=3.0, delta=1e-5, adjacency=adjacency)
     release = pg.release(
         panel(),
@@ -111,7 +111,7 @@ def test_a_bound_chosen_by_the_table(adjacency, tmp_path):
     assert any("for all rows of a unit" in entry.what for entry in ledger.entries)
 
 
-def test_a_bound_chosen_by_an_array():
+def test_bound_chosen_by_an_array():
     """Its units lie beside it, so it is read from where it is, twice."""
     data = panel(300)
     x = np.stack([data[name] for name in "aby"], axis=1)
@@ -129,7 +129,7 @@ def test_a_bound_chosen_by_an_array():
     np.testing.assert_array_equal(plain.matrix, named.matrix)
 
 
-def test_a_bound_chosen_before():
+def test_bound_chosen_before():
     bound = private_norm_bound(
         panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
     )
@@ -163,7 +163,7 @@ def test_pure_privacy_takes_the_trace():
         ({"unit": "id"}, "a unit needs a bound"),
     ],
 )
-def test_what_is_refused_before_the_table_is_read(change, text):
+def test_refusal_comes_before_the_table_is_read(change, text):
     def never():
         raise AssertionError
         yield
@@ -172,7 +172,7 @@ def test_what_is_refused_before_the_table_is_read(change, text):
         pg.release(never(), **GIVEN | {"unit": pg.Unit("id", max_rows=6)} | change)
 
 
-def test_a_moment_is_not_asked_for_units_and_keeps_those_it_has():
+def test_moment_is_not_asked_for_units_and_keeps_those_it_has():
     rows = pg.second_moment({k: v for k, v in panel(50).items() if k != "id"}, columns=COLUMNS)
     with pytest.raises(ValueError, match="no longer knows whose rows"):
         pg.release(rows, epsilon=1.0, delta=1e-6, unit=pg.Unit("id", max_rows=6))
@@ -181,7 +181,7 @@ def test_a_moment_is_not_asked_for_units_and_keeps_those_it_has():
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)
 
 
-def test_what_needs_rows_is_refused():
+def test_unclipping_needs_rows_and_is_refused():
     release = pg.release(
         panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
     )
@@ -237,7 +237,7 @@ def test_within_beside_panel_ols():
     assert np.allclose(fit.bse[:2], expected.std_errors, rtol=5e-3)
 
 
-def test_a_choice_by_rows_is_none_for_units(tmp_path):
+def test_choice_by_rows_is_none_for_units(tmp_path):
     """It is private for single rows alone, and a unit may have changed many of them."""
     data = panel(300)
     rows = {name: column for name, column in data.items() if name != "id"}
@@ -265,7 +265,7 @@ def test_a_choice_by_rows_is_none_for_units(tmp_path):
     assert pg.release(data, unit=pg.Unit("id", bound=by_unit), **given).epsilon == 6.0
 
 
-def test_a_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
+def test_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
     """With its units, so that the choice of a bound and the release decode it once."""
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -54,7 +54,7 @@ def test_proofs_tests_and_audits_exist(claim):
     assert claim["said"]
 
 
-def test_the_page_has_a_section_for_every_claim():
+def test_page_has_a_section_for_every_claim():
     assert [f"## {claim['name']}" for claim in CLAIMS] == [
         line for line in claims.page().splitlines() if line.startswith("## ")
     ]
@@ -84,7 +84,7 @@ guaranteed()
     ]
 
 
-def test_a_new_promise_is_found(tmp_path, monkeypatch):
+def test_new_promise_is_found(tmp_path, monkeypatch):
     page = tmp_path / "new.md"
     page.write_text(
         "Hello.\n\n<!-- promises -->\n| against a reader |\n|---|\n| bits | no |\n"

@@ -17,7 +17,7 @@ def test_every_public_name_has_an_entry(module):
     assert not missing, f"add to docs/api/index.rst: {sorted(missing)}"
 
 
-def test_the_site_stays_small():
+def test_site_stays_small():
     """Each with one question; a page an object of the API is not counted."""
     docs = PAGE.parent.parent
     built = {"_build", "gallery", "generated", "_templates"}

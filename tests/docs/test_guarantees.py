@@ -163,7 +163,7 @@ def test_results(cells):
             assert item.profile(3**0.5, 10.0).proof_status == "upper bound"
 
 
-def test_the_weakest_part_decides():
+def test_weakest_part_decides():
     proved, stated = privacy.GaussianProfile(0.1), privacy.StatedProfile(1.0, 1e-6)
     sketch = sheffet.SketchProfile(9, 0.1)
     assert privacy.compose([proved, proved]).proof_status == "exact"
@@ -171,7 +171,7 @@ def test_the_weakest_part_decides():
     assert privacy.compose([proved, sketch, stated]).proof_status == "stated"
 
 
-def test_a_profile_that_does_not_say_is_stated():
+def test_profile_that_does_not_say_is_stated():
     class Own(privacy.GaussianProfile):
         _proof_status = privacy.Profile._proof_status
 

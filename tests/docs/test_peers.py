@@ -10,7 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from bench.peers import page, tasks
 
 
-def test_the_page_is_what_was_recorded():
+def test_page_is_what_was_recorded():
     page.fill(page.TABLES, check=True)  # exits where the page says something else
 
 

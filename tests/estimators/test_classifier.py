@@ -88,7 +88,7 @@ def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
     np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
 
 
-def test_a_frame_is_read_by_its_columns():
+def test_frame_is_read_by_its_columns():
     pd = pytest.importorskip("pandas")
     X, y = made(8000, d=2)
     kind = np.where(np.arange(8000) % 3 == 0, "a", "b")
@@ -105,7 +105,7 @@ def test_a_frame_is_read_by_its_columns():
 # --- What is spent, and what it bought ---------------------------------------------
 
 
-def test_a_fit_is_one_entry_of_the_ledger(tmp_path):
+def test_fit_is_one_entry_of_the_ledger(tmp_path):
     X, y = made(2000)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.2, 1e-5)
     fitted(X, y, ledger=ledger, holdout=0.1)
@@ -119,7 +119,7 @@ def test_a_fit_is_one_entry_of_the_ledger(tmp_path):
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("params", [{}, {"holdout": 0.2}, {"fit_intercept": False}])
-def test_the_shares_add_up_to_the_guarantee(adjacency, params):
+def test_shares_add_up_to_the_guarantee(adjacency, params):
     X, y = made(2000)
     fit = fitted(X, y, adjacency=adjacency, **params).result_
     spent = fit.parameters
@@ -134,7 +134,7 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, params):
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 @pytest.mark.parametrize("holdout", [0.0, 0.3])
-def test_a_classifier_is_saved_and_read_back(tmp_path, suffix, holdout):
+def test_classifier_is_saved_and_read_back(tmp_path, suffix, holdout):
     X, y = made(1000)
     fit = fitted(X, y, holdout=holdout).result_
     fit.save(tmp_path / f"fit{suffix}")
@@ -185,7 +185,7 @@ def test_long_rows_are_shortened():
     assert longer.result_.refusal is None
 
 
-def test_an_error_after_the_spend_is_a_refused_fit(monkeypatch, tmp_path):
+def test_error_after_the_spend_is_a_refused_fit(monkeypatch, tmp_path):
     def fails(*_):
         raise FloatingPointError
 
@@ -242,7 +242,7 @@ def test_rows_that_cannot_be_used_are_left_out_where_that_is_wanted():
         fitted(bad, y)
 
 
-def test_an_iterator_and_what_is_no_pair_are_refused():
+def test_iterator_and_what_is_no_pair_are_refused():
     X, y = made(100)
     with pytest.raises(ValueError, match="read once"):
         fitted(iter([(X, y)]), None)

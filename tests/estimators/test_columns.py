@@ -64,7 +64,7 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("target", ["pressure", "pay"])
-def test_the_fit_is_that_of_the_release_to_the_last_bit(frame, kind, target):
+def test_fit_is_that_of_the_release_to_the_last_bit(frame, kind, target):
     X, y = halves(frame, target)
     model = PrivateRidge(epsilon=20.0, columns=COLUMNS, random_state=3).fit(KINDS[kind](X), y)
     described = pg.Columns(COLUMNS, intercept=True)
@@ -142,7 +142,7 @@ def test_refusals_spend_nothing(frame, ledger, kind, more, match):
         _ = model.coef_
 
 
-def test_what_is_wrong_with_the_rows_spends_nothing(frame, ledger):
+def test_wrong_rows_spend_nothing(frame, ledger):
     X, y = halves(frame)
     model = PrivateRidge(columns=COLUMNS, ledger=ledger)
     wrong = [

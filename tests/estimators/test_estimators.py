@@ -150,7 +150,7 @@ def test_without_noise_truncated_svd_is_scikit_learns(table):
     np.testing.assert_allclose(ours.transform(X), signs * theirs.transform(X), atol=1e-3)
 
 
-def test_a_fit_is_the_releases_regression(table):
+def test_fit_is_the_releases_regression(table):
     """By hand, through the public functions, with the same noise: with rounds, as there."""
     X, y = np.tile(table[0], (20, 1)), np.tile(table[1], 20)
     model = PrivateRidge(epsilon=2.0, **BOUNDS, random_state=3).fit(X, y)
@@ -347,7 +347,7 @@ def test_threads_that_release_together_spend_once(rng, monkeypatch):
     assert made == [model.release()]
 
 
-def test_a_failed_refit_loses_nothing_that_was_paid_for(table, releases):
+def test_failed_refit_loses_nothing_that_was_paid_for(table, releases):
     X, y = table
     model = PrivateRidge(**BOUNDS).fit(X, y)
     before = model.release_, model.coef_
@@ -363,7 +363,7 @@ def test_a_failed_refit_loses_nothing_that_was_paid_for(table, releases):
     assert len(releases) == 1
 
 
-def test_a_failed_part_adds_nothing(table):
+def test_failed_part_adds_nothing(table):
     X, y = table
     model = PrivateRidge(**BOUNDS, random_state=1, mechanism="analyze-gauss").partial_fit(X, y)
     bad = X.copy()
@@ -419,7 +419,7 @@ def test_reproducible_noise_says_so(table):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_a_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
+def test_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
     X = rng.uniform(-1, 1, (60, 3))
     ledger = pg.Ledger(tmp_path / "study.ledger", 2.5, 1e-5, composition="basic")
     model = unit(kind, epsilon=1.0, ledger=ledger)
@@ -494,7 +494,7 @@ def test_pca_of_a_release_without_a_mean_is_refused(table):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_an_unspent_moment_cannot_be_pickled_or_copied(kind, rng):
+def test_unspent_moment_cannot_be_pickled_or_copied(kind, rng):
     X = rng.uniform(-1, 1, (50, 2))
     model = unit(kind).partial_fit(X, X[:, 0])
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
@@ -556,7 +556,7 @@ def test_sparse_matrices_are_refused():
 
 
 @pytest.mark.parametrize("drawn", [lambda m: m, make_pipeline], ids=["alone", "in a pipeline"])
-def test_the_drawing_shows_the_budget(drawn, rng):
+def test_drawing_shows_the_budget(drawn, rng):
     X = rng.uniform(-1, 1, (50, 2))
     model = unit(PrivateRidge, epsilon=0.75, delta=1e-7)
     assert "epsilon=0.75, delta=1e-07: nothing spent" in drawn(model)._repr_html_()
@@ -611,7 +611,7 @@ def test_without_bounds_nothing_is_spent(kind, table, releases):
     assert not releases
 
 
-def test_a_decomposition_about_zero_says_why_it_has_no_variances():
+def test_decomposition_about_zero_says_why_it_has_no_variances():
     svd = PrivateTruncatedSVD(1, bound=3.0).fit(np.eye(3))
     assert not hasattr(svd, "explained_variance_")
     with pytest.raises(AttributeError, match="which a release about zero does not hold"):
@@ -707,7 +707,7 @@ def test_in_a_pipeline(table, releases):
     np.testing.assert_allclose(pipe.predict(X), theirs.predict(X), atol=1e-2)
 
 
-def test_a_search_spends_for_every_fit_and_says_so(table, releases):
+def test_search_spends_for_every_fit_and_says_so(table, releases):
     X, y = table
     search = GridSearchCV(PrivateRidge(**BOUNDS, **LOUD), {"alpha": [0.0, 1e6]}, cv=3)
     with pytest.warns(UserWarning, match="clones of one estimator.*ledger"):
@@ -719,7 +719,7 @@ def test_a_search_spends_for_every_fit_and_says_so(table, releases):
     assert len(releases) == 2 * 3 + 1 + 4
 
 
-def test_the_warning_of_clones_is_given_once_and_reaches_other_processes(table):
+def test_warning_of_clones_is_given_once_and_reaches_other_processes(table):
     """A clone knows its number, pickled or not; one alone, as of a meta-estimator, is quiet."""
     X, y = table
     model = PrivateRidge(**BOUNDS)
@@ -730,7 +730,7 @@ def test_the_warning_of_clones_is_given_once_and_reaches_other_processes(table):
     assert len(caught) == 1
 
 
-def test_a_search_with_a_ledger_is_quiet_and_counted(table, tmp_path):
+def test_search_with_a_ledger_is_quiet_and_counted(table, tmp_path):
     X, y = table
     ledger = pg.Ledger(tmp_path / "study.ledger", 30.0, 1e-4, composition="basic")
     cross_val_score(PrivateRidge(**BOUNDS, ledger=ledger), X, y, cv=3)

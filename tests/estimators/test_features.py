@@ -62,7 +62,7 @@ def test_slopes_are_refused_with_the_reason():
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_fit_is_one_entry_that_covers_both_releases(tmp_path, monkeypatch, adjacency):
+def test_fit_is_one_entry_that_covers_both_releases(tmp_path, monkeypatch, adjacency):
     from privgram.estimators import linear
 
     made = []
@@ -111,7 +111,7 @@ def test_rows_of_a_release_with_features_have_their_length(monkeypatch):
     assert lengths.max() > 0.99 * BOUND
 
 
-def test_the_error_that_is_told_is_about_right():
+def test_error_that_is_told_is_about_right():
     """Released error beside the exact one over 30 fits: two deviations of its noise are on top."""
     X, y, *_ = curved(5000)
     features = pg.RandomFeatures(n=16)
@@ -167,7 +167,9 @@ def test_features_of_some_columns_of_a_frame():
         ({"delta": 0.0}, ValueError, "delta"),
     ],
 )
-def test_what_does_not_go_with_features_is_refused_before_the_spend(params, error, match, tmp_path):
+def test_parameters_that_do_not_go_with_features_are_refused_before_the_spend(
+    params, error, match, tmp_path
+):
     X, y, *_ = curved(500)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
     given = BOUNDS | {"features": pg.RandomFeatures(n=8), "ledger": ledger} | params
@@ -188,7 +190,7 @@ def test_rows_are_read_by_fit_alone():
         model.fit(X, np.column_stack([y, y]))
 
 
-def test_a_release_without_noise_has_the_ridge_of_its_rows():
+def test_release_without_noise_has_the_ridge_of_its_rows():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((3000, 6))
     rows[:, 4] = 0.25
@@ -198,7 +200,7 @@ def test_a_release_without_noise_has_the_ridge_of_its_rows():
     np.testing.assert_allclose(fit.coef[:4], [1, 0, -1, 0], atol=1e-3)
 
 
-def test_what_the_columns_say_is_kept_where_features_fail(monkeypatch):
+def test_fit_by_columns_is_kept_where_features_fail(monkeypatch):
     def fails(*_):
         raise FloatingPointError
 

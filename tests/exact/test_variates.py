@@ -184,7 +184,7 @@ def test_law_of_normals_is_counted():
     check_law([*range(64), 100, 180])
 
 
-def test_an_offset_of_zero_is_of_both_signs():
+def test_offset_of_zero_is_of_both_signs():
     """Unlike of a discrete zero, of which there is one."""
     assert outcome([0, 0, 0]) == 0
     assert outcome([1, 0, 0]) == -1
@@ -385,7 +385,7 @@ def test_floats_are_near_where_centres_cancel(rng):
 
 
 @pytest.mark.parametrize("make", [normals, lambda rng, d, _: bartlett(rng, d + 0.5, d)])
-def test_a_part_has_the_digits_of_the_whole(rng, make):
+def test_part_has_the_digits_of_the_whole(rng, make):
     """By the words of all, and by those of its own blocks of the stream; what was seen, too."""
     draws = make(rng, 60, 60)
     rows, columns = np.array([1, 40, 58]), np.array([0, 2, 33])
@@ -431,7 +431,7 @@ def excess(y, v, chi):
 
 
 @pytest.mark.parametrize("dof", [1.0, 1.25, 2.0, 50.5, 1e6, 1e12])
-def test_the_error_of_float64_is_bounded(rng, dof):
+def test_error_of_float64_is_bounded(rng, dof):
     n = 100
     whole, _ = discrete.normal(n, rng)
     first = rng.bit_generator.random_raw(n) >> rng.integers(0, 40, n).astype(np.uint64)

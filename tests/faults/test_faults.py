@@ -106,7 +106,7 @@ def names(folder):
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_release_is_whole_or_not_there(folder, fault):
+def test_release_is_whole_or_not_there(folder, fault):
     before = names(folder)
     if fault == "late":  # it is paid for, and shown
         done = release(fault=fault)
@@ -128,7 +128,7 @@ def test_a_release_is_whole_or_not_there(folder, fault):
 
 
 @pytest.mark.parametrize("fault", ANYWHERE)
-def test_a_ledger_spends_once_or_not_at_all(folder, fault):
+def test_ledger_spends_once_or_not_at_all(folder, fault):
     ledger = pg.Ledger(folder / "study.ledger", 2.0, 1e-6)
     before = names(folder)
     failed(release("--ledger", "study.ledger", fault=fault), SAYS[fault])
@@ -143,7 +143,7 @@ def test_a_ledger_spends_once_or_not_at_all(folder, fault):
 @pytest.mark.parametrize(
     ("number", "says"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
 )
-def test_a_long_pass_is_ended_at_once(folder, number, says):
+def test_long_pass_is_ended_at_once(folder, number, says):
     # Zeros that take no room on the disk and seconds to read.
     np.lib.format.open_memmap("long.npy", "w+", "f8", (1 << 30, 3)).flush()
     pg.Ledger("study.ledger", 2.0, 1e-6)
@@ -178,7 +178,7 @@ def test_a_long_pass_is_ended_at_once(folder, number, says):
 
 
 @pytest.mark.parametrize("kind", ["truncated", "not finite", "gone"])
-def test_a_source_that_fails_half_way_releases_and_spends_nothing(folder, kind):
+def test_source_that_fails_half_way_releases_and_spends_nothing(folder, kind):
     parts = folder / "parts"
     parts.mkdir()
     x = np.load("table.npy")
@@ -201,11 +201,11 @@ def test_a_source_that_fails_half_way_releases_and_spends_nothing(folder, kind):
     assert not [name for name in names(folder) if name.startswith(".")]
 
 
-def test_the_file_for_which_there_is_no_room_is_named(folder):
+def test_file_for_which_there_is_no_room_is_named(folder):
     assert release(fault="flush").stderr == "privgram: gram.json: No space left on device\n"
 
 
-def test_a_picture_is_whole_or_not_there(folder):
+def test_picture_is_whole_or_not_there(folder):
     before = names(folder)
     picture = ["--columns", "3", "--bound", "1", *GUARANTEE, "--plot", "noise.png"]
     failed(run("plan", *picture, fault="flush"), "noise.png: No space left on device")
@@ -341,7 +341,7 @@ def test_names_that_differ_in_case_are_one_file_somewhere(folder):
         _files.check_distinct({}, {"a": Path("Gram.json"), "b": Path("gram.json")})
 
 
-def test_what_is_read_is_not_written_over(folder):
+def test_input_is_not_written_over(folder):
     table = ["table.npy", "--columns", "columns.toml", *GUARANTEE]
     assert invoke("release", *table, "--out", "gram.json").exit_code == 0
     os.link("gram.json", "page.html")
@@ -399,7 +399,7 @@ def test_where_nothing_can_be_written_nothing_is_spent(folder, monkeypatch, faul
     assert ledger.entries == ()
 
 
-def test_a_release_is_not_sent_to_its_own_ledger(tmp_path):
+def test_release_is_not_sent_to_its_own_ledger(tmp_path):
     """Refused before anything is spent, not when it is saved."""
     ledger = pg.Ledger(tmp_path / "study.json", 2.0, 1e-5)
     with pytest.raises(ValueError, match="one file"):

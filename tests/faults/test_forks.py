@@ -139,11 +139,11 @@ def test_updates_and_releases_of_other_threads():
     assert run(UPDATES) == ["0 of 30"]
 
 
-def test_a_fork_waits_for_whoever_holds_the_moment():
+def test_fork_waits_for_whoever_holds_the_moment():
     assert run(ORDER) == ["0 1"]
 
 
-def test_a_child_of_the_source_has_no_part_in_the_pass():
+def test_child_of_the_source_has_no_part_in_the_pass():
     lines = run(PASS)
     assert [line for line in lines if line.isdigit()] == ["200", "200"]
     assert sum("forked by the source" in line for line in lines) == len(lines) - 2 == 2
@@ -173,7 +173,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_the_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
+def test_lock_of_a_killed_process_is_not_left_to_its_child(tmp_path):
     path = tmp_path / "budget"
     code = [sys.executable, "-c", BEGIN + LEDGER, str(path)]
     done = subprocess.run(code, capture_output=True, text=True, timeout=60)
@@ -211,7 +211,7 @@ print(forked(lambda: ledger.spend(0.1, 0.0, adjacency="replace", unit="")), len(
 """
 
 
-def test_a_child_forked_under_the_lock_cannot_write(tmp_path):
+def test_child_forked_under_the_lock_cannot_write(tmp_path):
     code = [sys.executable, "-c", BEGIN + UNDER, str(tmp_path / "budget")]
     done = subprocess.run(code, capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["Bad file descriptor", "0", "True", "0 2"], done.stderr
@@ -380,7 +380,7 @@ def server():
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_a_child_has_no_part_in_the_noise_of_its_parent(door, tmp_path, server):
+def test_child_has_no_part_in_the_noise_of_its_parent(door, tmp_path, server):
     """It ends with an error, or had its noise to itself and entered it in the ledger."""
     call, charged = DOORS[door]
     path = tmp_path / "budget"

@@ -78,7 +78,7 @@ def inferred(release):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
-def test_an_edited_release_is_refused_or_says_the_same(mechanism, table, tmp_path):
+def test_edited_release_is_refused_or_says_the_same(mechanism, table, tmp_path):
     path = tmp_path / "release.json"
     pg.release(
         pg.second_moment(table, columns=COLUMNS),
@@ -156,7 +156,7 @@ def resealed(saved, path, arrays, **header):
 
 
 @pytest.mark.slow
-def test_a_fit_with_a_checksum_is_read(fitted):
+def test_fit_with_a_checksum_is_read(fitted):
     path, saved, arrays = fitted
     assert pg.load(resealed(saved, path, arrays)).bse.equals(pg.load(path).bse)
 
@@ -171,7 +171,7 @@ def test_errors_of_a_fit_that_were_edited_away_are_refused(fitted, name, times):
 
 @pytest.mark.parametrize("edit", [{"epsilon": 8.0}, {"epsilon": 2.0}, {"delta": 2e-6}, {"delta": 0},
                                   {"n_rows": 2.0}, {"adjacency": "add-remove"}])  # fmt: skip
-def test_a_guarantee_of_a_fit_that_was_edited_is_refused(fitted, edit):
+def test_guarantee_of_a_fit_that_was_edited_is_refused(fitted, edit):
     path, saved, arrays = fitted
     with pytest.raises(DamagedFile):
         pg.load(resealed(saved, path, arrays, **edit))

@@ -116,7 +116,7 @@ def laws(law):
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_the_pages_reader_finds_what_regress_finds(
+def test_pages_reader_finds_what_regress_finds(
     reader, table, mechanism, adjacency, columns, tmp_path
 ):
     if columns == "as they are" and adjacency == "add-remove":
@@ -127,7 +127,7 @@ def test_the_pages_reader_finds_what_regress_finds(
     compare(reader, release, tmp_path / "release.json", release.names[1])
 
 
-def test_the_reader_meets_every_mechanism_and_every_law(reader, table, tmp_path):
+def test_reader_meets_every_mechanism_and_every_law(reader, table, tmp_path):
     own = {
         name
         for name, kind in Mechanism.all_kinds().items()
@@ -153,7 +153,7 @@ def test_the_reader_meets_every_mechanism_and_every_law(reader, table, tmp_path)
     assert seen == set(NoiseLaw.kinds)
 
 
-def test_the_page_names_every_key_and_law(table, tmp_path):
+def test_page_names_every_key_and_law(table, tmp_path):
     release = pg.release(
         pg.second_moment(numbers(table), columns=COLUMNS["numbers"]),
         epsilon=1.0,
@@ -173,7 +173,7 @@ def test_the_page_names_every_key_and_law(table, tmp_path):
 
 
 @pytest.mark.parametrize("keep_rows", [False, True])
-def test_an_archive_has_the_same_contents(table, tmp_path, keep_rows):
+def test_archive_has_the_same_contents(table, tmp_path, keep_rows):
     mechanism = GaussianSketch(9, keep_rows=keep_rows)
     release = pg.release(
         pg.second_moment(numbers(table), 8.0), epsilon=1.0, delta=1e-6, mechanism=mechanism
@@ -191,7 +191,7 @@ def test_an_archive_has_the_same_contents(table, tmp_path, keep_rows):
     assert keep_rows == (release.sketch is not None)
 
 
-def test_the_reader_finds_damage(reader, table, tmp_path):
+def test_reader_finds_damage(reader, table, tmp_path):
     path = tmp_path / "release.json"
     pg.release(
         pg.second_moment(numbers(table), columns=COLUMNS["numbers"]),

@@ -1,7 +1,7 @@
 """The package in r/privgramr: what it finds in releases of every law, against `regress`.
 
-`python tests/file_format/test_r.py` writes r/privgramr/tests/golden.json, which the package's own tests read,
-and the release of its examples.
+`PYTHONPATH=tests python tests/file_format/test_r.py` writes r/privgramr/tests/golden.json, which
+the package's own tests read, and the release of its examples.
 """
 
 import json
@@ -231,7 +231,7 @@ def test_every_law_is_among_them():
 
 
 @pytest.mark.slow
-def test_the_numbers_are_those_of_regress(tmp_path):
+def test_numbers_are_those_of_regress(tmp_path):
     """Another machine's BLAS may round otherwise, and what noise there is, is drawn by it."""
     stored = json.loads(GOLDEN.read_text(encoding="utf-8"))
     assert json.loads(EXAMPLE.read_text(encoding="utf-8")) in [x["file"] for x in stored["cases"]]
@@ -248,7 +248,7 @@ def test_the_numbers_are_those_of_regress(tmp_path):
                 np.array(case["expected"][key], float),
                 rtol=1e-9,
                 atol=1e-11,
-                err_msg=f"{case['name']}: {key}; python tests/file_format/test_r.py writes the file",
+                err_msg=f"{case['name']}: {key}; this file, run as a script, writes it",
             )
 
 

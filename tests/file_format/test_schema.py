@@ -77,7 +77,7 @@ def saved(mechanism, columns, adjacency, path):
 
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: type(mechanism).__name__)
-def test_a_saved_release_is_as_the_schema_says(mechanism, columns, tmp_path):
+def test_saved_release_is_as_the_schema_says(mechanism, columns, tmp_path):
     path = tmp_path / "release.json"
     adjacency = "replace" if columns == "variables" else "add-remove"
     try:
@@ -90,7 +90,7 @@ def test_a_saved_release_is_as_the_schema_says(mechanism, columns, tmp_path):
     assert pg.load(path).n_columns == len(plain["release"]["names"])
 
 
-def test_the_schema_knows_every_law_and_its_parameters():
+def test_schema_knows_every_law_and_its_parameters():
     for name, law in NoiseLaw.kinds.items():
         assert SCHEMA["$defs"][name]["required"] == ["law", *(field.name for field in fields(law))]
         assert {"$ref": f"#/$defs/{name}"} in SCHEMA["$defs"]["law"]["anyOf"]
@@ -154,7 +154,7 @@ def resealed(path, change):
         lambda found: found.update(frame=[[1.0]]),
     ],
 )
-def test_what_is_derived_cannot_say_something_else(change, tmp_path):
+def test_derived_part_cannot_contradict_the_rest(change, tmp_path):
     path = tmp_path / "release.json"
     saved(pg.AnalyzeGauss(), COLUMNS["numbers"], "replace", path)
     resealed(path, lambda release: None)
@@ -164,7 +164,7 @@ def test_what_is_derived_cannot_say_something_else(change, tmp_path):
         pg.load(path)
 
 
-def test_what_is_beyond_numbers_is_left_out(tmp_path):
+def test_derived_part_beyond_floats_is_left_out(tmp_path):
     path = tmp_path / "release.json"
     saved(pg.AnalyzeGauss(), COLUMNS["numbers"], "replace", path)
 
@@ -182,7 +182,7 @@ def test_what_is_beyond_numbers_is_left_out(tmp_path):
     pg.load(path)
 
 
-def test_a_file_without_it_is_read_and_written_with_it(tmp_path):
+def test_file_without_it_is_read_and_written_with_it(tmp_path):
     path = tmp_path / "release.json"
     saved(pg.AnalyzeGauss(), COLUMNS["variables"], "replace", path)
     whole = json.loads(path.read_text(encoding="utf-8"))
@@ -220,7 +220,7 @@ def test_it_leads_from_stored_columns_to_variables(name, tmp_path):
         assert set(release["names"]) - set(own) == {"P2(a)"}
 
 
-def test_what_second_rounds_let_others_compute(tmp_path):
+def test_second_rounds_let_others_compute_standard_errors(tmp_path):
     """Standard errors, by the page's recipe: sums over entries of the noise in the frame."""
     rng = np.random.default_rng(5)
     a = rng.uniform(0.2, 0.3, 20_000)

@@ -145,7 +145,7 @@ def test_nonsense_under_a_checksum_that_holds(name, number, where, value, refusa
     targets.run(name, data)  # in one line, which names the file
 
 
-def test_a_key_that_is_there_twice():
+def test_key_that_is_there_twice():
     """Two readers would take two releases from it: the checksum is over the last one only."""
     whole = seeds("release_json")[0].decode()
     again = whole.replace('"release": {', '"release": {"epsilon": 0.001}, "release": {', 1)
@@ -214,7 +214,7 @@ def test_members_that_are_no_arrays_of_numbers(name, member):
     targets.run(name, data)
 
 
-def test_the_smallest_budget_there_is(tmp_path):
+def test_smallest_budget_there_is(tmp_path):
     """Halving an interval of subnormal numbers went on for ever."""
     ledger = Ledger(tmp_path / "budget", 1e-323, 1e-6, composition="basic")
     ledger.spend(5e-324, 1e-9, adjacency="replace", unit="")

@@ -16,7 +16,7 @@ def test_edges_rise_by_equal_parts_from_half_the_typical_norm_to_the_largest():
     np.testing.assert_array_equal(norm_edges(2.0, 0.5), [1.0, 1.0])
 
 
-def test_the_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
+def test_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])
     for noise, size, n_beyond in ((40.0, 1.0, 300.0), (9.0, 2.0, 90.0), (8.9, 4.0, 30.0)):
         chosen = choose_clip(edges, beyond, noise)
@@ -37,7 +37,7 @@ TAILS = {
 
 @pytest.mark.parametrize("noise", [4.0, 20.0])
 @pytest.mark.parametrize("name", TAILS)
-def test_what_clipping_takes_is_within_what_is_allowed_for(name, noise):
+def test_clipped_mass_is_within_its_allowance(name, noise):
     """The largest entry lies within 1.96 allowed deviations, and is no rounding of 0.
 
     Counts are exact; of features half point one way, as a constant does.
@@ -55,7 +55,7 @@ def test_what_clipping_takes_is_within_what_is_allowed_for(name, noise):
     assert 0.05 < bias < 1.96 * math.sqrt(CLIPPING.allowance**2)
 
 
-def test_the_error_of_a_score_is_noise_and_allowance():
+def test_error_of_a_score_is_noise_and_allowance():
     """The numbers of the page of theory: twice and 3.2 times would be other intervals."""
     assert Clip(5.0, 100.0).error(2.0) == pytest.approx(2.0 * math.sqrt(1 + 1.4**2))
     assert Clip(5.0, 100.0, allowance=0.0).error(2.0) == 2.0

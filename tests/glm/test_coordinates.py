@@ -49,7 +49,7 @@ def test_no_row_of_whole_numbers_is_longer_than_its_bits(bits, d):
     assert max(exact) > 4**bits * 0.99  # and most of them are used
 
 
-def test_an_image_is_that_of_its_row_wherever_it_stands():
+def test_image_is_that_of_its_row_wherever_it_stands():
     at, x = coordinates(), rows(300)
     whole = at.images(x)
     for start, step in ((0, 1), (3, 7), (299, -1)):
@@ -81,7 +81,7 @@ def scores(classes=4, clip=0.8, coef_scale=1.0, seed=2):
 @pytest.mark.parametrize("coef_scale", [0.0, 1.0, 1e6, 1e-200])
 @pytest.mark.parametrize("clip", [1e-3, 0.8, 100.0])
 @pytest.mark.parametrize("classes", [2, 4, 50])
-def test_what_a_row_adds_has_at_most_the_norm_that_is_said(classes, clip, coef_scale):
+def test_contribution_of_a_row_has_at_most_the_stated_norm(classes, clip, coef_scale):
     """In integers: the Frobenius norm of what a row adds, alone and beside others."""
     at, coef, _ = scores(classes, clip, coef_scale)
     x = np.vstack([rows(60), np.zeros((1, 7)), np.full((1, 7), 1e300)])
@@ -116,7 +116,7 @@ def test_scores_are_those_of_the_likelihood():
     np.testing.assert_allclose(total.total * total.unit, z.T @ left, rtol=1e-2, atol=0.02)
 
 
-def test_a_held_out_row_is_counted_and_in_no_score():
+def test_held_out_row_is_counted_and_in_no_score():
     at, coef, total = scores()
     images = at.images(rows(100))
     codes = np.random.default_rng(3).integers(0, 4, 100)

@@ -175,7 +175,7 @@ def with_numbers(n_true, n=60_000):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_dummy_of_a_few_rows_is_seen_and_held(adjacency):
+def test_dummy_of_a_few_rows_is_seen_and_held(adjacency):
     """True in 200 of 60,000, clipped by every middle round. A false alarm in 2,500."""
     found = Held(with_dummy(200), DUMMY, 12, epsilon=4.0, adjacency=adjacency)
     assert found.refused == 0
@@ -185,7 +185,7 @@ def test_a_dummy_of_a_few_rows_is_seen_and_held(adjacency):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_dummy_of_fewer_rows_than_are_counted_is_open_and_near(adjacency):
+def test_dummy_of_fewer_rows_than_are_counted_is_open_and_near(adjacency):
     """True in 50 of 60,000 and in every round as if it were rarer: once hundreds of errors off.
 
     Held as the others are, and its estimate is within the target's range. A false alarm in 2,500.
@@ -198,7 +198,7 @@ def test_a_dummy_of_fewer_rows_than_are_counted_is_open_and_near(adjacency):
     assert np.mean(found.distance[:, 2] > 20) < 0.1
 
 
-def test_a_direction_no_longer_than_few_rows_would_be_keeps_its_ends():
+def test_direction_no_longer_than_few_rows_would_be_keeps_its_ends():
     """A dummy true in 60 of 6,000, of which counts miss as much: clipped, but not by far."""
     found = Held(with_numbers(60, 6000), NUMBERS, 8, epsilon=2.0, adjacency="add-remove")
     assert found.refused == 0
@@ -207,7 +207,7 @@ def test_a_direction_no_longer_than_few_rows_would_be_keeps_its_ends():
 
 
 @pytest.mark.slow
-def test_a_dummy_that_noise_hides_is_open_and_the_others_hold():
+def test_dummy_that_noise_hides_is_open_and_the_others_hold():
     """True in 10 of 60,000. Others are open where noise mixes them into the hidden direction."""
     n_open = np.zeros(4)
     hidden = Held(with_dummy(10), DUMMY, 12)
@@ -235,7 +235,7 @@ def with_events(share, n=60_000):
 
 
 @pytest.mark.slow
-def test_a_target_of_few_events_is_refused_or_held():
+def test_target_of_few_events_is_refused_or_held():
     """300 of 60,000: nine of ten were false by a clip that was chosen for all rows."""
     found = Held(with_events(0.005), EVENTS, 12)
     assert found.all_hold
@@ -248,7 +248,7 @@ def test_scores_far_shorter_than_the_scale_are_refused():
 
 
 @pytest.mark.slow
-def test_what_the_noise_makes_of_the_scale_contradicts_nothing():
+def test_noise_in_the_scale_refuses_no_fit():
     """Errors of one in bounds of 50: the scale is mostly noise, and no fit is refused."""
     bounds = ("y ~ a + b", {"a": (-5, 5), "b": (0, 10), "y": (-50, 50)})
     found = Held(with_errors(ERRORS["normal"], 20_000), bounds, 8)

@@ -96,7 +96,7 @@ def test_no_way_through_the_rounds_spends_more_than_the_budget(
         assert square == pytest.approx(rounds.spent * rounds.noise.mu**2, rel=1e-9)
 
 
-def test_a_design_that_cannot_be_is_refused_before_anything_is_spent(tmp_path):
+def test_design_that_cannot_be_is_refused_before_anything_is_spent(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     table = made()
     for formula, options in (("y ~ y", {}), ("y ~ a + y | firm", {}), ("y ~ C(g, 'z') + a", {})):
@@ -134,7 +134,7 @@ FEATURES = ["constant", "copied", "clamped", "at the middle"]
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 8.0])
 @pytest.mark.parametrize("family", TARGETS)
 @pytest.mark.parametrize("kind", FEATURES)
-def test_a_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family, epsilon):
+def test_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family, epsilon):
     """No exception, no number from rounding; the other coefficient holds in the family's units.
 
     Open are those that share what is not known: of a copy both, of a constant the constant too.
@@ -155,7 +155,7 @@ def test_a_feature_that_says_nothing_is_open_or_the_fit_refused(kind, family, ep
 @pytest.mark.slow
 @pytest.mark.parametrize("family", TARGETS)
 @pytest.mark.parametrize("kind", ["target constant", "target clamped"])
-def test_a_target_that_does_not_vary_ends_in_a_fit(kind, family):
+def test_target_that_does_not_vary_ends_in_a_fit(kind, family):
     for epsilon in (0.3, 8.0, 1e6):
         fit = fitted(spoilt(kind, family), family, epsilon=epsilon)
         if family in ("binomial", "poisson"):  # at the end of the range there is no maximum
@@ -196,7 +196,7 @@ def test_arithmetic_that_ends_in_no_number_is_a_refused_fit(tmp_path, monkeypatc
             fit.predict(made())
 
 
-def test_a_computation_that_was_lost_is_no_prediction(monkeypatch):
+def test_computation_that_was_lost_is_no_prediction(monkeypatch):
     def fail(*_):
         raise ValueError
 

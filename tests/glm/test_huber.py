@@ -142,7 +142,7 @@ def test_intervals_hold(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_the_shares_add_up_to_the_guarantee(adjacency):
+def test_shares_add_up_to_the_guarantee(adjacency):
     fit = fitted(adjacency=adjacency)
     given = fit.parameters
     assert given["counts_mu"] == []
@@ -185,7 +185,7 @@ def test_few_rows_are_refused_and_not_guessed():
     assert np.isnan(fit.bse).all()
 
 
-def test_what_it_cannot_answer_is_refused_before_anything_is_spent(tmp_path):
+def test_unanswerable_options_are_refused_before_anything_is_spent(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
     many = COLUMNS | {"g": [f"l{i}" for i in range(200)]}
     for options in (

@@ -71,7 +71,7 @@ def test_without_noise_it_is_least_squares_with_a_column_for_each_level(adjacenc
 
 
 @pytest.mark.slow
-def test_an_absorbed_factor_is_taken_along_and_not_shown():
+def test_absorbed_factor_is_taken_along_and_not_shown():
     fit = fitted("y ~ a + b + h | firm", **SURE)
     assert fit.param_names == ("a", "b", "h[v]", "Intercept")
     np.testing.assert_allclose(np.asarray(fit.params)[:3], COEF[:3], atol=2e-3 * ERRORS[:3].max())
@@ -121,7 +121,7 @@ def test_rows_that_miss_a_value_are_no_observations(adjacency):
 
 @pytest.mark.parametrize("cov_type", ["HC1", "nonrobust"])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_the_shares_add_up_to_the_guarantee(adjacency, cov_type):
+def test_shares_add_up_to_the_guarantee(adjacency, cov_type):
     fit = fitted(adjacency=adjacency, cov_type=cov_type)
     given = fit.parameters
     spent = math.hypot(*given["round_mu"], *given["score_mu"], *given["counts_mu"])
@@ -174,7 +174,7 @@ def test_intervals_hold_and_noise_is_small(adjacency):
 
 
 @pytest.mark.slow
-def test_what_else_there_may_be_comes_from_a_release():
+def test_other_terms_come_from_a_release():
     """Products with the factor, and two that are wide."""
     assert hasattr(fitted("y ~ a*h + b | firm", **SURE), "sampling")
     assert hasattr(fitted("y ~ a + a:firm + firm", **SURE), "release")

@@ -84,7 +84,7 @@ def test_without_noise_it_is_that_of_statsmodels(family, adjacency):
 
 
 @pytest.mark.parametrize("family", TARGETS)
-def test_an_offset_is_that_of_statsmodels(family, tmp_path):
+def test_offset_is_that_of_statsmodels(family, tmp_path):
     """The fit and its file say it, since predictions leave it out."""
     table = made(family)
     table["log_size"] = 0.3 * table["a"] + 0.1 * table["b"]
@@ -121,7 +121,7 @@ def test_every_form_of_a_target():
 
 
 @pytest.mark.parametrize("odd", [0.5, -1.0, 2.0, np.inf, np.nan, 1e-300])
-def test_a_target_that_is_neither_0_nor_1_is_missing(odd):
+def test_target_that_is_neither_0_nor_1_is_missing(odd):
     y = made()["y"].astype(float)
     y[::9] = odd
     columns = pg.Columns(BOUNDS | {"y": (0, 1)}, intercept=True, missing="drop")
@@ -169,7 +169,7 @@ def test_rows_in_any_form_and_order_give_the_same_bits():
         np.testing.assert_array_equal(fitted(source=source).solution, fit.solution)
 
 
-def test_the_exponential_is_within_two_units_in_the_last_place():
+def test_exponential_is_within_two_units_in_the_last_place():
     x = np.concatenate([np.linspace(-700, 700, 200_001), [0.0, np.nan]])
     found, exact = exponential(x), np.exp(x)
     assert np.isnan(found[-1])
@@ -198,7 +198,7 @@ def test_likelihoods_say_that_they_take_the_rows():
 
 
 @pytest.mark.parametrize("kind", ["separated", "constant", "few rows"])
-def test_what_cannot_be_told_is_said(kind):
+def test_unidentified_coefficients_are_reported(kind):
     """No error, since what was spent is spent: a fit without inference."""
     rng = np.random.default_rng(4)
     n = 60 if kind == "few rows" else 5000
@@ -217,7 +217,7 @@ def test_what_cannot_be_told_is_said(kind):
 
 
 @pytest.mark.parametrize(("size", "settled"), [(0.05, True), (0.2, False)])
-def test_a_last_step_that_noise_does_not_explain_has_not_settled(size, settled, monkeypatch):
+def test_last_step_that_noise_does_not_explain_has_not_settled(size, settled, monkeypatch):
     """One that changes the linear predictor by a fifth; it is too short for any other refusal."""
     last_scores = GLMEstimator._last_scores
 
@@ -237,7 +237,7 @@ def test_a_last_step_that_noise_does_not_explain_has_not_settled(size, settled, 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("family", TARGETS)
 @pytest.mark.parametrize("rows", [200, 20_000])
-def test_the_shares_add_up_to_the_guarantee(family, adjacency, rows):
+def test_shares_add_up_to_the_guarantee(family, adjacency, rows):
     fit = fitted(family, made(family, rows), adjacency=adjacency)
     given = fit.parameters
     spent = [*given["round_mu"], *given.get("score_mu", []), *given["counts_mu"]]

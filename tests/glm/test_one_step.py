@@ -138,7 +138,7 @@ def test_scores_of_units_have_clustered_errors(adjacency):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(adjacency):
+def test_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(adjacency):
     """Persons of up to 9 rows, whose first round by the median norm clips half of them."""
     rng = np.random.default_rng(5)
     who = np.repeat(np.arange(9000), rng.integers(1, 10, 9000))
@@ -159,7 +159,7 @@ def test_a_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(
     assert (np.abs(np.asarray(fit.params) - coef) < 3 * np.asarray(fit.bse)).all()
 
 
-def test_a_table_that_changes_after_the_bound_was_chosen_is_noticed():
+def test_table_that_changes_after_the_bound_was_chosen_is_noticed():
     """The passes of one fit are of one table, or its budget is not that of its neighbours."""
     table = made(9000, 7) | {"who": np.repeat(np.arange(3000), 3)}
 
@@ -247,7 +247,7 @@ def test_where_scores_would_tell_nothing_one_round_is_taken():
 
 
 @pytest.mark.slow
-def test_the_frame_is_near_white_for_few_long_rows_too(monkeypatch):
+def test_frame_is_near_white_for_few_long_rows_too(monkeypatch):
     """A dummy true in 200 of 60,000: middle rounds alone see a twelfth of it."""
     seen, nearer = [], OneStepEstimator._nearer
 
@@ -293,7 +293,7 @@ class Scripted(OneStepEstimator):
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.5])
-def test_a_last_score_without_noise_still_leaves_what_its_step_does(bias):
+def test_last_score_without_noise_still_leaves_what_its_step_does(bias):
     """What the Hessian's error leaves of the first estimate's variance v is all that is off.
 
     So two estimates with the variances v and r v weigh r : 1. Noise N of q directions with the
@@ -355,7 +355,7 @@ def test_hidden_directions_are_no_longer_than_few_rows_would_be(mu):
 
 
 @pytest.mark.parametrize(("counted", "visible"), [(100, [1, 1, 1]), (0, [1, 0, 1])])
-def test_the_longest_direction_is_hidden_where_counts_miss_one(counted, visible):
+def test_longest_direction_is_hidden_where_counts_miss_one(counted, visible):
     left, _ = OfLengths([5.0, 50.0, 30.0]).limited(100.0, [1, 1, 1], [100, counted, 0])
     np.testing.assert_array_equal(left.visible, visible)
 
@@ -365,7 +365,7 @@ def test_the_longest_direction_is_hidden_where_counts_miss_one(counted, visible)
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("rows", [500, 20_000])
-def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
+def test_shares_add_up_to_the_guarantee(adjacency, rows):
     fit = fitted({name: column[:rows] for name, column in TABLE.items()}, adjacency=adjacency)
     given = fit.parameters
     spent = [*given["round_mu"], *given.get("score_mu", []), *given["counts_mu"]]
@@ -380,7 +380,7 @@ def test_the_shares_add_up_to_the_guarantee(adjacency, rows):
             assert needed < given["score_noise_std"][at] < (1 + 1e-5) * needed
 
 
-def test_the_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
+def test_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
     ledger = pg.Ledger(tmp_path / "one", epsilon=1.2, delta=1e-5)
     fit = fitted(ledger=ledger)
     (entry,) = ledger.entries
@@ -419,7 +419,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     assert ledger.entries == ()
 
 
-def test_who_asks_for_more_than_scores_gets_a_release():
+def test_request_beyond_scores_gets_a_release():
     for options in ({"mechanism": "analyze-gauss"}, {"formula": "y ~ a + b + a:g | g"}):
         assert hasattr(fitted(**options), "release")
     assert not hasattr(fitted(), "release")
@@ -460,7 +460,7 @@ def test_intervals_hold(adjacency, tail):
 
 
 @pytest.mark.parametrize("cov_type", ["HC1", "nonrobust"])
-def test_what_a_summary_prints_can_be_asked_for(cov_type):
+def test_covariance_type_of_a_summary_can_be_requested(cov_type):
     """By statsmodels' names, which "robust" was none of."""
     fit = fitted(cov_type=cov_type, **SURE)
     assert fit.cov_type == cov_type

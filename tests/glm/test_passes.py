@@ -106,7 +106,7 @@ def assert_same(one, other):
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("drop", [False, True])
-def test_a_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, drop, rng):
+def test_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, drop, rng):
     columns = columns_of(name, missing="drop" if drop else "error")
     if drop:
         table = table | {"x": np.where(rng.random(N) < 0.02, np.nan, table["x"])}
@@ -155,7 +155,7 @@ def test_a_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, dr
     np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(images[:, :q], None, EDGES))
 
 
-def test_an_offset_is_beside_the_target(table, rng):
+def test_offset_is_beside_the_target(table, rng):
     columns = columns_of("weights")
     q, d, bound = 3, len(columns), float(columns.bound)
     frame, coef, ones = rng.standard_normal((q + 2, d)), rng.normal(size=q), rng.normal(size=q)
@@ -171,7 +171,7 @@ def test_an_offset_is_beside_the_target(table, rng):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng):
+def test_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng):
     columns = columns_of(name)
     q, bound = 3, float(columns.bound)
     frame = rng.standard_normal((q + 1, len(columns)))
@@ -217,7 +217,7 @@ def test_a_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng)
 @pytest.mark.parametrize("name", SETS)
 @pytest.mark.parametrize("drop", [False, True])
 @pytest.mark.parametrize("shifted", [False, True])
-def test_a_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop, shifted, rng):
+def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop, shifted, rng):
     size, m = 50 if drop else 60, 4  # ten levels are not listed
     narrow = columns_of(name, missing="drop" if drop else "error")
     weights = {"row_weights": "w"} if "w" in SETS[name] else {}
@@ -288,7 +288,7 @@ def test_states_travel_and_merge(rng, travels):
         assert part.n_rows == whole.n_rows == 1000
 
 
-def test_the_first_bad_row_is_named(table, rng):
+def test_first_bad_row_is_named(table, rng):
     x = table["x"].copy()
     x[[15_000, 19_000]] = np.nan
     frame, q = rng.standard_normal((4, 4)), 3
@@ -299,7 +299,7 @@ def test_the_first_bad_row_is_named(table, rng):
             accumulate(scan, lambda _, made=made: MappedAccumulator(frame, 2.0, made(q, CLIP)))
 
 
-def test_a_unit_with_missing_values_has_its_other_rows(rng):
+def test_unit_with_missing_values_has_its_other_rows(rng):
     frame, bound, q = rng.standard_normal((3, 4)), 2.0, 2
     rows, starts = rng.uniform(-1, 1, (9, 4)), np.array([0, 4])
     rows[[2, 6], 1] = np.nan

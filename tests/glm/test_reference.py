@@ -116,7 +116,7 @@ def test_sources_and_missing_values(tmp_path):
         huber(holes, FORMULA, COLUMNS)
 
 
-def test_what_has_no_root_is_refused():
+def test_fit_without_a_root_is_refused():
     people = table()
     plain = pg.regress(people, FORMULA, COLUMNS, 1.0, 1e-6, rng=np.random.default_rng(0))
     other = pg.regress(

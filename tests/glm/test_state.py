@@ -56,7 +56,7 @@ def test_without_noise_the_state_is_least_squares_in_a_white_frame(rng):
 @pytest.mark.parametrize(
     ("over", "visible"), [(0.5, 0.0), (1.0, 0.0), (1.15, 0.5), (1.31, 1.0), (9.0, 1.0)]
 )
-def test_a_direction_is_seen_by_its_second_moment_over_the_edge_of_noise(over, visible, q):
+def test_direction_is_seen_by_its_second_moment_over_the_edge_of_noise(over, visible, q):
     """All but one are far above: its edge is 2 and two deviations more."""
     std = 10.0
     edge = 2 * math.sqrt(1) + LIMITS.edge
@@ -76,7 +76,7 @@ def test_a_direction_is_seen_by_its_second_moment_over_the_edge_of_noise(over, v
         assert not unidentified.any()
 
 
-def test_the_edge_is_what_noise_makes_of_directions_without_signal(rng):
+def test_edge_is_what_noise_makes_of_directions_without_signal(rng):
     """400 draws of noise alone: the largest eigenvalue lies beyond it in a tenth or fewer."""
     beyond = 0
     for _ in range(400):
@@ -86,7 +86,7 @@ def test_the_edge_is_what_noise_makes_of_directions_without_signal(rng):
     assert beyond <= 40
 
 
-def test_a_second_moment_of_scores_is_raised_by_its_noise():
+def test_second_moment_of_scores_is_raised_by_its_noise():
     second = np.diag([100.0, -3.0])
     deviation = 2.0 * math.sqrt(2)
     np.testing.assert_allclose(raised(second, 2.0), np.diag([100 + deviation, 2 * deviation]))
@@ -110,7 +110,7 @@ def test_longer_rows_add_what_they_have_and_hide_nothing(rng, seen):
     assert longer.hessian_bias >= state.hessian_bias
 
 
-def test_an_error_of_the_estimate_is_a_longer_score_where_the_hessian_is_larger(rng):
+def test_error_of_the_estimate_is_a_longer_score_where_the_hessian_is_larger(rng):
     """The score that an error asks for in the new frame is what the state has of its noise."""
     x = rows(rng)
     error = rng.normal(size=Q)
@@ -132,7 +132,7 @@ def test_directions_stay_hidden_where_others_have_longer_rows(rng):
 
 
 @pytest.mark.parametrize(("dummies", "doubt"), [(0, 0.0), (1, 0.0), (2, 0.0), (2, 60.0)])
-def test_a_direction_of_few_rows_is_missed_by_counts(rng, dummies, doubt):
+def test_direction_of_few_rows_is_missed_by_counts(rng, dummies, doubt):
     """Each has fifty rows 100 long, of which counts in doubt by 60 see none.
 
     They fill only a part of what the frame makes of the direction, and noise alone has no more.
@@ -153,7 +153,7 @@ def test_a_direction_of_few_rows_is_missed_by_counts(rng, dummies, doubt):
     assert uncounted_directions(state, edges, beyond, doubt) == 0
 
 
-def test_the_estimate_is_the_shortest_of_those_that_differ_where_it_is_hidden(rng):
+def test_estimate_is_the_shortest_of_those_that_differ_where_it_is_hidden(rng):
     x = rows(rng)
     state = state_at(x.T @ x, 1e-6)
     hidden = np.array([False, True, False])
@@ -165,7 +165,7 @@ def test_the_estimate_is_the_shortest_of_those_that_differ_where_it_is_hidden(rn
     assert found.typical == pytest.approx(state.typical - 1)
 
 
-def test_a_frame_by_the_hessian_there_is_white(rng):
+def test_frame_by_the_hessian_there_is_white(rng):
     x = rows(rng)
     state = state_at(x.T @ x, 1e-6)
     z = x[:, :Q] @ state.whitening.T * [1.0, 0.5, 2.0]
@@ -175,7 +175,7 @@ def test_a_frame_by_the_hessian_there_is_white(rng):
     np.testing.assert_allclose(white.T @ white, N * np.eye(Q), atol=1e-6 * N)
 
 
-def test_what_a_step_leaves_is_by_noise_bias_and_bend(rng):
+def test_error_left_by_a_step_is_by_noise_bias_and_bend(rng):
     """Of a step that asks for the score d: noise^2 |d|^2, a tenth of d, and the bend of |d|^2."""
     x = rows(rng)
     state = replace(state_at(x.T @ x, 1e-9), hessian_noise=isotropic(0.0))
@@ -212,7 +212,7 @@ def cut(z, radius):
     ids=["normal", "uniform", "t8", "exponential"],
 )
 @pytest.mark.parametrize("q", [2, 6, 20])
-def test_a_round_at_the_middle_sees_the_hessian_but_for_its_bias(draw, q, rng):
+def test_round_at_the_middle_sees_the_hessian_but_for_its_bias(draw, q, rng):
     """The part that clipping takes off the worst direction: twice what is allowed for, at most."""
     z = draw(rng, (40_000, q))
     z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / len(z))).T
@@ -221,7 +221,7 @@ def test_a_round_at_the_middle_sees_the_hessian_but_for_its_bias(draw, q, rng):
     assert 0 <= lost < 2 * LIMITS.hessian_bias
 
 
-def test_what_clipping_takes_off_a_second_moment_is_bounded_by_counts(rng):
+def test_second_moment_lost_to_clipping_is_bounded_by_counts(rng):
     z = rng.standard_t(3, (20_000, Q))
     norms = np.linalg.norm(z, axis=1)
     edges = np.append(np.geomspace(1.0, norms.max(), 12), norms.max() + 1)

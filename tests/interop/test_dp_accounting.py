@@ -140,7 +140,7 @@ def test_release_composes_with_gaussian_and_laplace_events():
     )
 
 
-def test_a_wishart_release_adds_to_the_others():
+def test_wishart_release_adds_to_the_others():
     others = [GaussianDpEvent(noise_multiplier=3.0), LaplaceDpEvent(noise_multiplier=10.0)]
     alone = ReleaseAccountant.of("add-remove", 1e-3).compose(ComposedDpEvent(others))
     release = ReleaseDpEvent(WishartProfile(300, 22, 1.0, "add-remove"), "add-remove")
@@ -214,14 +214,14 @@ def test_orders_meet_those_of_dp_accounting():
         assert accountant.get_delta(0.5) == pytest.approx(truth, rel=2e-3)
 
 
-def test_a_release_counts_its_finite_precision():
+def test_release_counts_its_finite_precision():
     event = ReleaseDpEvent(GaussianProfile(0.1, "replace"), "replace", chance=1e-7)
     accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
     exact = GaussianProfile(0.1 * np.sqrt(2)).delta(1.0)
     assert exact + 2e-7 < accountant.get_delta(1.0) < exact + 3e-6
 
 
-def test_an_event_carries_the_promise_of_its_release():
+def test_event_carries_the_promise_of_its_release():
     moment = pg.second_moment(np.eye(3).repeat(400, axis=0), bound=1.0)
     release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=InverseGauss(300.0))
     accountant = ReleaseAccountant.of("replace", 1e-3)

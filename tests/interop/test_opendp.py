@@ -82,13 +82,13 @@ def test_zcdp_of_gaussian_noise(table):
 
 
 @pytest.mark.parametrize("measure", ["approxDP", "zCDP"])
-def test_a_promise_about_the_data_is_not_dropped(measure):
+def test_promise_about_the_data_is_not_dropped(measure):
     """A measurement maps distances of all tables; noise on the inverse is for some of them."""
     with pytest.raises(ValueError, match=r"private only if .* at least 30; .*every table"):
         gram(InverseGauss(30.0), measure=measure)
 
 
-def test_a_class_is_no_mechanism():
+def test_class_is_no_mechanism():
     with pytest.raises(TypeError, match=r"add \(\), as in AnalyzeGauss\(\)"):
         gram(pg.AnalyzeGauss)
 

@@ -113,7 +113,7 @@ def test_pure_privacy_is_that_of_known_gaussian_noise(rate):
     )
 
 
-def test_what_no_gaussian_noise_dominates_is_refused(ledger):
+def test_profile_that_no_gaussian_noise_dominates_is_refused(ledger):
     for privacy_of in (None, privacy.StatedProfile(0.1, 1e-7)):
         with pytest.raises(ValueError, match=r'none shows as much .*="pld", .* or "basic"'):
             ledger.spend(0.1, 1e-7, adjacency="replace", unit="", privacy=privacy_of)
@@ -122,7 +122,7 @@ def test_what_no_gaussian_noise_dominates_is_refused(ledger):
     assert ledger.spent[0] > 0.1
 
 
-def test_the_default_is_by_gaussian_noise_where_there_is_some(path):
+def test_default_is_by_gaussian_noise_where_there_is_some(path):
     assert Ledger(path, 1.0, 1e-6).composition == "gaussian"
     assert Ledger(path.with_suffix(".pure"), 1.0, 0.0).composition == "basic"
     with pytest.raises(ValueError, match='take composition="basic"'):
@@ -156,7 +156,7 @@ def test_all_that_remains_can_be_spent(path):
         assert exact - 1.1e-4 <= left <= exact * (1 + 1e-9)
 
 
-def test_what_finite_precision_adds_counts_among_the_chances(ledger):
+def test_delta_of_finite_precision_counts_among_the_chances(ledger):
     """A chance h to be off adds h (1 + e^epsilon); a billionth of delta has room."""
     profile = privacy.GaussianProfile(WHOLE / 100)
     asked = {"adjacency": "replace", "unit": "", "privacy": profile, "delta_fp": 2e-16}
@@ -221,7 +221,7 @@ def of_response(rate):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "mu"), [(1.0, 0.6), (0.5, 0.4), (2.0, 1.0)])
-def test_an_adversary_who_chooses_by_what_was_seen_gets_no_more(epsilon, mu):
+def test_adversary_who_chooses_by_what_was_seen_gets_no_more(epsilon, mu):
     """Gaussian noise and randomised response of many sizes, each at its charge, in any order."""
     units = 8
     allowed = privacy.GaussianProfile(mu).delta(epsilon)
@@ -244,7 +244,7 @@ def test_an_adversary_who_chooses_by_what_was_seen_gets_no_more(epsilon, mu):
 # --- What was reserved and is back ---------------------------------------------------
 
 
-def test_what_was_not_spent_is_back(ledger, path):
+def test_unspent_part_of_a_reservation_is_back(ledger, path):
     reserved = ledger.reserve(**gaussian(0.8), what="an answer")
     assert ledger.remaining() < 0.5
     with pytest.raises(BudgetExceeded):
@@ -271,7 +271,7 @@ def test_in_other_ledgers_the_whole_stays_spent(path, composition):
     assert path.read_bytes() == before
 
 
-def test_a_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
+def test_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
     reserved = ledger.reserve(**gaussian(0.5))
     for bad, says in (
         (privacy.GaussianProfile(WHOLE * math.sqrt(0.51)), "more was spent than was reserved"),
@@ -341,7 +341,7 @@ reserved.settle(privacy.GaussianProfile(WHOLE * math.sqrt(0.1)))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["before the settlement", "in it", "after it"])
-def test_a_process_that_dies_has_spent_the_whole(path, point):
+def test_process_that_dies_has_spent_the_whole(path, point):
     tests = os.path.dirname(os.path.dirname(__file__))
     code = STAGES.format(tests=tests, path=str(path), point=point)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

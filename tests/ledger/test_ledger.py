@@ -66,7 +66,7 @@ def run(what, path, count):
 # --- What it is --------------------------------------------------------------------
 
 
-def test_a_budget_is_made_once_and_opened_again(path):
+def test_budget_is_made_once_and_opened_again(path):
     made = Ledger(path, 1.0, 1e-6, "add-remove")
     for opened in (Ledger(path), Ledger(path, 1, 1e-6), Ledger(path, adjacency="add-remove")):
         assert repr(opened) == repr(made)
@@ -92,7 +92,7 @@ def test_another_budget_than_the_files_is_an_error(path, options):
         Ledger(path, **options)
 
 
-def test_a_new_ledger_needs_a_budget(path):
+def test_new_ledger_needs_a_budget(path):
     with pytest.raises(FileNotFoundError, match="epsilon and delta"):
         Ledger(path)
     for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, -1e-6), (1, 1)):
@@ -108,7 +108,7 @@ def test_a_new_ledger_needs_a_budget(path):
 
 
 @pytest.mark.parametrize("budget", [(0.0, 1e-7), (0.1, -1e-9), (0.1, 1.0), (math.nan, 0.1)])
-def test_a_spend_needs_a_guarantee(path, budget):
+def test_spend_needs_a_guarantee(path, budget):
     ledger = Ledger(path, 1.0, 1e-6)
     with pytest.raises(ValueError, match="must"):
         spend(ledger, *budget)
@@ -131,7 +131,7 @@ def test_adjacencies_do_not_mix(path, moment):
     assert ledger.entries == ()
 
 
-def test_a_promise_about_the_data_is_kept_and_shown(path, moment):
+def test_promise_about_the_data_is_kept_and_shown(path, moment):
     from click.testing import CliRunner
 
     from privgram.cli._program import program
@@ -269,7 +269,7 @@ def test_multiplicative_releases_enter_their_finite_precision(path, moment):
     assert entry.what == str(release.mechanism)
 
 
-def test_an_erratum_is_charged_at_its_true_delta(path, moment):
+def test_erratum_is_charged_at_its_true_delta(path, moment):
     ledger = Ledger(path, 5.0, 0.1)
     mechanism = PublishedAnalyzeGauss(allow_published_erratum=True)
     release = mechanism.release(moment, 0.5, 1e-6, ledger=ledger)
@@ -277,7 +277,7 @@ def test_an_erratum_is_charged_at_its_true_delta(path, moment):
     assert entry.delta == release.delta == release.privacy.delta(0.5) > 1e-6
 
 
-def test_a_table_of_one_column_composes(path):
+def test_table_of_one_column_composes(path):
     ledger = Ledger(path, 1.0, 1e-6)
     moment = pg.second_moment(np.ones((50, 1)), bound=1.0)
     for mechanism in (GaussianSketch(30), pg.AdditiveWishart(), pg.AnalyzeGauss()):
@@ -286,7 +286,7 @@ def test_a_table_of_one_column_composes(path):
 
 
 @pytest.mark.parametrize("composition", ["gaussian", "pld"])
-def test_what_remains_can_be_spent(path, composition):
+def test_remaining_budget_can_be_spent(path, composition):
     ledger = Ledger(path, 1.0, 1e-6, composition=composition)
     for _ in range(3):
         spend(ledger, 0.4, privacy=privacy.GaussianProfile(0.08))
@@ -361,7 +361,7 @@ def test_profiles_are_rebuilt(profile):
         None,
     ],
 )
-def test_what_is_no_profile_is_refused(values):
+def test_malformed_profile_is_refused(values):
     with pytest.raises(ValueError):
         privacy.Profile.from_dict(values)
 
@@ -379,7 +379,7 @@ def test_every_line_can_be_checked_by_hand(path):
     assert [e.what for e in ledger.entries] == ["one line", ""]
 
 
-def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
+def test_unknown_profile_counts_by_its_epsilon_and_delta(path):
     ledger = Ledger(path, 1.0, 1e-6, composition="pld")
     spend(ledger, 0.9, 5e-7, privacy=privacy.GaussianProfile(0.1))
     text = path.read_text()
@@ -397,7 +397,7 @@ def test_an_unknown_profile_counts_by_its_epsilon_and_delta(path):
 
 
 @pytest.mark.slow
-def test_a_ledger_that_was_cut_short_counts_whole_records(path):
+def test_ledger_that_was_cut_short_counts_whole_records(path):
     """If only the digest is cut, the record counts: two bytes fewer took a spend away silently."""
     ledger = Ledger(path, 1.0, 1e-6)
     spend(ledger)
@@ -421,7 +421,7 @@ def test_a_ledger_that_was_cut_short_counts_whole_records(path):
             assert path.read_bytes().startswith(whole)
 
 
-def test_a_cut_line_that_cannot_be_completed_stays_as_it_was(path, monkeypatch):
+def test_cut_line_that_cannot_be_completed_stays_as_it_was(path, monkeypatch):
     ledger = Ledger(path, 1.0, 1e-6)
     spend(ledger)
     path.write_bytes(path.read_bytes()[:-9])
@@ -488,7 +488,7 @@ def test_lines_cannot_be_removed_moved_or_doubled(path):
             Ledger(path)
 
 
-def test_an_older_copy_is_noticed_by_who_knows_better(path):
+def test_older_copy_is_noticed_by_who_knows_better(path):
     ledger = Ledger(path, 1.0, 1e-6)
     spend(ledger)
     copy = path.with_suffix(".copy")
@@ -507,7 +507,7 @@ def test_an_older_copy_is_noticed_by_who_knows_better(path):
     "data",
     [b"", b"\n", b"{", b"age,cost\n1,2\n", b"\x00" * 5000, b'{"format": "privgram-release"}\n'],
 )
-def test_what_is_no_ledger_is_refused_and_left_alone(path, data):
+def test_file_that_is_no_ledger_is_refused_and_left_alone(path, data):
     path.write_bytes(data)
     with pytest.raises(ValueError, match="not a ledger"):
         Ledger(path, 1.0, 1e-6)
@@ -545,7 +545,7 @@ def test_headers_are_checked(path, header):
 # --- Who is first ------------------------------------------------------------------
 
 
-def test_the_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatch):
+def test_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatch):
     ledger = Ledger(path, 1.0, 1e-6)
     seen = []
 
@@ -621,7 +621,7 @@ def test_kill_minus_nine_at_any_instant(path):
 # --- When the disk says no ---------------------------------------------------------
 
 
-def test_a_full_disk_spends_nothing(path, moment):
+def test_full_disk_spends_nothing(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
     spend(ledger)
     before = path.read_bytes()
@@ -640,7 +640,7 @@ def test_a_full_disk_spends_nothing(path, moment):
     assert len(ledger.entries) == 2
 
 
-def test_a_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
+def test_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
     ledger = Ledger(path, 1.0, 1e-6)
 
     def fail(handle):
@@ -659,7 +659,7 @@ def test_a_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
 
 
 @pytest.mark.parametrize("composition", ["pld", "basic"])
-def test_the_callers_decimal_context_spends_nothing(path, composition):
+def test_callers_decimal_context_spends_nothing(path, composition):
     """With two digits, 14.7 went into a budget of 1."""
     ledger = Ledger(path, 1.0, 1e-6, composition=composition)
     with decimal.localcontext(decimal.Context(prec=2, rounding=decimal.ROUND_DOWN)) as context:
@@ -706,7 +706,7 @@ def test_sums_are_exact(path):
         ),
     ],
 )
-def test_a_spend_is_checked(path, options, error, message):
+def test_spend_is_checked(path, options, error, message):
     ledger = Ledger(path, 1.0, 1e-6)
     with pytest.raises(error, match=message):
         spend(ledger, **options)
@@ -754,7 +754,7 @@ def longer(path, *entries):
 
 
 @pytest.mark.parametrize("composition", ["pld", "basic"])
-def test_what_was_spent_is_shown_beyond_the_budget_too(path, composition):
+def test_spend_beyond_the_budget_is_shown(path, composition):
     ledger = Ledger(path, 1.0, 1e-6, composition=composition)
     longer(path, *[(0.6, 0.0, None)] * 5)
     assert ledger.spent[0] == pytest.approx(3.0, abs=1e-3)
@@ -786,7 +786,7 @@ def test_periods_of_a_stream_are_entered_once_and_in_order(path):
 
 
 @pytest.mark.nightly
-def test_a_thousand_entries_of_any_kind(path):
+def test_thousand_entries_of_any_kind(path):
     kinds = [
         lambda i: None,
         lambda i: privacy.WishartProfile(200_000 + i, 5, 1.0, "add-remove"),

@@ -46,7 +46,7 @@ def opened(path: Path, unit: str | None = None) -> pg.Ledger:
 
 
 @pytest.mark.parametrize("first", ["unit", "rows"])
-def test_the_first_entry_says_whom_a_ledger_protects(tmp_path: Path, first: str) -> None:
+def test_first_entry_says_whom_a_ledger_protects(tmp_path: Path, first: str) -> None:
     path = tmp_path / "a.ledger"
     ledger = opened(path)
     assert ledger.unit is None
@@ -62,7 +62,7 @@ def test_the_first_entry_says_whom_a_ledger_protects(tmp_path: Path, first: str)
     assert len(ledger.entries) == 2
 
 
-def test_a_unit_of_another_column_is_another(tmp_path: Path) -> None:
+def test_unit_of_another_column_is_another(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger")
     by_unit(ledger)
     with pytest.raises(ValueError, match=r"'who'.*'home'"):
@@ -70,7 +70,7 @@ def test_a_unit_of_another_column_is_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["", "who"])
-def test_a_ledger_of_a_unit_from_its_start(tmp_path: Path, unit: str) -> None:
+def test_ledger_of_a_unit_from_its_start(tmp_path: Path, unit: str) -> None:
     path = tmp_path / "a.ledger"
     assert opened(path, unit).unit == unit
     with pytest.raises(ValueError, match="Nothing was spent"):
@@ -81,14 +81,14 @@ def test_a_ledger_of_a_unit_from_its_start(tmp_path: Path, unit: str) -> None:
     (by_unit if unit else by_rows)(pg.Ledger(path))
 
 
-def test_an_entry_without_a_unit_is_of_rows(tmp_path: Path) -> None:
+def test_entry_without_a_unit_is_of_rows(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
     by_rows(opened(path))
     assert "unit" not in json.loads(path.read_text().splitlines()[1])
     assert pg.Ledger(path).unit == ""
 
 
-def test_a_chosen_bound_is_of_its_unit(tmp_path: Path) -> None:
+def test_chosen_bound_is_of_its_unit(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger", "")
     for bound in (pg.PrivateBound(1.0), 1.0):
         with pytest.raises(ValueError, match="protects single rows"):
@@ -115,7 +115,7 @@ def test_units_do_not_compose_with_rows() -> None:
 
 
 @pytest.mark.parametrize("name", ["spend", "check"])
-def test_an_entry_says_its_unit(tmp_path: Path, name: str) -> None:
+def test_entry_says_its_unit(tmp_path: Path, name: str) -> None:
     ledger = opened(tmp_path / "a.ledger")
     with pytest.raises(TypeError, match="unit"):
         getattr(ledger, name)(0.1, 0.0, adjacency="add-remove")
@@ -142,7 +142,7 @@ def test_units_of_an_array_have_a_name(tmp_path: Path) -> None:
     assert len(ledger.entries) == 2
 
 
-def test_what_is_left_of_a_study_by_unit(tmp_path: Path) -> None:
+def test_remaining_budget_of_a_study_by_unit(tmp_path: Path) -> None:
     study = pg.Study(
         PEOPLE, COLUMNS, epsilon=1.0, delta=1e-6, unit="who", ledger=tmp_path / "a.ledger"
     )
@@ -186,7 +186,7 @@ EMPTY = {"x": np.zeros(0), "who": np.zeros(0, np.int64)}
     ids=str,
 )
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_an_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options, adjacency) -> None:
+def test_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options, adjacency) -> None:
     ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, adjacency)
     asked = {"columns": COLUMNS, "epsilon": 0.5, "delta": 1e-6, "adjacency": adjacency}
     if adjacency == "replace":
@@ -201,7 +201,7 @@ def test_an_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options,
 
 @pytest.mark.parametrize("who", [7, None])
 @pytest.mark.parametrize("bound", [1.5, pg.PrivateBound(0.1)], ids=str)
-def test_that_no_unit_is_left_is_not_told(tmp_path, who, bound) -> None:
+def test_absence_of_units_is_not_disclosed(tmp_path, who, bound) -> None:
     """Under replace, too: the one unit of a neighbour may be left out."""
     ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, "replace")
     table = {"x": np.array([0.5]), "who": np.array([who], object)}

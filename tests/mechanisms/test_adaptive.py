@@ -11,7 +11,7 @@ MU = 0.2
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_histogram_has_the_noise_that_a_row_needs(adjacency):
+def test_histogram_has_the_noise_that_a_row_needs(adjacency):
     """A row replaced takes one from a count and adds it to another."""
     moved = np.array([1.0, -1.0]) if adjacency == "replace" else np.array([1.0, 0.0])
     record = AdaptiveGaussian().calibrate(3, 2.0, 0.5, 1e-6, adjacency)

@@ -92,7 +92,7 @@ def test_published_erratum_is_refused_unless_allowed():
     assert noise.privacy.delta(1.0) == pytest.approx(7.0e-6, rel=0.01)
 
 
-def test_a_release_under_an_erratum_states_its_true_delta(moment):
+def test_release_under_an_erratum_states_its_true_delta(moment):
     mechanism = PublishedAnalyzeGauss(allow_published_erratum=True)
     release = mechanism.release(moment, 1.0, DELTA)
     assert release.delta == pytest.approx(7.0e-6, rel=0.01)
@@ -243,7 +243,7 @@ def test_repairs():
 
 
 @pytest.mark.slow
-def test_the_papers_other_shifts_bound_the_norm():
+def test_papers_other_shifts_bound_the_norm():
     empty = pg.SecondMoment(5, bound=1.0)
     releases = {
         repair: AnalyzeGauss(repair=repair).release(empty, 1.0, 1e-2, rng=np.random.default_rng(6))

@@ -18,7 +18,7 @@ TABLE = np.random.default_rng(0).uniform(-1, 1, (500, 3))
 MOMENT = pg.second_moment(TABLE, bound=2.0)
 
 
-def test_a_release_is_private_at_delta_zero(tmp_path):
+def test_release_is_private_at_delta_zero(tmp_path):
     release = pg.release(TABLE, epsilon=1.0, delta=0.0, bound=2.0)
     assert release.mechanism == pg.MatrixLaplace()
     assert (release.epsilon, release.delta, release.proof_status) == (1.0, 0.0, "upper bound")
@@ -47,7 +47,7 @@ def test_no_other_mechanism_is(mechanism):
         mechanism.release(MOMENT, 1.0, 0.0)
 
 
-def test_a_dof_that_is_too_small_or_a_published_constant_is_refused():
+def test_dof_that_is_too_small_or_a_published_constant_is_refused():
     with pytest.raises(ValueError, match="dof must be at least n_columns"):
         pg.MatrixLaplace(dof=3).calibrate(3, 1.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="the paper has no constants for MatrixLaplace"):
@@ -119,7 +119,7 @@ def test_releases_lie_on_a_public_grid(mechanism, delta):
     assert (release.matrix == release.matrix.T).all()
 
 
-def test_the_trace_of_the_noise_has_its_characteristic_function():
+def test_trace_of_the_noise_has_its_characteristic_function():
     """E e^(i u tr N) = (1 + 4 u^2 s^2)^(-k d / 2) [cf. of 2 k d squares]; within 5 deviations."""
     law = MatrixLaplaceLaw(0.7, 4)
     rng = np.random.default_rng(2)
@@ -130,7 +130,7 @@ def test_the_trace_of_the_noise_has_its_characteristic_function():
         assert abs(values.mean() - expected) < 5 * values.std() / math.sqrt(len(values))
 
 
-def test_a_ledger_of_delta_zero(tmp_path):
+def test_ledger_of_delta_zero(tmp_path):
     ledger = pg.Ledger(tmp_path / "pure.ledger", 1.0, 0.0)
     for count in range(1, 5):
         pg.release(MOMENT, epsilon=0.25, delta=0.0, ledger=ledger)
@@ -141,7 +141,7 @@ def test_a_ledger_of_delta_zero(tmp_path):
     assert len(ledger.entries) == 4
 
 
-def test_a_ledger_of_delta_zero_takes_nothing_else(tmp_path):
+def test_ledger_of_delta_zero_takes_nothing_else(tmp_path):
     ledger = pg.Ledger(tmp_path / "pure.ledger", 1.0, 0.0)
     with pytest.raises(pg.BudgetExceeded):
         pg.release(MOMENT, epsilon=0.25, delta=1e-9, mechanism=pg.AnalyzeGauss(), ledger=ledger)
@@ -158,7 +158,7 @@ def test_releases_compose(tmp_path):
     assert mixed.delta(1.5) <= privacy.GaussianProfile(0.3).delta(1.0) * (1 + 1e-6)
 
 
-def test_a_bound_chosen_from_the_table_keeps_delta_zero():
+def test_bound_chosen_from_the_table_keeps_delta_zero():
     table = np.random.default_rng(3).standard_normal((5000, 2))
     release = pg.release(table, epsilon=1.0, delta=0.0, bound=pg.PrivateBound(0.5))
     assert (release.epsilon, release.delta) == (1.5, 0.0)

@@ -428,7 +428,7 @@ def test_nothing_shows_the_data():
     assert not any("1234" in message for message in messages)
 
 
-def test_an_entry_takes_eight_bytes_until_it_is_beyond_them(x):
+def test_entry_takes_eight_bytes_until_it_is_beyond_them(x):
     small = SecondMoment(5, 7.0).update(x)
     totals = small._total.totals()
     many = (totals[0] * 2**20, totals[1])

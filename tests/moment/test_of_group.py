@@ -20,7 +20,7 @@ def moments() -> SecondMoments:
     return pg.second_moment(table, columns=columns, by=pg.Groups("g", ["a", "b"]))
 
 
-def test_the_number_of_rows_of_a_group_is_in_no_release() -> None:
+def test_number_of_rows_of_a_group_is_in_no_release() -> None:
     a, b = moments()["a"], moments().values()[1]
     ways = [a, b, a.copy(), pickle.loads(pickle.dumps(a)), a + b, b + a]
     ways += [pg.SecondMoment.from_bytes(a.to_bytes()), moments().total() + a, a + moments().total()]
@@ -37,7 +37,7 @@ def test_the_number_of_rows_of_a_group_is_in_no_release() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_forked_child_cannot_draw() -> None:
+def test_forked_child_cannot_draw() -> None:
     generator, _ = resolve(None)
     for draw in (generator.integers, None):
         child = os.fork()
@@ -51,7 +51,7 @@ def test_a_forked_child_cannot_draw() -> None:
     generator.integers(9)
 
 
-def test_a_moment_is_not_merged_with_itself() -> None:
+def test_moment_is_not_merged_with_itself() -> None:
     moment = moments().total()
     for twice in (lambda: moment + moment, lambda: moment.merge(moment)):
         with pytest.raises(ValueError, match="count twice"):

@@ -31,7 +31,7 @@ def test_components_are_the_leading_eigenvectors():
     assert np.all(result.components_[np.arange(2), np.abs(result.components_).argmax(1)] > 0)
 
 
-def test_the_known_shift_is_removed():
+def test_known_shift_is_removed():
     law = SketchLaw(1000, 5.0)
     result = make_release(np.diag([9.0, 7.0]), "ab", law).pca()
     np.testing.assert_allclose(result.explained_variance_, [4.0, 2.0])
@@ -134,7 +134,7 @@ def test_mean_and_covariance_are_those_of_the_rows(sample):
     np.testing.assert_allclose(covariance, np.cov(rows.T), rtol=1e-9)
 
 
-def test_a_public_count_is_used_where_every_row_counts_in_full(sample):
+def test_public_count_is_used_where_every_row_counts_in_full(sample):
     rows, gram = sample
     columns = Columns(BOUNDS, intercept=True, missing="error")
     whole = replace(make_release(gram, NAMES, n_rows=50, columns=columns), bound=columns.bound)
@@ -152,7 +152,7 @@ def test_a_public_count_is_used_where_every_row_counts_in_full(sample):
         np.testing.assert_allclose(mean_and_covariance(other)[0], released, rtol=1e-12)
 
 
-def test_the_known_shift_does_not_inflate_the_covariance(sample):
+def test_known_shift_does_not_inflate_the_covariance(sample):
     rows, gram = sample
     columns = Columns(BOUNDS, intercept=True)
     release = make_release(gram + 9.0 * np.eye(3), NAMES, SketchLaw(1000, 9.0), columns=columns)
@@ -161,7 +161,7 @@ def test_the_known_shift_does_not_inflate_the_covariance(sample):
     np.testing.assert_allclose(covariance, np.cov(rows.T), rtol=1e-10)
 
 
-def test_a_mean_stays_within_the_bounds_and_needs_ones(sample):
+def test_mean_stays_within_the_bounds_and_needs_ones(sample):
     columns = Columns(BOUNDS, intercept=True)
     gram = np.array([[9.0, 0.0, 80.0], [0.0, 9.0, -80.0], [80.0, -80.0, -3.0]])
     mean, covariance = mean_and_covariance(make_release(gram, NAMES, columns=columns))
@@ -234,7 +234,7 @@ def test_noise_of_the_mean_is_in_the_edge_and_in_the_bound(law):
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
-def test_a_sketch_of_fewer_rows_than_columns_has_an_edge(rows):
+def test_sketch_of_fewer_rows_than_columns_has_an_edge(rows):
     sample = np.random.default_rng(7).standard_normal((rows, 4))
     release = make_release(sample.T @ sample, "abcd", SketchLaw(rows, 0.1))
     assert 0 < noise_edge(release) < np.inf
@@ -264,7 +264,7 @@ def test_standard_errors_are_the_spread_over_tables_and_releases():
 
 
 @pytest.mark.slow
-def test_the_edge_of_correlations_counts_what_is_common():
+def test_edge_of_correlations_counts_what_is_common():
     # The first of one factor is clear; a second would be in 1 of 20: 4 of 20 has probability 0.016.
     rng = np.random.default_rng(9)
     counts = [factors(rng, 1000).pca("auto", standardize=True).n_components_ for _ in range(20)]
@@ -272,7 +272,7 @@ def test_the_edge_of_correlations_counts_what_is_common():
     assert np.mean(np.array(counts) > 1) < 0.2
 
 
-def test_a_hidden_variance_is_refused_by_name():
+def test_hidden_variance_is_refused_by_name():
     matrix = np.diag([100.0, -3.0, 50.0])
     release = make_release(matrix, ("a", "b", "intercept"), GaussianLaw(2.0, 3.0), n_rows=50)
     with pytest.raises(RefusedError, match="hides the variance of b"):

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.helpers import make_release
 from numpy.testing import assert_allclose
+from support.helpers import make_release
 from support.regression_references import STUDIES, release, study, table
 
 import privgram as pg
@@ -271,7 +271,7 @@ def test_intervals_stay_within_the_bounds():
     assert np.isfinite(loud.mean_interval).all()
 
 
-def test_what_cannot_be_described():
+def test_releases_that_cannot_be_described():
     rows = tables()[:, :3]
     with pytest.raises(ValueError, match="column of ones"):
         describe(make_release(rows.T @ rows, NAMES[:3], n_rows=4000))
@@ -361,7 +361,7 @@ def test_levels_are_held_fixed():
         one.correlation(["wage", "wage"])
 
 
-def test_a_hidden_variance_leaves_the_others():
+def test_hidden_variance_leaves_the_others():
     rows = tables() * [1.0, 1.0, 0.001, 1.0]
     found = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))
     assert np.isnan(found.matrix[0, 2])
@@ -384,7 +384,7 @@ def test_they_are_drawn_and_printed():
     assert str(correlated).splitlines()[1].startswith("b")
 
 
-def test_a_hidden_variance_is_named_below_the_matrix():
+def test_hidden_variance_is_named_below_the_matrix():
     matrix = np.diag([50.0, -3.0, 40.0, 100.0])
     release = make_release(matrix, ("a", "b", "c", "intercept"), n_rows=100)
     found = release.correlation()

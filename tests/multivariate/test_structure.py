@@ -132,7 +132,7 @@ def test_impossible_canonical_correlations_are_refused():
         release.marginal(["a", "b"]).cca(["a"], ["b"])
 
 
-def test_the_edge_counts_releases_that_cannot_be():
+def test_edge_counts_releases_that_cannot_be():
     """A draw for which a correlation would exceed 1 is not left out of the quantile."""
     moment = np.diag([100.0, 100.0, 1e6])
     names = ("a", "b", "intercept")
@@ -142,7 +142,7 @@ def test_the_edge_counts_releases_that_cannot_be():
 
 
 @pytest.mark.slow
-def test_the_penalty_by_noise_joins_what_is_correlated():
+def test_penalty_by_noise_joins_what_is_correlated():
     pytest.importorskip("sklearn")
     joined = released(np.random.default_rng(7)).graphical_lasso()
     pairs = {pair[:2] for pair in joined.edges}
@@ -241,7 +241,7 @@ def test_discriminants_are_refused_where_noise_hides_them():
 # --- few columns, weighted rows -------------------------------------------------------------------
 
 
-def test_a_graph_takes_two_columns():
+def test_graph_takes_two_columns():
     pytest.importorskip("sklearn")
     release = make_release(np.diag([50.0, 40.0, 100.0]), ("a", "b", "intercept"), n_rows=100)
     with pytest.raises(ValueError, match="two columns at least"):

@@ -124,7 +124,7 @@ def laws(d):
 
 
 @pytest.mark.parametrize("name", laws(9))
-def test_the_likeliest_moment_that_a_table_can_have_is_taken(name):
+def test_likeliest_moment_that_a_table_can_have_is_taken(name):
     """By regressing on the equations what one draw of normals was, in another frame."""
     rows = WEIGHTED.encode(people())
     exact, d = rows.T @ rows, len(WEIGHTED)
@@ -159,7 +159,7 @@ def test_the_likeliest_moment_that_a_table_can_have_is_taken(name):
     assert np.abs(found - whole).max() > 1  # there was something to take off
 
 
-def test_a_level_that_noise_has_left_with_hardly_a_row_takes_no_variance():
+def test_level_that_noise_has_left_with_hardly_a_row_takes_no_variance():
     columns = pg.Columns({"a": (-1, 1), "b": (-1, 1), "level": ["x", "y", "z"]})
     rng = np.random.default_rng(11)
     level = rng.choice(["x", "y", "z"], 5000, p=[0.6, 0.399, 0.001])
@@ -232,7 +232,7 @@ def test_arrays_where_pandas_is_not(monkeypatch):
     assert COLUMNS.encode(rows).shape == (100, len(COLUMNS))
 
 
-def test_what_a_marginal_has_lost_is_not_made():
+def test_variable_that_a_marginal_has_lost_is_not_made():
     kept = [name for name in COLUMNS.names if not name.startswith("region")]
     rows = released().marginal([*kept, "region[1]"]).synthesize(10, rng=1)
     assert list(rows) == [name for name in COLUMNS.variables if name != "region"]

@@ -106,7 +106,7 @@ def test_nothing_below_imports_the_papers():
     assert "privgram.papers.sheffet.laws" in arrows["privgram.papers.sheffet.mechanisms"]
 
 
-def test_the_top_is_a_short_list_of_rooms():
+def test_top_is_a_short_list_of_rooms():
     rooms = {
         path.stem if path.is_file() else path.name
         for path in ROOT.iterdir()

@@ -92,7 +92,7 @@ def plain(kind):
     return re.sub(r"[a-z_]+\.", "", kind).replace("builtins.", "")
 
 
-def test_a_type_checker_sees_every_result_and_what_is_misspelt(found):
+def test_type_checker_sees_every_result_and_what_is_misspelt(found):
     for number, line in enumerate(SNIPPET.splitlines(), 1):
         code, _, expected = line.partition("  # ")
         said = found.pop(number, [])
@@ -108,7 +108,7 @@ def test_a_type_checker_sees_every_result_and_what_is_misspelt(found):
     assert not found
 
 
-def test_a_file_that_holds_another_kind_than_expected_is_refused(tmp_path):
+def test_file_that_holds_another_kind_than_expected_is_refused(tmp_path):
     columns = privgram.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     table = {"x": [0.1, 0.9] * 50, "y": [0.2, 0.7] * 50}
     made = privgram.release(table, columns, epsilon=1.0, delta=1e-6)

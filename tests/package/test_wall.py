@@ -148,7 +148,7 @@ def test_public_side_never_reaches_the_secret_side(graph):
 
 
 @pytest.mark.slow
-def test_the_graph_is_seen(graph):
+def test_graph_is_seen(graph):
     """Or the test above could not fail: the rooms exist and their imports are found."""
     for room in (
         "releases",

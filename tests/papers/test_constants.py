@@ -212,7 +212,7 @@ def test_projection_holds(k, epsilon, delta):
     assert GaussianProfile(mu).delta(epsilon) <= delta
 
 
-def test_an_erratum_says_what_is_wrong_apart_from_what_to_do():
+def test_erratum_says_what_is_wrong_apart_from_what_to_do():
     with pytest.raises(PublishedErratumError) as caught:
         sheffet.analyze_gauss(B, EPS, DELTA)
     error = pickle.loads(pickle.dumps(caught.value))  # as processes hand it on

@@ -51,7 +51,7 @@ def test_shares_means_and_deviations_are_those_that_are_stated():
     assert np.all(table["visits"] == np.rint(table["visits"]))
 
 
-def test_what_is_not_stated_is_guessed_and_listed():
+def test_unstated_facts_are_guessed_and_listed():
     guess = Guess.of({}, COLUMNS, counts=frozenset({"visits"}))
     assert guess.assumptions == [
         "numbers are normal about the middle of their bounds",
@@ -98,7 +98,7 @@ def test_levels_and_instruments_go_together_with_numbers():
         ({("x", "wage"): 1.2}, "contradict"),
     ],
 )
-def test_what_no_table_has_is_refused(design, words):
+def test_impossible_design_is_refused(design, words):
     with pytest.raises(ValueError, match=words):
         rows(design)
     with pytest.raises(TypeError, match="is a mapping"):

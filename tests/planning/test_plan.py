@@ -85,7 +85,7 @@ def test_noise_and_rows_scale_with_the_squared_bound():
         assert b.needed == pytest.approx(4 * a.needed, rel=3e-3)
 
 
-def test_a_sketch_of_few_rows_never_reaches_the_level():
+def test_sketch_of_few_rows_never_reaches_the_level():
     record = GaussianSketch(100).calibrate(**SETTING)
     assert _rows_for(record, 0.5 / math.sqrt(100)) is None
 
@@ -175,7 +175,7 @@ def test_bad_parameters_raise(change, message):
 @pytest.mark.slow
 @pytest.mark.parametrize("n_rows", [None, 40, 400, 10**6])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_the_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):
+def test_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):
     for n_columns, epsilon, delta in ((1, 0.5, 1e-6), (4, 1.0, 1e-9), (12, 4.0, 1e-3)):
         guarantee = Guarantee(epsilon, delta, adjacency, None)
         taken = mechanisms.default(guarantee, n_columns, 1.5, n_rows)
@@ -184,7 +184,7 @@ def test_the_default_of_a_release_is_what_the_plan_says(n_rows, adjacency):
 
 
 @pytest.mark.parametrize("n_rows", [50, 5000])
-def test_a_release_takes_the_default(rng, n_rows):
+def test_release_takes_the_default(rng, n_rows):
     moment = pg.second_moment(rng.uniform(-1, 1, (n_rows, 3)), bound=2.0)
     release = pg.release(moment, epsilon=1.0, delta=1e-6)
     recommended = pg.plan(3, 2.0, 1.0, 1e-6, n_rows).recommended

@@ -107,7 +107,7 @@ def test_standard_errors_are_those_that_releases_show(load, draws, far):
 
 
 @pytest.mark.long
-def test_a_plan_says_between_what_releases_differ():
+def test_plan_says_between_what_releases_differ():
     """Eight of ten are said to lie between; the design is half of the rows, so that the ends are
     known to a fifth. Of 21 releases, some refused, fewer than half would by chance in 1 of 1,000.
     """
@@ -123,7 +123,7 @@ def test_a_plan_says_between_what_releases_differ():
 
 
 @pytest.mark.long
-def test_an_earlier_release_tells_as_much():
+def test_earlier_release_tells_as_much():
     table, columns, target, epsilon = wages()
     earlier = pg.release(
         table[::2], columns=columns, epsilon=1.0, delta=1e-6, mechanism=pg.AdaptiveGaussian()
@@ -171,7 +171,7 @@ def test_without_privacy_it_is_the_textbooks_formula(plan):
 
 
 @pytest.mark.slow
-def test_the_plan_leads_with_it(plan):
+def test_plan_leads_with_it(plan):
     text = str(plan)
     assert text.index("no privacy") < text.index("least rows")
     assert "x to" not in plan.power.notes[1]
@@ -183,7 +183,7 @@ def test_the_plan_leads_with_it(plan):
 
 
 @pytest.mark.slow
-def test_a_public_table_and_its_correlations_say_the_same(plan):
+def test_public_table_and_its_correlations_say_the_same(plan):
     rng = np.random.default_rng(1)
     matrix = np.array([[1, 0.6, 0.5], [0.6, 1, 0.3], [0.5, 0.3, 1]])
     rows = rng.multivariate_normal(np.zeros(3), matrix, 10_000) * [1, 1, 2]
@@ -303,13 +303,13 @@ def test_polynomials_and_products_are_planned_too():
         ({"design": {"x": [math.nan], "y": [1.0], "z": [1.0]}}, ValueError, "without missing"),
     ],
 )
-def test_what_is_no_design_is_refused(options, error, message):
+def test_object_that_is_no_design_is_refused(options, error, message):
     with pytest.raises(error, match=message):
         pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, **options)
 
 
 @pytest.mark.slow
-def test_a_release_by_second_rounds_tells_how_long_its_rows_are():
+def test_release_by_second_rounds_tells_how_long_its_rows_are():
     """From rows as the release describes them, standard errors are planned half as large.
 
     Those that releases state differ by a factor of 1.5 on so long a tail, since where it is cut is
@@ -342,7 +342,7 @@ def test_a_release_by_second_rounds_tells_how_long_its_rows_are():
     assert "differ" in str(replace(plans[0].power, mechanisms=("AdaptiveGaussian()",)))
 
 
-def test_a_release_of_one_round_tells_no_lengths():
+def test_release_of_one_round_tells_no_lengths():
     table = dict(zip("xzy", np.random.default_rng(0).standard_normal((3, 4000)), strict=True))
     for mechanism in (
         pg.AnalyzeGauss(),
@@ -379,7 +379,7 @@ def test_rows_with_missing_values_are_planned_with_too():
 
 
 @pytest.mark.parametrize("seed", [1, 3])  # made exact by the noise, and without a solution
-def test_a_release_that_hides_what_is_left_is_no_design(seed):
+def test_release_that_hides_what_is_left_is_no_design(seed):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(2000)
     table = {"x": x, "z": -x, "y": 2 * x + 0.001 * rng.standard_normal(2000)}
@@ -390,6 +390,6 @@ def test_a_release_that_hides_what_is_left_is_no_design(seed):
         pg.plan(COLUMNS, epsilon=1.0, delta=1e-6, design=release)
 
 
-def test_a_design_is_of_columns():
+def test_design_is_of_columns():
     with pytest.raises(ValueError, match="of Columns"):
         pg.plan(3, 1.0, 1.0, 1e-6, design=GUESS)

@@ -31,7 +31,7 @@ def fits_of(n, refused=0):
     return regress_groups(made, "y", ["x"], by="site")
 
 
-def test_a_place_for_every_group():
+def test_place_for_every_group():
     fits = fits_of(5, refused=1)
     ax = fits.plot("x")
     names = [label.get_text() for label in ax.get_yticklabels()]
@@ -54,7 +54,7 @@ def test_many_groups_are_not_named():
     assert "site" in ax.get_ylabel()
 
 
-def test_what_is_refused():
+def test_refusals():
     fits = fits_of(3)
     with pytest.raises(ValueError, match="no coefficient 'z'"):
         fits.plot("z")

@@ -302,7 +302,7 @@ for draw in (release.plot, release.plot_spectrum, release.plot_privacy, release.
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_biplot_greys_what_noise_may_be_and_names_all(release):
+def test_biplot_greys_what_noise_may_be_and_names_all(release):
     pca = release.pca(standardize=True)
     ax = pca.plot()
     assert {text.get_text() for text in ax.texts if text.get_text()} == set(map(_axes.cut, NAMES))
@@ -341,7 +341,7 @@ def test_lists_take_as_many_lines_as_they_need():
     assert " ".join(lines).count("level,") == 8
 
 
-def test_a_scree_counts_what_is_above_uncorrelated_columns(release):
+def test_scree_counts_what_is_above_uncorrelated_columns(release):
     pca = release.pca(standardize=True)
     assert f"{pca.n_clear} of 3" in pca.plot_scree().get_title(loc="left")
     one = release.pca(columns=["age"])

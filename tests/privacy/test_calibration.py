@@ -155,7 +155,7 @@ def test_adaptive_sketch_is_safe_and_tight(rows, epsilon, delta, adjacency):
         (lambda: sheffet.adaptive_sketch(0, 1.0, 1e-9), "rows must be"),
     ],
 )
-def test_what_cannot_be_is_refused(call, message):
+def test_impossible_arguments_are_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 

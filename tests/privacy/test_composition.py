@@ -4,8 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from support.pairs import rule
 from scipy import special, stats
+from support.pairs import rule
 
 import privgram as pg
 from privgram.papers._shared import narrow_against_wide, wide_against_narrow, wide_and_narrow
@@ -50,7 +50,7 @@ def test_closed_forms():
 
 
 @pytest.mark.parametrize("k", [1, 9])
-def test_a_range_finder_with_gaussians_by_convolution(k):
+def test_range_finder_with_gaussians_by_convolution(k):
     finder, gaussian = ChiGaussianProfile(k, 0.2), GaussianProfile(0.5)
     exact = compose([finder, gaussian])
     convolved = ComposedProfile((finder, gaussian))
@@ -97,7 +97,7 @@ def test_sketches_of_different_ratios_stay_apart():
         ),
     ],
 )
-def test_what_does_not_compose_is_refused(profiles, error, message):
+def test_profiles_that_do_not_compose_are_refused(profiles, error, message):
     with pytest.raises(error, match=message):
         compose(profiles)
 
@@ -114,7 +114,7 @@ def test_convolution_is_an_upper_bound_and_close(adjacency, count):
         assert epsilon <= numeric.epsilon(delta) <= epsilon * 1.01
 
 
-def test_a_mixed_composition_by_plain_convolution():
+def test_mixed_composition_by_plain_convolution():
     """Laplace then Gaussian: delta = E over the Laplace loss of the Gaussian's profile."""
     pytest.importorskip("dp_accounting")
     laplace, gaussian = LaplaceProfile(0.5), GaussianProfile(0.6)
@@ -177,7 +177,7 @@ def test_orders_are_composed_like_with_like(orientations):
         assert two.delta(epsilon) <= numeric.delta(epsilon) <= two.delta(epsilon) * 1.005
 
 
-def test_a_sketch_and_an_inverse_of_as_many_rows():
+def test_sketch_and_an_inverse_of_as_many_rows():
     """By another route: a mixture of Gaussians, Theorem A2 of sheffet.md."""
     epsilon = np.array([0.0, 0.5, 2.0])
     for rows, one, other in ((7, 0.3, 0.1), (40, 0.05, 0.2)):
@@ -204,7 +204,7 @@ def test_two_ratios_under_replace():
         assert two.delta(epsilon) == pytest.approx(weight @ rest @ weight, rel=1e-6)
 
 
-def test_a_sketch_of_one_row_and_an_inverse_of_a_thousand():
+def test_sketch_of_one_row_and_an_inverse_of_a_thousand():
     """By incomplete gamma functions over the normal deviate of the one row, as wide as it is."""
     one = SketchProfile(1, 5.0, "add-remove", "wide")
     two = TwoSketchesProfile(one, SketchProfile(1000, 0.01, "add-remove", "narrow"))
@@ -267,7 +267,7 @@ def test_only_like_sketches_add_their_rows():
         SketchProfile(10, 0.1, "add-remove", None)
 
 
-def test_a_column_replaced_may_go_up_here_and_down_there():
+def test_column_replaced_may_go_up_here_and_down_there():
     """One person's value rises in one table of one column, and falls in another."""
     alone = SketchProfile(10, 0.3, "replace", one_column=True)
     assert alone.delta(0.5) == SketchProfile(10, 0.3, "add-remove").delta(0.5)
@@ -311,7 +311,7 @@ def test_no_kind_of_profile_mixes_notions_of_neighbours(parts):
     )
 
 
-def test_a_chance_of_being_off_counts():
+def test_chance_of_being_off_counts():
     exact = GaussianProfile(0.5)
     off = CoupledProfile(exact, 1e-9)
     assert off.delta(1.0) == pytest.approx(exact.delta(1.0) + 1e-9 * (1 + np.e), rel=1e-12)

@@ -111,7 +111,7 @@ def test_bridges_have_it(mechanism, moment):
 
 
 @pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
-def test_a_measurement_has_it(mechanism, moment):
+def test_measurement_has_it(mechanism, moment):
     dp = pytest.importorskip("opendp.prelude")
     from privgram.interop.opendp import make_measurement
 
@@ -122,7 +122,7 @@ def test_a_measurement_has_it(mechanism, moment):
     assert delta >= release.privacy.delta(epsilon) + allowance(release)
 
 
-def test_a_ledger_refuses_before_anything_is_read(tmp_path):
+def test_ledger_refuses_before_anything_is_read(tmp_path):
     """A budget with room for the profile, and none for what finite precision adds."""
     mechanism = GaussianSketch(60)
     columns = pg.Columns({"x": (0, 1), "y": (0, 1)})

@@ -23,7 +23,7 @@ def test_agrees_with_multiprecision(mu):
         assert abs(profile.delta(epsilon) / truth - 1) < 1e-12
 
 
-def test_a_delta_below_the_smallest_float_is_rounded_up():
+def test_delta_below_the_smallest_float_is_rounded_up():
     assert 0 < GaussianProfile(1e-3).delta(1.0) < 1e-300
 
 
@@ -53,6 +53,6 @@ def test_negative_epsilon_is_the_exchanged_pair():
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0, np.nan, np.inf])
-def test_a_bad_ratio_is_refused(mu):
+def test_bad_ratio_is_refused(mu):
     with pytest.raises(ValueError, match="sensitivity_ratio must be positive and finite"):
         GaussianProfile(mu)

@@ -200,7 +200,7 @@ def test_no_pair_of_releases_shows_more_than_is_composed(adjacency, budget):
 
 
 @pytest.mark.nightly  # a delta of the adaptive sketch takes milliseconds
-def test_an_adaptive_sketch_with_the_others(monkeypatch):
+def test_adaptive_sketch_with_the_others(monkeypatch):
     monkeypatch.setattr(AdaptiveSketchProfile, "_dots", 24)
     budget = BUDGETS[0]
     profile = AdaptiveSketchProfile(5, 40.0, 3.0, 3.0, "add-remove")

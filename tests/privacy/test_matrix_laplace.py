@@ -122,7 +122,7 @@ def log_density(noise):
     return half + np.logaddexp(*inside)
 
 
-def test_the_density_is_that_of_brute_force():
+def test_density_is_that_of_brute_force():
     """(1) against a sum over a fine grid of A = a0 I + a1 Z + a2 X, tr A = 2 a0."""
     a = np.linspace(-9, 9, 1201)
     a1, a2 = np.meshgrid(a, a)
@@ -134,7 +134,7 @@ def test_the_density_is_that_of_brute_force():
 
 
 @pytest.mark.parametrize(("change", "pure"), [((1.0, 0.0), 0.5), ((1.0, -1.0), 1.0)])
-def test_the_loss_reaches_its_bound_and_stays_below(change, pure):
+def test_loss_reaches_its_bound_and_stays_below(change, pure):
     """Theorems 1 and 3, for rows along any axes: t = 1, d = 2."""
     rng = np.random.default_rng(3)
     noise = 6 * rng.standard_normal((4000, 2, 2))
@@ -148,7 +148,7 @@ def test_the_loss_reaches_its_bound_and_stays_below(change, pure):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [3, 6])
-def test_a_row_moves_one_variable_that_is_independent_of_the_rest(k):
+def test_row_moves_one_variable_that_is_independent_of_the_rest(k):
     """Theorem 1: the Schur complement is chi-squared, uncorrelated with functions of the rest.
 
     40 000 draws; Kolmogorov and Smirnov at 1e-6, correlations within 5 standard errors.

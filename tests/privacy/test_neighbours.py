@@ -7,8 +7,8 @@ once in 1.7 million (5 standard errors), and there are 20.
 
 import numpy as np
 import pytest
-from support.pairs import sketch_delta, wishart_delta
 from scipy import stats
+from support.pairs import sketch_delta, wishart_delta
 
 from privgram.papers import sheffet
 from privgram.papers._shared import narrow_against_wide, wide_against_narrow

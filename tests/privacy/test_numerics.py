@@ -72,7 +72,7 @@ def test_log_panels_cover_the_interval_whatever_the_split():
 
 @pytest.mark.parametrize("guess", [1e-9, 1e-3, 0.7, 1e3, 1e9])
 @pytest.mark.parametrize("target", [1e-300, 1e-9, 0.3])
-def test_the_root_found_is_safe_and_close(guess, target):
+def test_root_found_is_safe_and_close(guess, target):
     calls = []
 
     def delta(x):
@@ -85,13 +85,13 @@ def test_the_root_found_is_safe_and_close(guess, target):
     assert len(calls) < 40
 
 
-def test_a_step_ends_on_its_safe_side():
+def test_step_ends_on_its_safe_side():
     x = largest_safe(lambda x: 0.1 if x < 3 else 0.5, 0.2, 1.0)
     assert x < 3
     assert x == pytest.approx(3, rel=1e-14)
 
 
-def test_the_search_reports_that_nothing_or_everything_is_safe():
+def test_search_reports_that_nothing_or_everything_is_safe():
     assert largest_safe(lambda _: 0.5, 0.2, 1.0) == 0.0
     assert largest_safe(lambda _: 0.1, 0.2, 1.0, limit=100.0) == np.inf
     assert least_safe(lambda _: 0.5, 0.2, 1.0) == np.inf
@@ -103,7 +103,7 @@ def test_nan_never_passes_for_safe():
 
 
 @pytest.mark.parametrize("last", [*range(12), 1000])
-def test_the_last_count_is_found_from_any_guess(last):
+def test_last_count_is_found_from_any_guess(last):
     """Whatever the guess, and without asking below the least; the way down is the same."""
     for guess in (-3, 0, 1, last - 1, last, last + 1, 5 * last + 7):
         asked = []
@@ -117,7 +117,7 @@ def test_the_last_count_is_found_from_any_guess(last):
     assert bisect_boundary(lambda n: n >= last, 4096, -1) == last
 
 
-def test_an_edge_is_next_to_what_is_not_good():
+def test_edge_is_next_to_what_is_not_good():
     assert bisect_boundary(lambda x: x < 0.1, 0.0, 1.0) == np.nextafter(0.1, 0)
     assert bisect_boundary(lambda x: x > 0.1, 1.0, 0.0) == np.nextafter(0.1, 1)
     assert bisect_boundary(lambda x: x < 0.1, 0.0, 1.0, lambda a, b: b - a <= 0.25) == 0.0

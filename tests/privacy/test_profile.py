@@ -190,7 +190,7 @@ def test_extreme_parameters_give_a_probability():
             assert np.all(np.diff(delta) <= 0), profile
 
 
-def test_a_profile_that_fails_says_so_rather_than_nan():
+def test_profile_that_fails_says_so_rather_than_nan():
     class Broken(Profile):
         def _delta(self, epsilon):
             return np.full(epsilon.shape, np.nan)

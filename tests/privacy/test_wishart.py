@@ -51,7 +51,7 @@ def test_corner_by_bartlett(m, s):
 
 @pytest.mark.parametrize("s", [1e-9, 1e-6, 1e-3])
 @pytest.mark.parametrize("m", [4, 6.5, 30, 1e6])
-def test_a_small_ratio_is_a_derivative(m, s):
+def test_small_ratio_is_a_derivative(m, s):
     # At epsilon = 0 both are s times a constant, so nothing may cancel.
     twice = [_Corner(m, h).delta(np.zeros(1))[0] for h in (s / 2, s)]
     assert twice[1] / twice[0] == pytest.approx(2, rel=min(10 * s + 1e-12, 0.1))
@@ -62,7 +62,7 @@ def test_a_small_ratio_is_a_derivative(m, s):
 @pytest.mark.parametrize(
     ("m", "epsilon"), [(8, 0.51), (20, 1.28), (30, 1.72), (50, 2.40), (100, 3.65)]
 )
-def test_the_corner_gives_way_to_the_edge(m, epsilon):
+def test_corner_gives_way_to_the_edge(m, epsilon):
     e = np.array([epsilon - 0.02, epsilon + 0.02])
     excess = _Corner(m, 0.5).delta(e) - without_against_with(e, (m - 1) / 2, 0.5)
     assert excess[0] > 0 > excess[1]
@@ -83,7 +83,7 @@ def test_no_pair_inside_the_box_leaks_more(m, s, epsilon):
     ("m", "s", "epsilon", "mu"),
     [(8, 1, 0.5, 0.3), (8, 1, 0.5, 0.9), (20, 4, 1.0, 1.0), (6, 2, 0.2, 0.5), (30, 1, 1.7, 0.6)],
 )
-def test_the_slope_along_an_edge_has_the_sign_of_lemma_4(m, s, epsilon, mu):
+def test_slope_along_an_edge_has_the_sign_of_lemma_4(m, s, epsilon, mu):
     step = 1e-3 * s
     above, below = (wishart_delta(epsilon, mu + h, s, m) for h in (step, -step))
     assert np.sign(above - below) == np.sign(edge_slope(epsilon, mu, s, m))
@@ -107,7 +107,7 @@ def test_along_an_edge_delta_falls_then_rises():
     assert seen > 5
 
 
-def test_the_edge_can_decide_a_calibration():
+def test_edge_can_decide_a_calibration():
     corner = [_Corner(k - 22 + 2, 0.5).delta(np.array([2.0]))[0] for k in (46, 47)]
     assert corner[0] > 1e-6 > corner[1]
     assert WishartProfile(47, 22, 1.0).delta(2.0) > 1e-6 > WishartProfile(48, 22, 1.0).delta(2.0)
@@ -157,7 +157,7 @@ def test_fewer_degrees_of_freedom_and_a_larger_ratio_leak_more(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_the_fewest_degrees_of_freedom(adjacency):
+def test_fewest_degrees_of_freedom(adjacency):
     # chi2_2 is exponential: the loss of chi2_2 + s is s/2, and infinite below s the other way.
     profile = WishartProfile(6, 5, 0.8, "add-remove")
     assert profile.delta(0.1) == pytest.approx(-np.expm1(-0.4), rel=1e-14)

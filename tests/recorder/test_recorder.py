@@ -344,7 +344,7 @@ def farthest(name, missing, adjacency, seed=0, every=1):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize(("name", "missing"), ALL)
-def test_a_neighbour_moves_the_primitives_and_nothing_else(name, missing, adjacency):
+def test_neighbour_moves_the_primitives_and_nothing_else(name, missing, adjacency):
     every = 1 if missing is None or adjacency == "add-remove" else 3  # all are in the long lane
     worst, pairs = farthest(name, missing, adjacency, every=every)
     assert pairs >= 7
@@ -383,7 +383,7 @@ def of_lengths(table, rng, adjacency, **options):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_bound_that_is_chosen(adjacency):
+def test_bound_that_is_chosen(adjacency):
     """The exponential mechanism: its losses differ by what its epsilon allows."""
     table = made()
     recorder, result = recorded(of_lengths, adjacency, table)
@@ -493,7 +493,7 @@ def farthest_of_stream(name, adjacency, folder, seed=0):
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_stream(name, adjacency, tmp_path):
+def test_stream(name, adjacency, tmp_path):
     """A row of a month, or a person, in, out or changed moves what all months release by one."""
     worst, pairs = farthest_of_stream(name, adjacency, tmp_path)
     assert pairs >= 7

@@ -60,7 +60,7 @@ def test_predicts_no_worse_than_zero_where_noise_swamps_all(mechanism: object) -
     assert auto < 1.05 * zero
 
 
-def test_a_large_table_gives_back_the_truth() -> None:
+def test_large_table_gives_back_the_truth() -> None:
     """Within five standard errors each, which are at most 0.02: a false alarm in 300,000."""
     out = release(300_000, pg.AnalyzeGauss(), epsilon=10.0)
     bse = out.regress(5).bse
@@ -69,14 +69,14 @@ def test_a_large_table_gives_back_the_truth() -> None:
     assert (np.abs(error) < 5 * bse).all()
 
 
-def test_a_part_of_the_columns_is_its_marginal() -> None:
+def test_part_of_the_columns_is_its_marginal() -> None:
     out = release(3_000, pg.AnalyzeGauss(), epsilon=0.5)
     part = out.regress(5, [0, 2], ridge="auto")
     marginal = out.marginal([0, 2, 5]).regress(2, ridge="auto")
     np.testing.assert_allclose(part.used, marginal.used, rtol=1e-10)
 
 
-def test_the_intercept_is_found_in_the_columns_own_units() -> None:
+def test_intercept_is_found_in_the_columns_own_units() -> None:
     rng = np.random.default_rng(6)
     x = rng.uniform(10, 20, (50_000, 2))
     y = 3.0 + x @ [1.0, -0.5] + rng.normal(scale=0.5, size=len(x))

@@ -78,7 +78,7 @@ def test_fitted_values_are_those_of_all_levels(table, terms, intercept):
         np.testing.assert_allclose(fit.predict(table), written @ best, atol=2e-4)
 
 
-def test_a_marginal_is_regressed_on_what_is_left(table):
+def test_marginal_is_regressed_on_what_is_left(table):
     columns = pg.Columns({"y": (-1, 1), "n": (-1, 1), "a": LEVELS["a"]}, intercept=True)
     moment = pg.second_moment(
         np.rec.fromarrays([table[n] for n in columns.bounds], names="y,n,a"), columns=columns
@@ -92,7 +92,7 @@ def test_a_marginal_is_regressed_on_what_is_left(table):
     assert release.marginal(["y", "n", "a[p]", "a[q]"]).regress("y").design.names == ("n",)
 
 
-def test_a_level_of_few_rows_is_named():
+def test_level_of_few_rows_is_named():
     """Of 30 rows among 40,000, beside noise of a standard deviation of 22."""
     rng = np.random.default_rng(3)
     code, n = rng.integers(0, 2, 40_000), 40_000

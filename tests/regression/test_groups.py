@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support.helpers import make_release
 from numpy.testing import assert_allclose
 from scipy import optimize, stats
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.noise import GaussianLaw

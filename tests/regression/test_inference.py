@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.helpers import make_release, slopes
 from scipy import stats
+from support.helpers import make_release, slopes
 
 import privgram as pg
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
@@ -77,7 +77,7 @@ def test_standard_deviations_of_powers_and_products(far):
     assert found["x:g[b]"] == pytest.approx(np.std(rows["x"] * (rows["g"] == "b")), rel=0.05)
 
 
-def test_a_deviation_that_noise_hides_is_not_zero(table):
+def test_deviation_that_noise_hides_is_not_zero(table):
     hidden = moment(table)
     hidden[0, 0] = -1.0
     fit = make_release(hidden, NAMES, n_rows=500).regress("y", ridge=100.0)
@@ -125,7 +125,7 @@ def test_dropped_rows_are_unknown_without_an_intercept(table):
         release.lasso("y", alpha=0.1)
 
 
-def test_a_count_drowned_in_noise_is_not_divided_by(table):
+def test_count_drowned_in_noise_is_not_divided_by(table):
     # The features are far above the noise, the column of ones is not.
     big = table * [100, 100, 100, 1]
     release = make_release(moment(big), NAMES, GaussianLaw(200.0, 283.0), n_rows=None)
@@ -137,7 +137,7 @@ def test_a_count_drowned_in_noise_is_not_divided_by(table):
 # --- levels -----------------------------------------------------------------------------------
 
 
-def test_the_habit_of_other_packages_is_no_five_percent_interval(fit):
+def test_habit_of_other_packages_is_no_five_percent_interval(fit):
     with pytest.raises(ValueError, match=r"pass alpha=0\.05"):
         slopes(fit, fit.conf_int(0.95))
     with pytest.raises(ValueError, match="alpha"):
@@ -206,7 +206,7 @@ def test_one_feature_has_the_interval_of_fieller_1954():
 
 
 @pytest.mark.slow
-def test_an_interval_without_ends_says_that_the_coefficient_is_open():
+def test_interval_without_ends_says_that_the_coefficient_is_open():
     # Two columns nearly alike among ten others: the mean over directions is small, not theirs.
     rng = np.random.default_rng(1)
     X = rng.standard_normal((4000, 12))
@@ -237,7 +237,7 @@ def test_an_interval_without_ends_says_that_the_coefficient_is_open():
     ],
     ids=repr,
 )
-def test_the_variance_of_a_line_is_that_of_its_noise(table, law):
+def test_variance_of_a_line_is_that_of_its_noise(table, law):
     """Slope and curvature against draws of the noise: a^T N v as the coefficients move.
 
     20 000 draws; 4 % is over 3 standard deviations of a variance of normals, of six in all.
@@ -287,7 +287,7 @@ def covered(rows, law, n, draws, seed):
 # in 1 %, though not with this seed. The symmetric intervals of before cover 0.61 and 0.81.
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", [30.0, 18.0])
-def test_the_worst_direction_is_covered(noise):
+def test_worst_direction_is_covered(noise):
     rng = np.random.default_rng(7)
     x = rng.uniform(-0.8, 0.9, 3000)
     square = 2 * ((x + 1) / 2) ** 2 - 1
@@ -347,7 +347,7 @@ def test_without_noise_the_rows_at_hand_are_known(uneven):
     np.testing.assert_allclose(high - low, 2 * 1.96 * error, rtol=0.05)
 
 
-def test_the_rows_at_hand_need_not_be_counted(uneven):
+def test_rows_at_hand_need_not_be_counted(uneven):
     law = GaussianLaw(2.0, 3.0)
     fit = make_release(moment(uneven)[:3, :3], NAMES[:3], law).regress("y")
     assert "number of rows is private" in fit.refusal
@@ -359,7 +359,7 @@ def test_the_rows_at_hand_need_not_be_counted(uneven):
     assert np.isnan(slopes(drowned, drowned.conf_int(estimand="sample"))).all()
 
 
-def test_what_nothing_allows_for_is_refused_after_rounds_that_shortened_rows(fit):
+def test_intervals_without_an_allowance_for_clipped_rows_are_refused(fit):
     looked = replace(fit.release, parameters={"clipping_bias": 0.2, "clipped_rows": 5.0})
     own = looked.regress("y")
     with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
@@ -389,12 +389,12 @@ def test_whose_intervals_there_are(fit):
 
 
 @pytest.mark.slow
-def test_a_summary_says_that_it_assumes_equal_variance(fit):
+def test_summary_says_that_it_assumes_equal_variance(fit):
     assert "equal error variances" in str(fit.summary())
 
 
 @pytest.mark.slow
-def test_a_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
+def test_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
     rng = np.random.default_rng(5)
     columns = pg.Columns({"a": (0, 1), "b": (0, 1)}, intercept=True)
     rows = rng.integers(0, 2, (4000, 2)).astype(float)
@@ -408,7 +408,7 @@ def test_a_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
 
 
 @pytest.mark.slow
-def test_a_summary_warns_of_a_reproducible_release(table):
+def test_summary_warns_of_a_reproducible_release(table):
     secret = pg.second_moment(table, bound=3.0)
     seeded = pg.AnalyzeGauss().release(secret, 5.0, 1e-6, rng=np.random.default_rng(1))
     assert re.search(r"\] Reproducible: .*not private", str(seeded.regress("x2").summary()))

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from support.helpers import make_release
 from numpy.testing import assert_allclose
+from support.helpers import make_release
 from support.regression_references import release
 
 import privgram as pg
@@ -206,7 +206,7 @@ def test_weak_instruments_are_said_to_be():
     assert "2SLS" in strong._repr_html_()
 
 
-def test_what_is_no_regression_with_instruments():
+def test_malformed_regression_with_instruments_is_refused():
     rng = np.random.default_rng(6)
     release = drawn(0.3, GaussianLaw(1.0, 1.4), rng)
     for arguments, said in [

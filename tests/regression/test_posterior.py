@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.helpers import make_release
 from numpy.testing import assert_allclose
+from support.helpers import make_release
 
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
@@ -157,7 +157,7 @@ def test_errors_of_weighted_rows_are_those_of_weight_one():
     assert_allclose(found.std, own.regress("y").bse, rtol=0.1)
 
 
-def test_the_prior_is_by_weighted_deviations():
+def test_prior_is_by_weighted_deviations():
     """So few rows that it matters: the same draws as where the same number is given."""
     rows, own = weighted(12, intercept=True)
     x, y, w = rows.T
@@ -171,7 +171,7 @@ def test_deviations_of_weighted_rows_take_the_sum_of_weights():
         weighted(500)[1].regress("y").feature_std()
 
 
-def test_what_has_no_posterior():
+def test_releases_without_a_posterior_are_refused():
     with pytest.raises(RefusedError, match="that add noise"):
         posterior(drawn(0, SketchLaw(500, 10.0)), "y")
     with pytest.raises(RefusedError, match="positive definite"):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.helpers import make_release, slopes
 from numpy.testing import assert_allclose
+from support.helpers import make_release, slopes
 from support.regression_references import STUDIES, study, table
 
 import privgram as pg
@@ -95,7 +95,7 @@ def test_numbers_with_names_take_positions_and_cannot_be_changed(small, monkeypa
 
 
 @pytest.mark.slow
-def test_a_summary_takes_no_pandas():
+def test_summary_takes_no_pandas():
     """Pandas is imported where its objects are asked for: it takes longer than all regressions."""
     script = (
         "import sys, numpy as np, privgram as pg\n"
@@ -169,7 +169,7 @@ def test_predictions(case):
         (([[1.0, 0.0, 0.0]], [np.inf]), "a row of 3 numbers"),
     ],
 )
-def test_what_is_no_hypothesis(small, hypothesis, said):
+def test_malformed_hypothesis_is_refused(small, hypothesis, said):
     with pytest.raises(ValueError, match=said):
         small.wald_test(hypothesis)
 
@@ -179,7 +179,7 @@ def test_contrasts_name_the_argument_that_is_wrong(small):
         small.t_test("a").conf_int(0.95)
 
 
-def test_a_constant_alone_predicts_and_has_no_overall_test(small):
+def test_constant_alone_predicts_and_has_no_overall_test(small):
     pandas = pytest.importorskip("pandas")
     fit = small.release.regress("y", [])
     for rows in (np.empty((2, 0)), {"a": [0.0, 1.0]}, pandas.DataFrame({"a": ["text", "more"]})):
@@ -295,7 +295,7 @@ def test_levels_that_hold_a_constant_count_as_one(by_hand):
 # --- what is shown --------------------------------------------------------------------------------
 
 
-def test_a_line_says_why_its_numbers_do_not_follow_from_each_other():
+def test_line_says_why_its_numbers_do_not_follow_from_each_other():
     rng = np.random.default_rng(1)
     X = rng.standard_normal((2000, 2))
     rows = np.column_stack([X, X @ [2.0, 0.0] + rng.standard_normal(2000), np.ones(2000)])

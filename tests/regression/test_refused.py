@@ -53,7 +53,7 @@ def refused(request):
     return DOORS[request.param]()
 
 
-def test_a_refused_fit_says_why_in_the_first_line(refused):
+def test_refused_fit_says_why_in_the_first_line(refused):
     assert isinstance(refused.refusal, str)
     for text in (str(refused.summary()), repr(refused)):
         assert refused.refusal in text.splitlines()[0]
@@ -61,7 +61,7 @@ def test_a_refused_fit_says_why_in_the_first_line(refused):
     assert html.index("No ") < html.index("<table")
 
 
-def test_a_refused_fit_has_no_standard_errors_and_lets_nothing_be_tested(refused):
+def test_refused_fit_has_no_standard_errors_and_lets_nothing_be_tested(refused):
     for name in ("bse", "tvalues", "pvalues", "cov_params"):
         value = getattr(refused, name)
         assert np.isnan(value() if callable(value) else value).all(axis=None)
@@ -76,7 +76,7 @@ def test_a_refused_fit_has_no_standard_errors_and_lets_nothing_be_tested(refused
     assert refused.summary().as_latex()
 
 
-def test_what_needs_the_numbers_of_a_refused_fit_raises(refused):
+def test_statistics_of_a_refused_fit_raise(refused):
     for name in ("rsquared", "llf", "fvalue", "aic"):
         with pytest.raises(pg.RefusedError):
             getattr(refused, name)
@@ -85,7 +85,7 @@ def test_what_needs_the_numbers_of_a_refused_fit_raises(refused):
             refused.predict({"x": [1.0], "z": [1.0]})
 
 
-def test_a_regression_shrunk_for_want_of_signal_says_so_and_not_that_a_ridge_was_asked_for():
+def test_regression_shrunk_for_want_of_signal_says_so_and_not_that_a_ridge_was_asked_for():
     pytest.importorskip("formulaic")
     fit = DOORS["study.regress, by a release"]()
     assert np.isfinite(fit.params).all()

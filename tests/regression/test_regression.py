@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.helpers import make_release, slopes
 from scipy import stats
+from support.helpers import make_release, slopes
 
 import privgram as pg
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
@@ -270,7 +270,7 @@ def test_summary_says_when_coefficients_are_penalised(release):
     assert "penalised" not in str(release.regress("y").summary())
 
 
-def test_a_fit_has_one_set_of_numbers_though_the_mechanism_shrinks(table):
+def test_fit_has_one_set_of_numbers_though_the_mechanism_shrinks(table):
     """Of a sketch the shrunken coefficients may be out of the intervals, which are of `params`."""
     pytest.importorskip("pandas")
     regulariser = 200.0
@@ -499,7 +499,7 @@ def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
     assert found >= (8 if isinstance(mechanism, pg.AnalyzeGauss) else 4)
 
 
-def test_the_lasso_refuses_them_too():
+def test_lasso_refuses_them_too():
     pytest.importorskip("sklearn")
     release = factor_release(pg.AnalyzeGauss(), 0)
     matrix = release.matrix - np.eye(6)  # noise that leaves it indefinite
@@ -519,7 +519,7 @@ def test_many_dependent_columns_are_not_all_named():
 @pytest.mark.parametrize(
     ("wages", "end"), [(20_000.0, "upper bound, 100"), (-5.0, "lower bound, 0")]
 )
-def test_a_target_that_lies_at_its_bound_is_refused(wages, end):
+def test_target_that_lies_at_its_bound_is_refused(wages, end):
     rng = np.random.default_rng(3)
     x = rng.uniform(0, 1, 20_000)
     columns = pg.Columns({"x": (0, 1), "wage": (0, 100)}, intercept=True)
@@ -549,7 +549,7 @@ def test_values_near_a_bound_are_told_from_it_by_several_rounds():
         assert low < 150 < high
 
 
-def test_a_rare_event_is_no_target_at_its_bound():
+def test_rare_event_is_no_target_at_its_bound():
     rng = np.random.default_rng(4)
     x = rng.uniform(0, 1, 50_000)
     columns = pg.Columns({"x": (0, 1), "event": (0, 1)}, intercept=True)
@@ -591,7 +591,7 @@ def test_inference_knows_no_unit(mechanism, unit):
     np.testing.assert_allclose(fits(unit), fits(1.0), rtol=1e-6)
 
 
-def test_a_saved_release_of_a_bound_that_is_refused_now_says_so(release):
+def test_saved_release_of_a_bound_that_is_refused_now_says_so(release):
     with pytest.raises(ValueError, match="measure in another unit"):
         replace(release, bound=1e-90).regress("y")
 

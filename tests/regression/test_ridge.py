@@ -61,7 +61,7 @@ def excess(moment: Matrix, coef: NDArray[np.float64]) -> float:
 
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_penalised_matrix_is_positive_definite(seed: int, intercept: bool) -> None:
+def test_penalised_matrix_is_positive_definite(seed: int, intercept: bool) -> None:
     moment, n = table(seed, intercept)
     rng = np.random.default_rng(seed)
     for std in n * np.logspace(-6, 3, 10):
@@ -175,7 +175,7 @@ def test_under_boundless_noise_nothing_is_predicted(noise_ratio: float) -> None:
     assert np.median(unshrunk) > 0.5
 
 
-def test_the_intercept_is_that_of_the_centred_regression() -> None:
+def test_intercept_is_that_of_the_centred_regression() -> None:
     moment, n = table(7, intercept=True)
     std = 1e-4 * n
     released = moment + draw_noise(len(moment), std, np.random.default_rng(7))
@@ -342,7 +342,7 @@ def relative_errors(law, intercept, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("intercept", [False, True], ids=["plain", "intercept"])
 @pytest.mark.parametrize("law", SKETCHED)
-def test_a_sketch_is_better_served_as_a_sketch(law, intercept):
+def test_sketch_is_better_served_as_a_sketch(law, intercept):
     rng = np.random.default_rng(8)
     errors = np.log([relative_errors(law, intercept, rng) for _ in range(150)])
     assert np.mean(errors[:, 1] - errors[:, 0]) > 0  # than by least squares on it

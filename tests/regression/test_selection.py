@@ -4,8 +4,8 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from support.helpers import make_release
 from numpy.testing import assert_allclose
+from support.helpers import make_release
 from support.regression_references import STUDIES, study
 
 from privgram.noise import GaussianLaw
@@ -37,7 +37,7 @@ def scaled(case):
 
 @pytest.mark.parametrize("criterion", ["aic", "bic"])
 @pytest.mark.parametrize("name", STUDIES)
-def test_the_choice_is_that_of_lars_by_the_same_criterion(name, criterion):
+def test_choice_is_that_of_lars_by_the_same_criterion(name, criterion):
     case = study(name)
     own = case.release.penalty_path(case.target, case.features, criterion=criterion)
     *features, target = scaled(case).T
@@ -60,7 +60,7 @@ def _units(case):
 
 
 @pytest.mark.parametrize("name", ["fair", "randhie", "star98"])
-def test_the_elastic_net_is_that_of_scikit_learn(name):
+def test_elastic_net_is_that_of_scikit_learn(name):
     case = study(name)
     path = case.release.penalty_path(case.target, case.features, l1_ratio=0.3, n_alphas=12)
     *features, target = scaled(case).T
@@ -118,7 +118,7 @@ def test_choosing_by_noise_aware_risk_predicts_better(choose):
 
 
 @pytest.mark.long
-def test_the_risk_is_that_of_new_rows():
+def test_risk_is_that_of_new_rows():
     """Mean over 200 draws of what least squares of all columns leaves of new rows, to 5 %."""
     stated, true = [], []
     covariance = rows(np.random.default_rng(0), 200_000)[:, :8]
@@ -132,7 +132,7 @@ def test_the_risk_is_that_of_new_rows():
     assert np.mean(stated) == pytest.approx(np.mean(true), rel=0.05)
 
 
-def test_a_formula_says_among_which_terms():
+def test_formula_says_among_which_terms():
     pytest.importorskip("formulaic")
     release = drawn(0, 1.0)
     by_formula = release.best_subset("y ~ x0 + x1 + x2 - 1")
@@ -142,7 +142,7 @@ def test_a_formula_says_among_which_terms():
     assert_allclose(by_formula.fit.params, by_name.fit.params)
 
 
-def test_what_is_not_chosen_from():
+def test_selection_refuses_wrong_arguments():
     release = drawn(0, 1.0)
     with pytest.raises(ValueError, match="'aic' or 'bic'"):
         release.penalty_path("y", criterion="cp")

@@ -76,7 +76,7 @@ def test_tables_are_read_back_from_every_form():
         CASE.fit.summary(xname=["a"])
 
 
-def test_what_is_refused_is_nan_everywhere():
+def test_refused_fit_is_nan_everywhere():
     """No coefficient is left to be read where none is offered; and the table says why."""
     rng = np.random.default_rng(0)
     rows = np.column_stack([rng.uniform(-1, 1, (50, 3)), np.ones(50)])
@@ -107,7 +107,7 @@ def test_where_the_number_of_rows_alone_is_missing_there_are_estimates():
     assert "No standard errors" in str(fit.summary())
 
 
-def test_a_count_is_printed_with_its_error_and_units_as_such():
+def test_count_is_printed_with_its_error_and_units_as_such():
     rng = np.random.default_rng(2)
     table = {"x": rng.uniform(0, 1, 20_000), "y": rng.uniform(0, 1, 20_000)}
     columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)

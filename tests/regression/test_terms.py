@@ -173,7 +173,7 @@ def test_predictions_are_of_raw_tables(release, table):
         ("log(wage) + age ~ sex", "has 2 targets"),
     ],
 )
-def test_what_is_refused(release, formula, text):
+def test_refusals(release, formula, text):
     with pytest.raises(ValueError, match=text):
         release.regress(formula)
     with pytest.raises(ValueError, match="not a level of 'sex'"):
@@ -285,7 +285,7 @@ def test_saved_and_loaded(release, tmp_path):
     np.testing.assert_array_equal(again.regress(formula).bse, release.regress(formula).bse)
 
 
-def test_a_level_by_its_name_keeps_the_constant():
+def test_level_by_its_name_keeps_the_constant():
     """All levels of a factor are released instead of ones; one of them as a feature is a dummy."""
     rng = np.random.default_rng(4)
     n = 2000
@@ -336,7 +336,7 @@ def test_levels_are_said_to_be_differences_only_where_they_are(formula, notes):
 
 
 @pytest.mark.parametrize("formula", ["height ~ sex*region", "height ~ sex*region - 1"])
-def test_a_fit_that_noise_refuses_says_so_and_not_of_a_ridge(table, formula):
+def test_fit_that_noise_refuses_says_so_and_not_of_a_ridge(table, formula):
     """What was paid for is shown shrunk by a ridge that nobody asked for."""
     study = pg.Study(table, BOUNDS, epsilon=1, delta=1e-6)
     rng = np.random.default_rng(0)

@@ -96,7 +96,7 @@ def test_standard_deviations_are_those_of_the_features(table, release):
     np.testing.assert_allclose(fit.feature_std(), exact, rtol=0.03)
 
 
-def test_the_choice_of_a_bound_is_counted_in(table, moment):
+def test_choice_of_a_bound_is_counted_in(table, moment):
     chosen = private_norm_bound(
         np.rec.fromarrays(list(table.values()), names=",".join(table)), 0.5, columns=COLUMNS
     )
@@ -112,7 +112,7 @@ def test_the_choice_of_a_bound_is_counted_in(table, moment):
     assert release.regress("log(wage)", ["sex"]).design.names == ("sex[m]",)
 
 
-def test_a_ledger_is_charged(moment, tmp_path):
+def test_ledger_is_charged(moment, tmp_path):
     ledger = pg.Ledger(tmp_path / "ledger.json", 1.1, 1e-6)
     pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     with pytest.raises(pg.BudgetExceeded):
@@ -120,7 +120,7 @@ def test_a_ledger_is_charged(moment, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_opendp_measurement_takes_the_encoded_table(table):
+def test_opendp_measurement_takes_the_encoded_table(table):
     dp = pytest.importorskip("opendp.prelude")
     from privgram.interop.opendp import make_measurement
 
@@ -168,7 +168,7 @@ def pyplot():
     pyplot.close("all")
 
 
-def test_the_plot_of_the_matrix_leaves_known_zeros_blank(release, pyplot):
+def test_plot_of_the_matrix_leaves_known_zeros_blank(release, pyplot):
     ax = release.plot()
     assert "blank: known zeros" in ax.get_title(loc="left")
     shown = ax.images[0].get_array()
@@ -184,7 +184,7 @@ def test_the_plot_of_the_matrix_leaves_known_zeros_blank(release, pyplot):
     assert "blank" not in plain.get_title(loc="left")
 
 
-def test_the_plot_of_many_levels_names_terms(pyplot):
+def test_plot_of_many_levels_names_terms(pyplot):
     columns = pg.Columns({"x": (0, 1), "g": [f"g{i}" for i in range(60)], "h": ["a", "b"]})
     codes = np.arange(600)
     rows = [codes / 600, np.char.add("g", (codes % 60).astype(str)), np.where(codes % 7, "a", "b")]
@@ -198,7 +198,7 @@ def test_the_plot_of_many_levels_names_terms(pyplot):
     assert "g" in [text.get_text() for text in ax.get_yticklabels()]
 
 
-def test_the_plot_of_coefficients_keeps_terms_together(release, pyplot):
+def test_plot_of_coefficients_keeps_terms_together(release, pyplot):
     fit = release.regress("log(wage)", ["age", "sex", "region", "union"], reference={"region": "s"})
     ax = fit.plot(per="sd")
     named = [text.get_text() for text in ax.get_yticklabels()]
@@ -213,7 +213,7 @@ def test_the_plot_of_coefficients_keeps_terms_together(release, pyplot):
     assert named[0].startswith(first)
 
 
-def test_the_report_has_variables_terms_and_references(release, monkeypatch):
+def test_report_has_variables_terms_and_references(release, monkeypatch):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     from privgram import report

@@ -175,14 +175,14 @@ def test_images_of_images_are_images(law):
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_a_marginal_is_the_image_under_a_choice_of_columns(name):
+def test_marginal_is_the_image_under_a_choice_of_columns(name):
     law = MADE[name]
     choice = np.eye(3)[[2, 0]]
     assert_same_law(law.marginal(3, [2, 0]), law.image(choice), choice @ MEAN @ choice.T)
     assert_same_law(law.marginal(3, [1, 2, 0]), law.image(np.eye(3)[[1, 2, 0]]))
 
 
-def test_the_image_of_an_inverse_wishart_in_fewer_columns():
+def test_image_of_an_inverse_wishart_in_fewer_columns():
     """Its degrees of freedom are those of the smaller matrix; nobody else's bear on its draws."""
     law = InverseWishartLaw(15.0, 0.5)
     frame = WIDE[:2]
@@ -203,7 +203,7 @@ def test_the_image_of_an_inverse_wishart_in_fewer_columns():
     )
 
 
-def test_a_mask_without_zeros_and_no_ties_change_nothing():
+def test_mask_without_zeros_and_no_ties_change_nothing():
     for law in (MaskedLaw(ISOTROPIC, ()), MaskedLaw(ISOTROPIC, ((1,),)), TiedLaw(ISOTROPIC, ())):
         assert_same_law(law, ISOTROPIC)
     zero = TiedLaw(ISOTROPIC, (((0, 2, 3.0),),))
@@ -212,7 +212,7 @@ def test_a_mask_without_zeros_and_no_ties_change_nothing():
     assert_same_law(EntryLaw(variances), MADE["masked"])
 
 
-def test_a_projection_solves_its_ties_and_is_the_nearest_matrix_that_does():
+def test_projection_solves_its_ties_and_is_the_nearest_matrix_that_does():
     law = MADE["tied, masked"]
     whole = np.array([ISOTROPIC.draw(np.zeros((3, 3)), np.random.default_rng(1))])[0]
     left = law.draw(np.zeros((3, 3)), np.random.default_rng(1))

@@ -26,7 +26,7 @@ def made(n=4000, seed=0, **options):
     return pg.release(table(n, seed), COLUMNS, rng=np.random.default_rng(seed), **given)
 
 
-def test_a_sum_is_a_release_of_all_rows(tmp_path):
+def test_sum_is_a_release_of_all_rows(tmp_path):
     january, february = made(4000, 1), made(6000, 2)
     january.save(tmp_path / "january.json")
     february.save(tmp_path / "february.npz")
@@ -66,7 +66,7 @@ def test_without_the_statement_the_guarantee_is_of_all_together(mechanism, adjac
         assert apart.charged.delta(epsilon) <= both.charged.delta(epsilon)
 
 
-def test_the_worst_of_several_guarantees():
+def test_worst_of_several_guarantees():
     small, large = made(seed=1, epsilon=0.5), made(seed=2, epsilon=2.0, delta=1e-8)
     for parts in ([small, large], [large, small]):
         both = pg.pool(parts, disjoint=True)
@@ -95,12 +95,12 @@ def test_units_add_up_where_nobody_is_in_both():
         (lambda: made(), "given twice"),
     ],
 )
-def test_what_does_not_add_up(other, said):
+def test_releases_that_do_not_add_up(other, said):
     with pytest.raises(ValueError, match=said):
         pg.pool([made(), other()], disjoint=True)
 
 
-def test_what_is_no_release():
+def test_objects_that_are_no_releases():
     with pytest.raises(TypeError, match="not int"):
         pg.pool([3])
     with pytest.raises(ValueError, match="nothing to pool"):
@@ -127,7 +127,7 @@ def test_groups_in_one_table(tmp_path):
     assert described.loc[0].equals(many[0].describe().frame())
 
 
-def test_a_group_without_rows_hides_no_other():
+def test_group_without_rows_hides_no_other():
     pytest.importorskip("pandas")
     rows = {"x": np.linspace(-1, 1, 4000), "g": np.zeros(4000)}
     named = pg.Columns({"x": (-1, 1), "g": pg.Factor([0, 1])}, intercept=True)
@@ -142,7 +142,7 @@ def test_a_group_without_rows_hides_no_other():
         none.describe()
 
 
-def test_a_file_of_nothing_that_was_saved(tmp_path):
+def test_file_of_nothing_that_was_saved(tmp_path):
     path = tmp_path / "other.json"
     for text in ("{}", "[]", "not json", '{"format": 3}', '{"format": "privgram-other"}'):
         path.write_text(text)

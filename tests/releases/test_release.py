@@ -57,7 +57,7 @@ def test_other_suffixes_are_refused(tmp_path, release):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_failed_write_leaves_the_old_file(tmp_path, release, monkeypatch):
+def test_failed_write_leaves_the_old_file(tmp_path, release, monkeypatch):
     path = tmp_path / "gram.json"
     release.save(path)
     before = path.read_bytes()
@@ -111,7 +111,7 @@ def test_alteration_is_detected(tmp_path, release, suffix):
         assert_same(loaded, release)
 
 
-def test_a_later_version_is_refused(tmp_path, release):
+def test_later_version_is_refused(tmp_path, release):
     path = tmp_path / "gram.json"
     release.save(path)
     payload = json.loads(path.read_text())
@@ -178,7 +178,7 @@ def test_repr_shows_the_guarantee_and_warns(release):
 
 
 @pytest.mark.parametrize("sketch", [False, True])
-def test_the_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
+def test_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
     """Or files that are there could not be read; by hand, from what both forms hold."""
     if sketch:
         rows = np.random.default_rng(2).standard_normal((5, 3))
@@ -215,7 +215,7 @@ def test_the_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
         (1.0, 2e-3, "add-remove", None),  # their number is private, and a warning would tell it
     ],
 )
-def test_a_guarantee_that_protects_hardly_anyone_is_warned_of(
+def test_guarantee_that_protects_hardly_anyone_is_warned_of(
     rng, tmp_path, epsilon, delta, adjacency, words
 ):
     moment = pg.second_moment(rng.uniform(-1, 1, (1000, 3)), bound=2.0)
@@ -258,19 +258,19 @@ def _study(**more):
         lambda: private_norm_bound(ROWS, epsilon=1e-3),
     ],
 )
-def test_a_warning_shows_the_line_of_the_caller(call):
+def test_warning_shows_the_line_of_the_caller(call):
     with pytest.warns(UserWarning, match="protects hardly|too few") as caught:
         call()
     assert {Path(warning.filename) for warning in caught} == {Path(__file__)}
 
 
-def test_an_epsilon_beyond_floating_point_is_one_line():
+def test_epsilon_beyond_floating_point_is_one_line():
     with pytest.raises(ValueError, match="beyond what floating point can calibrate"):
         pg.AdditiveWishart().calibrate(3, 2.0, 1e308, 1e-6)
 
 
 @pytest.mark.parametrize("law", [GaussianLaw(0.0, 0.0), GaussianLaw(1.0, 0.0)])
-def test_a_file_without_noise_is_no_release(tmp_path, law):
+def test_file_without_noise_is_no_release(tmp_path, law):
     """Its checksum may hold: no mechanism makes it, and no interval of it would mean anything."""
     make_release(np.eye(2), "ab", law).save(tmp_path / "it.json")
     with pytest.raises(ValueError, match="of the noise must be positive"):

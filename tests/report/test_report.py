@@ -214,7 +214,7 @@ def test_refused_inference_and_ridge(release, undrawn):
         release.to_html("income")
 
 
-def test_a_refused_regression_leaves_the_page_as_it_is(undrawn):
+def test_refused_regression_leaves_the_page_as_it_is(undrawn):
     rng = np.random.default_rng(5)
     level = rng.integers(0, 3, 20_000)
     table = np.column_stack([*(level == k for k in range(3)), level + rng.uniform(0, 1, 20_000)])
@@ -228,7 +228,7 @@ def test_a_refused_regression_leaves_the_page_as_it_is(undrawn):
     assert "eigenvalues about the mean" in text.lower()
 
 
-def test_a_sketch_of_few_rows_has_a_page_and_a_spectrum(undrawn):
+def test_sketch_of_few_rows_has_a_page_and_a_spectrum(undrawn):
     moment = pg.second_moment(np.random.default_rng(1).standard_normal((3000, 5)), bound=5.0)
     release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=GaussianSketch(rows=2))
     assert "Not positive definite." in words(release.to_html(["x0"]))
@@ -421,7 +421,7 @@ def test_levels_that_sum_to_ones_are_no_noise(undrawn):
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_a_page_says_whose_rows_are_protected(undrawn, adjacency):
+def test_page_says_whose_rows_are_protected(undrawn, adjacency):
     rng = np.random.default_rng(0)
     table = {"who": rng.integers(0, 900, 5000), "a": rng.random(5000), "y": rng.random(5000)}
     release = pg.release(

@@ -177,7 +177,7 @@ def test_distributed(x, frame, client, tmp_path):
         assert_same(second_moment(parts, columns=COLUMNS), second_moment(frame, columns=COLUMNS))
 
 
-def test_a_bound_keeps_its_price_on_a_cluster(x, client):
+def test_bound_keeps_its_price_on_a_cluster(x, client):
     bound = private_norm_bound(x, 1.0)
     with client.as_current():
         moment = second_moment(da.from_array(x, chunks=(3000, 5)), bound)
@@ -185,7 +185,7 @@ def test_a_bound_keeps_its_price_on_a_cluster(x, client):
     assert_same(moment, second_moment(x, bound))
 
 
-def test_a_killed_worker_changes_nothing(x, client, tmp_path):
+def test_killed_worker_changes_nothing(x, client, tmp_path):
     array = array_of(files(x, tmp_path / "data", 40), tmp_path / "log", x, seconds=0.05)
     victims = list(client.run(os.getpid).values())
     killed = []
@@ -211,7 +211,7 @@ def test_each_block_is_made_once(x, tmp_path, scheduler):
     assert loads(tmp_path / "log") == 20
 
 
-def test_a_partition_is_one_task(x, frame, tmp_path):
+def test_partition_is_one_task(x, frame, tmp_path):
     """Loading, selecting and accumulating are fused, and leave no alias to be run."""
     array = array_of(files(x, tmp_path / "data", 20), tmp_path / "log", x)
     (tmp_path / "pq").mkdir()
@@ -229,7 +229,7 @@ def test_a_partition_is_one_task(x, frame, tmp_path):
             assert len(tasks) <= 20 + 2 + 1
 
 
-def test_a_task_is_one_thread(x, monkeypatch):
+def test_task_is_one_thread(x, monkeypatch):
     array = da.from_array(np.tile(x, (20, 1)), (100_000, -1))
     monkeypatch.setattr(threading.Thread, "start", lambda t: pytest.fail("a thread was started"))
     with dask.config.set(scheduler="synchronous"):
@@ -237,7 +237,7 @@ def test_a_task_is_one_thread(x, monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["threads", "distributed"])
-def test_a_bad_row(x, where, client, capfd):
+def test_bad_row(x, where, client, capfd):
     """It is named by its place; neither the error nor a log shows a value."""
     x[:, 3] = 1234.56789
     x[7_003, 1] = np.inf
@@ -256,7 +256,7 @@ def test_a_bad_row(x, where, client, capfd):
     assert "1234" not in "".join(capfd.readouterr())
 
 
-def test_the_first_of_several_bad_rows(x, scheduler):
+def test_first_of_several_bad_rows(x, scheduler):
     x[[9_990, 5_001, 5_000, 8_000], 0] = np.nan
     with pytest.raises(ValueError, match=r"^partition 5: row 0 holds"):
         second_moment(da.from_array(x, (1000, -1)), 2.0)
@@ -343,7 +343,7 @@ def test_interrupted_progress(x, client):
 
 
 @pytest.mark.parametrize("where", ["sync", "threads", "distributed"])
-def test_an_error_of_the_callers_function_is_its_own(x, where, client, monkeypatch):
+def test_error_of_the_callers_function_is_its_own(x, where, client, monkeypatch):
     monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
 
     def fail(rows, total):
@@ -355,7 +355,7 @@ def test_an_error_of_the_callers_function_is_its_own(x, where, client, monkeypat
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
-def test_a_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
+def test_failure_of_the_readers_quotes_no_data(tmp_path, scheduler):
     (tmp_path / "t.csv").write_text("a\n" + "1\n" * 9 + "CANARY\n")
     frame = dd.read_csv(tmp_path / "t.csv", dtype=float, sample=8, blocksize=None)
     with (
@@ -393,7 +393,7 @@ TABLES = {
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Dask's use of pandas
 @pytest.mark.parametrize("kind", TABLES)
-def test_the_bits_of_the_dummy_table(kind, tmp_path, scheduler):
+def test_bits_of_the_dummy_table(kind, tmp_path, scheduler):
     same_as_by_hand(second_moment(TABLES[kind](tmp_path), columns=TABLE_COLUMNS), rows())
 
 

@@ -159,7 +159,7 @@ def test_exceptions_of_a_worker_come_through(threads, monkeypatch):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_the_source_runs_in_the_thread_of_the_caller(threads):
+def test_source_runs_in_the_thread_of_the_caller(threads):
     def blocks():
         for _ in range(20):
             assert threading.current_thread() is threading.main_thread()
@@ -243,7 +243,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.slow
-def test_a_second_interruption(monkeypatch):
+def test_second_interruption(monkeypatch):
     """Ctrl-C while the threads are joined, and again: the call ends after they have."""
     pressed = []
     join = threading.Thread.join
@@ -271,7 +271,7 @@ def test_a_second_interruption(monkeypatch):
     assert left == 0
 
 
-def test_a_thread_that_could_not_be_started(monkeypatch):
+def test_thread_that_could_not_be_started(monkeypatch):
     def start(thread):
         raise KeyboardInterrupt
 

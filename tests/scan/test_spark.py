@@ -86,7 +86,7 @@ def test_no_partitions(spark):
     assert_same(moment, second_moment({"a": np.empty(0), "b": np.empty(0)}, 2.0))
 
 
-def test_a_failed_cast_quotes_no_data(spark):
+def test_failed_cast_quotes_no_data(spark):
     table = spark.createDataFrame([("1",), ("CANARY",)], "a string")
     with pytest.raises(OSError, match="Spark failed while it computed") as caught:
         second_moment(table.selectExpr("cast(a as double) as a"), 2.0)
@@ -109,7 +109,7 @@ def test_each_row_is_read_once(spark):
     assert calls == [(3_000, None)]
 
 
-def test_a_bad_row(spark):
+def test_bad_row(spark):
     """It is named by its place; the error shows no value."""
     table = spark.range(0, 30_000, 1, 3).selectExpr(
         "1234.5678 as a", "if(id in (11234, 29999), double('nan'), 2) as b"
@@ -147,7 +147,7 @@ def test_refused_tables(table, spark):
             second_moment(times, 1.0, columns=[name])
 
 
-def test_a_bound_keeps_its_price(table, frame):
+def test_bound_keeps_its_price(table, frame):
     bound = private_norm_bound(frame[["a", "b"]], 1.0)
     moment = second_moment(table.repartition(3), bound, columns=["a", "b"])
     assert moment.norm_bound.to_dict() == bound.to_dict()

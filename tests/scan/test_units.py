@@ -254,7 +254,7 @@ def test_bad_rows_are_named_by_their_position():
         ({"columns": None}, ValueError, "columns is missing"),
     ],
 )
-def test_what_cannot_be_done_is_said(change, error, text):
+def test_impossible_requests_are_refused(change, error, text):
     data = table(50)
     change = dict(change)
     data |= {"b2": data["a"], "day2": data["day"]}
@@ -268,7 +268,7 @@ def test_what_cannot_be_done_is_said(change, error, text):
         asked()
 
 
-def test_what_has_no_names_or_two_kinds_of_units():
+def test_units_without_names_or_of_two_kinds_are_refused():
     with pytest.raises(ValueError, match="no names"):
         pg.second_moment(np.ones((3, 2)), columns=["a"], unit=pg.Unit("id", bound=1.0))
     blocks = [{"id": np.array(ids), "a": np.ones(1)} for ids in ([1], ["1"])]
@@ -279,7 +279,7 @@ def test_what_has_no_names_or_two_kinds_of_units():
             keys_of(np.array(odd, object))
 
 
-def test_a_moment_by_unit_takes_no_more_rows():
+def test_moment_by_unit_takes_no_more_rows():
     data = {"id": np.arange(4), "a": np.ones(4)}
     moment = pg.second_moment(data, columns=["a"], unit=pg.Unit("id", bound=1.0))
     with pytest.raises(ValueError, match="cannot be told"):
@@ -296,14 +296,14 @@ def test_a_moment_by_unit_takes_no_more_rows():
     assert "unit='id'" in repr(again)
 
 
-def test_an_empty_table_and_a_unit_of_missing_rows():
+def test_empty_table_and_a_unit_of_missing_rows():
     none = {"id": np.empty(0, np.int64), "a": np.empty(0)}
     moment = pg.second_moment(none, columns=["a"], unit=pg.Unit("id", bound=1.0))
     assert moment.n_rows == 0
     assert not moment.matrix().any()
 
 
-def test_the_file_is_gone_after_an_error(monkeypatch, tmp_path):
+def test_file_is_gone_after_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr(units, "MEMORY_BUDGET", 1)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 

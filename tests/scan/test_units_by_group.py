@@ -139,7 +139,7 @@ def test_moments_of_units_are_written_and_not_merged():
         ({"unit": "id"}, "a unit needs a bound"),
     ],
 )
-def test_what_cannot_be_done_is_refused_before_anything_is_spent(change, text, tmp_path):
+def test_impossible_request_is_refused_before_anything_is_spent(change, text, tmp_path):
     ledger = pg.Ledger(tmp_path / "budget", 3.0, 1e-5, "replace")
     asked = {"unit": WHO, "by": BY, "ledger": ledger, **GIVEN, **change}
     with pytest.raises(ValueError, match=text):
@@ -147,7 +147,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_spent(change, text, t
     assert not ledger.entries
 
 
-def test_a_cluster_is_refused():
+def test_cluster_is_refused():
     dask = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
     source = dask.from_pandas(pandas.DataFrame(table(50)), npartitions=2)

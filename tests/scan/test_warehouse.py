@@ -108,7 +108,7 @@ def columns_of(name):
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("name", DESCRIBED)
 @pytest.mark.parametrize("engine", ENGINES[:2], indirect=True)
-def test_a_query_has_the_bits_of_a_pass(engine, name, unit):
+def test_query_has_the_bits_of_a_pass(engine, name, unit):
     table, columns, unit = people(), columns_of(name), UNITS[unit]
     load(engine, "people", table)
     query = pg.Query(engine, "select * from people;")
@@ -203,7 +203,7 @@ def test_dates(engine):
         same(found, pg.second_moment(plain, columns=columns))
 
 
-def test_a_table_without_rows_and_one_of_dropped_rows():
+def test_table_without_rows_and_one_of_dropped_rows():
     columns = columns_of("a-factor")
     with duckdb.connect() as engine:
         load(engine, "people", people())
@@ -240,7 +240,7 @@ def duck():
         yield engine
 
 
-def test_a_study_releases_a_query_in_one_round(duck):
+def test_study_releases_a_query_in_one_round(duck):
     it = study(duck)
     release = it.release(1.0)
     assert release.method == "one round"
@@ -252,7 +252,7 @@ def test_a_study_releases_a_query_in_one_round(duck):
     assert [entry.epsilon for entry in it.entries] == [1.0, 0.5]
 
 
-def test_what_needs_rows_is_refused_before_a_spend(duck):
+def test_request_that_needs_rows_is_refused_before_a_spend(duck):
     it = study(duck)
     whole = it.remaining()
     for what, error in (
@@ -283,7 +283,7 @@ def test_what_needs_rows_is_refused_before_a_spend(duck):
 
 
 @pytest.mark.parametrize("engine", ENGINES, indirect=True)
-def test_a_column_that_is_no_number_is_refused_by_one_sentence(engine):
+def test_column_that_is_no_number_is_refused_by_one_sentence(engine):
     load(engine, "people", people().drop(columns=ODD))
     spark = "pyspark" in type(engine).__module__
     for bounds, held in (
@@ -315,7 +315,7 @@ def test_errors_of_a_run_quote_no_value(duck):
 
 
 @pytest.mark.slow
-def test_a_connection_that_dies_spends_nothing(postgres):
+def test_connection_that_dies_spends_nothing(postgres):
     psycopg = pytest.importorskip("psycopg")
     with psycopg.connect(postgres.info.dsn, autocommit=True) as other:
         it = study(other)
@@ -325,7 +325,7 @@ def test_a_connection_that_dies_spends_nothing(postgres):
         assert not it.entries
 
 
-def test_a_name_made_to_inject_is_a_name(duck):
+def test_name_made_to_inject_is_a_name(duck):
     load(duck, "people", people(100))
     duck.execute("create table witness as select 1 as x")
     names = [ODD, '"; drop table witness; --', "a' or 1=1 --", "`", '"', "\\", "/* "]
@@ -348,7 +348,7 @@ def test_a_name_made_to_inject_is_a_name(duck):
 
 
 @pytest.mark.parametrize("engine", ENGINES[:2], indirect=True)
-def test_a_collation_takes_no_two_units_or_levels_for_one(engine):
+def test_collation_takes_no_two_units_or_levels_for_one(engine):
     """Two people bounded as one would be protected by a bound that is not theirs."""
     table = pd.DataFrame({"who": ["a", "A"] * 50, "f": ["n", "N"] * 50, "x": 1.0})
     load(engine, "plain", table)
@@ -404,7 +404,7 @@ def test_many_levels_and_wide_tables(duck, postgres):
 
 
 @pytest.mark.slow
-def test_a_shell_needs_no_connection_from_python(postgres, tmp_path):
+def test_shell_needs_no_connection_from_python(postgres, tmp_path):
     """The query of a study's file, its answer by psql as CSV, and the bits of a pass."""
     pytest.importorskip("click")
     if (psql := shutil.which("psql")) is None:
@@ -572,7 +572,7 @@ def test_answers_by_units_are_checked_too(duck):
             take(row, columns, unit=other)
 
 
-def test_a_query_is_text_for_a_known_engine(duck):
+def test_query_is_text_for_a_known_engine(duck):
     with pytest.raises(TypeError, match="text of a SELECT"):
         pg.Query(duck, " ")
     with pytest.raises(TypeError, match="text of a SELECT"):

@@ -162,7 +162,7 @@ def recorded(function, made):
 
 
 @NEEDS
-def test_a_global_seed_does_not_repeat_a_draw(draw):
+def test_global_seed_does_not_repeat_a_draw(draw):
     drawn = []
     for _ in range(2):
         np.random.seed(7)  # noqa: NPY002
@@ -247,7 +247,7 @@ def is_secret(thing):
     )
 
 
-def test_the_search_finds_what_is_hidden():
+def test_search_finds_what_is_hidden():
     for secret in (ChaCha20(), np.random.default_rng(1), pg.SecondMoment(2, bound=1.0)):
         release = by(pg.AnalyzeGauss())()
         release.parameters["hidden"] = {"deep": [lambda: None, (secret,)]}

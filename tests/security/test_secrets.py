@@ -183,7 +183,7 @@ def test_no_failure_shows_a_value(fault):
     assert failed
 
 
-def test_the_search_finds_sentinels():
+def test_search_finds_sentinels():
     for text in (f"{NUMBER}", f"{NUMBER:.3g}", f"{NUMBER:.8e}", repr(np.float64(NUMBER)), TEXT):
         assert LEAK.search(text) or text == "7.32e+03"
     assert LEAK.search(str(NUMBER**2))
@@ -337,7 +337,7 @@ def test_moments_and_progress_show_no_value():
         assert not LEAK.search(repr(name).replace(repr(moment.bound), ""))
 
 
-def test_the_users_own_exception_is_handed_on_as_it_is():
+def test_users_own_exception_is_handed_on_as_it_is():
     """Its text is the user's; none of ours is added to it."""
 
     class Broken(Exception):

@@ -30,7 +30,7 @@ def release():
     )
 
 
-def test_what_is_escaped_and_what_is_not():
+def test_control_characters_are_escaped_and_others_are_not():
     assert shown(BAD) == SEEN
     for name in ("", "plain", "größe (m²)", "ستون\u200cها", "年収", "a\\b", "👩\u200d🔬", "[red]"):
         assert shown(name) == name
@@ -72,7 +72,7 @@ def test_ledgers_are_shown_without_control_characters(tmp_path):
     assert not CONTROLS.search(done.output)
 
 
-def test_a_break_in_a_name_does_not_break_a_summary(release):
+def test_break_in_a_name_does_not_break_a_summary(release):
     for fit in (release.regress("y"), release.regress(BAD)):
         lines = fit.summary().as_text().split("\n")
         rules = [i for i, line in enumerate(lines) if line and set(line) <= set("-=")]

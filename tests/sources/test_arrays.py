@@ -130,7 +130,7 @@ def test_sums_are_exact_where_they_are_largest(library):
 # --- from the table to the moment -------------------------------------------------------------
 
 
-def test_a_device_is_read_like_an_array(elsewhere, rng, monkeypatch):
+def test_device_is_read_like_an_array(elsewhere, rng, monkeypatch):
     monkeypatch.setattr(arrays, "DEVICE_ROWS", 100)
     x = rng.standard_normal((999, 4))
     expected = pg.second_moment(x, bound=2.0)
@@ -180,7 +180,7 @@ def test_missing_values(elsewhere, rng, missing):
         pg.second_moment([elsewhere(x[:17]), elsewhere(x[18:41])], bound=1.0)
 
 
-def test_what_cannot_be_summed_there_is_copied(elsewhere, rng):
+def test_device_array_that_cannot_be_summed_there_is_copied(elsewhere, rng):
     """Levels, logarithms, products, units, groups, and rounds over the rows."""
     n = 600
     table = {
@@ -206,7 +206,7 @@ def test_what_cannot_be_summed_there_is_copied(elsewhere, rng):
     same(*(pg.second_moment(t, columns=plain, unit=valued) for t in (elsewhere(x), x)))
 
 
-def test_a_study_of_a_device(elsewhere, rng):
+def test_study_of_a_device(elsewhere, rng):
     x = rng.uniform(-1, 1, (5000, 3))
     params = []
     for table in (elsewhere(x), x):
@@ -221,7 +221,7 @@ def test_a_study_of_a_device(elsewhere, rng):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_bound_that_is_chosen(elsewhere, rng):
+def test_bound_that_is_chosen(elsewhere, rng):
     x = rng.standard_normal((3000, 3))
     found = [
         pg.release(

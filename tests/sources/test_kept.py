@@ -66,7 +66,7 @@ def test_rows_that_do_not_fit_are_decoded_again(file, decoded):
     assert not source._record._blocks
 
 
-def test_a_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
+def test_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):
     source = CachedSource(file, 10**6)
     table = source.open(open_source, COLUMNS.reads)
     chunks = list(table.chunks)

@@ -113,7 +113,7 @@ def check(blocks):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("makers", "ids"), [(NUMBERS, WHOLE), (STRINGS, TEXTS)])
-def test_a_value_is_one_unit_and_two_values_are_two(makers, ids):
+def test_value_is_one_unit_and_two_values_are_two(makers, ids):
     fitting = [(a, b) for a, b in itertools.combinations_with_replacement(makers.values(), 2)]
     rng = np.random.default_rng(1)
     for one, other in fitting:

@@ -44,7 +44,7 @@ def test_one_persons_text_is_one_record(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_cell_beyond_a_chunk(tmp_path):
+def test_cell_beyond_a_chunk(tmp_path):
     path = tmp_path / "t.csv"
     write(path, [("age", "note"), (1, "a"), (2, "100,x\n" * 1_500_000), (3, "b")])
     assert second_moment(path, 9.0, columns=["age"]).n_rows == 3
@@ -137,7 +137,7 @@ def test_quotes_that_do_not_open_a_cell(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("text", ['age,note\n1,a\n2,"never\n3,closed\n', 'age,"no\n1,te\n'])
-def test_a_quotation_without_an_end(tmp_path, text):
+def test_quotation_without_an_end(tmp_path, text):
     path = tmp_path / "t.csv"
     path.write_text(text)
     with pytest.raises(ValueError, match="ends inside a quoted cell"):
@@ -145,7 +145,7 @@ def test_a_quotation_without_an_end(tmp_path, text):
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, end):
+def test_empty_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, end):
     path = tmp_path / "t.csv"
     path.write_bytes(end.join(["age", "1", "", "3", "", ""]).encode())
     columns = Columns({"age": (0, 9)}, missing="drop")
@@ -157,7 +157,7 @@ def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, e
         second_moment(path, 9.0)
 
 
-def test_a_file_without_rows(tmp_path):
+def test_file_without_rows(tmp_path):
     path = tmp_path / "t.csv"
     for text in ("age,x", "age,x\n", "\n\nage,x\r", '"age",x\r\n'):
         path.write_bytes(text.encode())
@@ -169,7 +169,7 @@ def test_a_file_without_rows(tmp_path):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_file_that_grows(tmp_path, monkeypatch, threads):
+def test_file_that_grows(tmp_path, monkeypatch, threads):
     monkeypatch.setattr(source, "PARSE_BYTES", 1000)
     monkeypatch.setattr("privgram.scan.progress.INTERVAL", 0.0)
     path = tmp_path / "t.csv"
@@ -183,7 +183,7 @@ def test_a_file_that_grows(tmp_path, monkeypatch, threads):
         second_moment(path, 9.0, threads=threads, progress=append)
 
 
-def test_the_same_table_by_every_source(tmp_path):
+def test_same_table_by_every_source(tmp_path):
     """One table of awkward cells: the same rows, and the same matrix to the last bit."""
     rows = awkward()
     names = ["note", "age", "x", "wide"]
@@ -225,7 +225,7 @@ def test_the_same_table_by_every_source(tmp_path):
         assert int128_of(second_moment(given, columns=COLUMNS)) == expected, name
 
 
-def test_a_dataset_that_cuts_cells_is_refused(tmp_path):
+def test_dataset_that_cuts_cells_is_refused(tmp_path):
     """Arrow cuts a file at any newline unless told of quoted ones."""
     from pyarrow import csv as arrow_csv
     from pyarrow import dataset

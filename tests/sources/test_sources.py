@@ -6,9 +6,9 @@ from types import ModuleType
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from support.helpers import said
 from hypothesis import HealthCheck, given, settings
 from scipy import sparse
+from support.helpers import said
 
 from privgram import Columns, SecondMoment, Study, second_moment
 
@@ -382,7 +382,7 @@ class Failing:
         raise self.error
 
 
-def test_a_producer_that_fails_before_its_first_row():
+def test_producer_that_fails_before_its_first_row():
     table = Failing(RuntimeError("CANARY"))
     with pytest.raises(OSError, match=r"failed before its first row \(RuntimeError\)") as caught:
         second_moment(table, 1.0)
@@ -391,7 +391,7 @@ def test_a_producer_that_fails_before_its_first_row():
         second_moment(Failing(ImportError("what it needs")), 1.0)
 
 
-def test_a_value_that_is_not_in_its_dictionary():
+def test_value_that_is_not_in_its_dictionary():
     for values, columns in (
         ([1.5, 2.5], Columns({"a": (0, 3)})),
         (["x", "y"], Columns({"a": ["x", "y"]}, intercept=True)),
@@ -414,7 +414,7 @@ class Cut:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_stream_that_ends_early(x, tmp_path, threads):
+def test_stream_that_ends_early(x, tmp_path, threads):
     """Nothing is spent, and nothing of it is in the moment."""
     table = Cut(arrow(x), len(x) + 1)
     with pytest.raises(OSError, match=f"ended after {len(x)} rows and the table has {len(x) + 1}"):
@@ -431,7 +431,7 @@ def test_a_stream_that_ends_early(x, tmp_path, threads):
 
 
 @pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow.dataset", "duckdb", "dask"])
-def test_a_library_that_another_thread_is_importing(module, rng, monkeypatch):
+def test_library_that_another_thread_is_importing(module, rng, monkeypatch):
     """It is in sys.modules before its classes are there."""
     monkeypatch.setitem(sys.modules, module, ModuleType(module))
     x = rng.standard_normal((5, 3))
@@ -448,11 +448,11 @@ def test_a_library_that_another_thread_is_importing(module, rng, monkeypatch):
     ],
     ids=["nothing", "sparse", "Series", "ChunkedArray"],
 )
-def test_what_is_no_table_is_told_so(rng, make, says):
+def test_object_that_is_no_table_is_refused(rng, make, says):
     with pytest.raises(TypeError, match=says):
         second_moment(make(rng.standard_normal((5, 3))), bound=2.0)
 
 
-def test_a_memoryview_of_a_table(rng):
+def test_memoryview_of_a_table(rng):
     x = rng.standard_normal((5, 3))
     assert_same(second_moment(memoryview(x), bound=2.0), SecondMoment(3, 2.0).update(x))

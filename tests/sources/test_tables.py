@@ -338,7 +338,7 @@ CANARY = "Gertrude7318640529"
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_the_first_row_with_something_missing_is_named(name):
+def test_first_row_with_something_missing_is_named(name):
     """By its position, also of an unknown level; its value is not shown."""
     for missing in ("sex", "hired", "union", "grade", "wage"):
         raw = rows(missing=False)
@@ -393,7 +393,7 @@ MISTAKEN = {
 
 @pytest.mark.parametrize("held", HELD)
 @pytest.mark.parametrize("what", MISTAKEN)
-def test_a_column_that_is_not_what_was_said(held, what):
+def test_column_that_is_not_what_was_said(held, what):
     """One error that names the column, what it holds and what was said; and no value of it."""
     bounds, text = MISTAKEN[what]
     columns = pg.Columns(bounds)
@@ -418,7 +418,7 @@ def test_numbers_are_no_dates(number):
 
 
 @pytest.mark.parametrize("suffix", ["toml", "json", "csv"])
-def test_a_byte_order_mark_is_read_over(tmp_path, suffix):
+def test_byte_order_mark_is_read_over(tmp_path, suffix):
     columns = pg.Columns({"a": (0, 9)}, missing="drop")
     path = tmp_path / f"t.{suffix}"
     if suffix == "csv":

@@ -158,7 +158,7 @@ def test_records_of_another_number_of_cells_are_missing(tmp_path, bad, at, monke
         made(lines, columns=pg.Columns({"x": (-1, 1)}, True, "error"))
 
 
-def test_a_file_of_records_of_another_number_of_cells(tmp_path):
+def test_file_of_records_of_another_number_of_cells(tmp_path):
     (tmp_path / "t.csv").write_text("x,y\n1\n2\n")
     columns = pg.Columns({"x": (-1, 1)}, True, "drop")
     assert pg.second_moment(tmp_path / "t.csv", columns=columns).n_dropped == 2

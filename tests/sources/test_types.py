@@ -353,7 +353,7 @@ def test_objects_that_are_numbers_as_databases_give_them(as_frame):
         assert "7.5" not in str(error.value)
 
 
-def test_a_query_is_no_file():
+def test_query_is_no_file():
     with pytest.raises(ValueError, match=r"sql\('SELECT"):
         second_moment("SELECT * FROM people", 1.0)
     connection = duckdb.connect()

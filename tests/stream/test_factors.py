@@ -41,7 +41,7 @@ def test_factors_multiply_to_the_triangle_and_columns_have_length_one(periods):
 
 
 @pytest.mark.parametrize("periods", [5, 200])
-def test_the_factor_is_the_root_of_the_triangle_rounded_down(periods):
+def test_factor_is_the_root_of_the_triangle_rounded_down(periods):
     """By the coefficients of (1 - x)^(-1/2) as rational numbers, and lengths by mpmath."""
     root = [Fraction(1)]
     for k in range(1, periods):
@@ -75,7 +75,7 @@ def test_noise_of_running_sums_is_that_of_about_two_releases(periods, most):
 @pytest.mark.parametrize("periods", [7, 10])
 @pytest.mark.parametrize("most", [2, 3, 10])
 @pytest.mark.parametrize("apart", [1, 2, 4])
-def test_a_person_of_several_periods_moves_no_further(periods, most, apart):
+def test_person_of_several_periods_moves_no_further(periods, most, apart):
     epoch = Epoch(periods, most, apart)
     overlap = factor_of(epoch).T @ factor_of(epoch)
     sets = (

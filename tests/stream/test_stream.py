@@ -69,7 +69,7 @@ def test_sums_grow_and_windows_are_what_they_differ_by(study, stream):
     assert window.regress("y ~ x").params["x"] == pytest.approx(0.5, abs=0.3)
 
 
-def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
+def test_price_is_one_release_and_paid_at_the_start(study, stream):
     [entry] = study.entries
     bound = pg.SecondMoment(3, study.columns.bound, columns=study.columns).sensitivity_bound
     alone = pg.AnalyzeGauss().calibrate(3, bound, 1.0, 1e-6)
@@ -84,7 +84,7 @@ def test_the_price_is_one_release_and_paid_at_the_start(study, stream):
         stream.release(month(6))
 
 
-def test_a_file_of_no_known_form_is_refused_before_anything_is_published(stream, tmp_path):
+def test_file_of_no_known_form_is_refused_before_anything_is_published(stream, tmp_path):
     with pytest.raises(ValueError, match="must end in"):
         stream.release(month(0), out=tmp_path / "month.txt")
     assert stream.periods == 0
@@ -117,7 +117,7 @@ def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
 
 
 @pytest.mark.long
-def test_the_best_attack_on_all_periods_tells_what_the_profile_says(study, stream):
+def test_best_attack_on_all_periods_tells_what_the_profile_says(study, stream):
     """The likelihood ratio of everything that is published, in 4,000 games of a row of period 3.
 
     Who knows all but whether the row is there is right with the chance that the profile has at
@@ -181,7 +181,7 @@ def test_months_merge_in_any_order_to_the_same_bits(study, stream, monkeypatch):
         (lambda stream: stream.change("y ~ x", 2), "length"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_is_published(stream, wrong, says):
+def test_wrong_period_is_refused_and_nothing_is_published(stream, wrong, says):
     for seed in range(2):
         stream.release(month(seed))
     before = stream.path.read_bytes()
@@ -217,7 +217,7 @@ def test_another_study_key_or_file_is_refused(study, stream, tmp_path):
         pg.Stream(study, path=path)
 
 
-def test_the_file_holds_no_exact_sum_that_can_be_read(stream):
+def test_file_holds_no_exact_sum_that_can_be_read(stream):
     stream.release(month(0))
     state = StreamState.read(stream.path, read_key(stream.key))
     data = stream.path.read_bytes()
@@ -277,7 +277,7 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     assert drawn * stream._noise.privacy.sensitivity_ratio >= longest * moved
 
 
-def test_a_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path):
+def test_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path):
     """Also under a handle that was open: a period with two noises shows the table."""
     stream.release(month(0))
     older = stream.path.read_bytes()
@@ -308,7 +308,7 @@ def test_a_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_pat
     assert latest.n_rows == 800
 
 
-def test_an_older_ledger_is_refused_by_the_stream(study, stream):
+def test_older_ledger_is_refused_by_the_stream(study, stream):
     stream.release(month(0))
     older = study.ledger.path.read_bytes()
     for seed in (1, 2):
@@ -352,7 +352,7 @@ def test_two_of_one_stream_are_not_taken_for_independent(study, stream, tmp_path
     pg.pool([made, own])
 
 
-def test_a_pickled_stream_has_no_key_in_it(stream):
+def test_pickled_stream_has_no_key_in_it(stream):
     stream.release(month(0))
     key = read_key(stream.key)
     data = pickle.dumps(stream)
@@ -459,7 +459,7 @@ def test_where_writes_fail_no_month_is_lost_or_has_two_noises(tmp_path, monkeypa
     assert set(published) == {0, 1}
 
 
-def test_the_file_is_replaced_whole_or_stays(stream, monkeypatch):
+def test_file_is_replaced_whole_or_stays(stream, monkeypatch):
     stream.release(month(0))
     before = stream.path.read_bytes()
 

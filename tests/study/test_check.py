@@ -52,7 +52,7 @@ def test_counts_by_hand(at):
     assert any("region" in problem and "suoth" in problem for problem in found.problems)
 
 
-def test_what_becomes_of_missing_values_is_said():
+def test_treatment_of_missing_values_is_reported():
     refused, dropped = checked(), checked(missing="drop")
     told = "wage: no value in 1 of 6 rows, and an answer that needs one refuses the table. missing="
     assert any(problem.startswith(told) for problem in refused.problems)

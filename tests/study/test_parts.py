@@ -26,7 +26,7 @@ def opened(monkeypatch):
         assert not folder.exists()
 
 
-def test_a_budget_of_this_process_waits_for_no_disk(opened, monkeypatch, tmp_path):
+def test_budget_of_this_process_waits_for_no_disk(opened, monkeypatch, tmp_path):
     monkeypatch.delenv("TMPDIR", raising=False)
     monkeypatch.setattr(parts, "MEMORY", str(tmp_path))
     assert opened().path.parent.parent == tmp_path

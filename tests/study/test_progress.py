@@ -39,7 +39,7 @@ def test_nothing_is_shown_or_logged_by_default(ask, capfd):
 
 @pytest.mark.parametrize("ask", ASK)
 @pytest.mark.parametrize("unit", [None, pg.Unit("who", max_rows=3)])
-def test_a_callback_is_told_of_every_pass(ask, unit):
+def test_callback_is_told_of_every_pass(ask, unit):
     told = []
     ASK[ask](study(progress=lambda rows, total: told.append((rows, total)), unit=unit))
     assert (N, N) in told
@@ -51,7 +51,7 @@ def test_progress_is_true_false_or_a_function():
         study(progress="bar").release(1.0)
 
 
-def test_the_log_tells_what_is_done_and_nothing_of_the_table(caplog):
+def test_log_tells_what_is_done_and_nothing_of_the_table(caplog):
     with caplog.at_level(logging.INFO, "privgram"):
         one = study(unit=pg.Unit("who", max_rows=3))
         one.regress("y ~ x", 1.0)
@@ -84,7 +84,7 @@ def test_lines_of_the_log_hold_no_control_characters(caplog):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a terminal of POSIX")
-def test_a_terminal_sees_what_a_command_does_and_a_pipe_does_not(tmp_path):
+def test_terminal_sees_what_a_command_does_and_a_pipe_does_not(tmp_path):
     pytest.importorskip("click")
     pa = pytest.importorskip("pyarrow")
     import pty
@@ -143,7 +143,7 @@ def test_decoded_rows_take_as_much_memory_as_is_said(
     assert len(decoded) == times if times else len(decoded) > 1
 
 
-def test_a_cache_is_so_many_bytes():
+def test_cache_is_so_many_bytes():
     for wrong in (-1, 0.5, "1 GB"):
         with pytest.raises((ValueError, TypeError), match="cache_bytes"):
             study(cache_bytes=wrong)

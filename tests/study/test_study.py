@@ -37,7 +37,7 @@ def study(tmp_path):
     return pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
 
 
-def test_what_is_asked_is_charged_with_its_label(study):
+def test_answers_are_charged_with_their_labels(study):
     fit = study.regress("y ~ x + g", epsilon=0.5, label="slope", rng=np.random.default_rng(1))
     released = study.release(epsilon=0.5, label="spring", rng=np.random.default_rng(2))
     # 40 standard errors of sampling, and 5 of both: a false alarm in a million.
@@ -56,7 +56,7 @@ def test_what_is_asked_is_charged_with_its_label(study):
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial"])
-def test_a_fit_for_predictions_prints_and_loads(tmp_path, family):
+def test_fit_for_predictions_prints_and_loads(tmp_path, family):
     """It has coefficients and no standard errors: its summary shows them, and its file is whole."""
     x = np.random.default_rng(0).uniform(0, 10, 5_000)
     table = {"x": x, "y": np.floor(x), "b": x > 5}
@@ -76,7 +76,7 @@ def test_a_fit_for_predictions_prints_and_loads(tmp_path, family):
     assert np.array_equal(again.predict(table), fit.predict(table))
 
 
-def test_what_is_left_can_be_spent_and_no_more(study):
+def test_remaining_budget_can_be_spent_and_no_more(study):
     assert study.remaining() == 2.0
     study.release(epsilon=2.0)
     assert study.remaining() == 0.0
@@ -92,7 +92,7 @@ def test_basic_composition_shares_delta_as_it_shares_epsilon(tmp_path):
     assert made_so.remaining() == 0.0
 
 
-def test_what_is_left_by_basic_composition_counts_delta_and_rounding(tmp_path):
+def test_remaining_budget_by_basic_composition_counts_delta_and_rounding(tmp_path):
     """More than that is refused; 1 - 0.7 is more than 0.3, as floats."""
     budget = {**BUDGET, "epsilon": 1.0, "composition": "basic"}
     one = pg.Study(made(), COLUMNS, **budget, ledger=tmp_path / "one.ledger")
@@ -107,7 +107,7 @@ def test_what_is_left_by_basic_composition_counts_delta_and_rounding(tmp_path):
     other.release(epsilon=other.remaining())
 
 
-def test_a_table_that_is_read_once_answers_once():
+def test_table_that_is_read_once_answers_once():
     """A second answer would be of the rest of the rows, where the first stopped at an error."""
     bad = {name: column[:2] for name, column in made().items()}
     bad["x"] = np.array([0.1, np.nan])
@@ -122,7 +122,7 @@ def test_a_table_that_is_read_once_answers_once():
     assert len(once.entries) == 1
 
 
-def test_a_ledger_that_is_gone_is_not_made_anew(tmp_path):
+def test_ledger_that_is_gone_is_not_made_anew(tmp_path):
     """Its budget would be whole again."""
     study = pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
     study.release(epsilon=2.0)
@@ -139,7 +139,7 @@ def test_one_regression_leaves_no_budget_behind(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_asked_for_is_of_its_type(study):
+def test_arguments_of_a_wrong_type_are_refused(study):
     with pytest.raises(TypeError, match="delta must be a number"):
         study.release(epsilon=0.1, delta="small")
     with pytest.raises(TypeError, match="target_se is a mapping"):
@@ -147,7 +147,7 @@ def test_what_is_asked_for_is_of_its_type(study):
     assert study.entries == ()
 
 
-def test_a_path_is_no_ledger_of_one_regression(tmp_path):
+def test_path_is_no_ledger_of_one_regression(tmp_path):
     with pytest.raises(TypeError, match=r"such as Ledger\(path\)"):
         pg.regress(made(), "y ~ x", COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
     assert not list(tmp_path.iterdir())
@@ -171,7 +171,7 @@ def test_one_ledger_is_of_one_study(study, other, words):
     assert not study.entries
 
 
-def test_a_ledger_without_a_table_is_of_the_first_study_that_spends(tmp_path):
+def test_ledger_without_a_table_is_of_the_first_study_that_spends(tmp_path):
     ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
     first = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger)
     second = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger, name="else")
@@ -187,7 +187,7 @@ def test_bounds_may_be_mended(study):
     assert len(study.entries) == 1
 
 
-def test_what_names_a_table_is_public():
+def test_table_name_is_public():
     assert (
         table_name("data/people.parquet") == table_name(Path("/elsewhere/people.csv")) == "people"
     )
@@ -205,7 +205,7 @@ def test_without_a_ledger_it_says_that_the_budget_ends(study):
 
 
 @pytest.mark.slow
-def test_a_budget_of_a_process_is_gone_after_it():
+def test_budget_of_a_process_is_gone_after_it():
     code = (
         "import privgram as pg\n"
         "study = pg.Study({'x': [0.5] * 9}, {'x': (0, 1)}, epsilon=1.0, delta=1e-6)\n"
@@ -344,7 +344,7 @@ class Forking:
 @pytest.mark.slow
 @pytest.mark.parametrize("at", [1, 2, 3])
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
-def test_a_fork_in_the_middle_of_a_pass_gives_no_answer_that_was_not_charged(tmp_path, at, family):
+def test_fork_in_the_middle_of_a_pass_gives_no_answer_that_was_not_charged(tmp_path, at, family):
     ledger, out = tmp_path / "it.ledger", tmp_path / "child.npy"
     table = Forking(at)
     it = pg.Study(table, COLUMNS, **BUDGET, ledger=ledger, threads=1)
@@ -402,7 +402,7 @@ def _killed(tmp_path, point):
     ("point", "entries"),
     [("before the entry", 0), ("before the noise", 1), ("before the answer", 1)],
 )
-def test_a_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path, point, entries):
+def test_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path, point, entries):
     done = _killed(tmp_path, point)
     assert done.returncode == -signal.SIGKILL, done.stderr
     assert "answer" not in done.stdout
@@ -410,7 +410,7 @@ def test_a_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path
     assert len(again.entries) == entries
 
 
-def test_a_release_says_which_way_and_why(study):
+def test_release_says_which_way_and_why(study):
     paid = study.release(0.2)
     assert (paid.method, paid.reason) == ("adaptive rounds", "the table can be read again")
     assert study.release(0.1, purpose="means").reason.startswith("for means")
@@ -449,7 +449,7 @@ def test_new_rows_are_predicted_with_intervals():
 
 @pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + g*x", "g ~ x", "y ~ y", "y ~ x | y ~ x"])
 @pytest.mark.parametrize("unit", [None, "who"])
-def test_a_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula, unit):
+def test_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula, unit):
     rng = np.random.default_rng(0)
     table = {"x": rng.normal(size=300), "y": rng.normal(size=300), "g": np.repeat(["a", "b"], 150)}
     bounds = {"x": (-4, 4), "y": (-4, 4), "g": ["a", "b"]}
@@ -459,7 +459,7 @@ def test_a_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula
     assert study.entries == ()
 
 
-def test_a_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
+def test_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
     for seed in range(8):  # of which some are not positive definite
         few = pg.Study(made(60), COLUMNS, **BUDGET)
         fit = few.regress(
@@ -476,7 +476,7 @@ def test_a_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"mechanism": pg.AnalyzeGauss()}])
-def test_an_array_has_the_columns_of_the_study_and_a_formula_some(options):
+def test_array_has_the_columns_of_the_study_and_a_formula_some(options):
     """It said: zip() argument 2 is longer than argument 1."""
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 1, (4000, 3))
@@ -492,7 +492,7 @@ def test_an_array_has_the_columns_of_the_study_and_a_formula_some(options):
     assert array.plan("y ~ z", epsilon=1)["z"].sampling > 0
 
 
-def test_an_array_of_other_columns_is_refused_before_anything_is_spent():
+def test_array_of_other_columns_is_refused_before_anything_is_spent():
     bounds = {"x": (0, 1), "z": (0, 1), "y": (0, 1)}
     for width in (2, 4):
         study = pg.Study(np.zeros((100, width)), bounds, epsilon=4, delta=1e-6)
@@ -502,7 +502,7 @@ def test_an_array_of_other_columns_is_refused_before_anything_is_spent():
         assert study.entries == ()
 
 
-def test_a_column_may_be_called_as_an_attribute_of_a_moment_is():
+def test_column_may_be_called_as_an_attribute_of_a_moment_is():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"sensitivity_bound": np.linspace(0, 1, 1000)})
     columns = {"sensitivity_bound": (0, 1)}

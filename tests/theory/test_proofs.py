@@ -447,7 +447,7 @@ def extremes(first, second):
     return np.linalg.eigvals(np.linalg.solve(second, first)).real
 
 
-def test_a_row_that_moves_the_least_eigenvalue_moves_it_from_the_others():
+def test_row_that_moves_the_least_eigenvalue_moves_it_from_the_others():
     """Theorem A1 of sheffet.md: ratios by the tables' own smallest eigenvalues; attained."""
     rng = np.random.default_rng(9)
     least = 1.0

@@ -119,7 +119,7 @@ def by_hand(table, names, powers):
     ],
     ids=str,
 )
-def test_what_follows_is_an_image_of_what_is_stored(piece):
+def test_implied_columns_are_an_image_of_stored_ones(piece):
     columns = columns_of(TERMS["all"], {"a:b": 1.7, "z:a": 0.4})
     table = rows_of(columns, 300, np.random.default_rng(2))
     image = columns.layout.image(piece)
@@ -142,7 +142,7 @@ STRUCTURES = {
 
 
 @pytest.mark.parametrize(("terms", "weights"), STRUCTURES.values(), ids=STRUCTURES)
-def test_what_is_imposed_holds_of_every_table_and_is_the_nearest(terms, weights):
+def test_imposed_identities_hold_of_every_table_and_give_the_nearest_matrix(terms, weights):
     """By rows at random: their products stay, and what is taken off is orthogonal to them."""
     rng = np.random.default_rng(3)
     columns = columns_of(terms, weights)
@@ -159,7 +159,7 @@ def test_what_is_imposed_holds_of_every_table_and_is_the_nearest(terms, weights)
 
 
 @pytest.mark.parametrize(("terms", "weights"), STRUCTURES.values(), ids=STRUCTURES)
-def test_the_projected_noise_has_its_stated_law(terms, weights):
+def test_projected_noise_has_its_stated_law(terms, weights):
     """By draws of whole noise that are projected; 1 false alarm in 10,000 over all."""
     rng = np.random.default_rng(4)
     columns = columns_of(terms, weights)

@@ -90,7 +90,7 @@ def test_matrix_laplace_noise_hides_a_unit_as_it_hides_a_row():
     assert max(seen) > 0.4 * trace  # not for nothing
 
 
-def test_what_is_proved_for_units_and_what_is_refused():
+def test_mechanisms_with_and_without_a_proof_for_units():
     from privgram.columns.unit import Guarantee, PrivacyUnit
 
     frobenius, trace = PrivacyUnit("id"), PrivacyUnit("id", "trace")

@@ -25,7 +25,7 @@ def moment():
     return pg.second_moment(np.random.default_rng(1).uniform(-1, 1, (500, 3)), bound=2.0)
 
 
-def test_a_class_for_a_mechanism_is_told_what_to_add(moment):
+def test_class_for_a_mechanism_is_told_what_to_add(moment):
     with pytest.raises(
         TypeError, match=r"AnalyzeGauss is a class: add \(\), as in AnalyzeGauss\(\)$"
     ):
@@ -36,7 +36,7 @@ def test_a_class_for_a_mechanism_is_told_what_to_add(moment):
         pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=3)
 
 
-def test_the_order_of_what_is_asked():
+def test_order_of_what_is_asked():
     """By position what comes first in a sentence; all else by its name."""
     given = signature(pg.release).parameters
     assert list(given)[:4] == ["source", "columns", "epsilon", "delta"]
@@ -45,7 +45,7 @@ def test_the_order_of_what_is_asked():
 
 
 @pytest.mark.parametrize("mechanism", [pg.AnalyzeGauss(), pg.AnalyzeGauss])
-def test_a_mechanism_in_the_place_of_the_columns(moment, mechanism):
+def test_mechanism_in_the_place_of_the_columns(moment, mechanism):
     with pytest.raises(TypeError, match="mechanism=AnalyzeGauss"):
         pg.release(moment, mechanism, 1.0, 1e-6)
 
@@ -67,7 +67,7 @@ def test_a_mechanism_in_the_place_of_the_columns(moment, mechanism):
         (lambda: InverseGauss(Fraction(50)), InverseGauss(50.0)),
     ],
 )
-def test_a_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_path, make, plain):
+def test_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_path, make, plain):
     """Found out after the release, it would be budget lost."""
     path = tmp_path / "release.json"
     pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=make()).save(path)
@@ -84,7 +84,7 @@ def test_a_release_can_be_saved_whatever_numbers_made_its_mechanism(moment, tmp_
         lambda: InverseWishart(100, adaptive=None),
     ],
 )
-def test_what_is_no_truth_value_is_named(make):
+def test_argument_that_is_no_truth_value_is_named(make):
     with pytest.raises(TypeError, match="must be True or False, not"):
         make()
 
@@ -102,7 +102,7 @@ def test_numbers_too_large_for_a_float():
 
 @pytest.mark.parametrize("value", OTHERS, ids=lambda value: type(value).__name__)
 @pytest.mark.parametrize("name", ["epsilon", "delta"])
-def test_what_is_no_number_is_named(moment, tmp_path, name, value):
+def test_argument_that_is_no_number_is_named(moment, tmp_path, name, value):
     wrong = {"epsilon": 1.0, "delta": 1e-6} | {name: value}
     with pytest.raises(TypeError, match=f"{name} must be a number, not"):
         pg.release(moment, mechanism=pg.AnalyzeGauss(), **wrong)
@@ -114,12 +114,12 @@ def test_what_is_no_number_is_named(moment, tmp_path, name, value):
 
 
 @pytest.mark.parametrize("name", ["epsilon", "quantile", "lower", "upper"])
-def test_what_is_no_number_is_named_by_the_norm_bound(name):
+def test_argument_that_is_no_number_is_named_by_the_norm_bound(name):
     with pytest.raises(TypeError, match=f"{name} must be a number, not str"):
         private_norm_bound(np.ones((5, 2)), **({"epsilon": 1.0} | {name: "2"}))
 
 
-def test_a_guarantee_given_as_arrays_of_one_number(moment):
+def test_guarantee_given_as_arrays_of_one_number(moment):
     release = pg.release(
         moment, epsilon=np.array(1.0), delta=np.float32(0.5), mechanism=pg.AnalyzeGauss()
     )
@@ -127,12 +127,12 @@ def test_a_guarantee_given_as_arrays_of_one_number(moment):
     assert release.epsilon == 1.0
 
 
-def test_a_mechanism_releases_no_table(moment):
+def test_mechanism_releases_no_table(moment):
     with pytest.raises(TypeError, match=r"second_moment.*pg\.release\(table"):
         pg.AnalyzeGauss().release(moment.matrix(), 1.0, 1e-6)
 
 
-def test_a_path_is_no_ledger(moment, tmp_path):
+def test_path_is_no_ledger(moment, tmp_path):
     pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6)
     for call in (
         lambda path: pg.release(
@@ -145,7 +145,7 @@ def test_a_path_is_no_ledger(moment, tmp_path):
 
 
 @pytest.mark.parametrize("call", ["save", "ledger"])
-def test_a_folder_that_is_not_there_is_named_alone(tmp_path, call):
+def test_folder_that_is_not_there_is_named_alone(tmp_path, call):
     path = tmp_path / "none" / "x.json"
     with pytest.raises(FileNotFoundError) as caught:
         make_release(np.eye(2), ("a", "b")).save(path) if call == "save" else pg.Ledger(
@@ -163,7 +163,7 @@ def test_columns_by_numbers_that_are_no_positions():
     assert release.marginal("b").names == ("b",)
 
 
-def test_a_bound_that_cost_nothing_is_not_counted_in():
+def test_bound_that_cost_nothing_is_not_counted_in():
     release = make_release(np.eye(2), ("a", "b"))
     with pytest.raises(TypeError, match="NormBound"):
         release.including(release.bound)
@@ -177,7 +177,7 @@ def test_copies_are_read_only_too(again):
     assert not release.matrix.flags.writeable
 
 
-def test_a_prediction_names_the_column_it_lacks():
+def test_prediction_names_the_column_it_lacks():
     pandas = pytest.importorskip("pandas")
     fit = make_release(np.eye(3) * 1000 + 1, ("a", "b", "y")).regress("y", ["a", "b"])
     with pytest.raises(ValueError, match="no column 'b'"):

@@ -389,7 +389,7 @@ if find_spec("sklearn"):
 
 
 @pytest.mark.parametrize("call", CASES)
-def test_a_wrong_number_is_named(call):
+def test_wrong_number_is_named(call):
     function, parameters = CASES[call]
     right = {other: good for other, (good, _) in parameters.items()}
     for name, (_, kind) in parameters.items():

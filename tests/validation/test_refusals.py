@@ -717,7 +717,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.filterwarnings("ignore")
-def test_what_is_refused_is_refused_before_anything_is_spent(name, tmp_path, monkeypatch):
+def test_refusal_comes_before_anything_is_spent(name, tmp_path, monkeypatch):
     call, error, message = REFUSED[name]
     monkeypatch.chdir(tmp_path)
     ledger = pg.Ledger("the.ledger", 10.0, 1e-3)

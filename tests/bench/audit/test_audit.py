@@ -131,13 +131,13 @@ def _(mechanism: Understated, moment, noise, rng):
     return matrix, noise.law, extra
 
 
-def test_a_false_statement_of_the_law_is_caught():
+def test_false_statement_of_the_law_is_caught():
     case = Case(AnalyzeGauss(), "replace", delta=0.5, at=(0.0,))
     rows = measure(case, 3_000, released=Understated(), seed=4)
     assert all(row.violated for row in rows)
 
 
-def test_a_composition_that_pairs_opposite_orders_is_caught():
+def test_composition_that_pairs_opposite_orders_is_caught():
     """As composed once: the sketch's order of the tables taken for the inverse Wishart's."""
     mechanisms = AdditiveWishart(dof=4), InverseWishart(4)
     # Claimed 0.2994, and 0.2032 with opposite orders: so far apart that few draws tell.

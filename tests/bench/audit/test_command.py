@@ -29,7 +29,7 @@ def test_table_and_json_agree():
     assert f"{report['cases'][0]['estimates'][0]['claimed']:.4g}" in table
 
 
-def test_a_violation_is_one_line_and_status_1(monkeypatch):
+def test_violation_is_one_line_and_status_1(monkeypatch):
     measure = audit.measure
 
     def claim_nothing(*arguments, **options):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.long
-def test_the_pair_of_find_and_project_comes_near_its_profile():
+def test_pair_of_find_and_project_comes_near_its_profile():
     """Within a tenth: the row that changes is hidden by a twentieth more noise than its bound."""
     (row,) = leading(measure(Case(FindAndProject(), "row change", at=(0.0,)), 1_000, seed=1))
     assert 0.9 * row.claimed < row.by_law < row.claimed + 4.75 * row.by_law_error
@@ -50,7 +50,7 @@ def test_noise_ten_percent_short_is_caught(broken):
 
 
 @pytest.mark.long
-def test_the_whole_budget_for_each_step_is_caught():
+def test_whole_budget_for_each_step_is_caught():
     """The two steps together are charged for, and the audit sees what both of them tell."""
 
     class Twice(FindAndProject):

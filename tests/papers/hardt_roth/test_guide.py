@@ -9,7 +9,7 @@ def test_tables_are_what_the_script_writes():
         pages.fill(name, lines(), check=True)  # exits where the page says something else
 
 
-def test_what_the_page_concludes():
+def test_conclusions_of_the_page():
     """Ratios to noise on A: falling with m in the regimes of the theorems, rising with C."""
     rows = low_rank.read("low-rank")
 

@@ -90,7 +90,7 @@ def test_blocks_of_any_size_are_one_matrix():
     np.testing.assert_array_equal(whole.left, blocks.left)
 
 
-def test_a_data_frame_is_an_array():
+def test_data_frame_is_an_array():
     pandas = pytest.importorskip("pandas")
     A = np.random.default_rng(4).standard_normal((30, 20))
     frame = pandas.DataFrame(A, columns=[f"user {i}" for i in range(20)])

@@ -209,7 +209,7 @@ def test_range_finder_noise_is_the_reference(k, rho):
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(50, 5000), (5000, 50), (17770, 480189)])
 @pytest.mark.parametrize("leverage", [None, 1.0])
-def test_the_two_steps_spend_the_budget_together(shape, leverage):
+def test_two_steps_spend_the_budget_together(shape, leverage):
     noise = low_rank.calibrate(
         shape, 3, epsilon=EPSILON, delta=DELTA, row_change=2.0, leverage=leverage
     )
@@ -226,7 +226,7 @@ def test_the_two_steps_spend_the_budget_together(shape, leverage):
 @pytest.mark.parametrize(
     ("shape", "leverage"), [((300, 6000), 0.4), ((9000, 60), 0.05), ((60, 90_000), 0.9)]
 )
-def test_the_split_is_the_best_for_its_objective(shape, leverage):
+def test_split_is_the_best_for_its_objective(shape, leverage):
     r, k = 5, 11
     noise = low_rank.calibrate(shape, r, 6, epsilon=EPSILON, delta=DELTA, leverage=leverage)
     chosen = noise.expected_error(shape, r, 0.0, leverage)
@@ -451,7 +451,7 @@ def test_published_noise_includes_the_rounding_of_omega():
     assert calibration.finder_profile(k, 1 / std).delta(epsilon) <= enough
 
 
-def test_a_row_of_the_finder_depends_on_that_row_alone(rng):
+def test_row_of_the_finder_depends_on_that_row_alone(rng):
     A = low_rank_matrix(rng)
     B = A.copy()
     B[17] += rng.standard_normal(400)
@@ -747,7 +747,7 @@ def test_saved_and_loaded(saved, rng):
     assert [x.name for x in path.parent.iterdir()] == ["low.npz"]  # no temporary files
 
 
-def test_a_file_holds_what_is_public(saved):
+def test_file_holds_what_is_public(saved):
     path = saved[1]
     with np.load(path) as archive:
         assert sorted(archive.files) == ["header", "left", "right"]
@@ -756,7 +756,7 @@ def test_a_file_holds_what_is_public(saved):
     assert sorted(contents["privacy"]) == ["adjacency", "k", "offset", "profile", "ratio"]
 
 
-def test_a_failed_save_leaves_the_old_file(saved, monkeypatch):
+def test_failed_save_leaves_the_old_file(saved, monkeypatch):
     low, path = saved
     before = path.read_bytes()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))

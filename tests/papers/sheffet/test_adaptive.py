@@ -9,8 +9,8 @@ import math
 
 import numpy as np
 import pytest
-from support.pairs import rule
 from scipy import special, stats
+from support.pairs import rule
 
 from privgram.papers import sheffet
 from privgram.papers._shared import wide_and_narrow
@@ -186,7 +186,7 @@ def test_bound_over_cells_and_over_shifts():
         ((10, 0.5, 0.3), (4.835, 2.967)),
     ],
 )
-def test_what_the_exact_worst_pair_saves(setting, before):
+def test_exact_worst_pair_saves_noise(setting, before):
     """R and w^2 of before: two rows shared an eigenvector, and s above w^2 hid nothing."""
     profile = sheffet.adaptive_sketch(*setting)
     now = profile.regulariser + profile.shift, profile.regulariser

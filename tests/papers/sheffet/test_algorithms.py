@@ -11,8 +11,8 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from support.helpers import all_pairs
 from scipy import stats
+from support.helpers import all_pairs
 
 import privgram as pg
 from privgram.papers.sheffet import (
@@ -189,7 +189,7 @@ def test_release_has_the_law_of_the_box(box, table):
 
 
 @pytest.mark.slow
-def test_the_comparison_sees_a_wrong_constant():
+def test_comparison_sees_a_wrong_constant():
     # A tenth more noise on either side of the box does not pass.
     A = few_rows()
     moment = accumulate(A)
@@ -200,7 +200,7 @@ def test_the_comparison_sees_a_wrong_constant():
 
 
 @pytest.mark.slow
-def test_the_inverse_of_a_sketch_is_inverse_wishart():
+def test_inverse_of_a_sketch_is_inverse_wishart():
     """The paper's remark: both, whitened, are W_d(I, r) and its inverse."""
     A = few_rows()
     moment = accumulate(A)
@@ -294,7 +294,7 @@ def test_no_column_is_special(mechanism):
     assert min(values.values()) > LEVEL, values
 
 
-def test_the_order_of_columns_does_not_matter_to_a_regression():
+def test_order_of_columns_does_not_matter_to_a_regression():
     release = pg.AnalyzeGauss().release(
         accumulate(many_rows()), 1.0, 1e-6, rng=np.random.default_rng(7)
     )
@@ -356,7 +356,7 @@ def test_two_columns_by_hand(mechanism):
     assert stats.kstest(draws, stats.chi2(2 * dof - 2).cdf).pvalue > LEVEL
 
 
-def test_a_regression_of_two_columns_by_hand():
+def test_regression_of_two_columns_by_hand():
     moment = pg.SecondMoment(2, 1.0).update(np.tile([[0.6, 0.3], [0.5, 0.2], [0.1, 0.4]], (500, 1)))
     release = pg.AnalyzeGauss().release(moment, 1.0, 1e-6, rng=np.random.default_rng(10))
     a, b, c = release.matrix[0, 0], release.matrix[0, 1], release.matrix[1, 1]

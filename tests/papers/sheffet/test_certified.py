@@ -253,7 +253,7 @@ def unsure_in_part(counts, doubtful):
 
 @pytest.mark.parametrize("bits", [44, 1])
 @pytest.mark.parametrize("deciding", ["floats", "digits", "both"])
-def test_the_same_counts_whatever_decides(rng, bits, deciding, monkeypatch):
+def test_same_counts_whatever_decides(rng, bits, deciding, monkeypatch):
     """Float64, digits or both; and where the leading digits do not decide, more of them."""
     attempts = []
     settled = DigitMatrix.round_within
@@ -295,7 +295,7 @@ def test_the_same_counts_whatever_decides(rng, bits, deciding, monkeypatch):
         assert len(attempts) > 60
 
 
-def test_what_floats_leave_undecided_is_seen(monkeypatch):
+def test_undecided_floats_are_seen(monkeypatch):
     """Counts as if float64 had no error are wrong near a boundary."""
     monkeypatch.setattr(
         rounding, "nearest", lambda value, _: (np.rint(value), np.zeros(value.shape, bool))

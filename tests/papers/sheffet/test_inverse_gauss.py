@@ -76,7 +76,7 @@ def test_law_of_the_inverse(moment):
     np.testing.assert_allclose(noise.std(axis=0), std, rtol=5 / np.sqrt(4000))
 
 
-def test_the_inverse_lies_on_its_public_grid(moment):
+def test_inverse_lies_on_its_public_grid(moment):
     mechanism, bound, unit = InverseGauss(300.0), moment.sensitivity_bound, moment.resolution
     noise = mechanism.calibrate(3, bound, EPSILON, DELTA)
     fine = 2.0 ** (math.floor(math.log2(noise.sensitivity * unit / 3)) - 20) / unit
@@ -87,7 +87,7 @@ def test_the_inverse_lies_on_its_public_grid(moment):
     np.testing.assert_allclose(steps, np.rint(steps), rtol=0, atol=1e-6)
 
 
-def test_the_release_states_its_condition(moment, tmp_path):
+def test_release_states_its_condition(moment, tmp_path):
     release = InverseGauss(300.0).release(moment, EPSILON, DELTA)
     assert "eigenvalues are at least 300" in release.condition
     assert "only if" in repr(release)
@@ -95,7 +95,7 @@ def test_the_release_states_its_condition(moment, tmp_path):
     assert pg.load(tmp_path / "gram.npz").condition == release.condition
 
 
-def test_what_is_released_is_symmetric(rng):
+def test_release_is_symmetric(rng):
     x = rng.standard_normal((4000, 7))
     moment = pg.second_moment(x, bound=float(np.linalg.norm(x, axis=1).max()))
     for _ in range(5):
@@ -103,7 +103,7 @@ def test_what_is_released_is_symmetric(rng):
         assert (released == released.T).all()
 
 
-def test_a_singular_moment_breaks_the_promise():
+def test_singular_moment_breaks_the_promise():
     with pytest.raises(ValueError, match="promise"):
         InverseGauss(300.0).release(pg.SecondMoment(3, bound=1.0), EPSILON, DELTA)
 

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from support.helpers import all_pairs, by
 from scipy import stats
+from support.helpers import all_pairs, by
 
 import privgram as pg
 from privgram.exact import int128
@@ -56,7 +56,7 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     ],
     ids=repr,
 )
-def test_an_epsilon_beyond_finite_precision_is_refused_with_one_to_take(mechanism, epsilon):
+def test_epsilon_beyond_finite_precision_is_refused_with_one_to_take(mechanism, epsilon):
     with pytest.raises(ValueError, match="ask for epsilon=") as error:
         mechanism.calibrate(5, 1.0, epsilon, DELTA)
     largest = float(re.search(r"ask for epsilon=(\d+)", str(error.value))[1])
@@ -65,7 +65,7 @@ def test_an_epsilon_beyond_finite_precision_is_refused_with_one_to_take(mechanis
     assert noise.privacy.delta(largest) + noise.delta_fp <= DELTA
 
 
-def test_a_delta_below_finite_precision_is_refused():
+def test_delta_below_finite_precision_is_refused():
     with pytest.raises(ValueError, match=r"takes, [0-9.e-]+$"):
         PLAIN[0].calibrate(5, 1.0, 1.0, 1e-22)
 
@@ -182,7 +182,7 @@ def test_law_of_the_release(mechanism):
 
 
 @pytest.mark.long
-def test_a_sketch_in_one_dimension_is_a_chi_square():
+def test_sketch_in_one_dimension_is_a_chi_square():
     # KS test with 600 draws: false alarm 1e-4.
     moment = pg.SecondMoment(1, bound=1.0).update(np.ones((40, 1)))
     rng = np.random.default_rng(3)
@@ -234,7 +234,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
 @pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
-def test_a_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
+def test_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
     release = by(calibration, mechanism).release(rich(1), EPSILON, DELTA)
     p = release.parameters
     assert p["eigenvalue_bound"] == 0.0
@@ -246,7 +246,7 @@ def test_a_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
 @pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
-def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
+def test_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
     mechanism = by(calibration, mechanism)
     noise = mechanism.calibrate(3, 1.0, EPSILON, DELTA)
     copies = round(noise.eigenvalue_shift + 0.5 * noise.regulariser)
@@ -262,7 +262,7 @@ def test_a_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
-def test_a_large_eigenvalue_pays_for_more_rows(mechanism):
+def test_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)
     release = mechanism.release(moment, EPSILON, DELTA)
     p, ladder = release.parameters, release.privacy
@@ -302,7 +302,7 @@ def breach(rng, location, scale, step):
     ),
     ids=repr,
 )
-def test_an_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows, monkeypatch):
+def test_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows, monkeypatch):
     """Singular data on a rung without regulariser: what delta allows must look like the rest."""
     moment = pg.SecondMoment(3, bound=1.0).update(np.tile([[0.6, 0.0, 0.8]], (rows, 1)))
     monkeypatch.setattr("privgram.exact.variates.laplace_step", breach)

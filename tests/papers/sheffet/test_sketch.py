@@ -103,7 +103,7 @@ def test_negative_epsilons_obey_the_exchange(rows, ratio):
 
 @pytest.mark.parametrize("ratio", [1e-9, 1e-4, 0.1, 3.0, 1e3])
 @pytest.mark.parametrize("rows", [1, 2, 30, 1e4, 1e9])
-def test_the_row_is_better_seen_than_its_absence(rows, ratio):
+def test_row_is_better_seen_than_its_absence(rows, ratio):
     epsilon = np.linspace(0, 6, 25) * min(ratio, 1) * np.sqrt(rows)
     lam = np.array(ratio)
     wide, narrow = wide_against_narrow(epsilon, rows, lam), narrow_against_wide(epsilon, rows, lam)
@@ -122,7 +122,7 @@ def test_many_rows_tend_to_the_gaussian(adjacency, factor):
     assert distance[-1] < 1e-5
 
 
-def test_the_range_finder_is_the_sketch_at_another_ratio():
+def test_range_finder_is_the_sketch_at_another_ratio():
     epsilon = np.linspace(0, 3, 7)
     for rows, ratio in ((1, 0.4), (30, 0.02), (10**6, 1e-4)):
         np.testing.assert_array_equal(
@@ -141,7 +141,7 @@ def test_both_routes_of_the_replace_pair_agree(rows):
         np.testing.assert_allclose(by_mixture[seen], by_parts[seen], rtol=1e-10)
 
 
-def test_a_huge_epsilon_is_not_too_steep_for_the_rule():
+def test_huge_epsilon_is_not_too_steep_for_the_rule():
     # The add-remove pair is a marginal of the replace pair.
     for epsilon in (60.0, 1e3, 1e5, 1e8):
         ratio = sheffet.sketch_ratio(100, epsilon, 1e-6, "replace")
@@ -150,7 +150,7 @@ def test_a_huge_epsilon_is_not_too_steep_for_the_rule():
 
 
 @pytest.mark.parametrize("k", [1, 1.5, 2, 10, 1e4, 1.1e4, 1e9, 1e12])
-def test_the_chi_rule_has_the_moments_of_chi(k):
+def test_chi_rule_has_the_moments_of_chi(k):
     s, weight = chi_rule(float(k))
     assert weight.sum() == pytest.approx(1, rel=1e-13)
     assert weight @ s**2 == pytest.approx(k, rel=1e-13)
@@ -172,7 +172,7 @@ def test_bad_rows_are_refused(bad):
         SketchProfile(bad, 0.1)
 
 
-def test_a_bad_adjacency_is_refused():
+def test_bad_adjacency_is_refused():
     with pytest.raises(ValueError, match='"replace" or "add-remove"'):
         SketchProfile(10, 0.1, "remove")
 

@@ -89,7 +89,7 @@ def test_both_routes_have_one_distribution(method):
 
 
 @pytest.mark.slow
-def test_the_two_routes_against_each_other():
+def test_two_routes_against_each_other():
     """Quadratic forms of many small releases, by Kolmogorov and Smirnov; false alarm 1e-6."""
     rng = generator(8)
     A = table(rng, n=12, p=3)
@@ -212,7 +212,7 @@ def test_spread_of_tables_of_signs_by_every_neighbour():
     assert max(norms) == pytest.approx(math.sqrt(2) * p / n)
 
 
-def test_what_is_claimed(rng):
+def test_proof_status_is_stated(rng):
     A = table(rng)
     own = compress(A, 300, rng=generator())
     assert own.proof_status == "none"
