@@ -19,6 +19,11 @@ from weakref import WeakSet
 
 from privgram._base.text import shown
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -170,12 +175,9 @@ def _identity(path: Path) -> object:
     with suppress(OSError):
         status = os.stat(real)
         return status.st_dev, status.st_ino
-    folder: object = real.parent
-    with suppress(OSError):
-        status = os.stat(real.parent)
-        folder = status.st_dev, status.st_ino
     # Some systems take names of either case for one, and letters of one or of two code points.
-    return folder, unicodedata.normalize("NFC", real.name).casefold()
+    name = unicodedata.normalize("NFC", real.name).casefold()
+    return (_identity(real.parent) if real.name else real), name
 
 
 def check_room(path: Path, size: int = 0) -> None:
@@ -248,8 +250,6 @@ def _sweep(path: Path) -> None:
     """Remove what writers of this file left behind that were killed."""
     if sys.platform == "win32":  # which has no such locks
         return
-    import fcntl
-
     left = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{16}")
     with suppress(OSError):  # a write that cannot be done says so itself
         for name in filter(left.fullmatch, os.listdir(path.parent)):
@@ -271,8 +271,6 @@ def _claimed(handle: int) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
-    import fcntl
-
     with suppress(OSError):  # no locks here: none to be had by `_sweep` either
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
@@ -302,8 +300,6 @@ def locked(handle: int, shared: bool = False) -> Iterator[None]:
     the file open: see `open_locked`.
     """
     if sys.platform == "win32":
-        import msvcrt
-
         # A byte far beyond the end stands for the file; locks are never shared here.
         os.lseek(handle, 1 << 62, os.SEEK_SET)
         while True:
@@ -316,8 +312,6 @@ def locked(handle: int, shared: bool = False) -> Iterator[None]:
             os.lseek(handle, 1 << 62, os.SEEK_SET)
             msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
     else:
-        import fcntl
-
         fcntl.flock(handle, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
         try:
             yield

@@ -19,10 +19,10 @@ def cores() -> int:
 
 def memory() -> int:
     """Bytes of memory this process may use; 0 if the system does not say."""
-    found = []
+    limits = []
     with suppress(AttributeError, OSError, ValueError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    for limit in _LIMITS:
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for file in _LIMITS:
         with suppress(OSError, ValueError):
-            found.append(int(Path(limit).read_text(encoding="ascii")))
-    return max(0, min(found, default=0))
+            limits.append(int(Path(file).read_text(encoding="ascii")))
+    return max(0, min(limits, default=0))

@@ -32,7 +32,7 @@ def check_number(value: Any, name: str) -> float:
         raise TypeError(f"{name} must be a number, not {type(value).__name__}") from None
 
 
-def check_positive(value: Any, name: str) -> float:
+def check_positive(value: object, name: str) -> float:
     """Give a positive finite number; TypeError or ValueError if it is not one."""
     number = check_number(value, name)
     if not 0 < number < math.inf:
@@ -40,7 +40,7 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
-def check_not_negative(value: Any, name: str) -> float:
+def check_not_negative(value: object, name: str) -> float:
     """Give a finite number that is not negative; TypeError or ValueError if it is not one."""
     number = check_number(value, name)
     if not 0 <= number < math.inf:
@@ -48,7 +48,7 @@ def check_not_negative(value: Any, name: str) -> float:
     return number
 
 
-def check_within(value: Any, name: str, low: float, high: float) -> float:
+def check_within(value: object, name: str, low: float, high: float) -> float:
     """Give a number between `low` and `high`, both excluded; TypeError or ValueError otherwise."""
     number = check_number(value, name)
     if not low < number < high:
@@ -56,12 +56,14 @@ def check_within(value: Any, name: str, low: float, high: float) -> float:
     return number
 
 
-def check_integer(value: Any, name: str, least: int | None = None, most: int | None = None) -> int:
+def check_integer(
+    value: object, name: str, least: int | None = None, most: int | None = None
+) -> int:
     """Give one integer, from `least` to `most`; TypeError or ValueError if it is not one."""
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
-        number = operator.index(value)
+        number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}") from None
     if (least is not None and number < least) or (most is not None and number > most):
@@ -70,14 +72,14 @@ def check_integer(value: Any, name: str, least: int | None = None, most: int | N
     return number
 
 
-def check_one_of(value: Any, name: str, choices: Collection[str]) -> None:
+def check_one_of(value: object, name: str, choices: Collection[str]) -> None:
     """Raise ValueError unless a value is one of some words."""
     if value not in choices:
         raise ValueError(f"{name} is {' or '.join(map(repr, choices))}, not {value!r}")
 
 
 def check_budget(
-    epsilon: Any, delta: Any, *, zero: Literal["", "epsilon", "delta"] = ""
+    epsilon: object, delta: object, *, zero: Literal["", "epsilon", "delta"] = ""
 ) -> tuple[float, float]:
     """Give epsilon, positive and finite, and delta, in (0, 1), of which `zero` may be 0."""
     of_epsilon = check_not_negative if zero == "epsilon" else check_positive

@@ -14,13 +14,13 @@ import re
 import struct
 import tempfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     Arrays = dict[str, NDArray[np.float64]]
 
+#: An object of JSON, whose values have the types that the class made of them asks for.
+JsonObject: TypeAlias = dict[str, Any]
+
 Kind = TypeVar("Kind", bound="Registry")
 
 
@@ -43,17 +46,13 @@ class Registry:
     registers itself under its name.
     """
 
+    #: Every class of the family, by name.
     kinds: ClassVar[dict[str, type[Any]]]
-    """Every class of the family, by name."""
-
+    #: Parameters that are of the family themselves.
     nested: ClassVar[tuple[str, ...]] = ()
-    """Parameters that are of the family themselves."""
-
+    #: The key of the name in a file, and the family's name in messages.
     _key: ClassVar[str]
-    """What a file has the name under."""
-
     _what: ClassVar[str]
-    """In messages."""
 
     def __init_subclass__(cls, key: str = "", what: str = "", **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -69,7 +68,7 @@ class Registry:
             import_module(room)
         return cls.kinds
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The kind's name and the parameters, as plain values for a file."""
         parameters = {
             field.name: _plain(getattr(self, field.name))
@@ -78,7 +77,7 @@ class Registry:
         return {self._key: type(self).__name__, **parameters}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls, values: JsonObject) -> Self:
         """Rebuild an object of the family from what `to_dict` gave, or raise ValueError."""
         try:
             parameters = dict(values)
@@ -89,12 +88,12 @@ class Registry:
             raise ValueError(f"unknown {cls._what}, or not its parameters") from error
 
     @classmethod
-    def _rebuild(cls, parameters: dict[str, Any]) -> Self:
-        made = {name: cls.from_dict(parameters[name]) for name in cls.nested}
-        return cls(**parameters | made)
+    def _rebuild(cls, parameters: JsonObject) -> Self:
+        nested = {name: cls.from_dict(parameters[name]) for name in cls.nested}
+        return cls(**parameters | nested)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     """A parameter as JSON has it: those of a kind, or the lists of an array."""
     if isinstance(value, Registry):
         return value.to_dict()
@@ -138,18 +137,18 @@ def parse_json(text: str | bytes) -> Any:
     return json.loads(text, object_pairs_hook=_unique)
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _unique(pairs: list[tuple[str, Any]]) -> JsonObject:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
         raise ValueError("a key appears twice")
-    return found
+    return unique
 
 
-def check_version(found: object, version: int, name: str, what: str) -> None:
+def check_version(of_file: object, version: int, name: str, what: str) -> None:
     """Raise `DamagedFile` unless a file has the version that is read."""
-    if type(found) is not int or found != version:
+    if type(of_file) is not int or of_file != version:
         raise DamagedFile(
-            f"{name} is {what} of format version {found!r:.50}; this privgram reads "
+            f"{name} is {what} of format version {of_file!r:.50}; this privgram reads "
             f"version {version}"
         )
 
@@ -162,13 +161,13 @@ class BinaryFormat:
     version: int  # the one written, and the only one read
     what: str  # in messages, with its article
 
-    def seal(self, header: dict[str, Any], *parts: bytes) -> bytes:
+    def seal(self, header: JsonObject, *parts: bytes) -> bytes:
         """Put together a header and what follows it."""
         text = json.dumps(header).encode()
         body = b"".join((self.magic, struct.pack("<II", self.version, len(text)), text, *parts))
         return body + hashlib.sha256(body).digest()
 
-    def open(self, data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
+    def open(self, data: bytes, name: str) -> tuple[JsonObject, bytes]:
         """Header and what follows it; DamagedFile if it is something else, truncated or altered."""
         start = len(self.magic) + 8
         if data[: len(self.magic)] != self.magic:
@@ -185,34 +184,27 @@ class BinaryFormat:
         return header, body[start + length :]
 
 
-class Saveable(Protocol):
-    """What has a file of its own."""
-
-    def save(self, path: Path) -> None:
-        """Write it, whole or not at all."""
-
-
 class NotSavedWarning(UserWarning):
     """What a budget was spent on could not be saved where it was to be."""
 
 
-def save_paid(result: Saveable, path: Path) -> None:
+def save_paid(save: Callable[[Path], None], path: Path) -> None:
     """Save what a budget was spent on: where that fails somewhere else, and never by an error.
 
     What can be checked of the path was checked before the spend.
     """
     try:
-        result.save(path)
+        save(path)
         return
     except Exception as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
     try:
         other = Path(tempfile.mkdtemp(prefix="privgram-"), path.name)
-        result.save(other)
-        kept = f"It is in {other} instead"
+        save(other)
+        whereabouts = f"It is in {other} instead"
     except Exception:
-        kept = "It is in no file: save what this call returns"
-    warn(f"{path}: {reason}. What was paid for is not lost. {kept}", NotSavedWarning)
+        whereabouts = "It is in no file: save what this call returns"
+    warn(f"{path}: {reason}. What was paid for is not lost. {whereabouts}", NotSavedWarning)
 
 
 @dataclass(frozen=True)
@@ -230,30 +222,29 @@ class ArchiveFormat:
         if path.suffix not in (".json", ".npz"):
             raise ValueError(f"{path.name!r} must end in .json or .npz, to hold {self.what}")
 
-    def save(self, path: Path, header: dict[str, Any], arrays: Arrays) -> None:
+    def save(self, path: Path, header: JsonObject, arrays: Arrays) -> None:
         """Write a file of the kind that its suffix says, whole or not at all."""
         self.check_suffix(path)
         write = self.to_json if path.suffix == ".json" else self.to_npz
         write_atomically(path, write(header, arrays))
 
-    def to_npz(self, header: dict[str, Any], arrays: Arrays) -> bytes:
+    def to_npz(self, header: JsonObject, arrays: Arrays) -> bytes:
         """A NumPy archive of arrays, and of the header as JSON."""
         buffer = io.BytesIO()
         text = json.dumps(self._seal(header, arrays) | {self.key: header})
-        members: dict[str, Any] = {"header": np.array(text), **arrays}
-        np.savez(buffer, **members)
+        np.savez(buffer, header=np.array(text), **arrays)  # type: ignore[arg-type]
         return buffer.getvalue()
 
-    def to_json(self, header: dict[str, Any], arrays: Arrays) -> bytes:
+    def to_json(self, header: JsonObject, arrays: Arrays) -> bytes:
         """JSON of both, the arrays among what the header says."""
         body = header | {name: array.tolist() for name, array in arrays.items()}
         text = json.dumps(self._seal(header, arrays) | {self.key: body}, indent=1)
         return (text + "\n").encode()
 
-    def _seal(self, header: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+    def _seal(self, header: JsonObject, arrays: Arrays) -> JsonObject:
         return {"format": self.name, "version": self.version, "sha256": digest(header, arrays)}
 
-    def read(self, path: Path) -> tuple[dict[str, Any], Arrays]:
+    def read(self, path: Path) -> tuple[JsonObject, Arrays]:
         """Header and arrays of a file of this form, whichever of the two it is, or DamagedFile."""
         data = path.read_bytes()
         try:
@@ -273,7 +264,7 @@ class ArchiveFormat:
             )
         return header, arrays
 
-    def _parse(self, data: bytes) -> tuple[dict[str, Any], Arrays]:
+    def _parse(self, data: bytes) -> tuple[JsonObject, Arrays]:
         payload, arrays = _payload(data)
         if not _is_npz(data):
             body = payload[self.key]
@@ -284,11 +275,9 @@ class ArchiveFormat:
                 raise ValueError(f"{name} is no array of numbers that is known")
         return payload, {name: array.astype(np.float64) for name, array in arrays.items()}
 
-    @contextmanager
-    def understood(self, path: Path) -> Iterator[None]:
+    def understood(self, path: Path) -> AbstractContextManager[None]:
         """Turn whatever making objects of a file's contents raises into one `DamagedFile`."""
-        with understood(path.name, self.what):
-            yield
+        return understood(path.name, self.what)
 
 
 def format_of(path: Path) -> str | None:
@@ -325,7 +314,7 @@ def _payload(data: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
     return parse_json(str(arrays.pop("header"))), arrays
 
 
-def digest(header: dict[str, Any], arrays: Arrays) -> str:
+def digest(header: JsonObject, arrays: Arrays) -> str:
     """SHA-256 of a header and arrays."""
     total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
@@ -350,7 +339,7 @@ _CUT = re.compile(rb'(\{.*), "sha256": "([0-9a-f]{0,64})"?\}?')
 class Chain:
     """What such a file holds: the records of the whole lines, and their digests."""
 
-    records: list[dict[str, Any]]
+    records: list[JsonObject]
     digests: list[str]
     end: int  # where the next line goes: after the last whole one
     gap: bytes  # what the last line lacks, its newline at least, or nothing
@@ -408,7 +397,7 @@ def _completed(text: bytes, chain: Chain) -> bytes | None:
     return match[1] + b', "sha256": "' + link + b'"}' if link.startswith(match[2]) else text
 
 
-def chain_line(record: dict[str, Any], previous: str) -> tuple[bytes, str]:
+def chain_line(record: JsonObject, previous: str) -> tuple[bytes, str]:
     """Make the line of a record after the one with the digest `previous`, and its own digest."""
     text = json.dumps(record, allow_nan=False, default=float).encode()[:-1]
     link = _link(previous, text)

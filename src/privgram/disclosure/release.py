@@ -281,7 +281,7 @@ def release_for(
     if reason and isinstance(made, Release):
         made = replace(made, parameters=made.parameters | taken(made.parameters, reason))
     if path is not None:
-        save_paid(made, path)
+        save_paid(made.save, path)
     return made
 
 

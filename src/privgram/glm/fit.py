@@ -114,7 +114,7 @@ def fit_problem(
         parts = _settled(parts, reservation, rounds, noise)
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
-        save_paid(fitted, path)
+        save_paid(fitted.save, path)
     return fitted
 
 
