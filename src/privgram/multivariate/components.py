@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.multivariate.variables import NewRows
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
 else:
@@ -143,11 +144,11 @@ class PCA(Simulated):
         return self.components_.T * np.sqrt(self._of.variances(self.explained_variance_))
 
     def _again(self, one: Covariance) -> Matrix:
-        found = _leading(self._of.matrix(one), self.n_components_)[1]
-        signs: Matrix = np.sign((found * self.components_).sum(axis=1))[:, None]
-        return found * signs
+        components = _leading(self._of.matrix(one), self.n_components_)[1]
+        signs: Matrix = np.sign((components * self.components_).sum(axis=1))[:, None]
+        return components * signs
 
-    def transform(self, table: Any) -> Matrix:
+    def transform(self, table: NewRows) -> Matrix:
         """Scores of new rows.
 
         Parameters
@@ -334,8 +335,7 @@ class _Decomposed:
 
     def variances(self, values: Vector) -> Vector:
         """Variances of scores; NaN where the number of rows is unknown."""
-        found: Vector = np.maximum(values, 0.0)
-        return found if self.in_own_units else found / self.released.divisor
+        return np.maximum(values, 0.0) / (1.0 if self.in_own_units else self.released.divisor)
 
     @property
     def in_own_units(self) -> bool:
@@ -441,11 +441,11 @@ class FactorAnalysis(Simulated):
 
     def _again(self, one: Covariance) -> Matrix:
         one.check_definite()
-        found = _likeliest(one.correlation, self.loadings.shape[1])[0]
-        left, _, right = np.linalg.svd(found.T @ self.loadings)
-        return np.asarray(found @ left @ right)
+        loadings = _likeliest(one.correlation, self.loadings.shape[1])[0]
+        left, _, right = np.linalg.svd(loadings.T @ self.loadings)
+        return np.asarray(loadings @ left @ right)
 
-    def transform(self, table: Any) -> Matrix:
+    def transform(self, table: NewRows) -> Matrix:
         """Factor scores of new rows, by regression (Thomson): the expected factors.
 
         Parameters

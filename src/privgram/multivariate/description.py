@@ -21,7 +21,7 @@ from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
 from privgram.regression.inference import TRUSTED_COUNT, Estimand, hull, quantile_of, rows_behind
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
@@ -105,7 +105,7 @@ class Description(Printed):
     clipped: bool = False
 
     @property
-    def columns(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Vector]:
         """What a table of it shows, by heading."""
         return {
             "count": np.full(len(self.names), self.count),
@@ -125,9 +125,9 @@ class Description(Printed):
 
     def __str__(self) -> str:
         about = "the population" if self.estimand == "population" else "these rows"
-        said = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
-        why = [f"No errors: {CLIPPED}."] if self.clipped else []
-        return as_text(self.names, self.columns, said, *why, digits=5)
+        legend = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
+        warning = [f"No errors: {CLIPPED}."] if self.clipped else []
+        return as_text(self.names, self.columns, legend, *warning, digits=5)
 
     plot = of_results.plot_description
 
@@ -336,12 +336,9 @@ def correlation(
         b = sign * a[i + 1 :]
         one = np.broadcast_to(a[i], b.shape)
         variances = law.entry_variance(released, np.stack([one, b, one - b, one + b], axis=1))
-        # The variance of the noise is quadratic in r: from its values at 0, 1 and -1.
-        at_zero, at_one = variances[:, 0, 1], variances[:, 2, 2] / 4
-        at_minus_one = variances[:, 3, 3] / 4
-        linear, square = (at_one - at_minus_one) / 2, (at_one + at_minus_one) / 2 - at_zero
-        by_noise = np.stack([at_zero, linear, square], axis=1)
-        for j, coefficients in enumerate(by_noise, i + 1):
+        # The variance of the noise is quadratic in r.
+        by_noise = _parabola(variances[:, 3, 3] / 4, variances[:, 0, 1], variances[:, 2, 2] / 4)
+        for j, coefficients in enumerate(by_noise.T, i + 1):
             variance = Polynomial(coefficients) + basis.sampling(i, j, held)
             r = matrix[i, j]
             start = min(max(r, -1.0), 1.0)
@@ -402,9 +399,8 @@ class _Basis:
         if self.n < 1 or (self.public is None and variance > TRUSTED_COUNT * self.n**2):
             raise RefusedError("the privacy noise hides the number of rows")
         self.count = math.nan if behind is None else behind
-        self.count_stderr = math.sqrt(variance)
-        if behind is None or behind == release.n_rows:
-            self.count_stderr = 0.0 * self.count
+        exact = behind in (None, release.n_rows)
+        self.count_stderr = 0.0 * self.count if exact else math.sqrt(variance)
 
     @cached_property
     def bounds(self) -> tuple[Vector, Vector]:
@@ -441,7 +437,7 @@ class _Basis:
         else:
             stderr = math.sqrt(sampling + self._variance(x - m * self.ones, self.ones)) / n
             at = [self._variance(x - t * self.ones, self.ones) for t in (-1.0, 0.0, 1.0)]
-            by_noise = Polynomial([at[1], (at[2] - at[0]) / 2, (at[2] + at[0]) / 2 - at[1]])
+            by_noise = Polynomial(_parabola(*at))
             total = float(x @ self.matrix @ self.ones)
             inside = quantile**2 * (by_noise + sampling) - Polynomial([total, -n]) ** 2
             reach = max(1.0, abs(m)) + 1e3 * stderr
@@ -487,8 +483,8 @@ class _Basis:
         low, high = self.variables._limits
         mean = self._moments[0]
         with np.errstate(divide="ignore", invalid="ignore"):  # NaN hides what has one value
-            found: Vector = (low + high - 2 * mean) / np.sqrt((mean - low) * (high - mean))
-        return found
+            skewness: Vector = (low + high - 2 * mean) / np.sqrt((mean - low) * (high - mean))
+        return skewness
 
     def standardised(
         self, fixed: tuple[str, ...], rest: bool
@@ -499,7 +495,9 @@ class _Basis:
         frame, p = np.vstack([self.rows, controls, self.ones]), len(self.rows)
         moment = frame @ self.matrix @ frame.T
         if fixed or rest:
-            _check_definite(moment if rest else moment[p:, p:])
+            values = np.linalg.eigvalsh(moment if rest else moment[p:, p:])
+            if values[0] <= 1e-12 * values[-1]:
+                raise RefusedError(LOST)
         scatter = _scatter(moment, p, rest)
         rows = self.rows - np.linalg.solve(moment[p:, p:], moment[p:, :p]).T @ frame[p:]
         rows = scatter @ rows if rest else rows
@@ -513,16 +511,15 @@ class _Basis:
             raise RefusedError("the noise hides the variances of these columns")
         size = np.where(hidden, math.nan, size)
         rows = rows / np.sqrt(size)[:, None]
-        found = scatter / np.sqrt(np.outer(size, size)) * (-1.0 if rest else 1.0)
-        np.fill_diagonal(found, 1.0)
-        return rows, found, frame, max(p - 2, 0) if rest else len(fixed)
+        correlations = scatter / np.sqrt(np.outer(size, size)) * (-1.0 if rest else 1.0)
+        np.fill_diagonal(correlations, 1.0)
+        return rows, correlations, frame, max(p - 2, 0) if rest else len(fixed)
 
 
-def _check_definite(moment: Matrix) -> None:
-    """Refuse columns that cannot be held fixed."""
-    values = np.linalg.eigvalsh(moment)
-    if values[0] <= 1e-12 * values[-1]:
-        raise RefusedError(LOST)
+def _parabola(at_minus_one: ArrayLike, at_zero: ArrayLike, at_one: ArrayLike) -> Matrix:
+    """Coefficients of the parabolas with these values at -1, 0 and 1, shape (3, ...)."""
+    low, middle, high = map(np.asarray, (at_minus_one, at_zero, at_one))
+    return np.array([middle, (high - low) / 2, (high + low) / 2 - middle])
 
 
 def _scatter(moment: Matrix, size: int, rest: bool) -> Matrix:
@@ -566,17 +563,17 @@ def _posterior_intervals(
     block = drawn if rest else drawn[:, size:, size:]
     lost = np.linalg.eigvalsh(block)[:, 0] <= 0
     drawn[lost] = np.eye(len(frame))
-    found = _scatter(drawn, size, rest)
+    scatter = _scatter(drawn, size, rest)
     above = np.triu_indices(size, 1)
-    own = found.diagonal(axis1=1, axis2=2)
+    variances = scatter.diagonal(axis1=1, axis2=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        r = found[:, *above] / np.sqrt(own[:, above[0]] * own[:, above[1]])
+        r = scatter[:, *above] / np.sqrt(variances[:, above[0]] * variances[:, above[1]])
         z = np.arctanh(-r if rest else r) + np.sqrt(sampling) * rng.standard_normal(
             (POSTERIOR_DRAWS, 1)
         )
-    told = np.isfinite(z) & ~lost[:, None]
-    few = 2 * told.sum(axis=0) <= POSTERIOR_DRAWS
-    z = np.where(few, 0.0, np.where(told, z, np.nan))
+    defined = np.isfinite(z) & ~lost[:, None]
+    few = 2 * defined.sum(axis=0) <= POSTERIOR_DRAWS
+    z = np.where(few, 0.0, np.where(defined, z, np.nan))
     # By this definition a further draw lies below with just the probability.
     quantiles = np.nanquantile(z, tails, axis=0, method="weibull")
     ends = np.ones((size, size, len(tails)))

@@ -17,12 +17,15 @@ from privgram.multivariate.variables import (
     Covariance,
     Simulated,
     Variables,
+    correlation_of,
     definite,
     draws_of,
+    indicators_of,
     of_draws,
     root_of,
+    sampling_error,
+    variables_of,
 )
-from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.multivariate.variables import NewRows
     from privgram.releases.record import ReleaseRecord
 
 #: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
@@ -83,16 +87,16 @@ class CCA(Simulated):
         released = self._variables.covariance
         apart = released.scatter.copy()
         apart[:p, p:] = apart[p:, :p] = 0.0
-        found = []
+        largest = []
         draws = draws_of(self._variables)
         for one in self._variables.redrawn(draws, sampling=True, null=apart):
             try:
-                found.append(_canonical(one, p, 1)[0][0])
+                largest.append(_canonical(one, p, 1)[0][0])
             except RefusedError:
-                found.append(1.0)
-        return float(np.quantile(found, confidence, method="higher"))
+                largest.append(1.0)
+        return float(np.quantile(largest, confidence, method="higher"))
 
-    def transform(self, table: Any) -> tuple[Matrix, Matrix]:
+    def transform(self, table: NewRows) -> tuple[Matrix, Matrix]:
         """Scores of new rows on both sides, of shape (m, k) each; SECRET, if the table is."""
         p = len(self.x_names)
         rows = self._variables.encode(table) - self._variables.covariance.mean
@@ -229,11 +233,11 @@ class LDA(Simulated):
     def _errors(self, sampling: bool) -> Matrix:
         split = self._split
         draws = split.redrawn(2 * draws_of(split.variables), sampling)  # for quantiles
-        found = of_draws(draws, lambda groups: groups.rule()[0])
-        low, high = np.quantile(found, [0.159, 0.841], axis=0)
+        coefs = of_draws(draws, lambda groups: groups.rule()[0])
+        low, high = np.quantile(coefs, [0.159, 0.841], axis=0)
         return np.asarray((high - low) / 2)
 
-    def decision_function(self, table: Any) -> Matrix:
+    def decision_function(self, table: NewRows) -> Matrix:
         """Log posteriors of the levels, but for a constant of each row.
 
         Parameters
@@ -248,13 +252,13 @@ class LDA(Simulated):
         """
         return self._split.rows(table) @ self.coef.T + self.intercept
 
-    def predict_proba(self, table: Any) -> Matrix:
+    def predict_proba(self, table: NewRows) -> Matrix:
         """Posterior probabilities of the levels, shape (m, K)."""
         scores = self.decision_function(table)
         odds = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(odds / odds.sum(axis=1, keepdims=True))
 
-    def predict(self, table: Any) -> NDArray[Any]:
+    def predict(self, table: NewRows) -> NDArray[np.str_]:
         """The likeliest level of each row, shape (m,); SECRET, if the table is.
 
         ValueError where a value is missing: leave out such rows. The other methods give NaN.
@@ -262,10 +266,10 @@ class LDA(Simulated):
         scores = self.decision_function(table)
         if missing := int(np.isnan(scores[:, 0]).sum()):
             raise ValueError(f"{missing} rows lack a value of {', '.join(map(shown, self.names))}")
-        found: NDArray[Any] = np.array(self.levels)[scores.argmax(axis=1)]
-        return found
+        likeliest: NDArray[np.str_] = np.array(self.levels)[scores.argmax(axis=1)]
+        return likeliest
 
-    def transform(self, table: Any) -> Matrix:
+    def transform(self, table: NewRows) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
         return (self._split.rows(table) - self._split.released.centre) @ self.scalings
 
@@ -361,15 +365,11 @@ class _Split:
             if not sampling:
                 yield noisy
                 continue
-            means = rng.standard_normal(released.means.shape) @ root.T
-            sampled = root @ (standard_wishart(len(root), dof, rng) - dof * np.eye(len(root)))
-            yield _Groups(
-                noisy.counts,
-                noisy.means + means / np.sqrt(counts)[:, None],
-                noisy.within + sampled @ root.T,
-            )
+            means = rng.standard_normal(released.means.shape) @ root.T / np.sqrt(counts)[:, None]
+            within = noisy.within + dof * sampling_error(root, dof, rng)
+            yield _Groups(noisy.counts, noisy.means + means, within)
 
-    def rows(self, table: Any) -> Matrix:
+    def rows(self, table: NewRows) -> Matrix:
         """The features of new rows, in own units."""
         p = self.n_features
         features = Variables(self.variables.release, self.variables.names[:p], center=False)
@@ -414,23 +414,23 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     .. [1] R. A. Fisher, "The use of multiple measurements in taxonomic problems", Annals of
        Eugenics 7, 1936.
     """
-    described = {} if release.columns is None else dict(release.columns.variables)
-    given = described.get(factor)
-    if not isinstance(given, Factor):
-        factors = [name for name, other in described.items() if isinstance(other, Factor)]
+    variables = variables_of(release)
+    described = variables.get(factor)
+    if not isinstance(described, Factor):
+        factors = [name for name, other in variables.items() if isinstance(other, Factor)]
         raise ValueError(
             f"{factor!r} is not a factor of this release; there are {', '.join(factors) or 'none'}"
         )
     if features is None:
         numbers = [
-            other.label(name) for name, other in described.items() if isinstance(other, Numeric)
+            other.label(name) for name, other in variables.items() if isinstance(other, Numeric)
         ]
         features = [name for name in numbers if image_of_label(release, name) is not None]
     if isinstance(features, str) or not features:
         raise ValueError("features is a list of columns, at least one")
-    indicators = [f"{factor}[{level}]" for level in given.names]
-    if own := [name for name in features if name in indicators]:
-        raise ValueError(f"{', '.join(map(shown, own))} is what the features are to tell")
+    indicators = indicators_of(factor, described)
+    if targets := [name for name in features if name in indicators]:
+        raise ValueError(f"{', '.join(map(shown, targets))} is what the features are to tell")
     split = _Split(Variables(release, [*features, *indicators], center=False), len(features))
     groups = split.released
     coef, intercept = groups.rule()
@@ -438,7 +438,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     scalings, ratio = _directions(groups)
     return LDA(
         factor=factor,
-        levels=given.names,
+        levels=described.names,
         names=tuple(features),
         priors=groups.priors,
         means=groups.means,
@@ -497,10 +497,7 @@ class GraphicalLasso(Printed):
     @property
     def partial_correlations(self) -> Matrix:
         """Correlations of pairs given all others, shape (d, d)."""
-        size = np.sqrt(self.precision.diagonal())
-        found: Matrix = -self.precision / np.outer(size, size)
-        np.fill_diagonal(found, 1.0)
-        return found
+        return 2 * np.eye(len(self.names)) - correlation_of(self.precision)
 
     @property
     def edges(self) -> list[tuple[str, str, float]]:
@@ -513,9 +510,9 @@ class GraphicalLasso(Printed):
         return sorted(pairs, key=lambda pair: -abs(pair[2]))
 
     def __str__(self) -> str:
-        found = [f"{shown(a)} - {shown(b)}: {partial:.3f}" for a, b, partial in self.edges]
+        pairs = [f"{shown(a)} - {shown(b)}: {partial:.3f}" for a, b, partial in self.edges]
         below = f"Under a penalty of {self.edge:.3g} noise and sampling alone may join columns."
-        return "\n".join([*(found or ["no edges"]), *([below] if self.alpha < self.edge else [])])
+        return "\n".join([*(pairs or ["no edges"]), *([below] if self.alpha < self.edge else [])])
 
     def __repr__(self) -> str:
         return f"<GraphicalLasso: {len(self.edges)} edges between {len(self.names)} columns>"
@@ -583,8 +580,6 @@ def graphical_lasso(
     alpha = edge if isinstance(alpha, str) else check_positive(alpha, "alpha")
     values, vectors = np.linalg.eigh(correlation)
     if values[0] <= 0:
-        nearest = (vectors * np.maximum(values, 1e-6)) @ vectors.T
-        size = np.sqrt(nearest.diagonal())
-        correlation = nearest / np.outer(size, size)
+        correlation = correlation_of((vectors * np.maximum(values, 1e-6)) @ vectors.T)
     shrunk, precision = solve(correlation, alpha, tol=1e-5, enet_tol=1e-8, max_iter=1000)
     return GraphicalLasso(variables.names, precision, shrunk, alpha, edge, covariance, release)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,14 +17,14 @@ from privgram._base.text import listed, warn
 from privgram.columns.structure import ties, zeros
 from privgram.columns.terms import INTERCEPT, ONES, Piece, parse_terms
 from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
-from privgram.multivariate.variables import image_of, root_of
+from privgram.multivariate.variables import image_of, indicators_of, root_of
 from privgram.noise import ImageLaw, TiedLaw
 from privgram.regression import RefusedError
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -129,109 +130,84 @@ def _not_kept(columns: Columns | None) -> tuple[str, ...]:
 def synthetic_rows(
     release: ReleaseRecord, n: int, rng: np.random.Generator | int | None = None
 ) -> Any:
-    """What `synthesize` makes, without a word about what is not kept."""
+    """Rows as `synthesize` makes them, without a warning of terms that they do not keep."""
     n = check_integer(n, "n", 1)
     rng = np.random.default_rng(rng)
-    parts = _Parts(release)
-    codes = _draw_levels(parts, n, rng)
-    indicators = np.column_stack(
-        [
-            np.ones(n),
-            *(
-                code[:, None] == np.arange(size)
-                for code, size in zip(codes, parts.sizes, strict=True)
-            ),
-        ]
-    )
-    numbers = _draw_numbers(parts, indicators, rng)
+    moments = _Moments(release)
+    codes = _draw_levels(moments, n, rng)
+    sizes = moments.factors.values()
+    levels = (code[:, None] == np.arange(size) for code, size in zip(codes, sizes, strict=True))
+    numbers = _draw_numbers(moments, np.column_stack([np.ones(n), *levels]), rng)
     order = rng.permutation(n)
-    made: dict[str, Any] = {}
-    for name, given in parts.described.items():
-        if name in parts.factors:
-            code = codes[parts.factors.index(name)][order]
-            made[name] = levels_as_told(given, code)
-        else:
-            own = numbers[order, parts.numbers.index(name)]
-            if isinstance(given, Numeric):
-                own = given.center + given.half_width * own
-            made[name] = as_told(given, own)
+    by_name = dict(zip([*moments.factors, *moments.numbers], [*codes, *numbers.T], strict=True))
+    columns = {
+        name: table_column(variable, by_name[name][order])
+        for name, variable in moments.variables.items()
+    }
     try:
         import pandas as pd
     except ImportError:
-        return {name: getattr(column, "values", column) for name, column in made.items()}
-    return pd.DataFrame(made)
+        return columns
+    return pd.DataFrame(columns)
 
 
-class _Parts:
-    """The variables of a release, and the mean product of each with each.
+class _Moments:
+    """The variables that rows are made of, and the mean product of each with each.
 
-    `factors` have levels (truth values too), `sizes` of them each, and `numbers` are the others.
-    The moment is of a one, the indicators of all levels, and the numbers, mapped to [-1, 1]; per
-    row.
+    `factors` has the number of levels of each factor, 2 of a truth value; `numbers` names the
+    others. `matrix` is of a one, the indicators of all levels, and the numbers on [-1, 1].
     """
 
     def __init__(self, release: ReleaseRecord) -> None:
-        columns = release.columns
-        ones = intercept_of(release)
-        if columns is None:
-            self.described: dict[str, Variable | None] = {
-                name: None for name in release.names if name != INTERCEPT
-            }
-        elif ones is None:
+        columns, ones = release.columns, intercept_of(release)
+        variables: Mapping[str, Variable | None] = (
+            dict.fromkeys(name for name in release.names if name != INTERCEPT)
+            if columns is None
+            else columns.variables
+        )
+        if columns is not None and ones is None:
             raise RefusedError(
                 "rows need means: release with Columns(..., intercept=True), or all levels of a "
                 "factor"
             )
-        else:
-            self.described = dict(columns.variables)
-        self.factors: list[str] = []
-        self.sizes: list[int] = []
-        self.numbers: list[str] = []
-        levels, images = [], []
-        for name, given in list(self.described.items()):
-            try:
-                if isinstance(given, Factor):
-                    found = [image_of(release, f"{name}[{level}]")[0] for level in given.names]
-                    levels += found
-                elif isinstance(given, Boolean):
-                    image = _scaled(release, name, given)
+        levels: dict[str, list[Vector]] = {}
+        numbers: dict[str, Vector] = {}
+        for name, variable in variables.items():
+            with suppress(ValueError):  # of a marginal, or no term of its own
+                if isinstance(variable, Factor):
+                    names = indicators_of(name, variable)
+                    levels[name] = [image_of(release, level)[0] for level in names]
+                elif isinstance(variable, Boolean):
                     assert ones is not None
-                    found = [(ones - image) / 2, (ones + image) / 2]
-                    levels += found
+                    image = _scaled(release, name, variable)
+                    levels[name] = [(ones - image) / 2, (ones + image) / 2]
                 else:
-                    images.append(_scaled(release, name, given))
-                    self.numbers.append(name)
-                    continue
-            except ValueError:  # of a marginal, or no term of its own
-                del self.described[name]
-                continue
-            self.factors.append(name)
-            self.sizes.append(len(found))
-        if not self.described:
+                    numbers[name] = _scaled(release, name, variable)
+        if not levels and not numbers:
             raise ValueError("there is no variable to make rows of")
-        frame = np.array([np.zeros(release.n_columns) if ones is None else ones, *levels, *images])
-        moment = frame @ _consistent(release) @ frame.T
-        rows = rows_behind(release)
-        count = moment[0, 0] if ones is not None else rows
+        self.factors = {name: len(images) for name, images in levels.items()}
+        self.numbers = tuple(numbers)
+        self.variables = {name: variables[name] for name in variables if name in levels | numbers}
+        one = np.zeros(release.n_columns) if ones is None else ones
+        frame = np.array([one, *chain.from_iterable(levels.values()), *numbers.values()])
+        sums = frame @ _consistent(release) @ frame.T
+        count = sums[0, 0] if ones is not None else rows_behind(release)
         if count is None or not count >= 1:
             raise RefusedError("rows are made of means, and the number of rows is private")
-        self.moment: Matrix = moment / count
-        self.moment[0, 0] = 1.0
+        self.matrix: Matrix = sums / count
+        self.matrix[0, 0] = 1.0
         self.bounded = columns is not None
-
-    def block(self, factor: int) -> slice:
-        """Where the indicators of a factor are."""
-        start = 1 + sum(self.sizes[:factor])
-        return slice(start, start + self.sizes[factor])
+        ends = np.cumsum([1, *self.factors.values()]).tolist()
+        #: Where the indicators of each factor are.
+        self.blocks = [slice(*pair) for pair in pairwise(ends)]
 
 
-def _scaled(release: ReleaseRecord, name: str, given: Variable | None) -> Vector:
+def _scaled(release: ReleaseRecord, name: str, variable: Variable | None) -> Vector:
     """A number as the image of the released columns that is within [-1, 1]."""
-    label = given.label(name) if isinstance(given, Numeric) else name
-    image, _, unit = image_of(release, label)
-    if isinstance(given, Numeric):
-        image = image * (unit / given.half_width)
-    return image
+    if not isinstance(variable, Numeric):
+        return image_of(release, name)[0]
+    image, _, unit = image_of(release, variable.label(name))
+    return image * (unit / variable.half_width)
 
 
 def _consistent(release: ReleaseRecord) -> Matrix:
@@ -278,24 +254,25 @@ def _equations(columns: Columns) -> Iterator[Tie]:
     for block in zeros(layout):
         yield from (((i, j, 1.0),) for i, j in combinations(block, 2))
     ones = layout.find(ONES)
-    for name, given in columns.variables.items():
+    for name, variable in columns.variables.items():
         squared = layout.find(Piece(((name, 1),)))
-        if isinstance(given, Boolean) and ones and squared and squared.size == 1:  # -1 or 1
+        if isinstance(variable, Boolean) and ones and squared and squared.size == 1:  # -1 or 1
             counts = tuple((i, i, -1 / ones.weight**2) for i in range(layout.size)[ones.columns])
             yield (squared.start, squared.start, 1 / squared.weight**2), *counts
 
 
-def _draw_levels(parts: _Parts, n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
+def _draw_levels(moments: _Moments, n: int, rng: np.random.Generator) -> list[NDArray[np.intp]]:
     """Codes of each factor, rows of one combination together."""
-    if not parts.factors:
+    if not moments.factors:
         return []
-    margins = [_simplex(parts.moment[0, parts.block(k)]) for k in range(len(parts.sizes))]
+    matrix, blocks, sizes = moments.matrix, moments.blocks, tuple(moments.factors.values())
+    margins = [_simplex(matrix[0, block]) for block in blocks]
     pairs = {
-        (a, b): _fit_table(parts.moment[parts.block(a), parts.block(b)], margins[a], margins[b])
+        (a, b): _fit_table(matrix[blocks[a], blocks[b]], margins[a], margins[b])
         for a, b in combinations(range(len(margins)), 2)
     }
-    if math.prod(parts.sizes) <= MOST_CELLS:
-        cells = np.indices(parts.sizes).reshape(len(margins), -1)
+    if math.prod(sizes) <= MOST_CELLS:
+        cells = np.indices(sizes).reshape(len(margins), -1)
     else:
         cells = _likely_cells(margins, pairs, rng)
     weight = np.prod([margin[cell] for margin, cell in zip(margins, cells, strict=True)], axis=0)
@@ -318,17 +295,17 @@ def _draw_levels(parts: _Parts, n: int, rng: np.random.Generator) -> list[NDArra
 
 def _simplex(counts: Vector) -> Vector:
     """Parts that add up to 1, of noisy ones."""
-    found = np.maximum(counts, 0.0)
-    return found / found.sum() if found.sum() > 0 else np.full(len(found), 1 / len(found))
+    parts = np.maximum(counts, 0.0)
+    return parts / parts.sum() if parts.sum() > 0 else np.full(len(parts), 1 / len(parts))
 
 
 def _fit_table(table: Matrix, rows: Vector, columns: Vector) -> Matrix:
     """The table scaled to its margins; where it has nothing it gets a little."""
-    found = np.maximum(table, 0.0) + 1e-9 * np.outer(rows, columns)
+    fitted = np.maximum(table, 0.0) + 1e-9 * np.outer(rows, columns)
     for _ in range(ROUNDS):
-        found *= _ratio(rows, found.sum(axis=1))[:, None]
-        found *= _ratio(columns, found.sum(axis=0))
-    return found
+        fitted *= _ratio(rows, fitted.sum(axis=1))[:, None]
+        fitted *= _ratio(columns, fitted.sum(axis=0))
+    return fitted
 
 
 def _ratio(goal: Vector, now: Vector) -> Vector:
@@ -354,33 +331,33 @@ def _information(table: Matrix, rows: Vector, columns: Vector) -> float:
     return float((table * np.log(ratio)).sum())
 
 
-def _draw_numbers(parts: _Parts, indicators: Matrix, rng: np.random.Generator) -> Matrix:
+def _draw_numbers(moments: _Moments, indicators: Matrix, rng: np.random.Generator) -> Matrix:
     """Numbers within [-1, 1], shape (n, p), given the levels of every row."""
     n, q = indicators.shape
-    p = len(parts.numbers)
+    p = len(moments.numbers)
     if not p:
         return np.zeros((n, 0))
     inverse = np.asarray(np.linalg.pinv(indicators.T @ indicators, hermitian=True), np.float64)
-    sums = n * parts.moment[:q, q:]
-    if parts.bounded:
+    sums = n * moments.matrix[:q, q:]
+    if moments.bounded:
         counts = indicators.sum(axis=0)[:, None]
         sums[0] = sums[0].clip(-n, n)
-        for at in map(parts.block, range(len(parts.factors))):
-            sums[at] = _within(sums[at], counts[at], sums[0])
-    fitted = _Fitted(indicators, inverse, inverse @ sums, n * parts.moment[q:, q:])
-    found = fitted.means + rng.standard_normal((n, p)) @ root_of(fitted.left).T / math.sqrt(n)
-    if not parts.bounded:
-        return fitted.moved(found)
-    mean = parts.moment[0, q:].clip(-1, 1)
-    variance = np.maximum(parts.moment[q:, q:].diagonal() - mean**2, 0.0)
-    for column, m, v in zip(found.T, mean, variance, strict=True):
+        for block in moments.blocks:
+            sums[block] = _within(sums[block], counts[block], sums[0])
+    target = _Target(indicators, inverse, inverse @ sums, n * moments.matrix[q:, q:])
+    numbers = target.means + rng.standard_normal((n, p)) @ root_of(target.left).T / math.sqrt(n)
+    if not moments.bounded:
+        return target.moved(numbers)
+    mean = moments.matrix[0, q:].clip(-1, 1)
+    variance = np.maximum(moments.matrix[q:, q:].diagonal() - mean**2, 0.0)
+    for column, m, v in zip(numbers.T, mean, variance, strict=True):
         column[:] = _beta(column, float(m), float(v))
     for _ in range(ROUNDS):
-        free = fitted.moved(found)
-        found = free.clip(-1.0, 1.0)
-        if np.abs(found - free).sum(axis=0).max() < CLOSE * n:
+        free = target.moved(numbers)
+        numbers = free.clip(-1.0, 1.0)
+        if np.abs(numbers - free).sum(axis=0).max() < CLOSE * n:
             break
-    return found
+    return numbers
 
 
 def _within(sums: Matrix, counts: Matrix, total: Vector) -> Matrix:
@@ -389,15 +366,15 @@ def _within(sums: Matrix, counts: Matrix, total: Vector) -> Matrix:
     What a level cannot hold goes to the others by their room: a level that noise has left with
     a few rows would else take a variance that belongs to all.
     """
-    found = sums.clip(-counts, counts)
-    missing = total - found.sum(axis=0)
-    room = np.where(missing > 0, counts - found, counts + found)
-    return np.asarray(found + room * _ratio(missing, room.sum(axis=0)))
+    possible = sums.clip(-counts, counts)
+    missing = total - possible.sum(axis=0)
+    room = np.where(missing > 0, counts - possible, counts + possible)
+    return np.asarray(possible + room * _ratio(missing, room.sum(axis=0)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Fitted:
-    """What numbers are to be beside the indicators: sums of products with these and each other."""
+class _Target:
+    """The sums of products that numbers shall have with the indicators and with each other."""
 
     indicators: Matrix
     inverse: Matrix
@@ -441,30 +418,37 @@ def _beta(column: Vector, mean: float, variance: float) -> Vector:
     return np.asarray(2 * betaincinv((1 + mean) / 2 * size, (1 - mean) / 2 * size, place) - 1)
 
 
-def levels_as_told(given: Variable | None, code: NDArray[np.intp]) -> Any:
-    """Levels by number as a table has them."""
-    if isinstance(given, Boolean):
-        return code == 1
-    assert isinstance(given, Factor)
+def table_column(variable: Variable | None, values: NDArray[Any]) -> Any:
+    """A column as a table has it, of codes of levels or of numbers on [-1, 1]."""
+    if isinstance(variable, (Boolean, Factor)):
+        return labels_of(variable, values)
+    if isinstance(variable, Numeric):
+        return decoded(variable, variable.center + variable.half_width * values)
+    return values
+
+
+def labels_of(variable: Variable, codes: NDArray[np.intp]) -> Any:
+    """Levels as a table has them, by their codes."""
+    if isinstance(variable, Boolean):
+        return codes == 1
+    assert isinstance(variable, Factor)
     # "other" is any value that is not listed.
-    other = "other" if given.text else max(given.levels) + 1  # type: ignore[operator]
-    named = [*given.levels, *((other,) if given.other else ())]
+    other = "other" if variable.text else max(variable.levels) + 1  # type: ignore[operator]
+    labels = [*variable.levels, *((other,) if variable.other else ())]
     try:
         import pandas as pd
     except ImportError:
-        return np.array(named)[code]
-    return pd.Categorical.from_codes(code, categories=named)
+        return np.array(labels)[codes]
+    return pd.Categorical.from_codes(codes, categories=labels)
 
 
-def as_told(given: Variable | None, own: Vector) -> Any:
+def decoded(variable: Numeric, values: Vector) -> NDArray[Any]:
     """Numbers in own units as a table has them: dates, and what the logarithm is of; clamped."""
-    if not isinstance(given, Numeric):
-        return own
-    own = own.clip(*given.interval)
-    if isinstance(given, Log):
-        return np.exp(own).clip(given.lower, given.upper)
-    if isinstance(given, Dates):
-        micros = np.rint(own * DAYS[given.unit] * 86_400e6).astype(np.int64)
-        first, last = (np.datetime64(end, "us") for end in (given.lower, given.upper))
+    values = values.clip(*variable.interval)
+    if isinstance(variable, Log):
+        return np.exp(values).clip(variable.lower, variable.upper)
+    if isinstance(variable, Dates):
+        micros = np.rint(values * DAYS[variable.unit] * 86_400e6).astype(np.int64)
+        first, last = (np.datetime64(end, "us") for end in (variable.lower, variable.upper))
         return np.minimum(first + micros.astype("timedelta64[us]"), last)
-    return own
+    return values

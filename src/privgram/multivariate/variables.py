@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -20,9 +21,14 @@ from privgram.regression.design import image_of_label, intercept_of
 from privgram.regression.inference import about_means, full_rows, rows_behind
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
     from privgram._base.numbers import Matrix, Vector
-    from privgram.columns.variables import Variable
+    from privgram.columns.variables import Level, Variable
     from privgram.releases.record import ReleaseRecord
+
+#: Rows that callers pass: a data frame or a mapping of names to columns, or an array.
+NewRows: TypeAlias = "ArrayLike | Mapping[str, ArrayLike]"
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 ERROR_DRAWS = 100
@@ -72,17 +78,14 @@ class Covariance:
     def correlation(self) -> Matrix:
         """Correlations, shape (p, p)."""
         self._check_variances()
-        size = np.sqrt(self.scatter.diagonal())
-        found: Matrix = self.scatter / np.outer(size, size)
-        np.fill_diagonal(found, 1.0)
-        return found
+        return correlation_of(self.scatter)
 
     def _check_variances(self) -> None:
-        positive = self.scatter.diagonal() > 0
-        if not positive.all():
-            hidden = [shown(self.names[i]) for i in np.flatnonzero(~positive)[:3]]
+        hidden = np.flatnonzero(~(self.scatter.diagonal() > 0))
+        if hidden.size:
+            names = ", ".join(shown(self.names[i]) for i in hidden[:3])
             raise RefusedError(
-                f"the noise hides the variance of {', '.join(hidden)}: leave out such columns, or "
+                f"the noise hides the variance of {names}: leave out such columns, or "
                 "release with more epsilon"
             )
 
@@ -138,8 +141,7 @@ class Variables:
             names = [name for name in self.release.names if name != INTERCEPT]
         if not names:
             raise ValueError("there is no column but the intercept")
-        twice = [name for i, name in enumerate(names) if name in names[:i]]
-        if twice:
+        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise ValueError(f"columns are different ones: {shown(twice[0])} is named twice")
         if INTERCEPT in names:
             raise ValueError("the intercept is the same in all rows: leave it out of columns")
@@ -155,11 +157,8 @@ class Variables:
     @cached_property
     def _affine(self) -> tuple[Matrix, Vector, Vector]:
         """Images of the released columns, shape (p, d); own units are origin + unit * image."""
-        release = self.release
-        frame = np.zeros((len(self.names), release.n_columns))
-        origin, unit = np.zeros(len(frame)), np.ones(len(frame))
-        for row, name in enumerate(self.names):
-            frame[row], origin[row], unit[row] = image_of(release, name)
+        images = [image_of(self.release, name) for name in self.names]
+        frame, origin, unit = map(np.array, zip(*images, strict=True))
         return frame, origin, unit
 
     @property
@@ -182,9 +181,9 @@ class Variables:
         """Public bounds in the scale of the moments."""
         lower, upper = np.full((2, len(self.names)), [[-math.inf], [math.inf]])
         described = self.release.columns
+        if described is None:
+            return lower, upper
         for row, name in enumerate(self.names):
-            if described is None:
-                continue
             if name in described.names:
                 at = described.names.index(name)
                 ends = np.array([described.lower[at], described.upper[at]])
@@ -206,10 +205,6 @@ class Variables:
         )
 
     @cached_property
-    def _shift(self) -> Matrix:
-        return self.release.noise.shift_matrix(self.release.n_columns)
-
-    @cached_property
     def ones(self) -> Vector | None:
         """The ones as an image of the released columns, shape (d,); None about zero."""
         return intercept_of(self.release) if self.center else None
@@ -229,7 +224,7 @@ class Variables:
         """
         frame = self._affine[0]
         matrix = self.release.matrix if matrix is None else matrix
-        whole = matrix - self._shift
+        whole = matrix - self.release.noise.shift_matrix(len(matrix))
         if self.ones is None:
             return math.nan, np.zeros(len(frame)), frame @ whole @ frame.T
         return about_means(self.release, frame, self.ones, matrix=whole, limits=self._limits)
@@ -245,13 +240,8 @@ class Variables:
             # Without a column of ones there is no sum of the weights to divide by.
             behind = None if self.release.weighted else rows_behind(self.release)
             count = divisor = math.nan if behind is None else max(behind, 1.0)
-        return Covariance(
-            self.names,
-            count,
-            divisor,
-            self.origin + self.unit * mean,
-            scatter * self.squares,
-        )
+        mean = self.origin + self.unit * mean
+        return Covariance(self.names, count, divisor, mean, scatter * self.squares)
 
     def redrawn(
         self, draws: int = ERROR_DRAWS, *, sampling: bool = False, null: Matrix | None = None
@@ -272,27 +262,16 @@ class Variables:
             Always the same for the same release: nothing secret is drawn.
         """
         rng = np.random.default_rng(0)
-        matrix, noise = self.release.matrix, self.release.noise
-        moved = 0.0 if null is None else null - self.covariance.scatter
-        sampled = self._sampled(self.covariance.matrix, moved) if sampling else None
+        noise, released = self.release.noise, self.covariance
+        moved = 0.0 if null is None else null - released.scatter
+        root = root_of(released.matrix + moved / released.divisor) if sampling else None
         for _ in range(draws):
-            one = self._covariance(*self.about(noise.draw(matrix, rng)))
-            extra = moved if sampled is None else moved + one.divisor * sampled(rng)
+            one = self._covariance(*self.about(noise.draw(self.release.matrix, rng)))
+            extra = moved
+            if root is not None:
+                dof = max(round(released.rows) - 1, 1)
+                extra = moved + one.divisor * sampling_error(root, dof, rng)
             yield replace(one, scatter=one.scatter + extra)
-
-    def _sampled(
-        self, matrix: Matrix, moved: Matrix | float
-    ) -> Callable[[np.random.Generator], Matrix]:
-        """What draws the sampling error of the covariance of normal rows."""
-        released = self.covariance
-        root = root_of(matrix + moved / released.divisor)
-        dof = max(round(released.rows) - 1, 1)
-        one = np.eye(len(root))
-
-        def draw(rng: np.random.Generator) -> Matrix:
-            return root @ (standard_wishart(len(root), dof, rng) / dof - one) @ root.T
-
-        return draw
 
     def unrelated(self, draws: int = ERROR_DRAWS) -> Iterator[Matrix]:
         """Correlations that noise and sampling alone would make of columns without any.
@@ -304,10 +283,8 @@ class Variables:
         released = self.covariance
         released.correlation  # noqa: B018 - refused where noise hides a variance
         for one in self.redrawn(draws, sampling=True, null=np.diag(released.scatter.diagonal())):
-            try:
+            with suppress(RefusedError):
                 yield one.correlation
-            except RefusedError:
-                continue
 
     def encode(self, table: Any) -> Matrix:
         """New rows of these columns, in own units, clamped as they were for the release.
@@ -330,8 +307,8 @@ class Variables:
                 raise ValueError(f"rows of {len(self.names)} columns are needed")
             return rows
         frame = self._affine[0]
-        kept = [described.names.index(name) for name in self.release.names]
-        used = {kept[i] for i in np.flatnonzero(frame.any(axis=0))}
+        places = [described.names.index(name) for name in self.release.names]
+        used = {places[i] for i in np.flatnonzero(frame.any(axis=0))}
         read = {
             name
             for stored in described.layout.stored
@@ -348,9 +325,9 @@ class Variables:
         size = len(parts_of(table, {name: described.reads[name] for name in names})[0])
         parts: dict[str, Any] = {name: table[name] for name in names}
         # What is not read is not looked at either: any value will do.
-        for name, given in described.reads.items():
-            parts.setdefault(name, [_any_value(given)] * size)
-        stored: Matrix = described.encode(parts)[:, kept] @ frame.T
+        for name, variable in described.reads.items():
+            parts.setdefault(name, [_any_value(variable)] * size)
+        stored: Matrix = described.encode(parts)[:, places] @ frame.T
         return self.origin + self.unit * stored
 
 
@@ -360,15 +337,34 @@ def root_of(matrix: Matrix) -> Matrix:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
+def correlation_of(scatter: Matrix) -> Matrix:
+    """The matrix scaled to ones on its diagonal, which must be positive."""
+    size = np.sqrt(scatter.diagonal())
+    scaled: Matrix = scatter / np.outer(size, size)
+    np.fill_diagonal(scaled, 1.0)
+    return scaled
+
+
+def sampling_error(root: Matrix, dof: int, rng: np.random.Generator) -> Matrix:
+    """One draw of the sampling error of the covariance R R^T of normal rows."""
+    wishart = standard_wishart(len(root), dof, rng)
+    return root @ (wishart / dof - np.eye(len(root))) @ root.T
+
+
+def variables_of(release: ReleaseRecord) -> Mapping[str, Variable]:
+    """The variables of the table by name; none where no `Columns` describe it."""
+    return {} if release.columns is None else release.columns.variables
+
+
+def indicators_of(name: str, factor: Factor) -> list[str]:
+    """Names of the indicators of a factor's levels."""
+    return [f"{name}[{level}]" for level in factor.names]
+
+
 def _levels(release: ReleaseRecord) -> list[list[str]]:
     """Names of the indicators of each factor that describes the table."""
-    described = release.columns
-    given = {} if described is None else described.variables
-    return [
-        [f"{name}[{level}]" for level in factor.names]
-        for name, factor in given.items()
-        if isinstance(factor, Factor)
-    ]
+    variables = variables_of(release).items()
+    return [indicators_of(name, each) for name, each in variables if isinstance(each, Factor)]
 
 
 def implied(release: ReleaseRecord, names: Sequence[str]) -> list[str]:
@@ -390,17 +386,17 @@ def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:
         at = described.names.index(name)
         return image, float(described.center[at]), float(described.half_width[at])
     if described is not None:
-        if (found := image_of_label(release, name)) is not None:
-            return found
+        if (image_and_units := image_of_label(release, name)) is not None:
+            return image_and_units
         if isinstance(described.variables.get(name), Factor):
             raise ValueError(f"{shown(name)} is a factor: name levels of it, as {name}[level]")
     raise ValueError(f"no column {name!r}; there are {', '.join(map(shown, release.names))}")
 
 
-def _any_value(given: Variable) -> Any:
-    if isinstance(given, Factor):
-        return given.levels[0]
-    return given.lower if isinstance(given, (Number, Log, Dates)) else 0.0
+def _any_value(variable: Variable) -> Level | float:
+    if isinstance(variable, Factor):
+        return variable.levels[0]
+    return variable.lower if isinstance(variable, (Number, Log, Dates)) else 0.0
 
 
 Drawn = TypeVar("Drawn")
@@ -469,16 +465,14 @@ def definite(variables: Variables) -> Covariance:
 
 def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Computed]) -> list[Computed]:
     """A statistic of each draw, unless noise hides it: refused if it does in more than half."""
-    found, tried = [], 0
+    statistics, tried = [], 0
     for one in draws:
         tried += 1
-        try:
-            found.append(statistic(one))
-        except (RefusedError, np.linalg.LinAlgError):
-            continue
-    if 2 * len(found) <= tried:
+        with suppress(RefusedError, np.linalg.LinAlgError):
+            statistics.append(statistic(one))
+    if 2 * len(statistics) <= tried:
         raise RefusedError(
             "the noise is too large for standard errors: take fewer columns, or release with more "
             "epsilon"
         )
-    return found
+    return statistics

@@ -14,7 +14,7 @@ from scipy.special import betainc, ndtr, pdtr
 from privgram._base.numbers import check_number, check_positive
 from privgram._base.text import listed, shown
 from privgram.columns.variables import Boolean, Factor, Number, Numeric
-from privgram.multivariate.synthetic import as_told, levels_as_told
+from privgram.multivariate.synthetic import decoded, labels_of
 from privgram.multivariate.variables import root_of
 
 if TYPE_CHECKING:
@@ -238,11 +238,11 @@ class Guess:
             edges = np.cumsum(self._shares(name))[:-1]
             code = np.searchsorted(edges, ndtr(normal), side="right")
             numeric = self._by_bounds(name)
-            return code.astype(np.float64) if numeric else levels_as_told(described, code)
+            return code.astype(np.float64) if numeric else labels_of(described, code)
         assert isinstance(described, Numeric)
         mean = self._means.get(name, {}).get(None, described.center)
         std = self._stds.get(name, 2 * SPREAD * described.half_width)
-        return as_told(described, mean + std * normal)
+        return decoded(described, mean + std * normal)
 
     def _counted(self, name: str, quantile: Vector) -> Vector:
         """Counts by Poisson's law, or by the negative binomial where they vary by more."""
