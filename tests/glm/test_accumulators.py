@@ -260,7 +260,28 @@ OF_UNITS = {
         lambda clip, model: HessianAccumulator(UnitAccumulator(Q, clip, clip), model),
         released_second,
     ),
+    "counts of a Hessian": OF_ROWS["counts of a Hessian"],
 }
+
+
+def test_units_are_counted_by_the_root_of_their_sum_of_squares(rng):
+    """In whatever order their rows come; a row by itself as rows are."""
+    x = rng.uniform(-0.5, 0.5, (600, D))
+    frame, starts = rng.normal(size=(Q + 1, D)), np.arange(0, 600, 4)
+    order = starts[:, None] + rng.permuted(np.tile(np.arange(4), (150, 1)), axis=1)
+
+    def counts(rows, starts, bound=10.0):
+        inner = HessianAccumulator(NormHistogram(Q, EDGES))
+        UnitMomentAccumulator(frame, bound, inner).update(rows, starts)
+        return inner.inner.counts / PARTS
+
+    norms = np.sqrt(((x @ frame[:Q].T) ** 2).sum(axis=1).reshape(-1, 4).sum(axis=1))
+    at = np.minimum(np.searchsorted(EDGES, norms), len(EDGES) - 1)
+    np.testing.assert_array_equal(counts(x, starts), np.bincount(at, minlength=len(EDGES)))
+    np.testing.assert_array_equal(counts(x[order.ravel()], starts), counts(x, starts))
+    alone = HessianAccumulator(NormHistogram(Q, EDGES))
+    alone.update(np.asfortranarray(x @ frame.T))
+    np.testing.assert_array_equal(counts(x, np.arange(600)), alone.inner.counts / PARTS)
 
 
 def drawn(rng):

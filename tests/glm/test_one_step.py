@@ -11,7 +11,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.glm.clipping import Clip
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.state import initial_state, isotropic
+from privgram.glm.state import LIMITS, initial_state, isotropic
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.privacy import GaussianProfile
 
@@ -315,6 +315,7 @@ class OfLengths(Scripted):
     def __init__(self, lengths, mu=1.0):
         super().__init__((np.zeros(len(lengths)), 0.0))
         self.rounds.noise.mu = mu
+        self.each = 1.0
         self.lengths = lengths
 
     def _at(self, state):
@@ -325,7 +326,7 @@ class OfLengths(Scripted):
         return float(np.linalg.norm(leading))
 
     def _doubt(self, share):
-        return 0.0
+        return 1 / LIMITS.uncounted  # so that one row is too few
 
     def limited(self, rows, visible, beyond):
         """What is left of a state with errors of 1 in each direction; and that state."""
@@ -354,9 +355,11 @@ def test_hidden_directions_are_no_longer_than_few_rows_would_be(mu):
     )
 
 
-@pytest.mark.parametrize(("counted", "visible"), [(100, [1, 1, 1]), (0, [1, 0, 1])])
-def test_longest_direction_is_hidden_where_counts_miss_one(counted, visible):
-    left, _ = OfLengths([5.0, 50.0, 30.0]).limited(100.0, [1, 1, 1], [100, counted, 0])
+@pytest.mark.parametrize(
+    ("beyond", "visible"), [([100, 100, 0], [1, 1, 1]), ([60, 0, 0], [1, 0, 1])]
+)
+def test_longest_direction_is_hidden_where_counts_miss_one(beyond, visible):
+    left, _ = OfLengths([5.0, 50.0, 30.0]).limited(100.0, [1, 1, 1], beyond)
     np.testing.assert_array_equal(left.visible, visible)
 
 

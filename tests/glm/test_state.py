@@ -22,6 +22,7 @@ from privgram.glm.state import (
 )
 
 N, Q = 5000, 3
+ONE = np.eye(Q)
 
 
 def rows(rng, n=N):
@@ -101,7 +102,7 @@ def test_longer_rows_add_what_they_have_and_hide_nothing(rng, seen):
     more = z * np.where(np.arange(Q) == 1, math.sqrt(10.0), 1.0)
     std = 1.0 if seen else 0.5 * N
     noise = rng.normal(size=(Q, Q)) * std
-    longer = with_excess(state, more.T @ more + (noise + noise.T) / math.sqrt(2), std)
+    longer = with_excess(state, more.T @ more + (noise + noise.T) / math.sqrt(2), std, 100.0)
     np.testing.assert_array_equal(longer.visible, 1.0)
     white = more @ np.linalg.inv(state.whitening.T) @ longer.whitening.T
     if seen:
@@ -113,12 +114,54 @@ def test_longer_rows_add_what_they_have_and_hide_nothing(rng, seen):
 def test_error_of_the_estimate_is_a_longer_score_where_the_hessian_is_larger(rng):
     """The score that an error asks for in the new frame is what the state has of its noise."""
     x = rows(rng)
-    error = rng.normal(size=Q)
+    error = 1e-6 * rng.normal(size=Q)
     state = state_at(x.T @ x, 1e-6)
     state = replace(state, score_noise=np.outer(state.along(error), state.along(error)))
-    longer = with_excess(state, np.diag([10.0, 1.0, 1.0]) * N, 1.0)
+    longer = with_excess(state, np.diag([10.0, 1.0, 1.0]) * N, 1.0, 100.0)
     asked = longer.along(error)
-    np.testing.assert_allclose(longer.score_noise, np.outer(asked, asked), rtol=1e-9)
+    np.testing.assert_allclose(longer.score_noise, np.outer(asked, asked), rtol=1e-6)
+    np.testing.assert_allclose(longer.coef, state.coef, rtol=1e-9)
+
+
+def test_estimate_of_noise_alone_is_drawn_to_the_shortest_where_rows_are_long(rng):
+    """What is left of its error there is what a hidden direction explains, and no more."""
+    x = rows(rng)
+    state = replace(state_at(x.T @ x, 1e-6), score_noise=1e6 * (N * LIMITS.unidentified) ** 2 * ONE)
+    longer = with_excess(state, np.diag([10.0, 1.0, 1.0]) * N, 1e-6, 100.0)
+    before, after = (longer.whitening @ one.coef for one in (state, longer))
+    np.testing.assert_allclose(after, before * [0, 1, 1], atol=1e-5)
+    size = (N * LIMITS.unidentified) ** 2
+    np.testing.assert_allclose(np.diag(longer.score_noise) / size, [1, 1e6, 1e6], rtol=1e-4)
+
+
+def test_clipped_rows_take_their_part_of_a_step_where_few_make_a_direction(rng):
+    """10,000 rows of squared length 5: of 500 that make ten times a direction, 250 are clipped."""
+    x = rows(rng)
+    state = state_at(x.T @ x, 1e-6)
+    longer = with_excess(state, np.diag([10.0, 1.0, 1.0]) * N, 1e-6, 10.0)
+    assert longer.longest == pytest.approx(10 / math.sqrt(10))  # of 500 rows
+    step = longer.step(np.array([3.0, 4.0, 5.0]))
+    extra = longer.left_over(step, 250.0) - longer.left_over(step)
+    np.testing.assert_allclose(extra, np.diag([9.0, 0, 0]), atol=1e-9)  # half is lost of 6
+    extra = longer.left_over(step, 1e4) - longer.left_over(step)
+    np.testing.assert_allclose(extra, np.diag([9 * 81.0, 0, 0]), atol=1e-8)
+
+
+def test_score_is_averaged_with_the_estimate_by_their_covariances(rng):
+    """As weighted least squares does it, in the precisions of both."""
+    state = state_at(1.0 * N * np.eye(Q + 1), 1e-6)
+    known = rng.normal(size=(Q, Q))
+    known = known @ known.T
+    state = replace(state, score_noise=known, hessian_bias=0.0)
+    score, variance = rng.normal(size=Q), 2.0
+    after = state.updated(score, variance)
+    precision = np.linalg.inv(known) + ONE / variance
+    np.testing.assert_allclose(
+        state.along(after.coef - state.coef),
+        np.linalg.solve(precision, score / variance),
+        rtol=1e-9,
+    )
+    np.testing.assert_allclose(after.score_noise, np.linalg.inv(precision), rtol=1e-6)
 
 
 def test_directions_stay_hidden_where_others_have_longer_rows(rng):
@@ -127,7 +170,7 @@ def test_directions_stay_hidden_where_others_have_longer_rows(rng):
     state = replace(state_at(x.T @ x, 1e-6), visible=np.array([0.0, 1.0, 1.0]))
     noise = rng.normal(size=(Q, Q))
     hessian = np.diag([1.0, 1.0, 10.0]) * N + noise + noise.T
-    longer = with_excess(state, hessian, math.sqrt(2))
+    longer = with_excess(state, hessian, math.sqrt(2), 100.0)
     np.testing.assert_allclose(longer.visible, state.visible, atol=1e-6)
 
 
@@ -144,13 +187,12 @@ def test_direction_of_few_rows_is_missed_by_counts(rng, dummies, doubt):
         z[50 * at : 50 * at + 50, at] = 100.0
     norms = np.linalg.norm(z, axis=1)
     edges = np.geomspace(0.5 * math.sqrt(5), 200.0, 40)
-    beyond = (norms[:, None] > edges).sum(axis=0).astype(float)
-    beyond[beyond <= max(doubt, 50 * dummies)] = 0.0
+    counts = (norms[:, None] > np.append(-1.0, edges)).sum(axis=0).astype(float)
+    beyond = np.where(counts > max(doubt, 50 * dummies), counts, 0.0)
     state = replace(state_at(rows(rng).T @ rows(rng), 1e-6), rows=float(n), typical=5.0)
     assert uncounted_directions(state, edges, beyond, doubt) == dummies
     assert uncounted_directions(state, edges, beyond, n / 4) == 0  # which rows may fill
-    beyond = (norms[:, None] > edges).sum(axis=0).astype(float)
-    assert uncounted_directions(state, edges, beyond, doubt) == 0
+    assert uncounted_directions(state, edges, counts, doubt) == 0
 
 
 def test_estimate_is_the_shortest_of_those_that_differ_where_it_is_hidden(rng):

@@ -10,7 +10,6 @@ from privgram._core import scores
 from privgram._core.rows import RowAccumulator
 from privgram._core.scale import DefaultRounding
 from privgram._core.scores import PARTS, UNITS, Score, scale
-from privgram._core.units import UnitAccumulator
 from privgram.columns.terms import ONES
 from privgram.moment.accumulators import (
     Accumulator,
@@ -22,13 +21,14 @@ from privgram.moment.accumulators import (
     TransformAccumulator,
     raw_columns,
 )
+from privgram.regression.families import Expected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.regression.families import Bounded, Expected
+    from privgram.regression.families import Bounded
     from privgram.sources.table import RawBlock
 
 __all__ = [
@@ -162,7 +162,10 @@ class ScoreAccumulator(TransformAccumulator):
 
 
 class UnitMomentAccumulator(Accumulator):
-    """Feed whole units to `inner`: the images of their rows, each clipped to a bound."""
+    """Feed whole units to `inner`: the images of their rows, each clipped to a bound.
+
+    The transform (m, d) maps rows to q features z, then e or the target.
+    """
 
     sums = ("n_rows",)
     parts = ("inner",)
@@ -171,6 +174,8 @@ class UnitMomentAccumulator(Accumulator):
         self.n_columns = transform.shape[1]
         self.inner = inner
         self._map = RowMap(transform, bound)
+        #: The longest z that a row can have.
+        self._longest = float(np.linalg.norm(transform[: inner.q], 2)) * bound
         self.n_rows = 0
 
     def update(self, x: Matrix, starts: NDArray[np.intp], drop: bool = False) -> int:
@@ -184,24 +189,19 @@ class UnitMomentAccumulator(Accumulator):
         return -1
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
-        """Accumulate what the images of units' rows make: here their second moments."""
-        self.inner.update(images, starts)
+        """Accumulate what the images of units' rows make: here of their second moments."""
+        self.inner.update_units(images, starts, self._longest)
 
 
 class UnitScoreAccumulator(UnitMomentAccumulator):
-    """Feed what adds up scores the sum of each unit's scores: clipped or counted as one.
-
-    The transform (m, d) maps rows to q features z, then e or the target.
-    """
+    """Feed what adds up scores the sum of each unit's scores: clipped or counted as one."""
 
     def __init__(self, transform: Matrix, bound: float, inner: Scores | ScoreAccumulator) -> None:
         super().__init__(transform, bound, inner)
-        q = inner.q
-        size = float(np.linalg.norm(transform[:q], 2)) * bound
         if isinstance(inner, ScoreAccumulator):
-            self._largest = size * inner.expected.most
+            self._largest = self._longest * inner.expected.most
         else:
-            self._largest = size * float(np.linalg.norm(transform[q])) * bound
+            self._largest = self._longest * float(np.linalg.norm(transform[inner.q])) * bound
 
     def add(self, images: Matrix, starts: NDArray[np.intp]) -> None:
         self.inner.feed(scores.of_units(images, self.inner.score, starts, self._largest))
@@ -210,27 +210,43 @@ class UnitScoreAccumulator(UnitMomentAccumulator):
 class HessianAccumulator(TransformAccumulator):
     """A Hessian: the second moment of z, times the roots of a model's weights where there is one.
 
-    Or, where `inner` is a `NormHistogram`, how long these are.
+    Or, where `inner` is a `NormHistogram`, how long these are: of a unit the root of its sum of
+    squares.
     """
 
     def __init__(self, inner: Any, expected: Expected | Bounded | None = None) -> None:
         self.inner = inner
         self._adds_scores = isinstance(inner, Scores)
+        self._steepest = expected.steepest if isinstance(expected, Expected) else 1.0
         self._plain = expected is None
-        q = inner.q if self._adds_scores else inner.n_columns
-        self.score = Score("none", q) if expected is None else expected.score(curved=True)
-        self._room = RowBuffer(q)
+        self.q = inner.q if self._adds_scores else inner.n_columns
+        self.score = Score("none", self.q) if expected is None else expected.score(curved=True)
+        self._room = RowBuffer(self.q)
         self.takes_images = self._adds_scores and inner.takes_images
 
-    def update(self, images: Matrix, *how: Any) -> int:
+    def update(self, images: Matrix, drop: bool = False) -> int:
         if self._adds_scores:
-            return int(self.inner.take(images, self.score, *how))
-        rows = images[:, : self.score.q]
-        if not self._plain:
-            rows = self._room(len(images))
-            scores.write(images, self.score, rows, True)
-        of_units = isinstance(self.inner, UnitAccumulator)
-        return int(self.inner.update(np.ascontiguousarray(rows) if of_units else rows, *how))
+            return int(self.inner.take(images, self.score, drop))
+        return int(self.inner.update(self._rows(images), drop))
+
+    def update_units(self, images: Matrix, starts: NDArray[np.intp], longest: float) -> None:
+        """Accumulate whole units, of whose rows no z is longer than a number."""
+        rows = self._rows(images)
+        if self._adds_scores:
+            largest = (longest * self._steepest) ** 2
+            squares = np.asfortranarray(rows**2)
+            squares = scores.of_units(squares, Score("none", self.q), starts, largest)
+            self.inner.feed(np.sqrt(squares))
+        else:
+            self.inner.update(np.ascontiguousarray(rows), starts)
+
+    def _rows(self, images: Matrix) -> Matrix:
+        """The vectors that a Hessian is the second moment of."""
+        if self._plain:
+            return images[:, : self.q]
+        rows = self._room(len(images))
+        scores.write(images, self.score, rows, True)
+        return rows
 
 
 # Rows on their way into sums by the levels of one wide factor, of which no columns are made.

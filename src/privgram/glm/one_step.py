@@ -100,7 +100,11 @@ class OneStepEstimator:
             return self._stopped(state)
         if self._worse(state, first, state.predicted(self._noise_at(state, self.usual_clip, 0.8))):
             return self._once(first, rows, "one round is predicted to have less noise than scores")
-        state = self._nearer(self._with_long_rows(state))
+        seen = False
+        while not seen:
+            state, seen = self._with_long_rows(state)
+            seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
+        state = self._nearer(state)
         clip = self._choose_clip(state, BUDGET.counts)
         noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
         if self._worse(state, first, noise):
@@ -154,34 +158,42 @@ class OneStepEstimator:
             state = self._state(into, matrix, law, std, rows)
         return state
 
-    def _with_long_rows(self, state: ScoreState) -> ScoreState:
-        """The state with what middle rounds clipped of the Hessian, where that is seen."""
+    def _with_long_rows(self, state: ScoreState) -> tuple[ScoreState, bool]:
+        """The state with what middle rounds clipped of the Hessian, and whether that is seen.
+
+        Rows, or units as the roots of their sums of squares. A direction far longer than noise
+        lets it be aimed at leaves its rows long in others, which the next time shows.
+        """
         rounds, q = self.rounds, self.q
-        if self.of_units:
-            return state
-        edges = norm_edges(math.sqrt(q), self._far(self._at(state).matrix[:q]))
+        longest = self._far(self._at(state).matrix[:q]) * math.sqrt(self.most)
+        edges = norm_edges(math.sqrt(q * self.each), longest)
         read = rounds.read(self._at(state), lambda _: HessianAccumulator(NormHistogram(q, edges)))
         beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
         lost = states.lost_squares(edges, beyond)
         state = self._without_few(state, edges, beyond)
         noise = rounds.std_at(1.0, BUDGET.long_rows)
         radius, error = states.hessian_radius(edges, lost, noise, q)
-        at_middle = states.radius_at_middle(state.typical, q)
+        at_middle = states.radius_at_middle(state.typical, q) * math.sqrt(self.each)
         if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
-            return state
+            return state, True
         longer = rounds.read(
-            self._at(state), lambda _: HessianAccumulator(RowAccumulator(q, radius))
+            self._at(state), lambda _: HessianAccumulator(summed(q, radius, self.of_units))
         )
-        hessian = rounds.second(longer.inner, BUDGET.long_rows)
-        return states.with_excess(state, hessian, rounds.std[-1])
+        hessian, std = rounds.second(longer.inner, BUDGET.long_rows), rounds.std[-1]
+        is_seen = states.hessian_noise_edge(q, std) < state.rows
+        return states.with_excess(state, hessian, std, radius), is_seen
 
     def _without_few(self, state: ScoreState, edges: Vector, beyond: Vector) -> ScoreState:
-        """The state without directions of rows that are too few to be counted."""
-        n_few = states.uncounted_directions(state, edges, beyond, self._doubt(BUDGET.norms))
+        """The state without directions of rows, or units, that are too few to be counted."""
+        doubt = self._doubt(BUDGET.norms)
+        counts = np.append(state.rows / self.each, beyond)
+        n_few = states.uncounted_directions(state, edges, counts, doubt)
         too_long = self._too_long(state)
         few = too_long.argsort().argsort() >= len(too_long) - n_few  # the longest
-        few |= state.visible < 1
-        return self._limited(states.without(state, few & (too_long > 1)))
+        n_longest = 1 / (too_long**2 * min(self.rounds.noise.mu, 1.0))  # rows that fill it
+        few &= n_longest < LIMITS.uncounted * doubt
+        few |= (state.visible < 1) & (too_long > 1)
+        return self._limited(states.without(state, few))
 
     def _doubt(self, share: float) -> float:
         """So many longer rows may noise make of none."""
@@ -371,8 +383,9 @@ class OneStepEstimator:
         for _ in range(BUDGET.most_ahead):
             if state.remaining * state.score_noise_var <= LIMITS.left * std**2:
                 break
-            score, noise = self._score(state, LIMITS.wide_clip * self.usual_clip, share)
-            state = state.moved(state.step(score), noise**2)
+            clip = LIMITS.wide_clip * max(self.usual_clip, state.longest)
+            score, noise = self._score(state, clip, share)
+            state = state.updated(score, noise**2)
         return state
 
     def _last_scores(self, state: ScoreState, clip: Clip) -> FitParts:
@@ -395,7 +408,7 @@ class OneStepEstimator:
         coef = between.coef + part * state.step(score)
         far = coef - (state.coef + part * step)
         noise_std = math.hypot((1 - part) * std, part * last)
-        noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far)
+        noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         if not self.problem.robust:
             meat = self._pooled(meat, rows)

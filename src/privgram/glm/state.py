@@ -41,6 +41,11 @@ class StateLimits:
     edge: float = 2.0  # deviations beyond what noise makes of so many directions
     #: A hidden direction is taken to explain no more than this part of the residual deviation.
     unidentified: float = 0.2
+    #: Where directions have fewer rows than are counted, those are meant that this part of the
+    #: rows which noise may make of none would fill, were all as long as a row may be.
+    uncounted: float = 1 / 8
+    #: Of the rows that make a direction no more than this part is taken to be clipped.
+    most_clipped: float = 0.9
     #: The Hessian may be off by this part in a direction, since middle rounds clip rows;
     #: where units are clipped, their rows weigh less by as much as they are more.
     hessian_bias: float = 0.1
@@ -114,6 +119,9 @@ class ScoreState:
     typical: float = 1.0  # mean square of the length of z, by what is visible
     #: The part of scale^2 that is there but for `LIMITS.sure` deviations of its noise.
     sure_scale: float = 1.0
+    #: One over the number of rows, or units, that make long directions, and the length of z there.
+    few: Matrix | None = None  # (q, q)
+    longest: float = 0.0
 
     @property
     def hides(self) -> bool:
@@ -161,14 +169,34 @@ class ScoreState:
         left = noise_var + float(np.trace(self.left_over(step))) / len(step)
         return replace(self, coef=self.coef + step, score_noise=left * np.eye(len(step)))
 
-    def left_over(self, step: Vector) -> Matrix:
-        """Covariance of what the Hessian's error leaves of a step, as a score, shape (q, q)."""
+    def updated(self, score: Vector, noise_var: float) -> ScoreState:
+        """The state after as much of the step by a score as is not known better.
+
+        The estimate and the score are averaged by their covariances.
+        """
+        one = np.eye(len(score))
+        gain = np.linalg.solve(self.score_noise + noise_var * one, self.score_noise).T
+        step = self.step(gain @ score)
+        noise = noise_var * (gain + gain.T) / 2 + self.left_over(step)
+        return replace(self, coef=self.coef + step, score_noise=noise)
+
+    def left_over(self, step: Vector, n_clipped: float = 0.0) -> Matrix:
+        """Covariance of what the Hessian's error leaves of a step, as a score, shape (q, q).
+
+        And what so many clipped rows take off it, where a direction is made by few.
+        """
         along, one = self.along(step), np.eye(len(step))
         outer = np.outer(along, along)
         hidden = np.diag(self._unidentified)  # which no step went along
         bent = (self.curvature * float(along @ along) / self.rows) ** 2 * one
         noise = self.hessian_noise.sandwich(one, outer + hidden)
-        return np.asarray(noise + self.hessian_bias**2 * outer + bent)
+        left = np.asarray(noise + self.hessian_bias**2 * outer + bent)
+        if self.few is not None:
+            values, vectors = np.linalg.eigh(self.few)
+            part = np.clip(n_clipped * values, 0.0, LIMITS.most_clipped)
+            lost = (vectors * (part / (1 - part))) @ (vectors.T @ along)
+            left = left + np.outer(lost, lost)
+        return left
 
     @property
     def _unidentified(self) -> Vector:
@@ -282,14 +310,14 @@ def lost_squares(edges: Vector, beyond: Vector) -> Vector:
 def uncounted_directions(state: ScoreState, edges: Vector, beyond: Vector, doubt: float) -> int:
     """How many directions have a curvature that no rows which are counted make.
 
-    `beyond` (m,) are counts of rows whose z is longer than each of the edges, 0 where they are no
-    more than `doubt`. The frame makes each direction that is visible as long as all others. Where
-    few rows carry one, clipping in the rounds before has made it the longer the fewer they are, and
-    rows too few to be counted, however long, have all its curvature.
+    `beyond` (m + 1,) are counts of rows whose z is longer than 0 and each of the m edges, 0 where
+    they are no more than `doubt`. The frame makes each direction that is visible as long as all
+    others. Where few rows carry one, clipping in the rounds before has made it the longer the fewer
+    they are, and rows too few to be counted, however long, have all its curvature.
     """
-    squares, counts = np.append(0.0, edges**2), np.append(state.rows, beyond)
-    counted = float((np.diff(squares) * (counts[1:] + counts[:-1]) / 2).sum())
-    doubt *= float(edges[beyond > 0].max(initial=0.0)) ** 2
+    squares = np.append(0.0, edges**2)
+    counted = float((np.diff(squares) * (beyond[1:] + beyond[:-1]) / 2).sum())
+    doubt *= float(squares[beyond > 0].max())
     missing = (state.typical * state.rows - counted - doubt) / state.rows
     return int(min(max(missing + 0.5, 0.0), len(state.coef)))
 
@@ -315,30 +343,49 @@ def hessian_radius(edges: Vector, lost: Vector, noise: float, q: int) -> tuple[f
     All that clipping takes off may be of one direction: of a rare level, whose rows are long.
     `noise` is the deviation off the diagonal for a radius of 1.
     """
-    error = np.hypot((2 * math.sqrt(q) + LIMITS.edge) * noise * edges**2, lost)
+    error = np.hypot(hessian_noise_edge(q, noise) * edges**2, lost)
     best = int(error.argmin())
     return float(edges[best]), float(error[best])
 
 
-def with_excess(state: ScoreState, hessian: Matrix, noise_std: float) -> ScoreState:
+def hessian_noise_edge(q: int, noise_std: float) -> float:
+    """What noise may make of the largest of q eigenvalues of a Hessian."""
+    return (2 * math.sqrt(q) + LIMITS.edge) * noise_std
+
+
+def with_excess(state: ScoreState, hessian: Matrix, noise_std: float, radius: float) -> ScoreState:
     """The state with what a Hessian of longer rows has beyond the one that the frame is of.
 
     `hessian` (q, q) was released in the state's own frame with isotropic noise, `noise_std` off the
-    diagonal. Only what stands out of the noise is believed.
+    diagonal, of rows clipped to a radius. Only what stands out of the noise is believed. Along it
+    the estimate is drawn to the shortest, by its noise beside what a hidden direction explains.
     """
     rows, q = state.rows, len(hessian)
     values, vectors = np.linalg.eigh(hessian - rows * np.eye(q))
-    stands_out = values > (2 * math.sqrt(q) + LIMITS.edge) * noise_std
+    stands_out = values > hessian_noise_edge(q, noise_std)
+    if not stands_out.any():
+        return replace(state, hessian_bias=math.hypot(state.hessian_bias, noise_std / rows))
     grown, along = rows + values[stands_out], vectors[:, stands_out]
     into = np.eye(q) + (along * (np.sqrt(rows / grown) - 1)) @ along.T
     back = np.eye(q) + (along * (np.sqrt(grown / rows) - 1)) @ along.T
+    noise = back @ state.score_noise @ back  # the curvature times where the estimate is
+    size = LIMITS.unidentified * rows
+    owed = (along * (noise @ along)).sum(axis=0)
+    drawn = owed / (owed + size**2)
+    keep = np.eye(q) - (along * drawn) @ along.T
+    leading = along.T @ into @ state.whitening
+    few = (along * (radius**2 / grown)) @ along.T
+    largest = float(grown.max())
     return replace(
         state,
+        coef=state.coef - np.linalg.pinv(leading) @ (drawn * (leading @ state.coef)),
         whitening=into @ state.whitening,
         visible=state.visible + (1 - state.visible) * (along**2).sum(axis=1),
-        score_noise=back @ state.score_noise @ back,  # the curvature times where the estimate is
+        score_noise=keep @ noise @ keep + (along * (drawn * size) ** 2) @ along.T,
         hessian_noise=state.hessian_noise.image(into),
-        hessian_bias=math.hypot(state.hessian_bias, noise_std / float(grown.max(initial=rows))),
+        hessian_bias=math.hypot(state.hessian_bias, noise_std / largest),
+        few=few if state.few is None else few + into @ state.few @ into,
+        longest=radius * math.sqrt(rows / largest),
     )
 
 
