@@ -1,5 +1,9 @@
 read_release <- function(path) {
   if (!file.exists(path)) stop("there is no file ", sQuote(path), call. = FALSE)
+  if (identical(readBin(path, "raw", 2), charToRaw("PK"))) {
+    stop("the file is .npz, which Python alone reads: load it there and save it as .json",
+         call. = FALSE)
+  }
   as_release(read_json(path))
 }
 

@@ -25,6 +25,9 @@ refused(read_release("nowhere.json"), "there is no file")
 for (content in c("system('id')", "{\"a\": quit()}", "[1, 2", "1; 2", "", "{\"a\" 1}", "[1] [2]")) {
   refused(read_release(text(content)), "no JSON|no release")
 }
+npz <- tempfile(fileext = ".npz")
+writeBin(c(charToRaw("PK"), as.raw(0:9)), npz)
+refused(read_release(npz), "save it as .json")
 refused(read_release(text("{\"format\": \"other\"}")), "no release")
 refused(read_release(text("{\"format\": \"privgram-releases\"}")), "groups")
 refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 2}")), "version 2")

@@ -118,6 +118,7 @@ class BudgetedEstimator(BaseEstimator):
 
     def _validate(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
         """scikit-learn's own checks, without a value of the data in their messages."""
+        check_in_memory(X)
         X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
         check = {
             "dtype": [np.float64, np.float32],
@@ -392,6 +393,16 @@ _QUOTING = {
     ),
     "Input should have at least 1 dimension": "y must have one or two dimensions",
 }
+
+
+def check_in_memory(X: Any) -> None:
+    """Raise TypeError for what scikit-learn takes for one number: a path, a query, a mapping."""
+    known = ("__array__", "__array_namespace__", "__len__", "collect")
+    if isinstance(X, Mapping) or not any(hasattr(X, name) for name in known):
+        raise TypeError(
+            "X must be a table of numbers in memory, as an array or a data frame, not "
+            f"{type(X).__name__}"
+        )
 
 
 def columns_in(X: Any) -> dict[str, Any]:

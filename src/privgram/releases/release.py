@@ -6,7 +6,7 @@ Nothing here sees a table or a second moment.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,7 +168,10 @@ def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
     parts = list(releases)
     for one in parts:
         if not isinstance(one, Release):
-            raise TypeError(f"what is pooled are Releases, not {type(one).__name__}")
+            raise TypeError(
+                "what is pooled are single releases, not "
+                + ("those of groups" if isinstance(one, Mapping) else type(one).__name__)
+            )
     if not parts:
         raise ValueError("there is nothing to pool")
     first = parts[0]

@@ -54,7 +54,9 @@ def check_rereadable(source: TableSource, what: str, instead: str = "") -> None:
     `instead` says what to do other than to pass a table of another form.
     """
     if why := one_round(source):
-        raise ValueError(f"{what} the table several times, and {why}{instead}")
+        raise ValueError(
+            f"{what} the table several times, and {why}: pass the rows themselves{instead}"
+        )
     if isinstance(source, Iterator):
         raise ValueError(
             f"{what} the table several times, and an iterator or a stream is read once: pass a "
@@ -124,6 +126,8 @@ class ScanRequest:
             what = "a bound that is known, or max_rows=k: none is chosen over groups"
         elif unit.values is not None:
             what = "a table with names, the unit and the group among its columns"
+        elif one_round(self.source):
+            what = "rows: make a Query of each group, and a release of each"
         elif scale_out(self.source) is not None:
             what = "one machine: pass the files of this table, which is on a cluster"
         if what:
