@@ -617,3 +617,24 @@ def test_profile_is_the_worst_pair_of_coins(epsilon):
         assert profile.delta(at) == pytest.approx(leaked.max(), rel=1e-6, abs=1e-12)
     assert profile.delta(epsilon) == profile.delta(2 * epsilon) == 0.0
     assert profile.epsilon(0.0) == epsilon
+
+
+def test_nineteen_of_twenty_rows_are_whole_and_half_of_the_units():
+    table = {"x": np.linspace(-1, 1, 20_000), "who": np.arange(20_000)}
+    columns = pg.Columns({"x": (-1, 1)})
+    rng = np.random.default_rng(0)
+    of_rows = private_norm_bound(table, 1.0, columns=columns, rng=rng)
+    of_units = private_norm_bound(table, 1.0, columns=columns, unit="who", rng=rng)
+    assert (of_rows.quantile, of_units.quantile) == (0.95, 0.5)
+    assert float(of_rows) == pytest.approx(0.95, rel=0.06)  # a point of the grid
+    assert float(of_units) == pytest.approx(0.5, rel=0.06)
+
+
+def test_rows_are_few_where_the_grid_beyond_all_of_them_is_as_likely():
+    """2 (log of the grid's points + 5) over epsilon and the smaller part."""
+    asked = ScanRequest.of(np.zeros((1, 2)), None, None, None, None, None, False)
+    choice = BoundSelection(pg.PrivateBound(0.5, 0.9), asked, lower=1.0, upper=16.0)
+    needed = math.ceil(2 * (math.log(4 * 16 + 1) + 5) / (0.5 * 0.1))
+    choice._warn_of_few(needed)
+    with pytest.warns(UserWarning, match=f"{needed - 1} rows are too few .* needs {needed}"):
+        choice._warn_of_few(needed - 1)

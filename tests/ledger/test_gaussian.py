@@ -131,6 +131,16 @@ def test_default_is_by_gaussian_noise_where_there_is_some(path):
     assert study.ledger.composition == "gaussian"
 
 
+def test_other_noise_is_charged_the_chance_with_which_it_shows_more(ledger):
+    """A billionth of delta is shared by 2^20 of them."""
+    for name, profile in (("one", 0.01), ("two", 0.02)):
+        ledger.spend(profile, 0.0, adjacency="replace", unit="", what=name)
+    ledger.spend(**gaussian(0.1))
+    square, chance = GaussianAccountant(EPSILON, DELTA)._charged(ledger.entries)
+    assert chance == pytest.approx(2 * 1e-9 * DELTA / 2**20, rel=1e-6, abs=0.0)
+    assert square > 0.1 * WHOLE**2
+
+
 @pytest.mark.parametrize("k", [1, 2, 3, 7, pytest.param(50, marks=pytest.mark.slow)])
 def test_k_equal_parts_are_the_whole(path, k):
     ledger = Ledger(path, EPSILON, DELTA)

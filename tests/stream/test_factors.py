@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
+import privgram as pg
 from privgram.stream.factors import FACTOR_PLACES, Epoch, RunningSums
 
 
@@ -113,3 +114,17 @@ def test_windows_are_differences_of_sums():
     np.testing.assert_allclose(
         window, sums.between(0, 7) - np.append(sums.between(0, 4), np.zeros(3)), atol=1e-14
     )
+
+
+def test_noise_of_a_person_of_several_periods_is_in_that_of_one_release(tmp_path):
+    """Of the first period it is as much as the person moves: more than that of one period."""
+    pytest.importorskip("cryptography")
+    variables = {"x": (-1, 1), "y": (-1, 1)}
+    table = {"x": np.zeros(4), "y": np.zeros(4), "who": np.arange(4)}
+    options = {"epsilon": 1.0, "delta": 1e-6}
+    study = pg.Study(table, variables, **options, unit=pg.Unit("who", max_rows=1))
+    stream = pg.Stream(study, 3, **options, path=tmp_path / "a.stream", months=2)
+    epoch = Epoch(3, months=2)
+    assert epoch.sensitivity > 1.2
+    expected = epoch.sensitivity * np.linalg.norm(epoch.row(2))
+    assert stream.noise(2) == pytest.approx(expected, rel=1e-3)

@@ -1,0 +1,107 @@
+"""The rules of adaptive rounds, each in numbers that a hand can check."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.adaptive import rounds as adaptive
+from privgram.adaptive.radius import choose_radius, cumulative_std
+from privgram.adaptive.rounds import AdaptiveRounds, Gains, _together
+from privgram.adaptive.whitening import WhiteningTransform, _within, plain_transform
+from privgram.mechanisms import AdaptiveGaussian
+
+
+@pytest.mark.parametrize(("most", "size"), [(4.9, 3.0), (5.0, 2.0), (0.0, 3.0), (9.0, 1.0)])
+def test_the_radius_is_the_least_that_so_many_rows_exceed_or_as_many(most, size):
+    found = choose_radius(np.array([1.0, 2.0, 3.0]), np.array([9.0, 5.0, 1.0]), most)
+    assert found.size == size
+
+
+class Counted(AdaptiveRounds):
+    """Rounds that count as many rows beyond each edge as they are told."""
+
+    def __init__(self, n_rows=10_000):
+        noise = AdaptiveGaussian().calibrate(3, 1.0, 1.0, 1e-6, "add-remove", n_rows=n_rows)
+        super().__init__(SimpleNamespace(bound=1.0, columns=None), noise, True)
+
+    take = number = mapped = None
+
+    def count(self, frame, edges, share):
+        self.edges = edges
+        return self.of(edges)
+
+
+Counted.__abstractmethods__ = frozenset()
+
+
+@pytest.mark.parametrize(("left", "by_noise"), [(1.0, True), (1e-4, False)])
+def test_so_many_rows_are_longer_as_noise_stands_for_or_hides(left, by_noise):
+    """Twenty for each unit of noise at a radius of 1, or two deviations of their number's noise."""
+    one = Counted()
+    stood_for = 20 * one.std_at(1.0, left)
+    hidden = 2 * float(cumulative_std(9, one.ranked_std(9, 0.02))[0])
+    frame = WhiteningTransform(np.eye(3), 0.5, 9.0)  # 8 bins for the factor of 2, and their end
+    most = max(stood_for, hidden) if not by_noise else hidden
+    for off, at in ((0.99, 0), (1.01, -1)):
+        one.of = lambda edges, off=off: np.append(np.full(len(edges) - 1, off * most), 0.0)
+        found = one.choose(frame, 0.02, left)
+        assert len(one.edges) == 9
+        if by_noise:
+            assert hidden > stood_for
+        assert found.size == pytest.approx(one.edges[at])
+
+
+def test_the_law_of_the_last_round_allows_for_one_and_a_half_deviations_of_clipping():
+    """Where the first round's noise is far larger, the last one is all."""
+    frame = WhiteningTransform(2 * np.eye(2), 1.0, 9.0)
+    made = SimpleNamespace(std=[1e9, 3.0], moment=SimpleNamespace(columns=None))
+    released, law = _together(frame, np.zeros((2, 2)), 8 * np.eye(2), made)
+    np.testing.assert_allclose(released, 2 * np.eye(2))
+    variance = law.entry_variance(np.zeros((2, 2)), np.eye(2))
+    assert variance[0, 1] == pytest.approx(3.0**2 * (1 + 1.5**2) / 4**2)
+
+
+@pytest.mark.parametrize(
+    ("each", "needed", "enough"),
+    [([4.0, 1.0], 1.9, True), ([4.0, 1.0], 2.1, False), ([9.0, 0.9], 1.6, False)],
+)
+def test_a_frame_is_worth_it_on_the_whole_and_where_no_kind_of_column_loses(each, needed, enough):
+    gains = Gains.__new__(Gains)
+    gains._each = 2 * np.array(each)
+    assert gains.are(2.0, needed) == enough
+
+
+def test_means_by_level_bring_their_noise_into_the_numbers():
+    """With levels of n rows each, noise of their sums over what the levels are lifted to."""
+    columns = pg.Columns({"f": list("uv"), "x": (-1, 1), "z": (-1, 1)})
+    frame = plain_transform(columns, 4, columns.bound, -1)
+    [(start, size, entry)] = frame.levels
+    counts, std = np.array([300.0, 700.0]), 5.0
+    moment = np.diag([0.0, 0.0, 200.0, 100.0])
+    moment[start : start + size, start : start + size] = np.diag(counts * entry**2)
+    _, _, pulled = _within(moment, std, 1000.0, frame)
+    lifted = counts * entry**2 + 2 * math.sqrt(4) * std
+    assert pulled == pytest.approx(std**2 * (1 / lifted).sum())
+
+
+@pytest.mark.parametrize(("gain", "rounds"), [(1.5, 1), (1.7, 2)])
+def test_a_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypatch, gain, rounds):
+    seen = []
+
+    def are(_, square, needed):
+        seen.append(needed)
+        return gain >= needed
+
+    monkeypatch.setattr(Gains, "are", are)
+    monkeypatch.setattr(adaptive.rules, "ROUGH", (0.0, 0.0))
+    rng = np.random.default_rng(5)
+    x = 0.3 + 0.1 * rng.standard_normal(4000)
+    table = {"x": x, "y": 0.5 * x + 0.03 * rng.standard_normal(4000)}
+    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
+    options = {"mechanism": AdaptiveGaussian(), "rng": rng, "adjacency": "add-remove"}
+    found = pg.release(table, columns, 2.0, 1e-6, **options)
+    assert len(found.parameters["counts_mu"]) == rounds - 1
+    assert seen[0] == 1.6

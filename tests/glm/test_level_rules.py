@@ -1,0 +1,129 @@
+"""The rules of a factor of very many levels, each in numbers that a hand can check."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from glm.test_levels import fitted, made
+
+from privgram.glm import levels
+from privgram.glm.clipping import Clip
+from privgram.glm.levels import LevelEstimator, LevelMeans
+from privgram.glm.state import initial_state, isotropic
+
+ROWS, NUMBER = 100.0, np.array([75.0, 25.0])
+PART = NUMBER / ROWS  # of a level, in the mean effect
+
+
+class Scripted(LevelEstimator):
+    """One slope and two levels; scores and their noise are as a test chooses."""
+
+    def __init__(self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0)):
+        self.q = 1
+        self.factor = SimpleNamespace(size=2, shown=False, factor="f")
+        self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
+        self.scores = iter([first, last])
+        self.once = 1.0
+        self.problem = SimpleNamespace(robust=True, purpose="inference")
+        self.rounds = SimpleNamespace(
+            spent=0.0, std=[0.0], second=lambda *_: np.array([[90.0]]),
+            sums=lambda *_: (np.array(squares)[:, None], 0.0),
+        )  # fmt: skip
+
+    def _level_scores(self, *_):
+        score, std = next(self.scores)
+        read = SimpleNamespace(
+            slopes=SimpleNamespace(second=None), squares=SimpleNamespace(total=None)
+        )
+        return read, np.array(score, float), np.array(std, float)
+
+
+def fit(*scores, noise=0.0, off=0.0, **known):
+    """The fit: a white frame of one slope, whose Hessian has noise of this deviation."""
+    begun = initial_state(ROWS * np.eye(2), isotropic(0.0), 1e-9 * np.eye(2), ROWS)
+    begun = replace(begun, scale=1.0, hessian_noise=isotropic(noise), hessian_bias=0.0)
+    means = LevelMeans(np.zeros((2, 2)), np.eye(2), np.full((2, 2), off))
+    clips = Clip(1.0, 0.0), Clip(1.0, 0.0)
+    return Scripted(*scores, **known)._both_scores(begun, means, clips)
+
+
+def test_effects_have_noise_and_more_than_their_share_of_what_clipping_takes():
+    """Both scores weigh by their noise; a level with the part s of K levels' rows has (K s)^1.5."""
+    found = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
+    noise = 1 / (1 / 9 + 1 / 16)
+    share = np.minimum(1.0, (2 * PART) ** 1.5)
+    own = noise * (1 + 1.4**2 * share) / NUMBER**2
+    np.testing.assert_allclose(found.noise[1, 1], PART**2 @ own)
+    np.testing.assert_allclose(found.noise[0, 0], noise * (1 + 1.4**2) / ROWS**2)
+
+
+def test_the_noise_of_a_levels_rows_is_in_its_effect():
+    """As far as the second score did not make good what the first step missed."""
+    score, std, count_std = np.array([30.0, 10.0]), 3.0, 5.0
+    given = ([0, *score], [std] * 3), ([0, 0, 0], [std] * 3)
+    found, plain = fit(*given, count_std=count_std), fit(*given)
+    missed = (count_std * score / NUMBER) ** 2
+    ahead = behind = std**2 + missed
+    part = behind / (behind + ahead)
+    own = missed * (1 - part) ** 2 / NUMBER**2
+    np.testing.assert_allclose(found.noise[1, 1] - plain.noise[1, 1], PART**2 @ own)
+    np.testing.assert_allclose(found.coef[1], PART @ (score / NUMBER))
+
+
+def test_what_the_hessian_and_the_means_leave_of_a_step_is_in_the_slopes():
+    score = np.array([20.0, 30.0, 10.0])
+    given = (score, [3.0] * 3), ([0, 0, 0], [3.0] * 3)
+    plain = fit(*given).noise[0, 0]
+    by_hessian = 2 * 0.1**2 * 20.0**2  # isotropic noise moves one direction by its diagonal
+    assert fit(*given, noise=0.1).noise[0, 0] > plain + 0.2 * by_hessian / ROWS**2
+    by_means = 0.5 * ((score[1:]) ** 2).sum()  # (number times effect)^2 times how far means are off
+    assert fit(*given, off=0.5).noise[0, 0] > plain + 0.2 * by_means / ROWS**2
+
+
+def test_a_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
+    found = fit(([0, 0, 9], [3, 3, 3]), ([0, 0, 9], [4, 4, 4]), known=(True, False))
+    whole = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
+    noise = 1 / (1 / 9 + 1 / 16)
+    known = PART[0] ** 2 * noise * (1 + 1.4**2) / NUMBER[0] ** 2
+    np.testing.assert_allclose(found.noise[1, 1], known + PART[1] ** 2)
+    np.testing.assert_allclose(found.coef, whole.coef)  # no step went there
+    assert found.facts["hidden_levels"] == 1
+
+
+def test_sampling_errors_count_slopes_and_levels():
+    found = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
+    factor = ROWS / (ROWS - 1 - 2)
+    np.testing.assert_allclose(found.sampling[0, 0], factor * 90.0 / ROWS**2)
+    own = factor * np.array([60.0, 20.0]) / NUMBER**2
+    np.testing.assert_allclose(found.sampling[1, 1], PART**2 @ own)
+
+
+class Stopped(Exception):
+    """What a test wanted to see was seen."""
+
+
+@pytest.mark.slow
+def test_a_level_is_known_by_four_deviations_and_few_of_its_scores_are_clipped(monkeypatch):
+    """Of 3,000 rows in 150 levels many have fewer than noise makes."""
+    seen, real = [], levels.choose_clip
+
+    def noted(edges, beyond, noise, most):
+        seen.append(most)
+        return real(edges, beyond, noise, most)
+
+    def scores(estimator, *_):
+        seen.append(estimator)
+        raise Stopped
+
+    monkeypatch.setattr(levels, "choose_clip", noted)
+    monkeypatch.setattr(LevelEstimator, "_both_scores", scores)
+    found = fitted(table=made(3000, least=4), epsilon=4.0)
+    assert "Stopped" in found.refusal
+    of_slopes, of_levels, estimator = seen
+    assert of_slopes == math.inf
+    assert of_levels == pytest.approx(0.03 * 3000, rel=0.2)
+    assert estimator.number.min() == pytest.approx(4 * estimator.count_std)
+    assert 0 < estimator.known.sum() < 150
+    np.testing.assert_array_equal(estimator.known, estimator.number > estimator.number.min())
