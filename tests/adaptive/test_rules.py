@@ -11,6 +11,7 @@ from privgram.adaptive import rounds as adaptive
 from privgram.adaptive.radius import choose_radius, cumulative_std
 from privgram.adaptive.rounds import AdaptiveRounds, Gains, _together
 from privgram.adaptive.whitening import WhiteningTransform, _within, plain_transform
+from privgram.disclosure.samplers import TableRounds
 from privgram.mechanisms import AdaptiveGaussian
 
 
@@ -52,6 +53,20 @@ def test_so_many_rows_are_longer_as_noise_stands_for_or_hides(left, by_noise):
         if by_noise:
             assert hidden > stood_for
         assert found.size == pytest.approx(one.edges[at])
+
+
+def test_one_round_is_the_average_of_two_by_their_shares():
+    """Errors that cancel in it: eight hundredths of the first, and the rest of the second."""
+    one, error = Counted(), np.arange(9.0).reshape(3, 3)
+    one.take = lambda moment, share: np.eye(3) - error * 0.08 / share
+    average, law, _ = one.once(np.eye(3) + error, 0.92)
+    np.testing.assert_allclose(average, np.eye(3), atol=1e-12)
+    assert law.std == pytest.approx(one.noise.law.std)
+
+
+@pytest.mark.parametrize(("rate", "rounds"), [(14.9, 1), (15.1, 4)])
+def test_more_rounds_are_taken_from_fifteen_deviations_of_noise_on(rate, rounds):
+    assert AdaptiveGaussian().rounds_worth(rate) == rounds
 
 
 def test_the_law_of_the_last_round_allows_for_one_and_a_half_deviations_of_clipping():
@@ -105,3 +120,42 @@ def test_a_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeyp
     found = pg.release(table, columns, 2.0, 1e-6, **options)
     assert len(found.parameters["counts_mu"]) == rounds - 1
     assert seen[0] == 1.6
+
+
+def test_a_target_has_a_sixth_of_the_squares():
+    """Where its residual is longer for it; else it stays as whitening made it."""
+    frame = WhiteningTransform(np.diag([3.0, 2.0]), 60.0, 9.0).towards(1)
+    assert frame.stretch**2 == pytest.approx(60 / 6)
+    assert frame.typical == pytest.approx(60 + 10 - 1)
+    sizes = np.linalg.norm(frame.matrix, axis=1)
+    np.testing.assert_allclose(np.sort(sizes), [3.0, 2 * math.sqrt(10)])
+    assert WhiteningTransform(np.eye(2), 2.0, 9.0).towards(1).stretch == 1.0
+
+
+@pytest.mark.parametrize(("part", "teaches"), [(0.99, True), (1.01, False)])
+def test_noise_whose_eigenvalues_may_be_half_of_a_direction_teaches_nothing(part, teaches):
+    """2 sqrt(d) of its deviation, beside as many rows as every direction has."""
+    frame = WhiteningTransform(np.eye(4), 4.0, 9.0)
+    assert frame.teaches(part * 0.5 * 1000 / (2 * math.sqrt(4)), 1000.0) == teaches
+
+
+@pytest.mark.slow
+def test_a_middle_round_reaches_to_twice_the_typical_length(monkeypatch):
+    seen, real = [], TableRounds.mapped
+
+    def mapped(rounds, frame, radius):
+        seen.append((radius, frame.typical, frame.largest(rounds.moment.bound)))
+        return real(rounds, frame, radius)
+
+    monkeypatch.setattr(TableRounds, "mapped", mapped)
+    monkeypatch.setattr(adaptive.rules, "ROUGH", (1e9, 0.0))
+    monkeypatch.setattr(Gains, "are", lambda *_: True)
+    rng = np.random.default_rng(5)
+    x = (0.3 + 0.1 * rng.standard_normal(4000)).clip(-1, 1)
+    table = {"x": x, "y": (0.5 * x + 0.03 * rng.standard_normal(4000)).clip(-1, 1)}
+    columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
+    options = {"mechanism": AdaptiveGaussian(), "rng": rng, "adjacency": "add-remove"}
+    pg.release(table, columns, 2.0, 1e-6, **options)
+    radius, typical, largest = seen[0]
+    assert 4 * typical < largest
+    assert radius == pytest.approx(2 * math.sqrt(typical))

@@ -99,6 +99,14 @@ def test_a_round_for_the_hessian_takes_what_makes_its_noise_fine(std, within):
     assert share >= 0.01
 
 
+@pytest.mark.parametrize("small", [1, 2, 5])
+def test_the_edge_of_noise_is_by_the_directions_that_noise_may_have_made(small):
+    """2 sqrt(m) of m of them, and two deviations more, as long as others are far above."""
+    values = np.append(np.full(15 - small, 1e5), np.ones(small))
+    edge = min(2 * math.sqrt(small) + 2, 2 * math.sqrt(16))
+    assert states.direction_noise_edge(values) == pytest.approx(edge)
+
+
 # --- the last scores ----------------------------------------------------------------------------
 
 
@@ -143,6 +151,7 @@ def test_sampling_errors_count_the_parameters(robust):
 def test_robust_errors_are_known_to_a_fiftieth():
     """Their round takes as much as that needs, on the table of the tests of coverage."""
     fit = fitted(made(10_000))
+    assert fit.parameters["method"] == "scores"
     assert fit.parameters["round_noise_std"][-1] < 0.02 * fit.nobs
 
 

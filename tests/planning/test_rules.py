@@ -1,5 +1,6 @@
 """The rules of a plan's simulations, each in numbers that a hand can check."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ from privgram.adaptive.radius import cumulative_std
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.columns.unit import Guarantee
 from privgram.mechanisms import AdaptiveGaussian
+from privgram.noise import GaussianLaw
 from privgram.planning import power
 from privgram.planning.guess import Guess
 from privgram.planning.power import _Rehearsed
@@ -50,21 +52,35 @@ def test_numbers_of_a_guess_spread_over_a_sixth_of_their_bounds():
     assert np.mean(rows["x"]) == pytest.approx(3.0, abs=0.1)
 
 
-@pytest.mark.parametrize(("lost", "told"), [({1, 2}, True), ({0, 1}, False)])
-def test_standard_errors_are_told_where_most_simulated_fits_have_some(monkeypatch, lost, told):
-    """Of three fits in turn, one or two are refused; the first fit is that of the design."""
-    calls, real = [], power.regress
+@pytest.mark.parametrize(("refused", "told"), [(1, True), (2, False)])
+def test_standard_errors_are_told_where_most_simulated_fits_have_some(monkeypatch, refused, told):
+    """Of three fits in turn one or two are refused; that of the design itself is not."""
+    numbers, real = itertools.count(), power.regress
 
-    def regressed(*args):
-        calls.append(args)
-        nothing = SimpleNamespace(inference=SimpleNamespace(stderr=np.full(9, np.nan)))
-        refused = len(calls) > 1 and len(calls) % 3 in lost
-        return nothing if refused == (not told) and len(calls) > 1 else real(*args)
+    def regressed(record, target):
+        if record.noise == GaussianLaw(0.0, 0.0) or next(numbers) % 3 >= refused:
+            return real(record, target)
+        return SimpleNamespace(inference=SimpleNamespace(stderr=np.full(2, np.nan)))
 
     monkeypatch.setattr(power, "regress", regressed)
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
     found = power.simulate_power(
         columns, {("x", "y"): 0.5}, ["y"], {"one": pg.AnalyzeGauss()}, bound=columns.bound,
-        guarantee=Guarantee(4.0, 1e-6, "replace"), n_rows=20_000,
+        guarantee=Guarantee(4.0, 1e-6, "replace", None), n_rows=20_000,
     )  # fmt: skip
     assert (found.rows[0].stderr["one"] is not None) == told
+
+
+def test_a_rehearsed_round_has_twice_the_variance_on_the_diagonal():
+    """Of 1,000 draws; within a fifth, of which six deviations are a quarter."""
+    one = rehearsed()
+    noise = np.array([one.take(one.moment, 0.1) - one.moment.matrix for _ in range(1000)])
+    variance = noise.var(axis=0)
+    assert variance[0, 1] == pytest.approx(one.std_at(one.moment.bound, 0.1) ** 2, rel=0.2)
+    assert variance[0, 0] == pytest.approx(2 * variance[0, 1], rel=0.25)
+
+
+def test_instruments_of_a_guess_explain_a_quarter_of_what_they_stand_in_for():
+    columns = pg.Columns(dict.fromkeys(("x", "z", "w"), (-1, 1)))
+    guess = Guess.of({"correlation": {}}, columns, instrumented=(("x", ("z", "w")),))
+    np.testing.assert_allclose(guess._correlation[0, 1:] ** 2, [1 / 8, 1 / 8])

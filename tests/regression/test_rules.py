@@ -1,7 +1,10 @@
 """The rules of inference on noisy normal equations, each on what it is there for."""
 
+import importlib
+import itertools
 import math
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +17,7 @@ from privgram.regression.families import FAMILIES
 from privgram.regression.inference import (
     Equations,
     Inference,
+    RefusedError,
     degrees_behind,
     dependence,
     infer,
@@ -21,6 +25,8 @@ from privgram.regression.inference import (
 )
 from privgram.regression.posterior import _prior, _weighed, posterior
 from privgram.regression.prediction import Means
+
+module = importlib.import_module("privgram.regression.posterior")
 
 N = 400
 LAW = GaussianLaw(9.0, 30.0)
@@ -184,3 +190,20 @@ def test_the_default_prior_is_of_standardised_slopes():
     found = _prior(release, design, joint(), N, None)
     deviation = np.sqrt(joint().diagonal())
     np.testing.assert_allclose(np.sqrt(found.diagonal()), 2.5 * deviation[2] / deviation[:2])
+
+
+@pytest.mark.parametrize(("alike", "refused"), [(49, True), (51, False)])
+def test_fewer_than_fifty_second_moments_tell_no_posterior(monkeypatch, alike, refused):
+    """So many weigh the same, and all others nothing."""
+    release, drawn = make_release(joint(), ("a", "b", "y"), LAW, N), itertools.count()
+
+    def weighed(*_):
+        return THETA, 1.0, 0.0 if next(drawn) < alike else -1e9
+
+    monkeypatch.setattr(module, "_weighed", weighed)
+    asked = partial(posterior, release, "y", ["a", "b"], draws=100, intercept=False)
+    if refused:
+        with pytest.raises(RefusedError, match="hardly any"):
+            asked()
+    else:
+        assert asked().effective == pytest.approx(alike)
