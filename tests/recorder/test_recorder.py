@@ -222,6 +222,26 @@ NUMBERS = pg.Columns({k: BASE[k] for k in ("x", "z", "y")}, intercept=True, miss
 BY_G = {"columns": NUMBERS, "by": pg.Groups("g", LEVELS)}
 
 
+def in_arrays(table, rng, adjacency, library, **options):
+    """A release of columns of another library, whose group is a number."""
+    xp = pytest.importorskip(library)
+    own = {name: xp.asarray(table[name]) for name in ("x", "z", "y")}
+    own["g"] = xp.asarray([LEVELS.index(one) if one in LEVELS else 9 for one in table["g"]])
+    given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
+    return pg.release(own, NUMBERS, **given, **options)
+
+
+def in_an_engine(table, rng, adjacency):
+    """A release of rows that stay in DuckDB."""
+    duckdb, pandas = pytest.importorskip("duckdb"), pytest.importorskip("pandas")
+    connection = duckdb.connect()
+    rows = {name: table[name] for name in BASE}
+    connection.register("given", pandas.DataFrame(rows))
+    query = pg.Query(connection, "select * from given")
+    given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": adjacency, "rng": rng}
+    return pg.release(query, COLUMNS, **given)
+
+
 def of_units(run, **bound):
     """Two runs by persons, who have a few rows: whose id may be missing, and whose may not."""
     whose = {"drop": pg.Unit("who", missing="drop", **bound), "error": pg.Unit("who", **bound)}
@@ -237,6 +257,11 @@ RUNS = {
         release, mechanism=pg.AdaptiveGaussian(purpose="components")
     ),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
+    "arrays of torch": functools.partial(in_arrays, library="torch"),
+    "arrays by group": functools.partial(
+        in_arrays, library="array_api_strict", by=pg.Groups("g", [0, 1, 2])
+    ),
+    "rows in an engine": in_an_engine,
     "logistic": modelled,
     "counts": functools.partial(modelled, family="poisson"),
     "logistic without a constant": functools.partial(modelled, formula="y ~ x + z - 1"),
