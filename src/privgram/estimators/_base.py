@@ -397,7 +397,9 @@ _QUOTING = {
 
 def check_in_memory(X: Any) -> None:
     """Raise TypeError for what scikit-learn takes for one number: a path, a query, a mapping."""
-    known = ("__array__", "__array_namespace__", "__len__", "collect")
+    known = ("__array__", "__len__", "collect")
+    if hasattr(X, "shape"):  # as a sparse matrix, which may be a mapping
+        return
     if isinstance(X, Mapping) or not any(hasattr(X, name) for name in known):
         raise TypeError(
             "X must be a table of numbers in memory, as an array or a data frame, not "
