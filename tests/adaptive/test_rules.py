@@ -16,7 +16,7 @@ from privgram.mechanisms import AdaptiveGaussian
 
 
 @pytest.mark.parametrize(("most", "size"), [(4.9, 3.0), (5.0, 2.0), (0.0, 3.0), (9.0, 1.0)])
-def test_the_radius_is_the_least_that_so_many_rows_exceed_or_as_many(most, size):
+def test_radius_is_the_least_that_so_many_rows_exceed_or_as_many(most, size):
     found = choose_radius(np.array([1.0, 2.0, 3.0]), np.array([9.0, 5.0, 1.0]), most)
     assert found.size == size
 
@@ -69,7 +69,7 @@ def test_more_rounds_are_taken_from_fifteen_deviations_of_noise_on(rate, rounds)
     assert AdaptiveGaussian().rounds_worth(rate) == rounds
 
 
-def test_the_law_of_the_last_round_allows_for_one_and_a_half_deviations_of_clipping():
+def test_law_of_the_last_round_allows_for_one_and_a_half_deviations_of_clipping():
     """Where the first round's noise is far larger, the last one is all."""
     frame = WhiteningTransform(2 * np.eye(2), 1.0, 9.0)
     made = SimpleNamespace(std=[1e9, 3.0], moment=SimpleNamespace(columns=None))
@@ -83,7 +83,7 @@ def test_the_law_of_the_last_round_allows_for_one_and_a_half_deviations_of_clipp
     ("each", "needed", "enough"),
     [([4.0, 1.0], 1.9, True), ([4.0, 1.0], 2.1, False), ([9.0, 0.9], 1.6, False)],
 )
-def test_a_frame_is_worth_it_on_the_whole_and_where_no_kind_of_column_loses(each, needed, enough):
+def test_frame_is_worth_it_on_the_whole_and_where_no_kind_of_column_loses(each, needed, enough):
     gains = Gains.__new__(Gains)
     gains._each = 2 * np.array(each)
     assert gains.are(2.0, needed) == enough
@@ -103,7 +103,7 @@ def test_means_by_level_bring_their_noise_into_the_numbers():
 
 
 @pytest.mark.parametrize(("gain", "rounds"), [(1.5, 1), (1.7, 2)])
-def test_a_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypatch, gain, rounds):
+def test_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypatch, gain, rounds):
     seen = []
 
     def are(_, square, needed):
@@ -122,7 +122,7 @@ def test_a_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeyp
     assert seen[0] == 1.6
 
 
-def test_a_target_has_a_sixth_of_the_squares():
+def test_target_has_a_sixth_of_the_squares():
     """Where its residual is longer for it; else it stays as whitening made it."""
     frame = WhiteningTransform(np.diag([3.0, 2.0]), 60.0, 9.0).towards(1)
     assert frame.stretch**2 == pytest.approx(60 / 6)
@@ -140,7 +140,7 @@ def test_noise_whose_eigenvalues_may_be_half_of_a_direction_teaches_nothing(part
 
 
 @pytest.mark.slow
-def test_a_middle_round_reaches_to_twice_the_typical_length(monkeypatch):
+def test_middle_round_reaches_to_twice_the_typical_length(monkeypatch):
     seen, real = [], TableRounds.mapped
 
     def mapped(rounds, frame, radius):

@@ -567,7 +567,7 @@ needs = {
         for row in rows
     ],
 )
-def test_a_cell_is_as_the_page_says(part, row):
+def test_cell_is_as_the_page_says(part, row):
     for column in PARTS[part][1]:
         assert outcomes(part, row, column) == page()[part, row, column], column
 

@@ -59,7 +59,7 @@ def test_effects_have_noise_and_more_than_their_share_of_what_clipping_takes():
     np.testing.assert_allclose(found.noise[0, 0], noise * (1 + 1.4**2) / ROWS**2)
 
 
-def test_the_noise_of_a_levels_rows_is_in_its_effect():
+def test_noise_of_a_levels_rows_is_in_its_effect():
     """As far as the second score did not make good what the first step missed."""
     score, std, count_std = np.array([30.0, 10.0]), 3.0, 5.0
     given = ([0, *score], [std] * 3), ([0, 0, 0], [std] * 3)
@@ -72,7 +72,7 @@ def test_the_noise_of_a_levels_rows_is_in_its_effect():
     np.testing.assert_allclose(found.coef[1], PART @ (score / NUMBER))
 
 
-def test_what_the_hessian_and_the_means_leave_of_a_step_is_in_the_slopes():
+def test_hessian_and_means_leave_of_a_step_is_in_the_slopes():
     score = np.array([20.0, 30.0, 10.0])
     given = (score, [3.0] * 3), ([0, 0, 0], [3.0] * 3)
     plain = fit(*given).noise[0, 0]
@@ -82,7 +82,7 @@ def test_what_the_hessian_and_the_means_leave_of_a_step_is_in_the_slopes():
     assert fit(*given, off=0.5).noise[0, 0] > plain + 0.2 * by_means / ROWS**2
 
 
-def test_a_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
+def test_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
     found = fit(([0, 0, 9], [3, 3, 3]), ([0, 0, 9], [4, 4, 4]), known=(True, False))
     whole = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
     noise = 1 / (1 / 9 + 1 / 16)
@@ -105,7 +105,7 @@ class Stopped(Exception):
 
 
 @pytest.mark.slow
-def test_a_level_is_known_by_four_deviations_and_few_of_its_scores_are_clipped(monkeypatch):
+def test_level_is_known_by_four_deviations_and_few_of_its_scores_are_clipped(monkeypatch):
     """Of 3,000 rows in 150 levels many have fewer than noise makes."""
     seen, real = [], levels.choose_clip
 

@@ -33,7 +33,7 @@ def judge(**known):
 # --- states -------------------------------------------------------------------------------------
 
 
-def test_the_noise_of_a_hidden_direction_is_in_the_score_though_no_step_went_along_it():
+def test_noise_of_a_hidden_direction_is_in_the_score_though_no_step_went_along_it():
     """Isotropic noise N of deviation s has E N v v^T N = s^2 (|v|^2 I + v v^T)."""
     hidden = state(noise=0.1, visible=np.array([1.0, 0.0]))
     unknown = (0.2 * ROWS) ** 2  # a fifth of the residual deviation
@@ -42,7 +42,7 @@ def test_the_noise_of_a_hidden_direction_is_in_the_score_though_no_step_went_alo
     np.testing.assert_allclose(hidden.unidentified, np.diag([0.0, 0.04]), atol=1e-12)
 
 
-def test_an_estimate_that_moved_owes_the_noise_of_the_score_and_of_the_step():
+def test_estimate_that_moved_owes_the_noise_of_the_score_and_of_the_step():
     one = state(noise=0.1)
     step = np.array([0.3, 0.0])
     along = one.along(step)
@@ -55,7 +55,7 @@ def test_an_estimate_that_moved_owes_the_noise_of_the_score_and_of_the_step():
 
 
 @pytest.mark.parametrize(("part", "lost"), [(0.99, False), (1.01, True)])
-def test_a_hessian_whose_noise_is_an_eighth_of_it_is_not_trusted(part, lost):
+def test_hessian_whose_noise_is_an_eighth_of_it_is_not_trusted(part, lost):
     """Its mean square over 2 directions is 3 s^2."""
     rough = state(noise=math.sqrt(part / 8 / 3))
     assert rough.hessian_rse == pytest.approx(part / 8)
@@ -74,13 +74,13 @@ def test_scores_far_shorter_than_the_scale_contradict_it(sure, square, contradic
 
 def test_longer_rows_leave_the_hessian_off_by_their_noise():
     one = replace(state(), hessian_bias=0.1)
-    seen = states.with_excess(one, np.diag([3 * ROWS, ROWS]), 5.0)
+    seen = states.with_excess(one, np.diag([3 * ROWS, ROWS]), 5.0, 10.0)
     assert seen.hessian_bias == pytest.approx(math.hypot(0.1, 5.0 / (3 * ROWS)))
-    none = states.with_excess(one, ROWS * np.eye(2), 5.0)
+    none = states.with_excess(one, ROWS * np.eye(2), 5.0, 10.0)
     assert none.hessian_bias == pytest.approx(math.hypot(0.1, 5.0 / ROWS))
 
 
-def test_the_steps_of_a_released_hessian_bend():
+def test_steps_of_a_released_hessian_bend():
     """A step leaves out a quarter of its square over the rows, with this frame's bias none."""
     one = by_hessian(state(), np.eye(2), ROWS * np.eye(2), 1e-6)
     step = np.array([0.2, 0.0])
@@ -91,7 +91,7 @@ def test_the_steps_of_a_released_hessian_bend():
 
 
 @pytest.mark.parametrize(("std", "within"), [(0.5, True), (20.0, False)])
-def test_a_round_for_the_hessian_takes_what_makes_its_noise_fine(std, within):
+def test_round_for_the_hessian_takes_what_makes_its_noise_fine(std, within):
     """A five hundredth of it, as a mean square, or the most that there is: 6 % of mu^2."""
     _, share = states.hessian_round(lambda radius: std, state(), 1.0)
     noise = 2 * (std / ROWS) ** 2 / share
@@ -100,7 +100,7 @@ def test_a_round_for_the_hessian_takes_what_makes_its_noise_fine(std, within):
 
 
 @pytest.mark.parametrize("small", [1, 2, 5])
-def test_the_edge_of_noise_is_by_the_directions_that_noise_may_have_made(small):
+def test_edge_of_noise_is_by_the_directions_that_noise_may_have_made(small):
     """2 sqrt(m) of m of them, and two deviations more, as long as others are far above."""
     values = np.append(np.full(15 - small, 1e5), np.ones(small))
     edge = min(2 * math.sqrt(small) + 2, 2 * math.sqrt(16))
@@ -120,7 +120,7 @@ def last(first, second, squares=None, robust=True, **known):
     return script._last_scores(begun, Clip(1.0, 0.0)), begun
 
 
-def test_the_noise_of_a_fit_is_that_of_both_scores_its_clip_and_what_steps_left():
+def test_noise_of_a_fit_is_that_of_both_scores_its_clip_and_what_steps_left():
     """Weights are in proportion to what the other estimate misses."""
     first, second = np.array([3.0, 1.0]), np.array([-2.0, 1.0])
     fit, begun = last((first, 5.0), (second, 4.0), noise=0.1)
@@ -155,7 +155,7 @@ def test_robust_errors_are_known_to_a_fiftieth():
     assert fit.parameters["round_noise_std"][-1] < 0.02 * fit.nobs
 
 
-def test_what_is_taken_for_the_scores_of_a_sample_is_raised_by_its_noise():
+def test_is_taken_for_the_scores_of_a_sample_is_raised_by_its_noise():
     squares = np.diag([80.0, 120.0])
     script = Scripted((np.zeros(2), 1.0), (np.zeros(2), 1.0))
     script.rounds.second, script.rounds.std = (lambda *_: squares), [3.0]
@@ -216,7 +216,7 @@ def fit():
 
 
 @pytest.mark.parametrize(("part", "is_open"), [(0.5, False), (0.99, False), (1.01, True)])
-def test_what_is_mostly_hidden_is_open_and_else_counted(fit, part, is_open):
+def test_is_mostly_hidden_is_open_and_else_counted(fit, part, is_open):
     known = fit.noise + fit.sampling
     found = replace(fit, unidentified=part * known).bse
     if is_open:
@@ -228,7 +228,7 @@ def test_what_is_mostly_hidden_is_open_and_else_counted(fit, part, is_open):
 # --- links and Huber's loss ---------------------------------------------------------------------
 
 
-def test_the_errors_of_a_model_are_its_own():
+def test_errors_of_a_model_are_its_own():
     np.testing.assert_array_equal(
         GLMEstimator._pooled(SimpleNamespace(q=3), None, 50.0), 50 * np.eye(3)
     )
@@ -252,14 +252,14 @@ def begun_by(table, bounds, monkeypatch, **options):
 
 
 @pytest.mark.parametrize("constant", [True, False])
-def test_a_target_that_is_always_the_same_is_seen(monkeypatch, constant):
+def test_target_that_is_always_the_same_is_seen(monkeypatch, constant):
     a = np.linspace(-1, 1, 4000)
     y = np.zeros(4000, bool) if constant else np.arange(4000) % 9 == 0
     estimator, _ = begun_by({"a": a, "y": y}, {"a": (-1, 1), "y": bool}, monkeypatch)
     assert estimator.constant == constant
 
 
-def test_an_offset_is_taken_off_where_steps_begin(monkeypatch):
+def test_offset_is_taken_off_where_steps_begin(monkeypatch):
     """A slope of 1 beside an offset of -2 times the feature, which fall together."""
     rng = np.random.default_rng(0)
     a = rng.uniform(-1, 1, 4000)
@@ -269,7 +269,7 @@ def test_an_offset_is_taken_off_where_steps_begin(monkeypatch):
     assert state.coef[0] == pytest.approx(1.0, rel=0.3)
 
 
-def test_a_step_changes_predictors_by_at_least_so_much():
+def test_step_changes_predictors_by_at_least_so_much():
     """The root mean square over rows, less two deviations of the noise in its square."""
     one = SimpleNamespace(joint=np.eye(3), rounds=SimpleNamespace(std=[5.0]))
     first, step = np.diag([400.0, 100.0, 1.0]), np.array([0.5, 1.0])
@@ -279,7 +279,7 @@ def test_a_step_changes_predictors_by_at_least_so_much():
     assert GLMEstimator._spread(one, first, step, 50.0) == 0.0
 
 
-def test_a_middle_step_leaves_the_hessian_where_it_began():
+def test_middle_step_leaves_the_hessian_where_it_began():
     """Twice its bend times its length is what the Hessian may be off by, beside its own bias."""
     begun = replace(state(), hessian_bias=0.1, curvature=0.25)
     one = SimpleNamespace(
@@ -292,7 +292,7 @@ def test_a_middle_step_leaves_the_hessian_where_it_began():
     assert moved.hessian_bias == pytest.approx(math.hypot(0.1, 2 * 0.25 * 0.3 * clear))
 
 
-def test_a_path_that_bends_is_refused(monkeypatch):
+def test_path_that_bends_is_refused(monkeypatch):
     from glm.test_huber import fitted as by_huber
 
     seen = []
@@ -306,7 +306,7 @@ def test_a_path_that_bends_is_refused(monkeypatch):
     assert seen == [8.0]
 
 
-def test_the_hessian_of_hubers_loss_is_known_to_a_fiftieth():
+def test_hessian_of_hubers_loss_is_known_to_a_fiftieth():
     """Its noise on the table of the test of coverage, in every round that it takes."""
     from glm.test_huber import fitted as by_huber
 
@@ -319,7 +319,7 @@ def test_the_hessian_of_hubers_loss_is_known_to_a_fiftieth():
 
 
 @pytest.mark.parametrize("spike", [30.0, 11.0])
-def test_a_direction_beyond_the_noise_is_what_the_semicircle_law_takes_it_for(spike):
+def test_direction_beyond_the_noise_is_what_the_semicircle_law_takes_it_for(spike):
     """A spike s in noise of edge e is seen at s + e^2 / (4 s)."""
     edge = 20.0
     values = np.array([spike + edge**2 / (4 * spike), 3.0, -1.0])
@@ -331,7 +331,7 @@ def test_a_direction_beyond_the_noise_is_what_the_semicircle_law_takes_it_for(sp
 @pytest.mark.parametrize(
     ("public", "std", "share"), [(None, 1.0, 0.12), (10**6, 1.0, 0.01), (10**6, 1000.0, 0.102)]
 )
-def test_the_moment_of_a_classifier_takes_what_makes_its_noise_a_twentieth(public, std, share):
+def test_moment_of_a_classifier_takes_what_makes_its_noise_a_twentieth(public, std, share):
     """Of a typical direction, which has a quarter of the rows' squares; 1 to 12 % of mu^2."""
     one = SimpleNamespace(
         problem=SimpleNamespace(rules=RULES, n_columns=4, bound=1.0), public=public,
@@ -386,7 +386,7 @@ def test_clipped_units_leave_the_hessian_off_by_more(of_units, bias):
     assert found.hessian_bias == bias
 
 
-def test_the_bound_of_units_is_near_the_median_of_their_norms():
+def test_bound_of_units_is_near_the_median_of_their_norms():
     one = SimpleNamespace(
         spent=0.0, moment=None, noisy=lambda moment, share: (np.array([100.0, 350.0, 600.0, 50.0]),)
     )

@@ -71,7 +71,7 @@ def test_standard_errors_are_told_where_most_simulated_fits_have_some(monkeypatc
     assert (found.rows[0].stderr["one"] is not None) == told
 
 
-def test_a_rehearsed_round_has_twice_the_variance_on_the_diagonal():
+def test_rehearsed_round_has_twice_the_variance_on_the_diagonal():
     """Of 1,000 draws; within a fifth, of which six deviations are a quarter."""
     one = rehearsed()
     noise = np.array([one.take(one.moment, 0.1) - one.moment.matrix for _ in range(1000)])

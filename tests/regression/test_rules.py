@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from helpers import make_release
 from scipy import stats
+from support.helpers import make_release
 
 from privgram.noise import GaussianLaw
 from privgram.regression.families import FAMILIES
@@ -77,7 +77,7 @@ def test_squared_residuals_have_no_bias_of_the_noise():
     assert abs(np.mean([one.squares for one in tried]) - 0.25 * N) < 0.5 * owed
 
 
-def test_the_variance_of_a_contrast_is_that_of_the_noise_where_it_has_another_value():
+def test_variance_of_a_contrast_is_that_of_the_noise_where_it_has_another_value():
     """1 + 2 slope d + curvature d^2, at coefficients that moved by d standard errors."""
     own = equations(LAW.draw(np.zeros((3, 3)), np.random.default_rng(1))).at_hand
     stderr = np.sqrt(own.covariance.diagonal())
@@ -94,7 +94,7 @@ def test_the_variance_of_a_contrast_is_that_of_the_noise_where_it_has_another_va
 
 
 @pytest.mark.parametrize(("slope", "curvature"), [(0.0, 0.0), (0.1, 0.05), (-0.2, 0.1)])
-def test_an_interval_ends_where_the_statistic_is_the_quantile(slope, curvature):
+def test_interval_ends_where_the_statistic_is_the_quantile(slope, curvature):
     one = Inference(
         np.array([3.0]), np.array([[4.0]]), "", None, np.array([math.inf]),
         np.array([slope]), np.array([curvature]),
@@ -158,7 +158,7 @@ class Middle:
         return np.zeros(size)
 
 
-def test_a_second_moment_weighs_by_its_marginal_density():
+def test_second_moment_weighs_by_its_marginal_density():
     """The posterior given the second moment is that of conjugate regression."""
     own, prior, rng = joint(), np.diag([4.0, 9.0]), Middle()
     gram, cross, rss = own[:2, :2], own[:2, 2], 0.25 * N
@@ -184,7 +184,7 @@ def test_draws_are_as_wide_as_sampling_and_noise():
     np.testing.assert_allclose(found.std, fit.bse, rtol=0.3)
 
 
-def test_the_default_prior_is_of_standardised_slopes():
+def test_default_prior_is_of_standardised_slopes():
     release = make_release(joint(), ("a", "b", "y"), n_rows=N)
     design = release.regress("y", ["a", "b"], intercept=False).design
     found = _prior(release, design, joint(), N, None)
