@@ -15,7 +15,7 @@ from privgram.regression.families import Bounded
 from privgram.regression.inference import level_of, students
 from privgram.study.answer import needed
 from privgram.study.check import MARK, blocks_of
-from privgram.study.parts import described
+from privgram.study.config import described
 
 if TYPE_CHECKING:
     import os
@@ -131,7 +131,7 @@ def huber(
     for scale, round by round, and lets features far out count in full.
     """
     parsed = parse_one(formula)
-    used = needed(formula, described(columns))
+    used = needed(parsed, described(columns))
     if parsed.endogenous or parsed.absorbed or not parsed.intercept or used.row_weights is not None:
         raise ValueError(
             'loss="huber" has an intercept, and no instruments, absorbed factors or weights'

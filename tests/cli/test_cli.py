@@ -36,6 +36,8 @@ def folder(tmp_path, monkeypatch):
     np.save("half.npy", table[:7_000])
     np.save("rest.npy", table[7_000:])
     COLUMNS.save("columns.toml")
+    study("table.npy")
+    pg.Study.load("study.toml")  # which makes its ledger
     moment = pg.second_moment(table, columns=COLUMNS)
     pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AdditiveWishart()).save("gram.json")
     return tmp_path
@@ -66,7 +68,15 @@ def shell(*arguments: str, **options):
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
-RELEASE = ["release", "table.npy", "--columns", "columns.toml", *GUARANTEE]
+def study(*tables: str, out: str = "study.toml", **settings: object):
+    """Write the file of a study, with a budget for several releases."""
+    settings = {"columns": "columns.toml", "ledger": f"{out}.ledger", "out": out} | settings
+    settings = {"epsilon": 8, "delta": 1e-6} | settings
+    words = [word for name, value in settings.items() for word in (f"--{name}", str(value))]
+    succeed("init", *tables, *words)
+
+
+RELEASE = ["release", "study.toml", "--epsilon", "1"]
 WISHART = [*RELEASE, "--out", "new.json", "--mechanism", "additive-wishart"]
 
 
@@ -85,11 +95,10 @@ def test_help_has_an_example(name):
 
 @pytest.mark.slow
 def test_release_is_entered_in_its_ledger(folder):
-    assert succeed("ledger", "create", "study.ledger", *GUARANTEE) == ""
-    budget = ["--epsilon", "0.8", "--delta", "1e-6", "--ledger", "study.ledger"]
-    table = ["release", "half.npy", "--columns", "columns.toml"]
-    succeed(*table, "--out", "a.json", *budget)
-    text = fail(*table, "--out", "b.json", *budget, status=4)
+    study("half.npy", out="half.toml", epsilon=1, ledger="study.ledger")
+    table = ["release", "half.toml", "--epsilon", "0.8"]
+    succeed(*table, "--out", "a.json")
+    text = fail(*table, "--out", "b.json", status=4)
     assert "over the budget of study.ledger" in text
     assert not (folder / "b.json").exists()
     report = json.loads(succeed("ledger", "show", "study.ledger", "--json"))
@@ -104,24 +113,11 @@ def test_release_is_entered_in_its_ledger(folder):
     assert "is not in the range" in fail("ledger", "show", "study.ledger", "--delta", "1")
 
 
-def test_bound_is_not_paid_for_where_the_release_cannot_be(folder):
-    succeed("ledger", "create", "study.ledger", *GUARANTEE)
-    auto = ["--bound", "auto", "--bound-epsilon", "0.2", "--ledger", "study.ledger"]
-    fits = ["--epsilon", "0.2", "--delta", "1e-9"]
-    assert "over the budget" in fail(
-        "release", "half.npy", *auto, *GUARANTEE, "--out", "a.json", status=4
-    )
-    assert pg.Ledger("study.ledger").entries == ()
-    succeed("release", "half.npy", *auto, *fits, "--out", "a.json")
-    assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.2, 0.2]
-
-
 def test_ledger_is_made_once_and_before_it_is_used(folder):
-    release = [*RELEASE, "--out", "a.json", "--ledger", "study.ledger"]
-    assert "no ledger" in fail(*release)
-    succeed("ledger", "create", "study.ledger", *GUARANTEE, "--adjacency", "add-remove")
-    assert "exists already" in fail("ledger", "create", "study.ledger", *GUARANTEE)
-    assert "do not compose" in fail(*release)
+    study("table.npy", out="other.toml", ledger="study.ledger")
+    release = ["release", "other.toml", "--epsilon", "1", "--out", "a.json"]
+    pg.Ledger("study.ledger", 8.0, 1e-6, "add-remove")
+    assert "cannot be changed" in fail(*release)
     (folder / "study.ledger").write_text("{")
     assert "not a ledger" in fail(*release)
     assert not (folder / "a.json").exists()
@@ -147,7 +143,8 @@ def test_release_saves_what_it_says(folder, suffix):
 
 def test_release_of_several_sources_is_that_of_the_whole(folder):
     """8 standard deviations off the diagonal, 5.6 on it: a false alarm in 10^7."""
-    succeed("release", "half.npy", "rest.npy", *RELEASE[2:], "--out", "parts.npz",
+    study("half.npy", "rest.npy", out="parts.toml")
+    succeed("release", "parts.toml", *RELEASE[2:], "--out", "parts.npz",
             "--mechanism", "analyze-gauss")  # fmt: skip
     exact = pg.second_moment("table.npy", columns=COLUMNS).matrix()
     released = pg.load("parts.npz")
@@ -157,52 +154,31 @@ def test_release_of_several_sources_is_that_of_the_whole(folder):
 
 
 @pytest.mark.slow
-def test_release_by_names_and_bound(folder):
+def test_options_of_a_study_arrive(folder):
     pytest.importorskip("pyarrow")
-    table = np.load("table.npy")
-    np.savetxt("table.csv", table, delimiter=",", header="a,b,c", comments="")
-    succeed("release", "table.csv", "--columns", "c,a", "--bound", "100", *GUARANTEE,
-            "--out", "x.json", "--mechanism", "analyze-gauss", "--set", "noise=triangular",
-            "--adjacency", "add-remove", "--threads", "1")  # fmt: skip
+    np.savetxt("table.csv", np.load("table.npy"), delimiter=",", header="age,pressure,cost")
+    (folder / "table.csv").write_text((folder / "table.csv").read_text().removeprefix("# "))
+    study("table.csv", out="csv.toml", adjacency="add-remove", threads=1, missing="drop")
+    succeed("release", "csv.toml", "--epsilon", "1", "--delta", "1e-7", "--out", "x.json",
+            "--mechanism", "analyze-gauss", "--set", "noise=triangular")  # fmt: skip
     release = pg.load("x.json")
-    assert release.names == ("c", "a")
     assert release.mechanism == pg.AnalyzeGauss(noise="triangular")
-    assert release.bound == 100
-    assert release.n_rows is None
+    assert (release.adjacency, release.delta, release.n_rows) == ("add-remove", 1e-7, None)
+    assert release.columns.missing == "drop"
+    assert pg.Study.load("csv.toml").threads == 1
 
 
-@pytest.mark.slow
-def test_release_with_a_bound_of_the_tables_own(folder):
-    pytest.importorskip("dp_accounting")
-    auto = ["--bound", "auto", "--bound-epsilon", "0.5", "--bound-quantile", "0.8"]
-    report = json.loads(
-        succeed("release", "half.npy", "rest.npy", *RELEASE[2:], *auto, "--out", "new.json",
-                "--json")
-    )  # fmt: skip
-    release = pg.load("new.json")
-    norms = np.linalg.norm(COLUMNS.scale_array(np.load("table.npy")), axis=1)
-    # More than 2 / 0.5 (log 161 + 14) rows off once in a million.
-    assert (norms <= release.bound).mean() >= 0.799
-    assert (norms <= release.bound * 2 ** (-1 / 16)).mean() <= 0.801
-    assert report["bound"] == release.bound
-    assert report["epsilon"] == release.epsilon == 1.5
-    assert report["parameters"]["bound_epsilon"] == 0.5
-    assert release.privacy.delta(1.5) < 1e-6
-    shown = succeed(*RELEASE, *auto, "--out", "other.json")
-    assert "1.5, of which 0.5 for choosing the bound" in shown
-    # Entered one after the other; the two together are checked before the table is read.
-    pg.Ledger("study.ledger", epsilon=1.5, delta=1e-6, composition="basic")
-    succeed(*RELEASE, *auto, "--out", "third.json", "--ledger", "study.ledger")
-    assert [entry.epsilon for entry in pg.Ledger("study.ledger").entries] == [0.5, 1.0]
-    entered = ["--out", "4.json", "--ledger", "study.ledger"]
-    assert "over the budget" in fail(*RELEASE, *auto, *entered, status=4)
-    assert len(pg.Ledger("study.ledger").entries) == 2
-    # Without Columns, and with too few rows to choose by.
-    np.save("few.npy", np.ones((10, 2)))
-    result = run("release", "few.npy", *GUARANTEE, *auto, "--out", "few.json")
-    assert result.exit_code == 0
-    assert result.stderr.startswith("privgram: warning: 10 rows are too few")
-    assert result.stderr.count("\n") == 1
+def test_file_to_fill_in_is_a_study_of_its_columns(folder):
+    pytest.importorskip("pyarrow")
+    (folder / "it.csv").write_text("who,x,who else\n1,0.5,a\n2,0.7,b\n")
+    succeed("init", "it.csv", "--unit", "who", "--max-rows", "3", "--out", "it.toml")
+    text = (folder / "it.toml").read_text()
+    assert 'unit = "who"' in text
+    assert "\nmax_rows = 3" in text
+    columns = text.partition("[columns]\n")[2]
+    assert columns.startswith("x = []")
+    assert '"who else" = []' in columns
+    assert "who = " not in columns
 
 
 @pytest.mark.slow
@@ -225,12 +201,14 @@ def test_release_with_a_bound_of_the_tables_own(folder):
     ],
 )
 def test_release_by_every_mechanism(folder, name, settings, mechanism):
-    given = [part for setting in settings for part in ("--set", setting)]
-    told = succeed(*RELEASE, "--out", "new.npz", "--mechanism", name, *given)
+    options = [part for setting in settings for part in ("--set", setting)]
+    study("table.npy", out="basic.toml", composition="basic", delta=1e-5)
+    release = ["release", "basic.toml", *RELEASE[2:], "--delta", "1e-6", "--out", "new.npz"]
+    printed = succeed(*release, "--mechanism", name, *options)
     assert pg.load("new.npz").mechanism == mechanism
     shown = succeed("info", "new.npz")
     assert type(mechanism).__name__ in shown
-    for text in (told, shown):
+    for text in (printed, shown):
         assert ("eigenvalues are at least 100" in text) == (name == "inverse-gauss")
 
 
@@ -242,7 +220,8 @@ def test_release_for_people(folder):
 
 def test_nothing_secret_is_printed(folder):
     """Neither the moment's entries nor the number of rows where it is private."""
-    out = succeed(*RELEASE, "--out", "new.json", "--adjacency", "add-remove")
+    study("table.npy", out="other.toml", adjacency="add-remove")
+    out = succeed("release", "other.toml", *RELEASE[2:], "--out", "new.json")
     assert f"{N_ROWS:,}" not in out
     assert str(N_ROWS) not in out
 
@@ -267,18 +246,19 @@ def test_nothing_secret_is_printed(folder):
             [*RELEASE, "--out", "new.json", "--mechanism", "gaussian-sketch"],
             "gaussian-sketch needs --set rows=...",
         ),
-        ([*RELEASE, "--out", "new.json", "--threads", "0"], "--threads"),
-        ([*RELEASE[:-1], "2", "--out", "new.json"], "delta"),
-        (["release", "none.npy", *RELEASE[2:], "--out", "new.json"], "none.npy"),
-        (["release", "table.npy", *GUARANTEE, "--out", "new.json"], "bound"),
-        (["release", "table.npy", "--bound", "-1", *GUARANTEE, "--out", "new.json"], "bound"),
-        (["release", "table.npy", "--columns", "none.toml", *GUARANTEE, "--out", "new.json"],
-         "none.toml"),
-        (["release", "gram.json", *RELEASE[2:], "--out", "new.json"], "gram.json"),
-        ([*RELEASE, "--out", "new.json", "--bound", "wide"], "a number or auto"),
-        ([*RELEASE, "--out", "new.json", "--bound", "auto"], "--bound-epsilon"),
-        ([*RELEASE, "--out", "new.json", "--bound-epsilon", "1"], "--bound auto"),
-        ([*RELEASE, "--out", "new.json", "--bound", "auto", "--bound-epsilon", "0"], "epsilon"),
+        (["init", "table.npy", "--threads", "0"], "--threads"),
+        (["init", "table.npy", "--out", "it.json"], "a study is a .toml file"),
+        (["init", "table.npy", "--out", "study.toml"], "exists already"),
+        (["init", "table.npy", "--out", "it.toml"], "no names of columns"),
+        ([*RELEASE, "--delta", "2", "--out", "new.json"], "delta"),
+        ([*RELEASE[:2], "--out", "new.json"], "say how much of the budget this may cost"),
+        (["init", "table.npy", "--columns", "table.npy", "--out", "it.toml"], "or .json file"),
+        (["release", "none.toml", *RELEASE[2:], "--out", "new.json"], "none.toml"),
+        (["release", "table.npy", *RELEASE[2:], "--out", "new.json"], "table.npy is no study"),
+        (["release", "gram.json", *RELEASE[2:], "--out", "new.json"], "gram.json is no study"),
+        (["regress", "study.toml"], "asked by a FORMULA"),
+        (["regress", "study.toml", "cost ~ age", "--ridge", "1"], "--ridge is of a release"),
+        (["regress", "gram.json", "cost ~ age", "--epsilon", "1"], "--epsilon is of a study"),
         (["regress", "none.json", "--target", "cost"], "none.json: No such file"),
         (["regress", "table.npy", "--target", "cost"], "table.npy"),
         (["regress", "gram.json"], "--target"),
@@ -288,20 +268,13 @@ def test_nothing_secret_is_printed(folder):
         (["regress", "gram.json", "--target", "cost", "--level", "95"], "level"),
         (["pca", "gram.json", "--components", "9"], "9"),
         (["info", "columns.toml"], "columns.toml"),
-        (["plan", "--columns", "5", *GUARANTEE], "--bound"),
-        (["plan", "--columns", "5", "--bound", "0", *GUARANTEE], "bound"),
-        (["plan", "--columns", "5", "--bound", "1", "--epsilon", "x", "--delta", "1"], "epsilon"),
-        (["plan", "--columns", "5", "--bound", "1", *GUARANTEE, "--plot", "a.xyz"], "xyz"),
-        (["plan", "--columns", "4.5", "--bound", "1", *GUARANTEE], "whole number"),
-        (["plan", "--columns", "a,,b", "--bound", "1", *GUARANTEE], "between two commas"),
+        (["plan", "study.toml", "--epsilon", "x"], "epsilon"),
+        (["plan", "study.toml", "--plot", "a.xyz"], "xyz"),
+        (["plan", "study.toml", "--target-se", "age=1"], "--target-se is of a FORMULA"),
+        (["plan", "study.toml", "cost ~ age", "--error", "1"], "of a plan without a FORMULA"),
         (["magic"], "there is no command 'magic': demo, doctor"),
         (["info", "table.npy"], "table.npy is a table, and a release is needed here"),
-        (["plan", "--columns", "columns.toml", *GUARANTEE, "--design", "table.npy"], "is a table"),
-        (["release", "table.npy", "--columns", "table.npy", *GUARANTEE, "--out", "new.json"],
-         "described in a .toml or .json file"),
-        (["release", "table.npy", "--columns", "age,cost", *GUARANTEE, "--out", "new.json"],
-         "--bound is needed, or --columns with a file"),
-        ([*RELEASE, "--unit", "age", "--out", "new.json"], "--unit needs a bound: --max-rows"),
+        (["plan", "study.toml", "--design", "table.npy"], "is a table"),
         (["plan", "--magic"], "No such option"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
@@ -315,7 +288,8 @@ def test_failures(folder, arguments, message):
 def test_values_of_the_data_are_not_in_the_message(folder):
     pytest.importorskip("pyarrow")
     (folder / "bad.csv").write_text("age,pressure,cost\n31.25,77.5,1\n31.25,secret,2\n")
-    message = fail("release", "bad.csv", *RELEASE[2:], "--out", "new.json")
+    study("bad.csv", out="bad.toml")
+    message = fail("release", "bad.toml", *RELEASE[2:], "--out", "new.json")
     assert "secret" not in message
     assert "31.25" not in message
 
@@ -358,15 +332,13 @@ def test_info_of_a_release(folder):
 
 @pytest.mark.slow
 def test_plan(folder):
-    arguments = ["plan", "--columns", "columns.toml", *GUARANTEE, "--rows", "5000"]
+    arguments = ["plan", "study.toml", "--epsilon", "1", "--rows", "5000"]
     report = json.loads(succeed(*arguments, "--json"))
     assert report == json.loads(json.dumps(pg.plan(4, 2.0, 1.0, 1e-6, n_rows=5000).to_dict()))
     shown = succeed(*arguments, "--plot", "noise.png")
     assert "AnalyzeGauss" in shown
     assert "Take " in shown
     assert (folder / "noise.png").stat().st_size > 10_000
-    names = json.loads(succeed("plan", "--columns", "a,b,c", "--bound", "2", *GUARANTEE, "--json"))
-    assert names["n_columns"] == 3
     # The third column follows from the others, and noise alone says how nearly.
     table = np.load("table.npy")
     # A draw of which part of the noise's mean stays: else it may leave just enough.
@@ -380,13 +352,13 @@ def test_plan(folder):
     pg.release(table, columns=COLUMNS, epsilon=1e4, delta=1e-6, mechanism=pg.AnalyzeGauss()).save(
         "earlier.json"
     )
-    told = succeed(*arguments, "--design", "earlier.json")
-    assert told.index("no privacy") < told.index("least rows")
+    printed = succeed(*arguments, "--design", "earlier.json")
+    assert printed.index("no privacy") < printed.index("least rows")
     report = json.loads(succeed(*arguments, "--design", "earlier.json", "--json"))
     assert report["power"]["n_rows"] == 5000
-    assert "file of bounds" in fail(
-        "plan", "--columns", "3", "--bound", "2", *GUARANTEE, "--design", "gram.json"
-    )
+
+    study("table.npy", out="units.toml", unit="who")
+    assert "planned by a FORMULA" in fail("plan", "units.toml", "--epsilon", "1")
 
 
 def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
@@ -442,16 +414,15 @@ def test_process_with_stdout_closed(folder):
 
 def test_group_without_its_command_shows_its_commands():
     shown = succeed("ledger")
-    assert "Commands:\n  create" in shown
+    assert "Commands:\n  show" in shown
 
 
 def test_folder_is_no_place_for_a_release(folder):
     """It is said before the budget is spent, also where a release may be replaced."""
-    ledger = pg.Ledger("study.ledger", 2.0, 1e-5)
     (folder / "folder.json").mkdir()
-    message = fail(*RELEASE, "--out", "folder.json", "--force", "--ledger", "study.ledger")
+    message = fail(*RELEASE, "--out", "folder.json", "--force")
     assert "is a folder" in message
-    assert ledger.entries == ()
+    assert pg.Study.load("study.toml").entries == ()
 
 
 @pytest.mark.slow
@@ -534,7 +505,8 @@ def test_release_and_regress_by_group(folder):
     rng = np.random.default_rng(0)
     site, age = rng.choice([1, 2, 3], 3000), rng.uniform(0, 100, 3000)
     np.save("sites.npy", np.column_stack([age, 100 + site, age / 20 * site, site]))
-    ask = ["release", "sites.npy", "--columns", "columns.toml", *GUARANTEE, "--by", "site"]
+    study("sites.npy", out="sites.toml")
+    ask = ["release", "sites.toml", "--epsilon", "1", "--by", "site"]
     made = json.loads(succeed(*ask, "--groups", "1,2,3", "--out", "sites.json", "--json"))
     assert (made["by"], made["groups"], made["rows"]) == ("site", 3, 3000)
     table = succeed("regress", "sites.json", "--target", "cost", "--features", "age")
@@ -552,13 +524,15 @@ def test_release_and_regress_by_group(folder):
     others = ["--groups", "sites.txt", "--unknown", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)
     assert list(pg.load("other.npz")) == [1, 2, "other"]
-    taken = [*ask, "--groups", "sites.txt", "--out", "new.json", "--ledger", "sites.txt"]
-    assert "--groups and --ledger are one file" in fail(*taken)
+    (folder / "one.json").symlink_to("sites.txt")
+    both = [*ask, "--groups", "sites.txt", "--out", "one.json", "--force"]
+    assert "--groups and --out are one file" in fail(*both)
     assert (folder / "sites.txt").read_text() == "1\n2\n"
     assert "not listed" in fail(
         *ask, "--groups", "[1, 2]", "--unknown", "error", "--out", "new.json"
     )
-    assert "go together" in fail(*ask, "--out", "new.json")
+    assert "the groups are missing" in fail(*ask, "--out", "new.json")
+    assert "goes with --by" in fail(*ask[:-2], "--groups", "1", "--out", "new.json")
     assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")
     assert "groups" in fail(*asked, "--unclip")
     assert "holds releases of groups, which only `privgram regress` takes" in fail(

@@ -130,9 +130,7 @@ def test_study_and_a_release_print_the_same_json(folder):
 
 @pytest.mark.slow
 def test_hopeless_release_is_refused_and_one_penalised_on_request_is_not(folder):
-    guarantee = ("--epsilon", "0.001", "--delta", "1e-7")
-    (folder / "columns.toml").write_text("intercept = true\n[bounds]\nx = [0, 10]\ny = [-5, 30]\n")
-    table = ("release", "it.parquet", "--columns", "columns.toml", *guarantee)
+    table = ("release", "study.toml", "--epsilon", "0.001", "--delta", "1e-7")
     assert run(*table, "--mechanism", "analyze-gauss", "--out", "gram.json")[0] == 0
     status, out, err = run("regress", "gram.json", "--target", "y")
     assert (status, err) == (Status.REFUSED, "")

@@ -78,17 +78,18 @@ def fail(*arguments):
     return result.stderr
 
 
-def release(source, columns, out):
-    return succeed(
-        "release", source, "--columns", columns, "--epsilon", "4", "--delta", "1e-6",
-        "--out", out, "--force", "--json",
-    )  # fmt: skip
+def study(path, source, columns):
+    """Write the file of a study, whose ledger is in its folder."""
+    words = ["--ledger", path.with_suffix(".ledger").name, "--epsilon", "4", "--out", path]
+    succeed("init", str(source), "--columns", str(columns), *map(str, words))
 
 
 @pytest.mark.parametrize("source", ["wages.parquet", "wages.csv"])
 @pytest.mark.parametrize("columns", ["columns.toml", "columns.json"])
-def test_table_with_factors_is_released_from_a_file(source, columns):
-    report = json.loads(release(source, columns, "new.json"))
+def test_table_with_factors_is_released_from_a_file(tmp_path, folder, source, columns):
+    study(tmp_path / "it.toml", folder / source, folder / columns)
+    new = ("--epsilon", "4", "--out", "new.json", "--force", "--json")
+    report = json.loads(succeed("release", str(tmp_path / "it.toml"), *new))
     described = pg.Columns.load("columns.toml")
     assert report["columns"] == list(described.names)
     assert report["bound"] == described.bound
@@ -112,14 +113,13 @@ def test_table_with_factors_is_released_from_a_file(source, columns):
         ("terms", "term", "unknown key 'term'"),
     ],
 )
-def test_wrong_description_is_refused_in_a_line(tmp_path, old, new, message):
+def test_wrong_description_is_refused_in_a_line(tmp_path, folder, old, new, message):
     file = tmp_path / "wrong.toml"
     assert old in TOML
     file.write_text(TOML.replace(old, new, 1))
-    text = fail(
-        "release", "wages.csv", "--columns", str(file), "--epsilon", "1", "--delta", "1e-6",
-        "--out", str(tmp_path / "new.json"),
-    )  # fmt: skip
+    study(tmp_path / "it.toml", folder / "wages.csv", file)
+    new = ("--epsilon", "1", "--out", str(tmp_path / "new.json"))
+    text = fail("release", str(tmp_path / "it.toml"), *new)
     assert message in text
     assert not (tmp_path / "new.json").exists()
 

@@ -1,4 +1,4 @@
-"""``privgram release --unit``."""
+"""``privgram init --unit``, and what is released of the study."""
 
 import json
 
@@ -26,13 +26,17 @@ def visits(tmp_path, monkeypatch):
     return data
 
 
-def run(*more):
-    command = "release visits.parquet --columns columns.toml --epsilon 1 --delta 1e-6 --out r.json"
-    return CliRunner().invoke(program, [*command.split(), *more])
+def run(*more, epsilon="1", delta="1e-6"):
+    init = ["init", "visits.parquet", "--columns", "columns.toml", "--epsilon", "2", "--delta"]
+    done = CliRunner().invoke(program, [*init, delta, *more])
+    if done.exit_code:
+        return done
+    release = ["release", "study.toml", "--epsilon", epsilon, "--out", "r.json", "--json"]
+    return CliRunner().invoke(program, release)
 
 
 def test_release_by_unit(visits):
-    result = run("--unit", "who", "--max-rows", "6", "--json")
+    result = run("--unit", "who", "--max-rows", "6")
     assert result.exit_code == 0, result.stderr
     report = json.loads(result.stdout)
     units = len(np.unique(visits["who"]))
@@ -50,8 +54,9 @@ def test_release_by_unit(visits):
 
 
 def test_every_option_arrives(visits):
-    more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --fixed-effects --force"
-    result = run(*more.split(), "--unit-missing", "drop", "--delta", "0")
+    more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --fixed-effects"
+    more += " --bound-quantile 0.6 --unit-missing drop"
+    result = run(*more.split(), epsilon="1.5", delta="0")
     assert result.exit_code == 0, result.stderr
     release = pg.load("r.json")
     assert release.privacy_unit == PrivacyUnit("who", "trace", True, missing="drop")
@@ -62,11 +67,12 @@ def test_every_option_arrives(visits):
     ("more", "text"),
     [
         ("--unit-bound 3", "say by --unit which column"),
-        ("--unit who", "--unit needs a bound"),
+        ("--clip trace", "say by --unit which column"),
+        ("--unit who --bound-epsilon 1", "--bound-epsilon needs --unit-bound auto"),
         ("--unit who --unit-bound auto", "say how much by --bound-epsilon"),
         ("--unit who --unit-bound wide", "must be a number or auto"),
         ("--unit whom --max-rows 3", "no column named 'whom'; did you mean 'who'"),
-        ("--unit a --max-rows 3", "cannot be one of the columns"),
+        ("--unit a --max-rows 3", "is no column to release"),
     ],
 )
 def test_impossible_request_is_refused(visits, more, text):

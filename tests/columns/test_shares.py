@@ -141,7 +141,11 @@ def test_command_says_the_same(tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     COLUMNS.save("columns.toml")
-    options = ["plan", "--columns", "columns.toml", "--epsilon", "1", "--delta", "1e-6"]
+    (tmp_path / "study.toml").write_text(
+        'table = "it.csv"\nledger = "it.ledger"\nepsilon = 2.0\ndelta = 1e-6\n'
+        'columns = "columns.toml"\n'
+    )
+    options = ["plan", "study.toml", "--epsilon", "1"]
     result = testing.CliRunner().invoke(program, [*options, "--target", "wage", "--json"])
     report = json.loads(result.stdout)
     plan = pg.plan(COLUMNS, **SETTING, targets=["wage"])
@@ -149,8 +153,6 @@ def test_command_says_the_same(tmp_path, monkeypatch):
     assert report["terms"] == json.loads(json.dumps(plan.to_dict()))["terms"]
     shown = testing.CliRunner().invoke(program, [*options, "--target", "wage"]).stdout
     assert repr(plan.weights) in shown
-    failed = testing.CliRunner().invoke(
-        program, [*options[:2], "4", *options[3:], "--bound", "2", "--target", "x"]
-    )
+    failed = testing.CliRunner().invoke(program, [*options, "wage ~ age", "--target", "x"])
     assert (failed.exit_code, failed.stdout) == (2, "")
-    assert "--target needs --columns to be a file" in failed.stderr
+    assert "--target is of a plan without a FORMULA" in failed.stderr

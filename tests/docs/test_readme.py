@@ -4,19 +4,21 @@ import importlib.util
 import math
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.planning.precision import PLAN_DRAWS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 #: A plan draws fits until it knows their median; the pages are to run, and the fewest serve.
-FEWEST = "privgram.study.planning.MEDIAN_KNOWN", math.inf
+FEWEST = "privgram.planning.precision.PLAN_DRAWS", replace(PLAN_DRAWS, median_within=math.inf)
 BUILT = {"_build", "gallery", "generated"}
 PAGES = [
     README,
@@ -137,12 +139,9 @@ def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(*FEWEST)
     for words in commands(page, "privgram"):
-        if words[0] == "init":
-            write_input(Path(words[1]))
-            program.main(words, prog_name="privgram", standalone_mode=False)
-            write_input(Path("study.toml"))  # as its user fills it in
-            continue
         for option, path in zip(words, map(Path, words[1:]), strict=False):
             if option not in OUT and path.suffix in INPUTS and not path.exists():
                 write_input(path)
         program.main(words, prog_name="privgram", standalone_mode=False)
+        if words[0] == "init" and "--columns" not in words:
+            write_input(Path("study.toml"))  # as its user fills it in

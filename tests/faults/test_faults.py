@@ -69,8 +69,18 @@ GUARANTEE = ["--epsilon", "0.5", "--delta", "1e-7"]
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     np.save("table.npy", np.random.default_rng(0).uniform(-1, 1, (3000, 3)))
-    pg.Columns(dict.fromkeys("abc", (-1, 1))).save("columns.toml")
+    pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=True).save("columns.toml")
+    study("table.npy")
     return tmp_path
+
+
+def study(table, columns="columns.toml", ledger="study.ledger", out="study.toml"):
+    """A study and its ledger."""
+    Path(out).write_text(
+        f'table = "{table}"\nledger = "{ledger}"\nepsilon = 2.0\ndelta = 1e-6\n'
+        f'columns = "{columns}"\n'
+    )
+    return pg.Study.load(out).ledger
 
 
 def run(*arguments, fault=""):
@@ -80,8 +90,8 @@ def run(*arguments, fault=""):
     )
 
 
-def release(*more, source="table.npy", fault=""):
-    table = [source, "--columns", "columns.toml", *GUARANTEE, "--mechanism", "analyze-gauss"]
+def release(*more, fault=""):
+    table = ["study.toml", *GUARANTEE, "--mechanism", "analyze-gauss"]
     return run("release", *table, "--out", "gram.json", *more, fault=fault)
 
 
@@ -129,13 +139,15 @@ def test_release_is_whole_or_not_there(folder, fault):
 
 @pytest.mark.parametrize("fault", ANYWHERE)
 def test_ledger_spends_once_or_not_at_all(folder, fault):
-    ledger = pg.Ledger(folder / "study.ledger", 2.0, 1e-6)
+    ledger = pg.Study.load("study.toml").ledger
     before = names(folder)
-    failed(release("--ledger", "study.ledger", fault=fault), SAYS[fault])
+    failed(release(fault=fault), SAYS[fault])
     assert names(folder) == before
     assert ledger.entries == ()
     if fault in ("full", "terminate"):
-        failed(run("ledger", "create", "new.ledger", *GUARANTEE, fault=fault), SAYS[fault])
+        text = Path("study.toml").read_text()
+        Path("study.toml").write_text(text.replace("study.ledger", "new.ledger"))
+        failed(release(fault=fault), SAYS[fault])
         assert names(folder) == before
 
 
@@ -146,21 +158,11 @@ def test_ledger_spends_once_or_not_at_all(folder, fault):
 def test_long_pass_is_ended_at_once(folder, number, says):
     # Zeros that take no room on the disk and seconds to read.
     np.lib.format.open_memmap("long.npy", "w+", "f8", (1 << 30, 3)).flush()
-    pg.Ledger("study.ledger", 2.0, 1e-6)
+    study("long.npy", ledger="long.ledger")
     before = names(folder)
-    more = ["--bound", "2", "--ledger", "study.ledger", "--out", "gram.json"]
+    command = ["release", "study.toml", *GUARANTEE, "--out", "gram.json"]
     process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "privgram",
-            "release",
-            "long.npy",
-            "--bound",
-            "2",
-            *GUARANTEE,
-            *more,
-        ],
+        [sys.executable, "-m", "privgram", *command],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -174,7 +176,7 @@ def test_long_pass_is_ended_at_once(folder, number, says):
     assert error.startswith(f"privgram: {says}")
     assert error.count("\n") == 1
     assert names(folder) == before
-    assert pg.Ledger("study.ledger").entries == ()
+    assert pg.Ledger("long.ledger").entries == ()
 
 
 @pytest.mark.parametrize("kind", ["truncated", "not finite", "gone"])
@@ -192,9 +194,9 @@ def test_source_that_fails_half_way_releases_and_spends_nothing(folder, kind):
     else:
         x[7, 1] = np.nan
         np.save(parts / "2.npy", x)
-    ledger = pg.Ledger("study.ledger", 2.0, 1e-6)
+    ledger = study("parts/*.npy", ledger="parts.ledger")
     says = {"truncated": "2.npy is truncated", "gone": "2.npy", "not finite": "row 6007 "}[kind]
-    done = release("--ledger", "study.ledger", source="parts/*.npy")
+    done = release()
     failed(done, says)
     assert not (folder / "gram.json").exists()
     assert ledger.entries == ()
@@ -207,7 +209,7 @@ def test_file_for_which_there_is_no_room_is_named(folder):
 
 def test_picture_is_whole_or_not_there(folder):
     before = names(folder)
-    picture = ["--columns", "3", "--bound", "1", *GUARANTEE, "--plot", "noise.png"]
+    picture = ["study.toml", *GUARANTEE, "--plot", "noise.png"]
     failed(run("plan", *picture, fault="flush"), "noise.png: No space left on device")
     assert names(folder) == before
 
@@ -293,35 +295,37 @@ def test_permissions_follow_the_umask(tmp_path):
 @pytest.mark.parametrize("link", ["", "symlink", "hard link", "dots", "folder"])
 @pytest.mark.parametrize(
     ("first", "second"),
-    [("--ledger", "--out"), ("--columns", "--out"), ("SOURCE", "--ledger")],
+    [("its ledger", "--out"), ("its columns", "--out"), ("its table", "its ledger")],
 )
 def test_one_file_for_two_purposes_is_refused(folder, link, first, second):
     """Else a release took the ledger's place."""
-    ledger = pg.Ledger("one.json", 2.0, 1e-6) if first == "--ledger" else None
-    if first == "--columns":
-        pg.Columns(dict.fromkeys("abc", (-1, 1))).save("one.json")
-    kept = {"SOURCE": "table.npy"}.get(first, "one.json")
-    other = Path(kept)
+    keys = {"its ledger": "ledger", "its columns": "columns", "its table": "table"}
+    file = "table.npy" if first == "its table" else "one.json"
+    if first == "its columns":
+        pg.Columns(dict.fromkeys("abc", (-1, 1))).save(file)
+    if first != "its table":
+        study("table.npy", **{keys[first]: file}, out="one.toml")
+    other = Path(file)
     if link == "symlink":
         other = Path("other.json")
-        other.symlink_to(kept)
-    elif link == "hard link" and other.exists():
+        other.symlink_to(file)
+    elif link == "hard link":
         other = Path("other.json")
-        os.link(kept, other)
+        os.link(file, other)
     elif link == "dots":
-        other = Path("..", folder.name, kept)
+        other = Path("..", folder.name, file)
     elif link == "folder":
         Path("elsewhere").symlink_to(".")
-        other = Path("elsewhere", kept)
+        other = Path("elsewhere", file)
+    if second == "its ledger":
+        text = Path("study.toml").read_text()
+        Path("one.toml").write_text(text.replace("study.ledger", str(other)))
     before = {name: Path(name).read_bytes() for name in names(folder) if Path(name).is_file()}
-    more = {"--out": "gram.json", "--columns": "columns.toml", first: kept, second: str(other)}
-    source = more.pop("SOURCE", "table.npy")
-    arguments = [word for pair in more.items() for word in pair]
-    done = invoke("release", source, *GUARANTEE, "--force", *arguments)
+    out = other if second == "--out" else "gram.json"
+    done = invoke("release", "one.toml", *GUARANTEE, "--force", "--out", out)
     assert done.exit_code == 2
     assert f"{first} and {second} are one file" in done.stderr
     assert {name: Path(name).read_bytes() for name in before} == before
-    assert ledger is None or ledger.entries == ()
 
 
 def invoke(*arguments):
@@ -333,24 +337,25 @@ def invoke(*arguments):
 
 
 def test_names_that_differ_in_case_are_one_file_somewhere(folder):
-    more = ["--ledger", "Gram.json", "--out", "gram.json"]
-    done = invoke("release", "table.npy", "--columns", "columns.toml", *GUARANTEE, *more)
-    assert "--ledger and --out are one file" in done.stderr
+    text = Path("study.toml").read_text()
+    Path("study.toml").write_text(text.replace("study.ledger", "Gram.json"))
+    done = invoke("release", "study.toml", *GUARANTEE, "--out", "gram.json")
+    assert "its ledger and --out are one file" in done.stderr
     Path("Gram.json").touch()
     if not Path("gram.json").exists():  # here they are two
         _files.check_distinct({}, {"a": Path("Gram.json"), "b": Path("gram.json")})
 
 
 def test_input_is_not_written_over(folder):
-    table = ["table.npy", "--columns", "columns.toml", *GUARANTEE]
-    assert invoke("release", *table, "--out", "gram.json").exit_code == 0
+    done = invoke("release", "study.toml", *GUARANTEE, "--out", "gram.json")
+    assert done.exit_code == 0
     os.link("gram.json", "page.html")
-    os.link("columns.toml", "noise.png")
+    os.link("study.toml", "noise.png")
     whole = Path("gram.json").read_bytes()
     done = invoke("report", "gram.json", "--out", "page.html")
     assert "RELEASE and --out are one file" in done.stderr
-    done = invoke("plan", "--columns", "columns.toml", *GUARANTEE, "--plot", "noise.png")
-    assert "--columns and --plot are one file" in done.stderr
+    done = invoke("plan", "study.toml", *GUARANTEE, "--plot", "noise.png")
+    assert "STUDY and --plot are one file" in done.stderr
     assert Path("page.html").read_bytes() == whole
 
 
@@ -373,7 +378,7 @@ def test_nothing_takes_the_place_of_a_ledger(folder):
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.name != "posix", reason="POSIX's modes")
 @pytest.mark.parametrize("fault", ["folder", "room"])
 def test_where_nothing_can_be_written_nothing_is_spent(folder, monkeypatch, fault):
-    ledger = pg.Ledger("study.ledger", 2.0, 1e-6)
+    ledger = pg.Study.load("study.toml").ledger
     Path("out").mkdir()
     before = names(folder / "out")
     real = os.open
@@ -391,8 +396,7 @@ def test_where_nothing_can_be_written_nothing_is_spent(folder, monkeypatch, faul
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "posix_fallocate", full)
-    table = ["table.npy", "--columns", "columns.toml", *GUARANTEE]
-    done = invoke("release", *table, "--out", "out/gram.json", "--ledger", "study.ledger")
+    done = invoke("release", "study.toml", *GUARANTEE, "--out", "out/gram.json")
     assert done.exit_code == (2 if fault == "folder" else 1)
     assert "out/gram.json: " in done.stderr
     assert names(folder / "out") == before

@@ -38,7 +38,7 @@ PUBLIC = (
     "report",
     "ledger",
     "cli.released",
-    "cli.planning",
+    "cli.ledger",
 )
 SECRET = ("moment", "sources", "scan", "disclosure", "_core.rows")
 

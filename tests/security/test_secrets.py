@@ -272,15 +272,14 @@ FILES = {
     ),
     "truncated npy": truncated_npy,
 }
-GUARANTEE = ["--epsilon", "1", "--delta", "1e-6"]
-AUTO = ["--bound", "auto", "--bound-epsilon", "0.5"]
+OUT = ["--epsilon", "1", "--out", "gram.json", "--force"]
 COMMANDS = {
-    "bound": ["--bound", "2", *GUARANTEE],
-    "columns": ["--columns", "columns.toml", *GUARANTEE],
-    "names": ["--columns", "a,b", "--bound", "2", *GUARANTEE],
-    "auto": [*AUTO, *GUARANTEE],
-    "ledger": ["--bound", "2", "--ledger", "study.ledger", *GUARANTEE],
-    "threads": ["--bound", "2", "--threads", "2", *GUARANTEE],
+    "release": ["release", "study.toml", *OUT],
+    "one round": ["release", "study.toml", *OUT, "--mechanism", "analyze-gauss"],
+    "groups": ["release", "study.toml", *OUT, "--by", "d", "--groups", "1,2"],
+    "regress": ["regress", "study.toml", "a ~ b", *OUT],
+    "check": ["check", "study.toml"],
+    "threads": ["release", "threads.toml", *OUT],
 }
 
 
@@ -308,13 +307,18 @@ def test_no_command_shows_a_value(fault, loud, tmp_path, monkeypatch):
     if loud:
         monkeypatch.setenv("PRIVGRAM_TRACEBACK", "1")
     pg.Columns(dict.fromkeys("abc", (-1, 1))).save("columns.toml")
-    pg.Ledger("study.ledger", 100.0, 1e-3)
     FILES[fault](Path("table"))
     source = next(Path().glob("table.*"))
+    for name, more in (("study", ""), ("threads", "threads = 2\n")):
+        Path(f"{name}.toml").write_text(
+            f'table = "{source}"\nledger = "study.ledger"\nepsilon = 100.0\ndelta = 1e-3\n'
+            f'{more}columns = "columns.toml"\n'
+        )
+    pg.Study.load("study.toml")
     inputs = {path.name for path in tmp_path.iterdir()}
     failed = 0
     for name, options in COMMANDS.items():
-        status, said = privgram("release", source, *options, "--out", "gram.json", "--force")
+        status, said = privgram(*options)
         failed += status == 2
         assert not LEAK.search(said), (name, said)
         left = {path.name for path in tmp_path.iterdir()} - inputs

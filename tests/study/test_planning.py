@@ -4,15 +4,21 @@ import inspect
 import itertools
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privgram as pg
+from privgram import columns
+from privgram.columns import terms
+from privgram.columns.terms import parse_one
+from privgram.planning import precision
 from privgram.privacy import Guarantee
 from privgram.regression import RefusedError
 from privgram.study import planning
-from privgram.study.planning import Advice, RegressOptions
+from privgram.study.answer import RegressOptions
+from privgram.study.planning import Advice
 
 pytest.importorskip("formulaic")
 
@@ -39,8 +45,10 @@ def study():
 @pytest.fixture
 def few_draws(monkeypatch):
     """For what is seen with few simulated fits as well."""
-    for name, number in {"PLAN_DRAWS": 5, "FEW_DRAWS": 5, "MEDIAN_KNOWN": math.inf}.items():
-        monkeypatch.setattr(planning, name, number)
+    plan = replace(precision.PLAN_DRAWS, least=5, median_within=math.inf)
+    few = replace(plan, most=5)
+    monkeypatch.setattr(precision, "PLAN_DRAWS", plan)
+    monkeypatch.setattr(precision, "FEW_DRAWS", few)
 
 
 def study_of(epsilon):
@@ -172,7 +180,7 @@ def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon):
     assert offered(epsilon, 5) == 0.0
     described = pg.Columns(columns, intercept=True)
     price = Guarantee(epsilon, 1e-6, "replace", None)
-    advice = Advice(formula, described, price, len(table), None, RegressOptions())
+    advice = Advice(parse_one(formula), described, price, len(table), None, RegressOptions())
     assert offered(advice.epsilon, 20) >= 0.8
 
 
@@ -277,7 +285,7 @@ def test_of_more_rows_than_are_made(monkeypatch, few_draws):
     With little noise: more may hide a cause, which makes two humps of the errors that are stated.
     """
     whole = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
-    monkeypatch.setattr(planning, "MOST_SIMULATED_ROWS", 8_000)
+    monkeypatch.setattr(precision, "MOST_SIMULATED_ROWS", 8_000)
     part = study_of(4.0).plan("y ~ x", n_rows=24_000, design=made(1))
     assert part["x"].sampling == pytest.approx(whole["x"].sampling, rel=0.05)
     assert part["x"].stderr == pytest.approx(whole["x"].stderr, rel=0.15)
@@ -319,10 +327,10 @@ def refusing(monkeypatch, of_three, epsilon=1.0):
     """Let so many of three simulated fits at an epsilon be refused."""
     fit, tried = planning.release_and_fit, itertools.count()
 
-    def sometimes(source, formula, columns, guarantee, **options):
+    def sometimes(source, parsed, columns, guarantee, *options, **run):
         if guarantee.epsilon == epsilon and next(tried) % 3 < of_three:
             raise RefusedError("noise")
-        return fit(source, formula, columns, guarantee, **options)
+        return fit(source, parsed, columns, guarantee, *options, **run)
 
     monkeypatch.setattr(planning, "release_and_fit", sometimes)
 
@@ -343,7 +351,7 @@ def test_share_that_is_offered_comes_first(study, monkeypatch):
     refusing(monkeypatch, 1)
     planned = study.plan("y ~ x", epsilon=1.0)
     assert planned.offered == pytest.approx(2 / 3, abs=0.02)
-    assert planned.draws == planning.MOST_DRAWS
+    assert planned.draws == precision.PLAN_DRAWS.most
     assert planned["x"].stderr is not None
     assert str(planned).startswith("Offered: 67% of 45 simulated fits at epsilon = 1.\n")
     assert list(planned.to_dict())[:2] == ["formula", "offered"]
@@ -353,7 +361,7 @@ def test_share_that_is_offered_comes_first(study, monkeypatch):
 def test_epsilon_that_is_mostly_refused_is_not_planned(study, monkeypatch, few_draws):
     """Errors that two thirds of the fits have, and a third are refused."""
     wanted = study.plan("y ~ x", epsilon=1.0)["x"].stderr * 1.02
-    monkeypatch.setattr(planning, "MOST_EPSILON", 1.0)
+    monkeypatch.setattr(precision, "MOST_EPSILON", 1.0)
     pg_study = study_of(1.0)
     assert pg_study.plan("y ~ x", target_se={"x": wanted}).epsilon is not None
     refusing(monkeypatch, 1)
@@ -383,7 +391,7 @@ def skewed(n=ROWS):
         "count": np.minimum(rng.poisson(1.5, n), 20) * 1.0,
         "z": rng.normal(0, 1, n),
         "w": rng.uniform(1, 3, n),
-        "who": np.arange(n) // planning.ROWS_OF_UNIT,
+        "who": np.arange(n) // precision.ROWS_OF_UNIT,
     }
     table["d"] = 0.5 * table["z"] + rng.normal(0, math.sqrt(0.75), n)
     table["y"] = (table["y"] + table["d"]).clip(-10, 10)
@@ -421,8 +429,8 @@ SKEWED = COLUMNS | {
 )
 def test_guesses_are_near_where_they_are_right(formula, options, means, monkeypatch):
     """Sampling errors within a fifth, of spreads as guessed; nine times off without the means."""
-    for name in ("PLAN_DRAWS", "FEW_DRAWS", "MOST_DRAWS"):
-        monkeypatch.setattr(planning, name, 1)
+    for name in ("PLAN_DRAWS", "FEW_DRAWS"):
+        monkeypatch.setattr(precision, name, precision.ONE_DRAW)
     table = skewed()
     study = pg.Study(table, SKEWED, epsilon=4.0, delta=1e-6)
     scale = {"y": 2.0, "x": 1.0, "z": 1.0, "d": 1.0}
@@ -430,7 +438,7 @@ def test_guesses_are_near_where_they_are_right(formula, options, means, monkeypa
     design = {"mean": means or {}, "std": {name: scale[name] for name in scale if name in used}}
     planned = study.plan(formula, epsilon=4.0, design=design, **options)
     fit = pg.regress(
-        table, formula, SKEWED, planning.NO_PRIVACY, 1e-6, rng=np.random.default_rng(0), **options
+        table, formula, SKEWED, precision.NO_PRIVACY, 1e-6, rng=np.random.default_rng(0), **options
     )
     ratio = np.array([planned[name].sampling for name in fit.param_names]) / np.asarray(fit.bse)
     # The target's errors are larger than its guessed spread by what the features explain.
@@ -523,7 +531,7 @@ def test_target_that_no_epsilon_reaches_says_how_many_rows_do(study, few_draws):
 def test_impossible_plans_are_refused(study):
     with pytest.raises(ValueError, match="no coefficient 'z'"):
         study.plan("y ~ x", target_se={"z": 1.0})
-    for options in ({"family": "binomial"}, {"cov_type": "robust"}, {"loss": "huber"}):
+    for options in ({"family": "binomial"}, {"cov_type": "HC1"}, {"loss": "huber"}):
         with pytest.raises(ValueError, match="leave out the other options"):
             study.plan("b ~ x", by="g", **options)
     with pytest.raises(ValueError, match=r"loss=\"huber\" is of"):
@@ -548,3 +556,19 @@ def test_remaining_budget_for_units(tmp_path):
     )
     it.release(epsilon=1.0)
     assert 1.0 < it.remaining() < 2.0
+
+
+@pytest.mark.parametrize("mechanism", [None, "analyze-gauss"])
+def test_formula_is_parsed_once(monkeypatch, mechanism):
+    """By scores and by a release: what it says travels, and not its text."""
+    parsed = []
+
+    def counting(formula, parse=terms.parse):
+        parsed.append(formula)
+        return parse(formula)
+
+    for module in (terms, columns):
+        monkeypatch.setattr(module, "parse", counting)
+    fit = pg.regress(made(n=2000), "y ~ x + g", COLUMNS, 4.0, 1e-6, mechanism=mechanism)
+    assert list(fit.param_names) == ["x", "g[b]", "Intercept"]
+    assert parsed == ["y ~ x + g"]

@@ -97,5 +97,5 @@ def _weights(size: int) -> NDArray[np.int64]:
     """
     series = np.cumprod(np.append(1.0, 1 - 0.5 / np.arange(1, size)))
     whole = np.rint(series * 2.0**_WEIGHT_BITS).astype(np.int64)
-    behind = np.subtract.outer(np.arange(size), np.arange(size))
-    return np.where(behind >= 0, whole[np.abs(behind)], 0)
+    lag = np.subtract.outer(np.arange(size), np.arange(size))
+    return np.where(lag >= 0, whole[np.abs(lag)], 0)

@@ -53,15 +53,17 @@ class Gains:
     the columns j of one piece, a factor's levels or all single numbers, and single numbers k.
     """
 
-    def __init__(self, frame: WhiteningTransform, columns: Columns | None, bound: float) -> None:
-        d = len(frame.matrix)
+    def __init__(
+        self, transform: WhiteningTransform, columns: Columns | None, bound: float
+    ) -> None:
+        d = len(transform.matrix)
         law: MaskedLaw | TiedLaw | None = None
         if columns is not None and (blocks := zeros(columns.layout)):
             known = imposed(GaussianLaw.isotropic(1.0), blocks, ties(columns.layout))
             law = None if isinstance(known, GaussianLaw) else known
         groups = _groups(columns, d)
-        back, within = frame.inverse, frame.known(1.0, columns)
-        second = np.eye(d) if frame.second is None else frame.second
+        back, within = transform.inverse, transform.known(1.0, columns)
+        second = np.eye(d) if transform.second is None else transform.second
         inverse = _inverse(back @ second @ back.T, columns)
         draws = max(1, _DRAWN // d**2)
         one, other = _noise(d, draws)
@@ -78,8 +80,8 @@ class Gains:
         for i, group in enumerate(groups):
             rows, apart = np.nonzero(group[:, None] != numbers)
             if len(rows):
-                found = np.ascontiguousarray(ratio[:, group[rows], numbers[apart]])
-                sums[i] = found.mean(axis=1).cumsum()[-1]
+                pairs = np.ascontiguousarray(ratio[:, group[rows], numbers[apart]])
+                sums[i] = pairs.mean(axis=1).cumsum()[-1]
         self._each = bound**2 * np.exp(sums / draws)
 
     def are(self, square: float, needed: float) -> bool:
@@ -123,8 +125,8 @@ def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
     for row, relation in zip(rows, known, strict=True):
         row[list(relation)] = list(relation.values())
     _, sizes, directions = np.linalg.svd(rows)
-    kept = directions[int((sizes > 1e-9 * sizes[0]).sum()) :].T
-    inverse: Matrix = kept @ np.linalg.inv(kept.T @ moment @ kept) @ kept.T
+    free = directions[int((sizes > 1e-9 * sizes[0]).sum()) :].T
+    inverse: Matrix = free @ np.linalg.inv(free.T @ moment @ free) @ free.T
     return inverse
 
 
@@ -161,7 +163,7 @@ class AdaptiveRounds(ABC):
         """Release a sum over rows with isotropic noise."""
 
     @abstractmethod
-    def count(self, frame: WhiteningTransform, edges: Vector, share: float) -> Vector:
+    def count(self, transform: WhiteningTransform, edges: Vector, share: float) -> Vector:
         """Release about how many rows have numbers longer than each edge."""
 
     @abstractmethod
@@ -169,7 +171,7 @@ class AdaptiveRounds(ABC):
         """Release the number of rows, roughly."""
 
     @abstractmethod
-    def mapped(self, frame: WhiteningTransform, radius: float) -> Any:
+    def mapped(self, transform: WhiteningTransform, radius: float) -> Any:
         """The exact second moment in a frame, of rows clipped to a radius there."""
 
     @property
@@ -208,17 +210,17 @@ class AdaptiveRounds(ABC):
         """Noise of weighted counts of lengths."""
         return counts_sensitivity(n_bins, self.noise.adjacency) / self.mu(share)
 
-    def choose(self, frame: WhiteningTransform, share: float, left: float) -> RadiusChoice:
+    def choose(self, transform: WhiteningTransform, share: float, left: float) -> RadiusChoice:
         """The radius of a round in a frame, by released counts; `left` is the round's share."""
-        first, largest = frame.typical, frame.largest(float(self.moment.bound))
+        first, largest = transform.typical, transform.largest(float(self.moment.bound))
         edges = np.sqrt(
-            bin_edges(first - frame.constant, largest - frame.constant, rules.PER_OCTAVE)
+            bin_edges(first - transform.constant, largest - transform.constant, rules.PER_OCTAVE)
         )
         most = rules.BEYOND * self.std_at(1.0, left)
         self.beyond_std = float(cumulative_std(len(edges), self.ranked_std(len(edges), share))[0])
         most = max(most, rules.SEEN * self.beyond_std)
-        choice = choose_radius(edges, self.count(frame, edges, share), most)
-        return replace(choice, size=math.sqrt(choice.size**2 + frame.constant))
+        choice = choose_radius(edges, self.count(transform, edges, share), most)
+        return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
 
 def names_of(moment: Any) -> tuple[str, ...]:
@@ -267,37 +269,39 @@ def _further_rounds(
     if number == 1:
         return rounds.once(first, left)
     plain = whitening.plain_transform(moment.columns, moment.n_columns, bound, target)
-    frame = whitening.whiten(_told(plain, first, rounds), rounds.std[-1], rows, plain)
-    if frame.longer:  # few levels, one of them rare: its rows alone need be long
-        frame = whitening.whiten(first, rounds.std[-1], rows)
-    gains = Gains(frame, moment.columns, bound)
-    if not gains.are(frame.reach(rules.LONG), rules.WORTH):
+    transform = whitening.whiten(_with_known(plain, first, rounds), rounds.std[-1], rows, plain)
+    if transform.longer:  # few levels, one of them rare: its rows alone need be long
+        transform = whitening.whiten(first, rounds.std[-1], rows)
+    gains = Gains(transform, moment.columns, bound)
+    if not gains.are(transform.reach(rules.LONG), rules.WORTH):
         return rounds.once(first, left)
-    for rough in rules.ROUGH[: number - 2]:
-        radius = math.sqrt(min(frame.reach(rules.REACH), frame.largest(bound)))
+    for enough in rules.CLEAR_ENOUGH[: number - 2]:
+        radius = math.sqrt(min(transform.reach(rules.REACH), transform.largest(bound)))
         noise = rounds.std_at(radius, rules.MIDDLE)
-        if frame.clear >= rough or not frame.teaches(noise, rows):
+        if transform.clear >= enough or not transform.teaches(noise, rows):
             break
         left -= rules.TRIAL
-        needed = rules.WORTH_IF_HIDDEN if frame.hidden else rules.WORTH
+        needed = rules.WORTH_IF_HIDDEN if transform.hidden else rules.WORTH
         rounds.prepare(radius)
-        if not gains.are(rounds.choose(frame, rules.TRIAL, left).size ** 2, needed):
+        if not gains.are(rounds.choose(transform, rules.TRIAL, left).size ** 2, needed):
             return rounds.once(first, left)
         left -= rules.MIDDLE
-        middle = rounds.take(rounds.mapped(frame, radius), rules.MIDDLE)
-        frame = whitening.whiten(_told(frame, middle, rounds), rounds.std[-1], rows, frame)
-        gains = Gains(frame, moment.columns, bound)
+        middle = rounds.take(rounds.mapped(transform, radius), rules.MIDDLE)
+        transform = whitening.whiten(
+            _with_known(transform, middle, rounds), rounds.std[-1], rows, transform
+        )
+        gains = Gains(transform, moment.columns, bound)
     if target >= 0:
-        frame = frame.towards(target)
-    expected = rounds.std_at(math.sqrt(frame.reach(rules.REACH)), left)
+        transform = transform.towards(target)
+    expected = rounds.std_at(math.sqrt(transform.reach(rules.REACH)), left)
     share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
     left -= share
-    choice = rounds.choose(frame, share, left)
-    drowned = rounds.std_at(choice.size, left) > frame.loudest(rows)
+    choice = rounds.choose(transform, share, left)
+    drowned = rounds.std_at(choice.size, left) > transform.loudest(rows)
     if drowned or not gains.are(choice.size**2, rules.WORTH_LAST):
         return rounds.once(first, left)
-    last = rounds.take(rounds.mapped(frame, choice.size), left)
-    released, law = _together(frame, first, last, rounds)
+    last = rounds.take(rounds.mapped(transform, choice.size), left)
+    released, law = _together(transform, first, last, rounds)
     rounds.record["parameters"] |= {
         "clipped_rows": choice.beyond,
         "clipped_rows_std": rounds.beyond_std,
@@ -306,25 +310,25 @@ def _further_rounds(
     return (released + released.T) / 2, law, rounds.record
 
 
-def _told(frame: WhiteningTransform, released: Matrix, rounds: AdaptiveRounds) -> Matrix:
+def _with_known(transform: WhiteningTransform, released: Matrix, rounds: AdaptiveRounds) -> Matrix:
     """A round's release after what is known of factors that are apart was imposed."""
-    law = frame.known(rounds.std[-1], rounds.moment.columns)
+    law = transform.known(rounds.std[-1], rounds.moment.columns)
     return released if isinstance(law, GaussianLaw) else law.project(released)
 
 
 def _together(
-    frame: WhiteningTransform, first: Matrix, last: Matrix, rounds: AdaptiveRounds
+    transform: WhiteningTransform, first: Matrix, last: Matrix, rounds: AdaptiveRounds
 ) -> tuple[Matrix, NoiseLaw]:
     """What all rounds release, in the columns, and its law, with what clipping may have moved.
 
     Where factors are apart, the first round's noise is not independent in the frame: the last
     round's release is all.
     """
-    back, std = frame.inverse, math.hypot(1.0, rules.ALLOWED) * rounds.std[-1]
-    if frame.levels:
-        law = frame.known(std, rounds.moment.columns)
-        return back @ _told(frame, last, rounds) @ back.T, law.image(back)
-    before = GaussianLaw.isotropic(rounds.std[0]).image(frame.matrix)
+    back, std = transform.inverse, math.hypot(1.0, rules.ALLOWED) * rounds.std[-1]
+    if transform.levels:
+        law = transform.known(std, rounds.moment.columns)
+        return back @ _with_known(transform, last, rounds) @ back.T, law.image(back)
+    before = GaussianLaw.isotropic(rounds.std[0]).image(transform.matrix)
     weights, combined = combine([before, GaussianLaw.isotropic(std)], len(first))
-    whole = weights[0] * (frame.matrix @ first @ frame.matrix.T) + weights[1] * last
+    whole = weights[0] * (transform.matrix @ first @ transform.matrix.T) + weights[1] * last
     return back @ whole @ back.T, combined.image(back)

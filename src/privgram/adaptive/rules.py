@@ -28,7 +28,7 @@ TAUGHT = 0.5
 
 #: Middle rounds are taken while the least second moment is below so many times the floor
 #: of its noise: the first one, and the second.
-ROUGH = 8.0, 1.0
+CLEAR_ENOUGH = 8.0, 1.0
 
 #: Radius of the middle round, squared, in units of a row's mean square in its frame. Its
 #: clipping moves the next frame a little and no estimate.

@@ -81,8 +81,8 @@ class WhiteningTransform:
         matrix[self.numbers] = numbers
         if not self.levels:
             return _orthogonal(matrix)
-        turn = np.linalg.svd(numbers[:, self.numbers])[0]
-        matrix[self.numbers] = turn.T @ numbers
+        rotation = np.linalg.svd(numbers[:, self.numbers])[0]
+        matrix[self.numbers] = rotation.T @ numbers
         return matrix
 
     @property
@@ -109,16 +109,15 @@ class WhiteningTransform:
     def inverse(self) -> Matrix:
         """A^{-1}, from the orthogonality of A's rows."""
         if not self.levels:
-            inverse: Matrix = (self.matrix / (self.matrix**2).sum(axis=1)[:, None]).T
-            return inverse
+            return np.asarray((self.matrix / (self.matrix**2).sum(axis=1)[:, None]).T)
         square = np.ix_(self.numbers, self.numbers)
-        own = self.matrix[square]
-        found = np.diag(1 / np.diag(self.matrix))
-        found[square] = (own / (own**2).sum(axis=1)[:, None]).T
-        levels = np.setdiff1d(np.arange(len(found)), self.numbers)
-        across = found[square] @ self.matrix[np.ix_(self.numbers, levels)]
-        found[np.ix_(self.numbers, levels)] = -across * np.diag(found)[levels]
-        return found
+        of_numbers = self.matrix[square]
+        inverse = np.diag(1 / np.diag(self.matrix))
+        inverse[square] = (of_numbers / (of_numbers**2).sum(axis=1)[:, None]).T
+        levels = np.setdiff1d(np.arange(len(inverse)), self.numbers)
+        across = inverse[square] @ self.matrix[np.ix_(self.numbers, levels)]
+        inverse[np.ix_(self.numbers, levels)] = -across * np.diag(inverse)[levels]
+        return inverse
 
     @property
     def longer(self) -> bool:
@@ -145,12 +144,12 @@ def plain_transform(
     levels: list[LevelBlock] = []
     if columns is not None and columns.row_weights is None and bound >= columns.bound:
         levels = [
-            LevelBlock(own.start, own.size, own.weight)
-            for own in columns.layout.stored
-            if own.size > 1 and not own.piece.powers
-            if not own.start <= target < own.start + own.size
+            LevelBlock(block.start, block.size, block.weight)
+            for block in columns.layout.stored
+            if block.size > 1 and not block.piece.powers
+            if not block.start <= target < block.start + block.size
         ]
-    if sum(own.size for own in levels) == n_columns:
+    if sum(block.size for block in levels) == n_columns:
         levels = []
     return WhiteningTransform(np.eye(n_columns), bound**2, 1.0, levels=tuple(levels))
 
@@ -189,31 +188,31 @@ def whiten(
 
 
 def _within(
-    moment: Matrix, noise_std: float, rows: float, frame: WhiteningTransform
+    moment: Matrix, noise_std: float, rows: float, transform: WhiteningTransform
 ) -> tuple[Matrix, Matrix, float]:
     """The second moment of numbers within levels, what takes it there, and what noise adds."""
-    if not frame.levels:
+    if not transform.levels:
         return moment, np.eye(len(moment)), 0.0
-    numbers, d = frame.numbers, len(moment)
+    numbers, d = transform.numbers, len(moment)
     levels = np.setdiff1d(np.arange(d), numbers)
     entries = np.zeros(d)
-    for start, size, entry in frame.levels:
+    for start, size, entry in transform.levels:
         entries[start : start + size] = entry
     # The mean, by the factor whose sums have the least noise: a row has one of its levels.
-    start, size, entry = min(frame.levels, key=lambda own: own.size)
+    start, size, entry = min(transform.levels, key=lambda block: block.size)
     mean = moment[numbers, start : start + size].sum(axis=1) / (entry * rows)
-    own = moment[np.ix_(numbers, numbers)] - rows * np.outer(mean, mean)
+    centred = moment[np.ix_(numbers, numbers)] - rows * np.outer(mean, mean)
     counts = np.maximum(np.diag(moment), 0.0)[levels] / entries[levels]
     across = moment[np.ix_(numbers, levels)] - np.outer(mean, counts)
     # Means by level of the rest, shrunk where noise hides them.
     values, vectors = np.linalg.eigh(moment[np.ix_(levels, levels)])
     lifted = np.maximum(values, 0.0) + 2 * math.sqrt(d) * noise_std
-    told = (across @ vectors / lifted) @ vectors.T
+    level_means = (across @ vectors / lifted) @ vectors.T
     back = np.zeros((len(numbers), d))
     back[:, numbers] = np.eye(len(numbers))
-    back[:, levels] = -told
+    back[:, levels] = -level_means
     back[:, start : start + size] -= mean[:, None] / entry
-    return own - told @ across.T, back, noise_std**2 * float((1 / lifted).sum())
+    return centred - level_means @ across.T, back, noise_std**2 * float((1 / lifted).sum())
 
 
 def _levels(
@@ -226,21 +225,21 @@ def _levels(
     Less will do if no level is rare.
     """
     most = LONG * typical / len(before.levels)
-    found: list[LevelBlock] = []
+    blocks: list[LevelBlock] = []
     second = np.eye(len(moment))
     means = np.zeros(len(moment))
     for start, size, entry in before.levels:
-        own = slice(start, start + size)
-        counts = np.diag(moment)[own] / entry**2
+        at = slice(start, start + size)
+        counts = np.diag(moment)[at] / entry**2
         rarest = max(float(counts.min()), 1.0)
-        found.append(LevelBlock(start, size, math.sqrt(min(most, rows / rarest))))
+        blocks.append(LevelBlock(start, size, math.sqrt(min(most, rows / rarest))))
         shares = np.maximum(counts, 0.0) + noise_std / entry**2
-        means[own] = found[-1].entry * shares / shares.sum()
+        means[at] = blocks[-1].entry * shares / shares.sum()
     second += np.outer(means, means)
-    for start, size, entry in found:
-        own = slice(start, start + size)
-        second[own, own] = np.diag(entry * means[own])
-    return tuple(found), second
+    for start, size, entry in blocks:
+        at = slice(start, start + size)
+        second[at, at] = np.diag(entry * means[at])
+    return tuple(blocks), second
 
 
 def _orthogonal(matrix: Matrix) -> Matrix:

@@ -10,7 +10,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any, NoReturn
 
 import click
@@ -27,19 +26,16 @@ COMMANDS = {
     "doctor": "doctor",
     "init": "study",
     "check": "study",
-    "plan": "planning",
+    "plan": "study",
     "release": "release",
     "sql": "study",
-    "ledger": "planning",
+    "ledger": "ledger",
     "info": "released",
-    "regress": "released",
+    "regress": "regress",
     "stream": "study",
     "pca": "released",
     "report": "released",
 }
-
-#: Those that also take a study's file, and have other options then.
-OF_STUDIES = ("plan", "release", "regress")
 
 # What the library raises on bad input, bad files and missing extras.
 EXPECTED = (ValueError, TypeError, OSError, ImportError, MemoryError, OverflowError)
@@ -83,7 +79,9 @@ class OneLine(click.Command):
     ) -> Any:
         unsaved: list[object] = []
 
-        def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+        def show(
+            message: Warning | str, category: type[Warning], *where: object, **more: object
+        ) -> None:
             if issubclass(category, NotSavedWarning):
                 unsaved.append(message)
             print("privgram: warning:", shown(" ".join(str(message).split())), file=sys.stderr)
@@ -130,19 +128,6 @@ class Program(OneLine, click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Of a study, what its file says already need not be said."""
-        name, *rest = args
-        if name in OF_STUDIES and any(
-            text.endswith(".toml") and not text.startswith("-") and before != "--columns"
-            for before, text in pairwise(args)
-        ):
-            module = importlib.import_module(".study", __package__)
-            return name, getattr(module, name), rest
-        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
@@ -207,10 +192,11 @@ def _fail(message: str, status: Status) -> NoReturn:
 @click.version_option(__version__, prog_name="privgram")
 @click.pass_context
 def program(ctx: click.Context) -> None:
-    """Release second-moment matrices of sensitive tables under differential privacy.
+    """Regressions and second moments of a sensitive table, under differential privacy.
 
-    A released matrix answers any number of regressions and PCAs, at no
-    further cost in privacy. Begin with: privgram demo
+    `privgram init TABLE` writes the file of a study: the table, its columns, whom it protects, and
+    one budget. A regression of the study costs a part of the budget; so does a release, from which
+    any number of regressions and PCAs follow at no further cost. Begin with: privgram demo
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())

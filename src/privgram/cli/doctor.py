@@ -36,16 +36,16 @@ def doctor(as_json: bool) -> None:
     The test takes a second and reads no data of yours. The exit status is 0 if
     all of it passes.
     """
-    installation, extras, found = _installation(), _extras(), _examine()
+    installation, extras, verdicts = _installation(), _extras(), _examine()
     if as_json:
-        print_json({**installation, "extras": extras, "tests": found})
+        print_json({**installation, "extras": extras, "tests": verdicts})
     else:
         out = console()
         out.print(facts(installation))
         heads = ["extra", "installed", "missing"]
         out.print(table(heads, map(_row, extras.items()), words=heads))
-        out.print(facts(found, "Tried on this machine"))
-    failed = [name for name, verdict in found.items() if verdict != "ok"]
+        out.print(facts(verdicts, "Tried on this machine"))
+    failed = [name for name, verdict in verdicts.items() if verdict != "ok"]
     if failed:
         raise click.ClickException(f"the self-test failed: {'; '.join(failed)}")
 
@@ -100,7 +100,7 @@ def _examine() -> dict[str, str]:
     return result
 
 
-def _require(holds: Any, otherwise: str) -> None:
+def _require(holds: object, otherwise: str) -> None:
     if not holds:
         raise ArithmeticError(otherwise)
 
@@ -120,7 +120,7 @@ DIGESTS = {
 }
 
 
-def total_digest(total: Any) -> str:
+def total_digest(total: rows.RowAccumulator) -> str:
     """SHA-256 of the 128-bit integers of an accumulator."""
     integers = (part.astype(part.dtype.newbyteorder("<")).tobytes() for part in total.int128())
     return hashlib.sha256(b"".join(integers)).hexdigest()

@@ -1,11 +1,9 @@
-"""Commands on a release: ``privgram info``, ``regress``, ``pca`` and ``report``."""
+"""Commands on a release: ``privgram info``, ``pca`` and ``report``."""
 
 from __future__ import annotations
 
 import math
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,22 +17,12 @@ from privgram.cli._shared import (
     contents,
     facts,
     json_option,
-    level_option,
     open_release,
-    print_fit,
     print_json,
     print_lines,
-    read_names,
-    read_number,
-    reference_option,
+    read_penalty,
     table,
 )
-from privgram.cli._status import Status
-from privgram.regression.inference import quantile_of
-from privgram.releases.groups import Releases
-
-if TYPE_CHECKING:
-    from privgram.regression.groups import GroupFits
 
 
 @command("privgram info flights.json")
@@ -44,11 +32,11 @@ def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
     loaded = open_release(release)
     columns, unit = loaded.columns, loaded.privacy_unit
-    described = {} if columns is None else columns.variables
-    report: dict[str, Any] = {
+    variables = {} if columns is None else columns.variables
+    report: dict[str, object] = {
         "release": str(release),
         "columns": list(loaded.names),
-        "variables": {name: given.describe() for name, given in described.items()},
+        "variables": {name: variable.describe() for name, variable in variables.items()},
         "terms": [] if columns is None else list(columns.terms),
         "weights": {} if columns is None else columns.weights,
         "rows": loaded.n_rows,
@@ -67,114 +55,6 @@ def info(release: Path, as_json: bool) -> None:
         elif value != []:
             lines[name] = listed(value) if isinstance(value, list) else value
     console().print(facts(lines))
-
-
-def read_model(
-    formula: str | None, target: str | None, features: str | None, reference: dict[str, str]
-) -> tuple[str, dict[str, Any]]:
-    """Read a formula or target, features and references as arguments of a fit."""
-    if (formula is None) == (target is None):
-        raise click.UsageError("give either a FORMULA or --target")
-    if formula is not None and "~" not in formula:
-        raise click.UsageError(f"{formula!r} is no formula; for one column, use --target")
-    if formula is not None and features is not None:
-        raise click.UsageError("a FORMULA names the features: leave --features out")
-    return formula or target or "", {
-        "features": None if features is None else read_names("--features", features),
-        "reference": reference,
-    }
-
-
-@command(
-    "privgram regress flights.json --target arr_delay --features dep_delay,distance",
-    'privgram regress wages.json "log(wage) ~ poly(age, 2) + sex*region" \\',
-    "    --reference region=w",
-)
-@click.argument("release", type=PATH)
-@click.argument("formula", metavar="[FORMULA]", required=False)
-@click.option("--target", metavar="NAME", help="The column to explain, where there is no FORMULA.")
-@click.option(
-    "--features",
-    metavar="NAMES",
-    help="Columns or terms, separated by commas. Default: all others.",
-)
-@reference_option
-@click.option(
-    "--ridge",
-    default="0",
-    metavar="PENALTY",
-    help="Penalty on the squared coefficients, in the scale of the released matrix, or auto.",
-)
-@click.option(
-    "--unclip",
-    is_flag=True,
-    help="Take off what clipping added to the coefficients, as if rows were normal.",
-)
-@level_option
-@json_option
-def regress(
-    release: Path,
-    formula: str | None,
-    target: str | None,
-    features: str | None,
-    reference: dict[str, str],
-    ridge: str,
-    unclip: bool,
-    level: float,
-    as_json: bool,
-) -> Status:
-    """Fit a linear regression from a RELEASE, at no cost in privacy.
-
-    Of the releases of groups, the same regression in every group. To ask the table of a study:
-    privgram regress study.toml --help
-
-    FORMULA is such as "wage ~ age + sex*region" (extra formula). Standard errors count the sampling
-    of the rows and the noise of the release.
-    """
-    explained, asked = read_model(formula, target, features, reference)
-    quantile_of(level)  # which checks it
-    loaded = open_release(release, groups=True)
-    asked["ridge"] = read_penalty(ridge)
-    if isinstance(loaded, Releases):
-        if unclip:
-            raise click.UsageError("--unclip is for one release, not for groups")
-        if level != 0.95 and not as_json:
-            raise click.UsageError(
-                "--level: groups are shown with standard errors; --json has intervals of any level"
-            )
-        fits = loaded.regress(explained, **asked)
-        _print_groups(fits, level, as_json)
-        lost = asked["ridge"] == 0 and len(fits.refusals) == len(fits)
-        return Status.REFUSED if lost else Status.ANSWERED
-    fit = loaded.regress(explained, unclip=unclip, **asked)
-    return print_fit(fit, level, as_json, penalised=asked["ridge"] != 0)
-
-
-def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
-    """Print a row for each group, and the coefficients pooled where that can be."""
-    if as_json:
-        print_json(
-            {
-                "target": fits.target,
-                "by": fits.by,
-                "names": fits.param_names,
-                "groups": fits.groups,
-                "params": fits.params,
-                "bse": fits.bse,
-                "level": level,
-                "conf_int": [fit.conf_int(round(1 - level, 12)) for fit in fits.values()],
-                "refusal": [fits.refusals.get(group) for group in fits.groups],
-            }
-        )
-        return
-    print_lines(str(fits))
-    with suppress(ValueError):
-        print_lines(f"\n{fits.pool()}")
-
-
-def read_penalty(text: str) -> float | str:
-    """Read ``--ridge``."""
-    return text if text == "auto" else read_number("--ridge", text, "auto")
 
 
 @command("privgram pca flights.json --components 3", "privgram pca flights.json --standardize")

@@ -3,161 +3,180 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
 import privgram as pg
-from privgram._base.files import write_atomically
+from privgram._base.files import check_distinct, write_atomically
 from privgram.cli._shared import (
     PATH,
     POSITIVE,
+    STUDY,
+    answering,
     command,
     json_option,
-    level_option,
-    options,
-    print_fit,
+    on_command_line,
+    open_release,
     print_json,
     print_lines,
     read_number,
-    reference_option,
 )
-from privgram.cli._status import Status
-from privgram.cli.release import check_out
 from privgram.columns.sql import DIALECTS
-from privgram.regression.inference import quantile_of
-from privgram.study.check import read_study
-from privgram.study.parts import described, table_name
-
-STUDY = click.argument("study", type=PATH)
-FORMULA = click.argument("formula")
+from privgram.sources.files import find_files
+from privgram.study.config import described, read_study, table_name
 
 
-def load_study(study: Path) -> pg.Study:
-    """Read the file of a study; how far its passes are is shown on a terminal."""
-    return pg.Study.load(study, progress=sys.stderr.isatty())
+def load_study(
+    study: Path,
+    out: Path | None = None,
+    force: bool = False,
+    reads: Mapping[str, list[Path]] | None = None,
+) -> pg.Study:
+    """Read the file of a study, whose answer is saved to `out`, beside other files that are read.
+
+    How far its passes are is shown on a terminal.
+    """
+    if out is not None:
+        _check_out(out, force)
+    if study.suffix != ".toml":
+        raise click.UsageError(
+            f"{study} is no study, which is a .toml file: `privgram init TABLE` writes one"
+        )
+    config = read_study(study)
+    tables = [config.table] if isinstance(config.table, str) else config.table
+    columns = [config.columns] if isinstance(config.columns, Path) else []
+    check_distinct(
+        {"STUDY": [study], "its table": _files_of(tables), "its columns": columns, **(reads or {})},
+        {"its ledger": config.ledger, "--out": out},
+    )
+    return pg.Study(progress=sys.stderr.isatty(), **vars(config))
 
 
-delta = click.option("--delta", type=float, help="Default: the budget's.")
+def _files_of(tables: list[str]) -> Iterator[Path]:
+    """List what is read, as far as it is there."""
+    for path in map(Path, tables):
+        with suppress(FileNotFoundError, ValueError):  # the reader says so
+            yield from find_files(path)
 
-#: What every answer has.
-spending = options(
-    click.option("--epsilon", type=float, required=True, help="What it may cost."),
-    click.option("--label", default="", show_default=False, help="What the ledger calls it."),
-    click.option("--out", type=PATH, help="File to save to."),
-    click.option("--force", is_flag=True, help="Replace an existing --out."),
+
+def _check_out(out: Path, force: bool) -> None:
+    """Refuse a bad destination before the table is read, not after."""
+    if out.suffix not in (".json", ".npz"):
+        raise click.UsageError(f"--out {out}: it is saved to .json or .npz")
+    if not out.parent.is_dir():
+        raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
+    if out.is_dir():
+        raise click.UsageError(f"--out {out} is a folder")
+    if out.exists() and not force:
+        raise click.UsageError(
+            f"--out {out} exists; doing it again spends privacy again, --force replaces it"
+        )
+
+
+@command(
+    'privgram plan study.toml "log(wage) ~ education" --target-se education=0.002',
+    "privgram plan study.toml --epsilon 0.5 --target wage",
 )
-
-#: What changes the answer of a regression.
-answering = options(
-    delta,
-    click.option(
-        "--family",
-        type=click.Choice(["gaussian", "binomial", "poisson"]),
-        default="gaussian",
-        help="Least squares, logistic regression, or one of counts.",
-    ),
-    click.option(
-        "--loss",
-        type=click.Choice(["squared", "huber"]),
-        default="squared",
-        help="huber bounds what a row far out can do; of least squares.",
-    ),
-    click.option("--offset", metavar="TERM", help="Added to the linear predictor."),
-    reference_option,
-)
-
-
-@command('privgram plan study.toml "log(wage) ~ education" --target-se education=0.002')
 @STUDY
-@FORMULA
+@click.argument("formula", metavar="[FORMULA]", required=False)
 @click.option(
     "--target-se",
     "wanted",
     multiple=True,
     metavar="NAME=ERROR",
-    help="A standard error. May repeat.",
+    help="With FORMULA: a standard error that is wanted. May be repeated.",
 )
 @click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
 @click.option("--rows", "n_rows", type=POSITIVE, help="About how many there are.")
-@click.option("--design", type=PATH, help="An earlier release.")
-@click.option("--by", help="A factor: the regression in each of its levels.")
+@click.option(
+    "--design",
+    type=PATH,
+    help="An earlier RELEASE of such a table: what standard errors are planned by.",
+)
+@click.option("--by", help="With FORMULA: a factor, the regression in each of its levels.")
 @answering
+@click.option(
+    "--target",
+    "targets",
+    metavar="TERM",
+    multiple=True,
+    help="Without FORMULA: a term that regressions on the others explain, for which weights are"
+    " proposed. May be repeated.",
+)
+@click.option(
+    "--error",
+    type=float,
+    default=0.01,
+    help="Without FORMULA: accuracy wanted of a regression's coefficients on unit-scale data.",
+)
+@click.option("--plot", type=PATH, help="Without FORMULA: save a picture of the noise here.")
 @json_option
 def plan(
     study: Path,
-    formula: str,
-    wanted: tuple[str, ...],
+    formula: str | None,
+    epsilon: float | None,
+    delta: float | None,
+    n_rows: int | None,
     design: Path | None,
+    wanted: tuple[str, ...],
+    targets: tuple[str, ...],
+    error: float,
+    plot: Path | None,
     as_json: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
-    """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing."""
-    target_se: dict[str, float] = {}
-    for text in wanted:
-        name, equals, value = text.rpartition("=")
-        if not (equals and name):
-            raise click.UsageError(f"--target-se {text}: write NAME=ERROR")
-        target_se[name] = read_number(f"--target-se {name}", value)
-    found = load_study(study).plan(
-        formula, target_se or None, design=None if design is None else pg.load(design), **asked
+    """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing.
+
+    With a FORMULA it is planned by fits of simulated rows. Without one the mechanisms' noise is
+    compared, for any regressions on a release, and the plan says which to take.
+    """
+    alone = {"targets": "--target", "error": "--error", "plot": "--plot"}
+    if formula is None:
+        alone = {"wanted": "--target-se"} | {name: f"--{name}" for name in options}
+    for name in on_command_line(alone):
+        kind = "a plan without a FORMULA" if formula else "a FORMULA"
+        raise click.UsageError(f"{alone[name]} is of {kind}")
+    earlier = None if design is None else open_release(design)
+    known = load_study(study)
+    if formula is not None:
+        target_se: dict[str, float] = {}
+        for text in wanted:
+            name, equals, value = text.rpartition("=")
+            if not (equals and name):
+                raise click.UsageError(f"--target-se {text}: write NAME=ERROR")
+            target_se[name] = read_number(f"--target-se {name}", value)
+        options |= {"epsilon": epsilon, "delta": delta, "n_rows": n_rows, "design": earlier}
+        _print_plan(known.plan(formula, target_se or None, **options), as_json)
+        return
+    if known.unit is not None:
+        raise click.UsageError("a study of units is planned by a FORMULA, such as 'wage ~ age'")
+    check_distinct({"STUDY": [study], "--design": [design] if design else []}, {"--plot": plot})
+    epsilon = known.remaining() if epsilon is None else epsilon
+    compared = pg.plan(
+        known.columns,
+        epsilon=epsilon,
+        delta=known.ledger.usual_delta(epsilon) if delta is None else delta,
+        n_rows=n_rows,
+        adjacency=known.adjacency,
+        error=error,
+        targets=targets or None,
+        design=earlier,
     )
+    if plot is not None:
+        compared.plot(plot)
+    _print_plan(compared, as_json)
+
+
+def _print_plan(plan: pg.Plan | pg.Precision, as_json: bool) -> None:
+    """Print a plan of either kind."""
     if as_json:
-        print_json(found.to_dict())
+        print_json(plan.to_dict())
     else:
-        print_lines(str(found))
-
-
-@command("privgram release study.toml --epsilon 1 --out wages.json")
-@STUDY
-@spending
-@delta
-@click.option("--by", help="A factor: a release for each of its levels.")
-def release(study: Path, epsilon: float, out: Path | None, force: bool, **asked: Any) -> None:
-    """Release the columns of STUDY: any number of regressions."""
-    if out is None:
-        raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
-    check_out(out, force)
-    it = load_study(study)
-    it.release(epsilon, out=out, **asked)
-    print_lines(f"{out}: epsilon={epsilon:g}; {it.remaining():.4g} are left")
-
-
-@command('privgram regress study.toml "log(wage) ~ education + region" --epsilon 0.5')
-@STUDY
-@FORMULA
-@spending
-@answering
-@click.option(
-    "--purpose",
-    type=click.Choice(["inference", "prediction"]),
-    default="inference",
-    help="prediction always answers, without standard errors.",
-)
-@level_option
-@json_option
-def regress(
-    study: Path,
-    formula: str,
-    epsilon: float,
-    out: Path | None,
-    force: bool,
-    level: float,
-    as_json: bool,
-    **asked: Any,
-) -> Status:
-    """Fit one regression to the table of STUDY."""
-    quantile_of(level)  # which checks it, before anything is spent
-    if out is not None:
-        check_out(out, force)
-    it = load_study(study)
-    fit = it.regress(formula, epsilon, out=out, **asked)
-    left = it.remaining()
-    status = print_fit(fit, level, as_json, remaining=left)
-    if not as_json:
-        print_lines(f"epsilon={epsilon:g}; {left:.4g} are left")
-    return status
+        print_lines(str(plan))
 
 
 @command("privgram sql study.toml --dialect postgres --table people > moment.sql")
@@ -171,28 +190,160 @@ def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
 
     Its answer is as secret as the table: SecondMoment.from_sql takes it, to be released.
     """
-    source, parts = read_study(study)
-    columns = described(parts["columns"], parts.get("weights"), parts.get("missing"))
-    text = columns.sql(table or table_name(source), dialect, unit=parts.get("unit"))
+    config = read_study(study)
+    columns = described(config.columns, config.weights, config.missing)
+    text = columns.sql(table or table_name(config.table), dialect, unit=config.unit)
     click.echo(text.rstrip() + ";")
 
 
-@command("privgram init wages.parquet")
-@click.argument("table")
-@click.option("-o", "--out", type=PATH, default=Path("study.toml"), help="File to write, .toml.")
-def init(table: str, out: Path) -> None:
-    """Write the file of a study of TABLE by its columns' types.
+@command(
+    "privgram init wages.parquet",
+    "privgram init visits.parquet --columns columns.toml --unit patient --max-rows 15 \\",
+    "    --epsilon 1 --delta 1e-6",
+    "",
+    "with the public bounds in columns.toml:",
+    "",
+    "intercept = true",
+    'missing = "drop"',
+    'terms = ["poly(distance, 2)", "origin", "dep_delay", "arr_delay"]  # all by default',
+    "[bounds]",
+    "distance = [0, 2800]",
+    'origin = ["EWR", "JFK", "LGA"]',
+    "dep_delay = [-60, 300]",
+    "arr_delay = [-60, 300]",
+)
+@click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
+@click.option(
+    "-o", "--out", type=PATH, default=Path("study.toml"), help="File of the study, .toml."
+)
+@click.option(
+    "--columns",
+    metavar="FILE",
+    help="TOML or JSON file of public bounds or levels for each column, instead of lines to fill"
+    " in.",
+)
+@click.option("--ledger", help="File of the budget. Default: TABLE's name, with .ledger.")
+@click.option("--epsilon", type=float, help="The budget of all that is ever released, above 0.")
+@click.option("--delta", type=float, help="The same, in [0, 1).")
+@click.option(
+    "--adjacency",
+    type=click.Choice(["replace", "add-remove"]),
+    help="Which tables are neighbours: those with one row replaced (the number of rows is public),"
+    " or with one row added or removed (it is private).",
+)
+@click.option(
+    "--composition",
+    type=click.Choice(["gaussian", "pld", "basic"]),
+    show_default="gaussian; basic at delta 0",
+    help="How spends add up. gaussian: as Gaussian noise, whatever is decided by earlier releases."
+    " pld composes exact privacy losses of any mechanisms, for releases planned without a look at"
+    " earlier ones. basic adds epsilons and deltas, for any releases.",
+)
+@click.option(
+    "--unit",
+    metavar="COLUMN",
+    help="Column that tells whose row a row is. All rows of one unit are then protected"
+    " together, and the number of units is public instead of that of rows.",
+)
+@click.option("--max-rows", type=POSITIVE, help="No unit of up to so many rows is scaled down.")
+@click.option(
+    "--unit-bound",
+    metavar="NUMBER|auto",
+    help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table in"
+    " every release, at --bound-epsilon.",
+)
+@click.option(
+    "--bound-epsilon",
+    type=float,
+    help="With --unit-bound auto: privacy parameter of the choice, a part of each release's.",
+)
+@click.option(
+    "--bound-quantile",
+    type=float,
+    help="With --unit-bound auto: leave about this part of the units as it is. Default: half.",
+)
+@click.option(
+    "--clip",
+    type=click.Choice(["frobenius", "trace"]),
+    help="Norm of a unit's matrix. trace also serves matrix-laplace.",
+)
+@click.option(
+    "--fixed-effects", is_flag=True, help="Subtract each unit's means: an effect for each unit."
+)
+@click.option(
+    "--unit-missing",
+    type=click.Choice(["error", "drop"]),
+    help="What to do about a row without a unit. Default: error, or drop if neighbours are by"
+    " add-remove.",
+)
+@click.option("--weights", metavar="COLUMN", help="Column that weights rows.")
+@click.option(
+    "--missing",
+    type=click.Choice(["error", "drop"]),
+    help="What to do about a row with a missing value. Default: error, or drop if neighbours are"
+    " by add-remove.",
+)
+@click.option("--threads", type=POSITIVE, help="Default: one for each core.")
+def init(
+    tables: tuple[str, ...],
+    out: Path,
+    unit: str | None,
+    max_rows: int | None,
+    unit_bound: str | None,
+    bound_epsilon: float | None,
+    bound_quantile: float | None,
+    clip: str | None,
+    fixed_effects: bool,
+    unit_missing: str | None,
+    **settings: Any,
+) -> None:
+    """Write the file of a study of TABLE by its columns' types, and by what options say.
 
-    The bounds and levels are left to fill in: they are never taken from the data.
+    TABLE is a .npy, .csv or .parquet file, or a folder or quoted pattern of them; several are one
+    table. The bounds and levels are left to fill in: they are never taken from the data.
     """
-    from privgram.study.check import template  # SciPy, which no --help waits for
+    from privgram.study.config import template  # SciPy, which no --help waits for
 
     if out.suffix != ".toml":
         raise click.UsageError(f"--out {out}: a study is a .toml file")
     if out.exists():
         raise click.UsageError(f"{out} exists already")
-    write_atomically(out, template(table).encode())
-    print_lines(f"{out}: fill in the bounds, then privgram check {out}")
+    columns = settings["columns"]
+    if columns is not None and Path(columns).suffix not in (".toml", ".json"):
+        raise click.UsageError(
+            f"--columns {columns}: columns are described in a .toml or .json file"
+        )
+    more = {
+        "bound": _read_unit_bound(unit_bound, bound_epsilon, bound_quantile),
+        "clip": clip,
+        "fixed_effects": fixed_effects or None,
+        "missing": unit_missing,
+    }
+    more = {name: value for name, value in more.items() if value is not None}
+    if unit is None and (more or max_rows is not None):
+        raise click.UsageError(
+            "--unit-bound, --max-rows, --clip, --fixed-effects and --unit-missing are of a unit: "
+            "say by --unit which column tells whose row a row is"
+        )
+    settings |= {"unit": {"name": unit, **more} if more else unit, "max_rows": max_rows}
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    text = template(list(tables) if len(tables) > 1 else tables[0], chosen)
+    write_atomically(out, text.encode())
+    then = "" if "columns" in chosen else "fill in the bounds, then "
+    print_lines(f"{out}: {then}privgram check {out}")
+
+
+def _read_unit_bound(
+    text: str | None, epsilon: float | None, quantile: float | None
+) -> float | dict[str, float] | None:
+    """Read ``--unit-bound``, and what its choice by the table costs."""
+    if text != "auto":
+        if epsilon is not None or quantile is not None:
+            raise click.UsageError("--bound-epsilon needs --unit-bound auto, which spends it")
+        return None if text is None else read_number("--unit-bound", text, "auto")
+    if epsilon is None:
+        raise click.UsageError("--unit-bound auto spends privacy: say how much by --bound-epsilon")
+    return {"epsilon": epsilon} | ({} if quantile is None else {"quantile": quantile})
 
 
 @command("privgram check study.toml")
@@ -225,17 +376,16 @@ def check(study: Path) -> None:
 @click.option("--out", type=PATH, required=True, help="File to save to.")
 @click.option("--force", is_flag=True, help="Replace an existing --out.")
 def stream(
-    study: Path, table: Path, period: int | None, out: Path, force: bool, **asked: Any
+    study: Path, table: Path, period: int | None, out: Path, force: bool, **terms: Any
 ) -> None:
     """Publish TABLE, the next period of STUDY, with all before it.
 
     The first call begins the stream, and enters the price of all of it in the study's ledger. The
     release holds the sum of all periods so far.
     """
-    check_out(out, force)
-    it = load_study(study)
-    if asked["epsilon"] is not None and asked["delta"] is None:
-        asked["delta"] = it.ledger.delta
-    stream = pg.Stream(it, **asked)
+    it = load_study(study, out, force)
+    if terms["epsilon"] is not None and terms["delta"] is None:
+        terms["delta"] = it.ledger.delta
+    stream = pg.Stream(it, **terms)
     stream.release(table, period, out=out)
     print_lines(f"{out}: all periods up to {stream.periods}; {stream!r}")

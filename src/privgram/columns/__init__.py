@@ -28,6 +28,7 @@ from privgram.columns.terms import (
     INTERCEPT,
     ONES,
     Layout,
+    Parsed,
     Piece,
     Term,
     as_numeric,
@@ -163,7 +164,7 @@ class Columns:
     @classmethod
     def from_formula(
         cls,
-        formula: str,
+        formula: str | Parsed,
         bounds: Mapping[str, Any],
         missing: Missing | None = None,
         weights: Mapping[str, float] | None = None,
@@ -187,7 +188,7 @@ class Columns:
             bound.
         """
         _check_mapping(bounds)
-        parsed = parse(formula)
+        parsed = formula if isinstance(formula, Parsed) else parse(formula)
         chosen = {
             name: {"log": described} if name in parsed.logs and _is_pair(described) else described
             for name, described in bounds.items()
@@ -660,17 +661,17 @@ def _form(path: Path) -> tuple[Callable[[Plain], str], Callable[[str], Any]]:
 
 
 def _to_toml(data: Plain) -> str:
-    lines = [f"{key} = {_toml(data[key])}" for key in _KEYS[1:] if key in data]
+    lines = [f"{key} = {toml_value(data[key])}" for key in _KEYS[1:] if key in data]
     lines += ["", "[bounds]"]
-    lines += [f"{_toml(name)} = {_toml(plain)}" for name, plain in data["bounds"].items()]
+    lines += [f"{toml_value(name)} = {toml_value(plain)}" for name, plain in data["bounds"].items()]
     return "\n".join(lines) + "\n"
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     if isinstance(value, Mapping):
-        pairs = (f"{_toml(key)} = {_toml(item)}" for key, item in value.items())
+        pairs = (f"{toml_value(key)} = {toml_value(item)}" for key, item in value.items())
         return "{" + ", ".join(pairs) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     # TOML's strings, numbers and booleans are JSON's, but for surrogates and DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -22,7 +22,7 @@ from privgram.estimators.features import NO_SLOPES, check_features, places
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.sources.frames import is_frame
 from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
-from privgram.study.parts import described
+from privgram.study.config import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

@@ -52,7 +52,7 @@ from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
-from privgram.study.parts import described
+from privgram.study.config import described
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

@@ -20,7 +20,7 @@ so composed deltas below 1e-12 mean nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import extra
 
@@ -31,6 +31,9 @@ with extra("accounting", "privgram.interop.dp_accounting needs"):
 
 from privgram._base.numbers import check_adjacency
 from privgram.privacy._profile import CoupledProfile, Profile, chance_off, pld_from_profile
+
+if TYPE_CHECKING:
+    from privgram.releases.record import ReleaseRecord
 
 __all__ = ["ReleaseAccountant", "ReleaseDpEvent", "pld_from_profile"]
 
@@ -65,7 +68,7 @@ class ReleaseDpEvent(dp_event.DpEvent):  # type: ignore[misc]
     condition: str | None = None
 
     @classmethod
-    def of(cls, release: Any) -> ReleaseDpEvent:
+    def of(cls, release: ReleaseRecord) -> ReleaseDpEvent:
         """Return the event of a `privgram.Release`."""
         return cls(release.privacy, release.adjacency, chance_off(release), release.condition)
 

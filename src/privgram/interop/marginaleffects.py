@@ -48,22 +48,22 @@ def public_grid(fit: OLSResults | GLMResults, rows: int = 512) -> dict[str, NDAr
         raise ValueError("a grid takes public bounds: release with pg.Columns")
     used = {name for powers, cells in fit.design.functions for name, _ in (*powers, *cells)}
     used |= set() if fit.design.functions else set(fit.design.names)
-    variables = {name: given for name, given in columns.variables.items() if name in used}
+    variables = {name: one for name, one in columns.variables.items() if name in used}
     places = qmc.Halton(len(variables), scramble=False).random(rows + 1)[1:].T
-    found: dict[str, NDArray[Any]] = {}
-    for (name, given), at in zip(variables.items(), places, strict=True):
-        if isinstance(given, Factor):
-            found[name] = np.array(given.levels)[(at * len(given.levels)).astype(int)]
-        elif isinstance(given, Boolean):
-            found[name] = at < 0.5
-        elif isinstance(given, Dates):
-            low, high = (np.datetime64(end, "s") for end in (given.lower, given.upper))
-            found[name] = low + (at * (high - low).astype(float)).astype("timedelta64[s]")
+    grid: dict[str, NDArray[Any]] = {}
+    for (name, variable), at in zip(variables.items(), places, strict=True):
+        if isinstance(variable, Factor):
+            grid[name] = np.array(variable.levels)[(at * len(variable.levels)).astype(int)]
+        elif isinstance(variable, Boolean):
+            grid[name] = at < 0.5
+        elif isinstance(variable, Dates):
+            low, high = (np.datetime64(end, "s") for end in (variable.lower, variable.upper))
+            grid[name] = low + (at * (high - low).astype(float)).astype("timedelta64[s]")
         else:
-            assert isinstance(given, Numeric)
-            low, high = given.lower, given.upper  # type: ignore[attr-defined]
-            found[name] = low + at * (high - low)
-    return found
+            assert isinstance(variable, Numeric)
+            low, high = variable.lower, variable.upper  # type: ignore[attr-defined]
+            grid[name] = low + at * (high - low)
+    return grid
 
 
 def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
@@ -104,24 +104,24 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
         def validation(self) -> None:
             """The grid is made as it is wanted."""
 
-        def get_exog(self, newdata: Any) -> NDArray[np.float64]:
+        def get_exog(self, newdata: polars.DataFrame) -> NDArray[np.float64]:
             values = {name: newdata[name].to_numpy() for name in grid}
             for name, levels in factors.items():
                 values[name] = np.array(values[name], dtype=np.array(levels).dtype)
             return fit._rows(values)
 
-        def get_predict(self, params: NDArray[np.float64], newdata: Any) -> Any:
+        def get_predict(self, params: NDArray[np.float64], newdata: polars.DataFrame) -> Any:
             linear = np.asarray(newdata) @ params
             estimate = family.means(linear)[0]
             return polars.DataFrame({"rowid": np.arange(len(estimate)), "estimate": estimate})
 
-        def get_vcov(self, vcov: Any = True) -> NDArray[np.float64] | None:
+        def get_vcov(self, vcov: bool | str = True) -> NDArray[np.float64] | None:
             return None if vcov is False else fit.inference.covariance
 
-    grid: dict[str, Any] = {**public_grid(fit, rows)}
+    grid: dict[str, NDArray[Any] | polars.Series] = {**public_grid(fit, rows)}
     assert fit._described is not None
     variables = fit._described.variables
-    factors = {name: given.levels for name in grid if isinstance(given := variables[name], Factor)}
+    factors = {name: one.levels for name in grid if isinstance(one := variables[name], Factor)}
     for name in factors:  # texts: of an Enum marginaleffects 0.6 asks what polars 2 has no more
         grid[name] = polars.Series(list(map(str, grid[name])))
     kinds = {

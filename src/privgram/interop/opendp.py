@@ -48,13 +48,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency
 
 __all__ = ["make_measurement"]
 
 
 def make_measurement(
-    mechanism: Any,
+    mechanism: Mechanism,
     n_columns: int,
     bound: float,
     epsilon: float,

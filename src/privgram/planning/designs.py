@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from privgram._base.text import listed
 from privgram.adaptive.rules import BEYOND, PER_OCTAVE, SEEN
+from privgram.columns.encoding import ColumnTable
 from privgram.columns.variables import Boolean
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.multivariate.synthetic import synthetic_rows
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 #: Rows that are made where there are none.
 MADE_ROWS = 20_000
 
+
+#: What a plan can be told of a table: an earlier release, a public table, or a guess.
+DesignInput: TypeAlias = ReleaseRecord | ColumnTable | Mapping[Any, Any] | None
+
 #: What a design is that is a release, and one that is neither that nor a table.
 EARLIER, GUESSED = "an earlier release", "a guess"
 
@@ -46,7 +51,7 @@ class PlanDesign:
     shape: float | None = None
 
 
-def plan_design_of(design: Any, columns: Columns, bound: float) -> PlanDesign:
+def plan_design_of(design: DesignInput, columns: Columns, bound: float) -> PlanDesign:
     """Read the design that `plan` is given, for rows of L2 norm `bound`."""
     if isinstance(design, ReleaseRecord):
         return _released(design, columns, bound)
@@ -54,7 +59,7 @@ def plan_design_of(design: Any, columns: Columns, bound: float) -> PlanDesign:
     if is_guess(design, columns):
         table = columns.encode(Guess.of(design, columns).rows(MADE_ROWS))
         what = GUESSED
-    elif hasattr(design, "__getitem__"):
+    elif design is not None and hasattr(design, "__getitem__"):
         if isinstance(design, Mapping) and not set(design) & set(columns.variables):
             raise ValueError(
                 "a design that is a mapping is a table with the columns "
@@ -84,14 +89,19 @@ class SimulatedRows:
     """Rows of a design in own units, as a plan fits them."""
 
     what: str  # they are like, in words
-    columns: dict[str, Any]  # of values
+    columns: dict[str, NDArray[Any]]
     guess: Guess | None  # that they are drawn by; None of a table or a release
 
 
 def simulated_rows(
-    design: Any, columns: Columns, n: int, unit: str | None = None, **known: Any
+    design: DesignInput,
+    columns: Columns,
+    n: int,
+    unit: str | None = None,
+    counts: frozenset[str] = frozenset(),
+    instrumented: tuple[tuple[str, Sequence[str]], ...] = (),
 ) -> SimulatedRows:
-    """So many rows of what a plan is given, in own units; `known` of `Guess`.
+    """So many rows of what a plan is given, in own units; `counts` and `instrumented` of `Guess`.
 
     Of a public table that has a column of the `unit` too, whole units are drawn, and the column is
     among those of the result.
@@ -107,10 +117,11 @@ def simulated_rows(
                 values[name] = rng.random(n) < values[name]
         return SimulatedRows(EARLIER, values, None)
     if is_guess(design, columns):
-        guess = Guess.of(design, columns, **known)
+        guess = Guess.of(design, columns, counts, instrumented)
         return SimulatedRows(GUESSED, guess.rows(n), guess)
     what = plan_design_of(design, columns, columns.bound).what
-    if unit is not None and unit in design:
+    assert design is not None  # which is no design
+    if unit is not None and unit in design:  # type: ignore[operator]
         names.append(unit)
     values = {name: np.asarray(design[name]) for name in names}
     if columns.missing != "drop":  # and none is expected
@@ -164,21 +175,8 @@ def _mean_product(rows: Matrix) -> Matrix:
 def clipped(rows: Matrix, bound: float) -> Matrix:
     """Rows clipped to an L2 norm."""
     lengths = np.linalg.norm(rows, axis=1)
-    found: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
-    return found
-
-
-def draw_more(drawn: Sequence[Vector], tried: int, least: int, known: float) -> bool:
-    """Whether to draw more fits of made rows, to know the median of their standard errors.
-
-    Of those that were tried, `drawn` were not refused. At least `least` are tried, and more until
-    the median is known within the part `known` of itself; none where half of them are refused.
-    """
-    if tried < least or 2 * len(drawn) <= tried:
-        return tried < least
-    low, median, high = np.quantile(drawn, [0.25, 0.5, 0.75], axis=0)
-    # Of normal numbers the median's standard error is 0.93 of this over the root of their number.
-    return bool(((high - low) > known / 0.93 * math.sqrt(len(drawn)) * median).any())
+    shorter: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
+    return shorter
 
 
 # How long rows are in an adaptive round's frame: by one number, the shape, which tells of the
@@ -195,8 +193,8 @@ def rows_beyond(shape: float, lengths: Vector, typical: float, rows: float) -> V
     |z|^2 has a Weibull distribution: the shape is 1 for exponential tails, less for longer ones.
     """
     scale = typical / math.gamma(1 + 1 / shape)
-    found: Vector = rows * np.exp(-((lengths**2 / scale) ** shape))
-    return found
+    beyond: Vector = rows * np.exp(-((lengths**2 / scale) ** shape))
+    return beyond
 
 
 def shape_of(release: ReleaseRecord) -> float | None:

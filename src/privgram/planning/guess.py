@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 from scipy.special import betainc, ndtr, pdtr
@@ -18,6 +18,8 @@ from privgram.multivariate.synthetic import decoded, labels_of
 from privgram.multivariate.variables import root_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
 
@@ -32,7 +34,7 @@ STRENGTH = 1 / 4
 PARTS = ("correlation", "mean", "std")
 
 
-def is_guess(design: Any, columns: Columns) -> bool:
+def is_guess(design: object, columns: Columns) -> TypeGuard[Mapping[Any, Any]]:
     """Whether a design is a guess, and not a table of the columns."""
     if not isinstance(design, Mapping):
         return False
@@ -53,18 +55,24 @@ class Guess:
     #: Targets of regressions of counts.
     counts: frozenset[str] = frozenset()
     #: What is instrumented, and its instruments, as variables.
-    instrumented: tuple[tuple[str, Sequence[str]], ...] = field(default=())
+    instrumented: tuple[tuple[str, Sequence[str]], ...] = ()
 
     @classmethod
-    def of(cls, design: Mapping[Any, Any], columns: Columns, **known: Any) -> Guess:
+    def of(
+        cls,
+        design: Mapping[Any, Any],
+        columns: Columns,
+        counts: frozenset[str] = frozenset(),
+        instrumented: tuple[tuple[str, Sequence[str]], ...] = (),
+    ) -> Guess:
         """A guess as `design` says it: by parts, or by correlations alone."""
         parts = design if set(design) <= set(PARTS) else {"correlation": design}
         for part, values in parts.items():
             if not isinstance(values, Mapping):
                 raise TypeError(f"design: {part!r} is a mapping of names to numbers")
-        return cls(columns, parts, **known)
+        return cls(columns, parts, counts, instrumented)
 
-    def rows(self, n: int) -> dict[str, Any]:
+    def rows(self, n: int) -> dict[str, NDArray[Any]]:
         """So many rows, in own units: the same ones each time."""
         rng = np.random.default_rng(0)
         normal = rng.standard_normal((n, len(self._place))) @ root_of(self._correlation).T
@@ -124,7 +132,7 @@ class Guess:
             labels[name] = (name, None)
         return labels
 
-    def _named(self, label: Any) -> tuple[str, int | None]:
+    def _named(self, label: str) -> tuple[str, int | None]:
         if label not in self._labels:
             raise ValueError(
                 f"design: {label!r} is none of these columns: {listed(list(self._labels))}"

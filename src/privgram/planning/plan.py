@@ -22,6 +22,7 @@ from privgram.columns.structure import by_term, proposed_weights, share, target_
 from privgram.columns.unit import Guarantee
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
 from privgram.mechanisms._base import check_mechanism
+from privgram.planning.designs import DesignInput
 from privgram.planning.power import (
     PowerCurve,
     PowerCurveRow,
@@ -282,11 +283,11 @@ class Plan(Printed):
         grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
         for j, mechanism in enumerate(self.mechanisms):
             shape = self.n_columns, self.bound, self.n_rows
-            found = [
+            records = [
                 _calibrate(mechanism, Guarantee(at, self.delta, self.adjacency, None), *shape)[0]
                 for at in grid.tolist()
             ]
-            noise = [math.nan if record is None else record.noise_std for record in found]
+            noise = [math.nan if record is None else record.noise_std for record in records]
             # Where curves coincide, the wider one shows on both sides of the narrower.
             width = max(5 - 2 * j, 1)
             axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=type(mechanism).__name__)
@@ -312,7 +313,7 @@ def plan(
     *,
     error: float = 0.01,
     targets: Iterable[str] | None = None,
-    design: Any = None,
+    design: DesignInput = None,
     mechanisms: Iterable[Mechanism] = (),
 ) -> Plan:
     """Say what regressions on a release will be worth, and which mechanism to take.
@@ -397,11 +398,11 @@ def plan(
                 "plan(columns, epsilon=..., delta=...) of Columns"
             )
     assert bound is not None
-    asked = Guarantee(epsilon, delta, adjacency, None)  # type: ignore[arg-type]
+    guarantee = Guarantee(epsilon, delta, adjacency, None)  # type: ignore[arg-type]
     n_columns = check_integer(n_columns, "n_columns", 1)
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     error = check_positive(error, "error")
-    compared = (*_candidates(asked.delta), *map(check_mechanism, mechanisms))
+    compared = (*_candidates(guarantee.delta), *map(check_mechanism, mechanisms))
 
     power = None
     goals = None if targets is None else tuple(targets)
@@ -414,13 +415,13 @@ def plan(
             goals,
             {_name(mechanism): mechanism for mechanism in compared},
             bound=bound,
-            guarantee=asked,
+            guarantee=guarantee,
             n_rows=n_rows,
         )
         n_rows = power.n_rows
     rows = []
     for mechanism in compared:
-        noise, refusal = _calibrate(mechanism, asked, n_columns, bound, n_rows)
+        noise, refusal = _calibrate(mechanism, guarantee, n_columns, bound, n_rows)
         rows.append(
             PlanRow(
                 mechanism=_name(mechanism),
@@ -433,7 +434,7 @@ def plan(
     if all(row.noise is None for row in rows):
         raise ValueError(rows[0].remark)
     rows.sort(key=lambda row: math.inf if row.needed is None else row.needed)
-    ours = set(map(_name, _candidates(asked.delta)))
+    ours = set(map(_name, _candidates(guarantee.delta)))
     recommended, reason = _recommend([r for r in rows if r.mechanism in ours], n_columns, n_rows)
     weights = None
     terms: tuple[TermRow, ...] = ()
@@ -445,8 +446,8 @@ def plan(
     return Plan(
         n_columns=n_columns,
         bound=bound,
-        epsilon=asked.epsilon,
-        delta=asked.delta,
+        epsilon=guarantee.epsilon,
+        delta=guarantee.delta,
         adjacency=adjacency,
         n_rows=n_rows,
         error=error,
@@ -490,8 +491,8 @@ def _terms(
 
 def _candidates(delta: float) -> list[Mechanism]:
     """Mechanisms that promise nothing about the data."""
-    found: list[Mechanism] = [AnalyzeGauss(), AdditiveWishart(), MatrixLaplace()]
-    return [mechanism for mechanism in found if delta or mechanism.pure]
+    mechanisms: list[Mechanism] = [AnalyzeGauss(), AdditiveWishart(), MatrixLaplace()]
+    return [mechanism for mechanism in mechanisms if delta or mechanism.pure]
 
 
 def _calibrate(
@@ -521,8 +522,8 @@ def _error(record: Calibration, n_rows: int) -> float:
     size = len(coef) + 1
     law = record.law.marginal(d, range(size))
     shifted = n_rows * _correlated(coef) + law.shift_matrix(size)
-    frame = np.stack([np.eye(size)[0], np.append(coef, -1.0)])
-    return math.sqrt(law.entry_variance(shifted, frame)[0, 1]) / n_rows
+    pair = np.stack([np.eye(size)[0], np.append(coef, -1.0)])
+    return math.sqrt(law.entry_variance(shifted, pair)[0, 1]) / n_rows
 
 
 def _coefficients(n_columns: int) -> NDArray[np.float64]:
@@ -584,12 +585,12 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
 
 def _name(mechanism: Mechanism) -> str:
     """Write the mechanism as one would in Python, defaults left out."""
-    given = [
+    settings = [
         f"{field.name}={getattr(mechanism, field.name)!r}"
         for field in fields(mechanism)
         if getattr(mechanism, field.name) != field.default
     ]
-    return f"{type(mechanism).__name__}({', '.join(given)})"
+    return f"{type(mechanism).__name__}({', '.join(settings)})"
 
 
 def _share(value: float | None) -> str:

@@ -18,9 +18,11 @@ from privgram.columns import Columns
 from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, MatrixLaplace
+from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
 from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
 from privgram.planning import designs
-from privgram.planning.designs import EARLIER, PlanDesign, draw_more, plan_design_of
+from privgram.planning.designs import EARLIER, DesignInput, PlanDesign, plan_design_of
+from privgram.planning.simulation import DrawRule, SimulatedFit, simulate_fits
 from privgram.privacy import StatedProfile
 from privgram.regression import RefusedError, regress
 from privgram.releases.record import ReleaseRecord
@@ -38,14 +40,12 @@ if TYPE_CHECKING:
     from privgram.regression import OLSResults
 
 
-#: Releases of made rows that are drawn for one number, at least and at most: what it is turns on
-#: the noise, most where the noise is large, and so does where adaptive rounds cut. More are drawn
-#: until the median is known within this part of itself, by its standard error.
-SIMULATIONS, MOST_SIMULATIONS, KNOWN = 9, 81, 0.03
+#: Releases of simulated rows for one number. It depends on the noise, most where the noise is
+#: large, and so does where adaptive rounds clip.
+POWER_DRAWS = DrawRule(least=9, most=81, median_within=0.03)
 
-#: Of what releases show, all but a tenth at either end is told; and where the upper end is so many
-#: times the lower one, that is worth a note.
-ENDS, WIDE = (0.1, 0.9), 1.3
+#: The range of standard errors is worth a note where its ends differ by so much.
+WIDE = 1.3
 
 #: Of a target that seems to be explained by more than this, an earlier release shows nothing else:
 #: its noise made a direction's second moment negative, which is none.
@@ -118,10 +118,10 @@ class PowerCurve(Printed):
         for row in self.rows:
             lines.setdefault((row.n_rows, row.mechanism, row.epsilon), {})[row.name] = row
         cells = []
-        for (n_rows, mechanism, epsilon), found in lines.items():
+        for (n_rows, mechanism, epsilon), by_name in lines.items():
             cells.append(
                 [f"{n_rows:,}", mechanism, f"{epsilon:.3g}"]
-                + [number(found[name].stderr) for name in self.names]
+                + [number(by_name[name].stderr) for name in self.names]
             )
         return ["rows", "mechanism", "epsilon", *map(shown, self.names)], cells
 
@@ -154,19 +154,21 @@ class PowerCurve(Printed):
         styles = dict(zip(mechanisms, ["-", "--", ":", "-."] * len(mechanisms), strict=False))
         fixed = sorted(set(map(other, self.rows)))
         for j, name in enumerate(self.names[:MOST_LINES]):
-            own = [row for row in self.rows if row.name == name]
+            rows = [row for row in self.rows if row.name == name]
             for mechanism in mechanisms:
                 for value in fixed:
-                    line = [one for one in own if (one.mechanism, other(one)) == (mechanism, value)]
+                    line = [
+                        one for one in rows if (one.mechanism, other(one)) == (mechanism, value)
+                    ]
                     y = [math.nan if row.stderr is None else row.stderr for row in line]
                     label = f"{cut(name)}, {mechanism}"
                     label += f", {value:,} rows" if len(fixed) > 1 else ""
                     x, style = list(map(along, line)), styles[mechanism]
                     ax.loglog(x, y, style, color=f"C{j}", marker=".", label=label)
             if len(fixed) == 1:
-                own.sort(key=along)
-                without = [row.sampling for row in own]
-                ax.plot(list(map(along, own)), without, color=f"C{j}", alpha=0.35)
+                rows.sort(key=along)
+                without = [row.sampling for row in rows]
+                ax.plot(list(map(along, rows)), without, color=f"C{j}", alpha=0.35)
         ticks = sorted(set(map(along, self.rows)))
         ticks = ticks[:: -(-len(ticks) // 9)]
         ax.set_xticks(ticks, [f"{tick:,.8g}" for tick in ticks])
@@ -248,12 +250,12 @@ class PowerSimulation(Printed):
                 f"With {best} privacy multiplies standard errors by {min(ratios.values()):.3g} to "
                 f"{ratios[worst]:.3g} (most for {shown(worst)})."
             )
-            ends = [
-                (*found, f"{row.name} for {row.target}")
+            ranges = [
+                (*ends, f"{row.name} for {row.target}")
                 for row in self.rows
-                if (found := row.range[best]) is not None
+                if (ends := row.range[best]) is not None
             ]
-            low, high, name = max(ends, key=lambda end: end[1] / end[0])
+            low, high, name = max(ranges, key=lambda ends: ends[1] / ends[0])
             if high > WIDE * low:
                 words.append(
                     f"The median is shown. Releases differ: eight of ten have standard errors from "
@@ -303,20 +305,17 @@ class PowerSimulation(Printed):
                 grid = [self.epsilon * 2.0**k for k in range(-3, 4)]
         else:
             grid = [check_positive(value, "epsilon") for value in epsilon]
-        found = []
+        points = []
         for n in sizes:
             for name, mechanism in self._setting.main.items():
-                for value in grid:
-                    asked = replace(self._setting.guarantee, epsilon=value)
-                    setting = replace(self._setting, n_rows=n, guarantee=asked)
-                    rows = setting.errors(name, mechanism, target)
-                    found += [
-                        PowerCurveRow(
-                            float(value), n, name, row.name, row.sampling, row.stderr[name]
-                        )
-                        for row in rows
+                for value in map(float, grid):
+                    guarantee = replace(self._setting.guarantee, epsilon=value)
+                    setting = replace(self._setting, n_rows=n, guarantee=guarantee)
+                    points += [
+                        PowerCurveRow(value, n, name, row.name, row.sampling, row.stderr[name])
+                        for row in setting.errors(name, mechanism, target)
                     ]
-        return PowerCurve(target, tuple(found))
+        return PowerCurve(target, tuple(points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,58 +338,61 @@ class Setting:
     def errors(self, label: str, mechanism: Mechanism, target: str) -> list[PowerRow]:
         """Of one regression by one mechanism, which is called by a label."""
         without = self._without_privacy(mechanism, target)
-        size, most = len(without.param_names), MOST_SIMULATIONS
+        names = without.param_names
+        medians: dict[str, float] = {}
+        ranges: dict[str, tuple[float, float]] = {}
+        n_rows = self.n_rows if self.guarantee.adjacency == "replace" else None
         try:
-            public = self.n_rows if self.guarantee.adjacency == "replace" else None
-            calibration = mechanism.noise_for(self.guarantee, len(self.columns), self.bound, public)
-        except ValueError:
-            most = 0
-        drawn: list[Vector] = []
-        tried = 0
-        while tried < most and draw_more(drawn, tried, SIMULATIONS, KNOWN):
-            matrix, law = self._drawn(mechanism, calibration, tried)
-            record = self._record(mechanism, matrix, law, calibration)
-            tried += 1
-            errors = regress(record, target).inference.stderr[:size]
-            if not np.isnan(errors).any():
-                drawn.append(errors)
-        kept = np.array(drawn)
-        good = 2 * len(kept) > tried
+            calibration = mechanism.noise_for(self.guarantee, len(self.columns), self.bound, n_rows)
+        except ValueError:  # which the plan's table says
+            pass
+        else:
+
+            def fit(seed: int) -> SimulatedFit:
+                matrix, law = self._released(mechanism, calibration, seed)
+                record = self._record(mechanism, matrix, law, calibration)
+                stderr = regress(record, target).inference.stderr[: len(names)]
+                return SimulatedFit(names, stderr)
+
+            fits = simulate_fits(fit, POWER_DRAWS)
+            if fits.mostly_offered:
+                medians, ranges = fits.medians, fits.ranges
         return [
             PowerRow(
                 target,
                 name,
                 float(without.inference.estimate[j]),
                 float(without.inference.stderr[j]),
-                {label: float(np.median(kept[:, j])) if good else None},
-                {label: tuple(np.quantile(kept[:, j], ENDS).tolist()) if good else None},
+                {label: medians.get(name)},
+                {label: ranges.get(name)},
             )
-            for j, name in enumerate(without.param_names)
+            for j, name in enumerate(names)
         ]
 
     def _without_privacy(self, mechanism: Mechanism, target: str) -> OLSResults:
         """The regression on the design itself."""
         plain = self._record(mechanism, self.moment, GaussianLaw(0.0, 0.0), None)
         released = self.design.what == EARLIER
-        found = regress(plain, target)
-        lost = np.isnan(found._estimate).any()
-        if lost and not released:
-            raise RefusedError(str(found.refusal))
-        if not lost and not (released and found.rsquared > EXPLAINED):
-            return found
+        fit = regress(plain, target)
+        refused = np.isnan(fit._estimate).any()
+        if refused and not released:
+            raise RefusedError(str(fit.refusal))
+        if not refused and not (released and fit.rsquared > EXPLAINED):
+            return fit
         raise ValueError(
             f"the noise of the earlier release hides what others leave of {shown(target)}: plan "
             "with a public table, a guess, or a release that can answer the regression"
         )
 
-    def _drawn(
+    def _released(
         self, mechanism: Mechanism, calibration: Calibration, seed: int
     ) -> tuple[Matrix, NoiseLaw]:
         """A release of made rows, and the law of its noise."""
         # A fixed seed: nothing secret is drawn, and the same plan gives the same numbers.
         rng = np.random.default_rng(seed)
         if isinstance(mechanism, AdaptiveGaussian):
-            released, law, _ = run_rounds(mechanism, _Rehearsed(self, calibration, rng))
+            assert isinstance(calibration, AdaptiveGaussianCalibration)
+            released, law, _ = run_rounds(mechanism, _SimulatedRounds(self, calibration, rng))
             if not isinstance(law, GaussianLaw):
                 return released, law
         law = calibration.law
@@ -456,10 +458,12 @@ class _Moment:
         return len(self.matrix)
 
 
-class _Rehearsed(AdaptiveRounds):
+class _SimulatedRounds(AdaptiveRounds):
     """Rounds over made rows, each of which stands for as many as there will be."""
 
-    def __init__(self, setting: Setting, noise: Any, rng: np.random.Generator) -> None:
+    def __init__(
+        self, setting: Setting, noise: AdaptiveGaussianCalibration, rng: np.random.Generator
+    ) -> None:
         moment = _Moment(setting.moment, setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
@@ -474,15 +478,15 @@ class _Rehearsed(AdaptiveRounds):
             moment.n_columns, std, math.sqrt(2.0) * std, self.rng
         )
 
-    def count(self, frame: WhiteningTransform, edges: Vector, share: float) -> Vector:
+    def count(self, transform: WhiteningTransform, edges: Vector, share: float) -> Vector:
         beyond: Vector
         if self.shape is None:
-            image: Matrix = self.rows @ frame.matrix[frame.numbers].T
+            image: Matrix = self.rows @ transform.matrix[transform.numbers].T
             lengths = np.sqrt((image**2).sum(axis=1))
             shorter = np.searchsorted(np.sort(lengths), edges, side="right")
             beyond = self.weight * (len(lengths) - shorter).astype(np.float64)
         else:
-            rows, typical = self.weight * len(self.rows), frame.typical - frame.constant
+            rows, typical = self.weight * len(self.rows), transform.typical - transform.constant
             beyond = designs.rows_beyond(self.shape, edges, typical, rows)
         counts = np.rint(-np.diff(beyond, append=0.0)).astype(np.int64)
         std = self.ranked_std(len(edges), share)
@@ -492,14 +496,14 @@ class _Rehearsed(AdaptiveRounds):
     def number(self, share: float) -> float:
         return self.weight * len(self.rows)
 
-    def mapped(self, frame: WhiteningTransform, radius: float) -> _Moment:
-        image = designs.clipped(self.rows @ frame.matrix.T, radius)
+    def mapped(self, transform: WhiteningTransform, radius: float) -> _Moment:
+        image = designs.clipped(self.rows @ transform.matrix.T, radius)
         return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
 def simulate_power(
     columns: Columns,
-    design: Any,
+    design: DesignInput,
     targets: Sequence[str] | None,
     mechanisms: dict[str, Mechanism],
     *,
@@ -508,26 +512,26 @@ def simulate_power(
     n_rows: int | None,
 ) -> PowerSimulation:
     """What regressions will be worth; see `privgram.plan` for the parameters."""
-    taken = plan_design_of(design, columns, bound)
+    table = plan_design_of(design, columns, bound)
     if n_rows is None:
-        if taken.n_rows is None:
+        if table.n_rows is None:
             raise ValueError("n_rows must be given with a guess")
-        n_rows = round(taken.n_rows)
+        n_rows = round(table.n_rows)
     if targets is None:
         numbers = [
-            given.label(name)
-            for name, given in columns.variables.items()
-            if isinstance(given, Numeric) and given.label(name) in columns.names
+            described.label(name)
+            for name, described in columns.variables.items()
+            if isinstance(described, Numeric) and described.label(name) in columns.names
         ]
         if not numbers:
             raise ValueError("targets must be given: no number is stored by itself")
         targets = numbers[-1:]
     epsilon, delta = guarantee.epsilon, guarantee.delta
-    setting = Setting(columns, taken, bound, n_rows, guarantee)
+    setting = Setting(columns, table, bound, n_rows, guarantee)
     mechanisms = (
         {"AdaptiveGaussian()": AdaptiveGaussian(), **mechanisms} if delta > 0 else mechanisms
     )
-    found: list[PowerRow] = []
+    combined: list[PowerRow] = []
     for target in targets:
         by_mechanism = [
             setting.errors(label, mechanism, target) for label, mechanism in mechanisms.items()
@@ -535,15 +539,15 @@ def simulate_power(
         for rows in zip(*by_mechanism, strict=True):
             stderr = {label: error for row in rows for label, error in row.stderr.items()}
             ends = {label: pair for row in rows for label, pair in row.range.items()}
-            found.append(replace(rows[0], stderr=stderr, range=ends))
+            combined.append(replace(rows[0], stderr=stderr, range=ends))
 
     def size(name: str) -> float:
         logs = [
             math.inf if error is None else math.log(error)
-            for row in found
+            for row in combined
             if (error := row.stderr[name]) is None or error > 0
         ]
         return float(np.mean(logs)) if logs else math.inf
 
     order = tuple(sorted(mechanisms, key=size))
-    return PowerSimulation(taken.what, n_rows, epsilon, delta, order, tuple(found), setting)
+    return PowerSimulation(table.what, n_rows, epsilon, delta, order, tuple(combined), setting)

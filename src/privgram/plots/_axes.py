@@ -45,9 +45,9 @@ Raises
 
 def plot(function: Drawing) -> Drawing:
     """Complete a docstring: all plots take `ax`, return Axes and need matplotlib."""
-    own, _, raised = cleandoc(function.__doc__ or "").partition("\n\nRaises\n------\n")
+    main, _, raised = cleandoc(function.__doc__ or "").partition("\n\nRaises\n------\n")
     ending = ENDING.format(f"{raised}\n" if raised else "")
-    function.__doc__ = own.replace("\nax", f"\n{AX}") + "\n" + ending
+    function.__doc__ = main.replace("\nax", f"\n{AX}") + "\n" + ending
     return function
 
 
@@ -68,12 +68,12 @@ def bare(ax: Axes) -> None:
 
 def apart(blocks: Mapping[str, slice], distance: float) -> dict[str, float]:
     """The middles of blocks that have room for a name, the widest first."""
-    found: dict[str, float] = {}
+    middles: dict[str, float] = {}
     for name, at in sorted(blocks.items(), key=lambda block: block[1].start - block[1].stop):
         middle = (at.start + at.stop - 1) / 2
-        if all(abs(middle - other) >= distance for other in found.values()):
-            found[name] = middle
-    return found
+        if all(abs(middle - other) >= distance for other in middles.values()):
+            middles[name] = middle
+    return middles
 
 
 def heading(ax: Axes, text: str) -> None:

@@ -217,16 +217,16 @@ def _blocks(release: ReleaseRecord) -> dict[str, slice]:
     columns = release.columns
     if columns is None or release.names != columns.names:
         return {}
-    found: dict[str, slice] = {}
+    blocks: dict[str, slice] = {}
     for term, stored in by_term(columns).items():
         for one in stored:
             # Terms that share columns, which can lie apart, are of several blocks.
-            label = term if term not in found else f"{term}, {release.names[one.start]}"
-            joined = term in found and found[term].stop == one.start
-            found[term if joined else label] = slice(
-                found[term].start if joined else one.start, one.columns.stop
+            label = term if term not in blocks else f"{term}, {release.names[one.start]}"
+            joined = term in blocks and blocks[term].stop == one.start
+            blocks[term if joined else label] = slice(
+                blocks[term].start if joined else one.start, one.columns.stop
             )
-    return dict(sorted(found.items(), key=lambda block: block[1].start))
+    return dict(sorted(blocks.items(), key=lambda block: block[1].start))
 
 
 def _muted() -> Any:

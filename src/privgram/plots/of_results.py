@@ -145,12 +145,12 @@ def _order(size: NDArray[np.float64], terms: list[slice]) -> list[int]:
 
 def _blocks(fit: Any, order: list[int]) -> dict[str, slice]:
     """Where the coefficients of each term are drawn, from above."""
-    found = {
+    blocks = {
         term: slice(row := order.index(at.start), row + at.stop - at.start)
         for term, at in fit.design.terms.items()
         if at.stop > at.start
     }
-    return dict(sorted(found.items(), key=lambda block: block[1].start))
+    return dict(sorted(blocks.items(), key=lambda block: block[1].start))
 
 
 @plot
@@ -466,7 +466,8 @@ def plot_profile(
     low, high = limits or (0.0, last_epsilon(profile))
     epsilon = np.linspace(low, high, 241)
     delta = np.asarray(profile.delta(epsilon))
-    style = dict[str, Any](color=BLUE, linewidth=2.0) | style
+    style.setdefault("color", BLUE)
+    style.setdefault("linewidth", 2.0)
     ax.plot(epsilon, np.where(delta > 0, delta, np.nan), label=label, **style)
     ax.set_yscale("log")
     ax.set_ylim(max(ax.get_ylim()[0], 1e-14), min(ax.get_ylim()[1], 2.0))

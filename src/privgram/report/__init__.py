@@ -10,7 +10,8 @@ import hashlib
 import io
 import math
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -60,6 +61,31 @@ class Plot(NamedTuple):
     width: int
     height: int
     alt: str
+
+
+@dataclass(frozen=True)
+class RegressionPart:
+    """One regression on the page."""
+
+    target: str
+    refusal: str | None = None
+    known: bool = False  # whether there are standard errors
+    groups: Sequence[tuple[str, list[list[str]]]] = ()  # a term, and rows of the table
+    note: str = ""
+    plot: Plot | None = None
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class ComponentsPart:
+    """Correlations and principal components on the page."""
+
+    correlation: Plot | None
+    left_out: str
+    refusal: str | None = None
+    scree: Plot | None = None
+    biplot: Plot | None = None
+    note: str = ""
 
 
 def to_html(
@@ -153,7 +179,7 @@ def to_html(
     )
 
 
-def _without_controls(value: Any) -> Any:
+def _without_controls(value: object) -> object:
     """Escape what acts rather than is seen, but for ends of lines."""
     return "\n".join(map(shown, value.split("\n"))) if type(value) is str else value
 
@@ -230,34 +256,34 @@ def _power(release: ReleaseRecord) -> float:
 
 def _warnings(release: ReleaseRecord) -> dict[str, str]:
     """What a reader must know before trusting the page."""
-    found: dict[str, str] = {}
+    warnings: dict[str, str] = {}
     if release.reproducible:
-        found["Not private."] = (
+        warnings["Not private."] = (
             "The noise came from a generator with a known seed: anyone who knows the seed can "
             "take it off. Such a release is for experiments."
         )
     if release.condition is not None:
-        found["Conditional."] = (
+        warnings["Conditional."] = (
             f"The guarantee holds only if {release.condition}; nothing enforces that."
         )
     flaw = release.mechanism.caveat(release)
     if flaw is not None:
-        found["Published constants with an erratum."] = (
+        warnings["Published constants with an erratum."] = (
             f"{flaw} The delta on this page is the one that the release really has."
         )
     public = release.n_rows if release.privacy_unit is None else release.n_units
     if public is not None and public > 0 and release.delta > 1 / public:
         what = "rows" if release.privacy_unit is None else "units"
-        found["A large delta."] = (
+        warnings["A large delta."] = (
             f"It exceeds one in the number of {what}, and so allows mechanisms that publish "
             "some row as it is. This one does not, but the number promises little."
         )
     if _smallest(release) <= 0:
-        found["Not positive definite."] = (
+        warnings["Not positive definite."] = (
             "In some directions the noise exceeds the table's signal. Regressions that use "
             "them need ridge='auto', fewer features or a larger epsilon."
         )
-    return found
+    return warnings
 
 
 def _smallest(release: ReleaseRecord) -> float:
@@ -270,8 +296,8 @@ def _smallest(release: ReleaseRecord) -> float:
             if not one.piece.powers
         ]
         nothing = np.diff(sums, axis=0) if sums else np.zeros((0, len(columns)))
-        kept = np.linalg.qr(nothing.T, mode="complete")[0][:, len(nothing) :]
-        matrix = kept.T @ matrix @ kept
+        free = np.linalg.qr(nothing.T, mode="complete")[0][:, len(nothing) :]
+        matrix = free.T @ matrix @ free
     return float(np.linalg.eigvalsh(matrix)[0])
 
 
@@ -296,7 +322,7 @@ def _variables(release: ReleaseRecord) -> list[tuple[str, str]]:
     columns = release.columns
     if columns is None or columns.plain:
         return []
-    return [(shown(name), given.describe()) for name, given in columns.variables.items()]
+    return [(shown(name), one.describe()) for name, one in columns.variables.items()]
 
 
 def _terms(release: ReleaseRecord) -> list[list[str]]:
@@ -312,10 +338,10 @@ def _terms(release: ReleaseRecord) -> list[list[str]]:
     return rows
 
 
-def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, Any]:
+def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> RegressionPart:
     fit = regress(release, target, ridge=ridge)
     if np.isnan(fit._estimate).any():
-        return {"target": shown(target), "refusal": _sentence(fit.refusal)}
+        return RegressionPart(shown(target), _sentence(fit.refusal))
     known = fit.refusal is None
     per: Literal["unit", "sd"] = "sd"
     try:
@@ -328,36 +354,33 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> dict[str, A
         + ([_number(errors[i]), _number(ends[i, 0]), _number(ends[i, 1])] if known else [])
         for i, name in enumerate(fit.param_names)
     ]
-    groups = [
-        {"term": _heading(fit, term, at), "rows": rows[at]} for term, at in fit.design.terms.items()
-    ]
-    groups.append({"term": "", "rows": rows[len(fit.design.names) :]})
+    groups = [(_heading(fit, term, at), rows[at]) for term, at in fit.design.terms.items()]
+    groups.append(("", rows[len(fit.design.names) :]))
     penalty = "" if fit.ridge == 0 else f" Penalised by a ridge of {fit.ridge}."
-    return {
-        "target": shown(fit.target),
-        "refusal": None,
-        "known": known,
-        "groups": groups,
-        "note": (
+    return RegressionPart(
+        shown(fit.target),
+        known=known,
+        groups=groups,
+        note=(
             "In the columns' own units. Standard errors count the sampling of the rows and the "
             "noise of the release, and assume errors of equal variance."
             if known
             else f"In the columns' own units. No standard errors: {fit.refusal}."
         )
         + penalty,
-        "plot": _draw(
+        plot=_draw(
             lambda: fit.plot(per=per),
             f"Coefficients of {len(fit.design.names)} features for {shown(fit.target)}, as in the "
             "table below.",
         ),
-        "caption": "Per standard deviation of each feature, so that features of different units "
+        caption="Per standard deviation of each feature, so that features of different units "
         "compare; the table is per unit."
         if per == "sd"
         else "Per unit of each feature.",
-    }
+    )
 
 
-def _components(release: ReleaseRecord) -> dict[str, Any] | None:
+def _components(release: ReleaseRecord) -> ComponentsPart | None:
     """Principal components of the correlations, where there are any to draw."""
     # Of a factor all levels but one: together they are correlated by being its levels.
     described = {} if release.columns is None else release.columns.variables
@@ -367,29 +390,27 @@ def _components(release: ReleaseRecord) -> dict[str, Any] | None:
     names = [name for name in release.names if name != INTERCEPT and name not in first]
     if not 2 <= len(names) <= MOST_NAMES:
         return None
-    page: dict[str, Any] = {
-        "correlation": _correlation(release, names),
-        "left_out": "The first level of each factor is left out." if first else "",
-        "refusal": None,
-    }
+    left_out = "The first level of each factor is left out." if first else ""
+    part = ComponentsPart(_correlation(release, names), left_out)
     try:
-        found = pca(release, 2, standardize=True, columns=names)
-        clear, _ = found.n_clear, found.stderr
+        components = pca(release, 2, standardize=True, columns=names)
+        clear, _ = components.n_clear, components.stderr
     except RefusedError as refusal:
-        return page | {"refusal": _sentence(refusal)}
-    return page | {
-        "scree": _draw(
-            lambda: plots.plot_scree(found),
+        return replace(part, refusal=_sentence(refusal))
+    return replace(
+        part,
+        scree=_draw(
+            lambda: plots.plot_scree(components),
             f"Eigenvalues of the correlations of {len(names)} columns by rank; {clear} exceed what "
             "uncorrelated columns would give.",
         ),
-        "biplot": _draw(
-            lambda: plots.plot_biplot(found),
+        biplot=_draw(
+            lambda: plots.plot_biplot(components),
             f"The {len(names)} columns as arrows by their loadings on the first two components.",
         ),
-        "note": "The rows are secret, so there are only columns. "
-        + ("About the mean." if found.mean_ is not None else "About the middle of the bounds."),
-    }
+        note="The rows are secret, so there are only columns. About the "
+        + ("mean." if components.mean_ is not None else "middle of the bounds."),
+    )
 
 
 def _correlation(release: ReleaseRecord, names: list[str]) -> Plot | None:
@@ -397,13 +418,13 @@ def _correlation(release: ReleaseRecord, names: list[str]) -> Plot | None:
     if intercept_of(release) is None:
         return None
     try:
-        found = correlation(release, names)
+        correlations = correlation(release, names)
     except RefusedError:
         return None
-    clear = np.abs(found.matrix) >= 2 * found.noise
+    clear = np.abs(correlations.matrix) >= 2 * correlations.noise
     part = float(clear[np.triu_indices(len(names), 1)].mean())
     return _draw(
-        lambda: plots.plot_correlation(found),
+        lambda: plots.plot_correlation(correlations),
         f"Correlations of {len(names)} columns; {part:.0%} are more than noise alone would make.",
     )
 
@@ -456,12 +477,12 @@ def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
     return facts
 
 
-def _code(release: ReleaseRecord, path: Path | None, fits: list[dict[str, Any]]) -> str:
+def _code(release: ReleaseRecord, path: Path | None, fits: list[RegressionPart]) -> str:
     others = [name for name in release.names if name != INTERCEPT]
     described = {} if release.columns is None else release.columns.variables
     labels = [one.label(name) for name, one in described.items() if isinstance(one, Numeric)]
     others = [name for name in labels if name in release.names] or others
-    target = next((fit["target"] for fit in fits if fit["refusal"] is None), others[-1])
+    target = next((fit.target for fit in fits if fit.refusal is None), others[-1])
     return "\n".join(
         [
             "import privgram as pg",
@@ -474,7 +495,7 @@ def _code(release: ReleaseRecord, path: Path | None, fits: list[dict[str, Any]])
     )
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(_plain, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from privgram._base.numbers import check_one_of
 from privgram.columns import Columns
-from privgram.columns.terms import parse_one
+from privgram.columns.terms import parse
 from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import FitPurpose, Problem
-from privgram.regression.design import AllColumns, RegressionTerms, design
+from privgram.regression.design import AllColumns, RegressionTerms, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
 from privgram.regression.iv import Roles
+from privgram.regression.ols import OLSResults
 from privgram.scan.request import scale_out
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Guarantee, Unit
     from privgram.disclosure.release import CachedRunOptions
     from privgram.mechanisms import Mechanism
-    from privgram.regression import IVResults, OLSResults
+    from privgram.regression import IVResults
     from privgram.regression.design import Design
     from privgram.regression.glm import GLMResults
+    from privgram.releases.release import Release
 
 __all__ = [
+    "RegressOptions",
     "explained",
+    "fit_release",
     "needed",
     "protected",
     "release_and_fit",
@@ -64,24 +68,53 @@ HUBER = (
 )
 
 
-def needed(formula: str, columns: Columns, offset: str | None = None) -> Columns:
+@dataclass(frozen=True)
+class RegressOptions:
+    """What `Study.regress` takes besides a formula and a price, and changes its answer."""
+
+    family: FamilyName = "gaussian"
+    loss: LossName = "squared"  # of family "gaussian"
+    cov_type: CovType | None = None  # by default robust where there are scores
+    purpose: FitPurpose = "inference"
+    reference: Mapping[str, Any] | None = None
+    mechanism: Mechanism | str | None = None  # of a release, for family "gaussian"
+    offset: str | None = None  # of other families
+
+    def __post_init__(self) -> None:
+        check_one_of(self.family, "family", FAMILIES)
+        check_one_of(self.loss, "loss", get_args(LossName))
+        check_one_of(self.purpose, "purpose", get_args(FitPurpose))
+        if self.cov_type is not None:
+            check_one_of(self.cov_type, "cov_type", get_args(CovType))
+        if self.family != "gaussian" and self.mechanism is not None:
+            raise ValueError('mechanism is of family="gaussian": leave it out')
+
+    @property
+    def by_release(self) -> bool:
+        """Whether a regression on a release of the columns answers the same question."""
+        return (self.family, self.loss, self.mechanism) == ("gaussian", "squared", None)
+
+
+def needed(parsed: Parsed, columns: Columns, offset: str | None = None) -> Columns:
     """Of the columns of a table those that a formula needs, and ones: of own units' origin too."""
     if offset is not None:
-        formula = f"{formula} + {offset}"
+        more = parse(offset)
+        features, logs = (*parsed.features, *more.features), parsed.logs | more.logs
+        parsed = replace(parsed, features=features, logs=logs)
     used = Columns.from_formula(
-        formula, columns.bounds, columns.missing, row_weights=columns.row_weights
+        parsed, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
     return used.replace(intercept=True)
 
 
-def protected(unit: Unit | None, guarantee: Guarantee) -> dict[str, Any]:
+def protected(unit: Unit | None, guarantee: Guarantee) -> tuple[Unit | None, Guarantee]:
     """The unit as a release takes it, and the guarantee that is left for this."""
     epsilon = guarantee.epsilon
     if unit is not None and unit.max_rows is None and unit.bound is None:
         unit = replace(unit, bound=PrivateBound(CHOOSING * epsilon))
     if unit is not None and isinstance(unit.bound, PrivateBound):
         guarantee = replace(guarantee, epsilon=epsilon - unit.bound.epsilon)
-    return {"unit": unit, "guarantee": guarantee}
+    return unit, guarantee
 
 
 def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed, Columns]:
@@ -118,18 +151,12 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
 
 def release_and_fit(
     source: Any,
-    formula: str,
+    parsed: Parsed,
     columns: Columns,
     guarantee: Guarantee,
+    options: RegressOptions,
     *,
-    mechanism: Mechanism | str | None,  # of a release, for family "gaussian"
-    family: FamilyName = "gaussian",
-    loss: LossName = "squared",  # of family "gaussian"
-    cov_type: CovType | None = None,  # by default robust where there are scores
-    purpose: FitPurpose = "inference",
-    offset: str | None = None,  # of other families
     unit: Unit | None = None,
-    reference: Mapping[str, Any] | None = None,
     **run: Unpack[CachedRunOptions],
 ) -> GLMResults | OLSResults | IVResults:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
@@ -140,61 +167,71 @@ def release_and_fit(
     factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
     or products with it, come from a release.
     """
-    check_one_of(family, "family", FAMILIES)
-    check_one_of(loss, "loss", get_args(LossName))
-    check_one_of(purpose, "purpose", get_args(FitPurpose))
-    if cov_type is not None:
-        check_one_of(cov_type, "cov_type", get_args(CovType))
-    if cov_type == "cluster" and unit is None:
+    if options.cov_type == "cluster" and unit is None:
         raise ValueError(
             'cov_type="cluster" lets errors go together within the protected unit, and rows are '
             "protected singly here: name it, unit=pg.Unit(column, max_rows=...), or leave out "
             "cov_type"
         )
-    parsed = parse_one(formula)
-    if offset is not None and family == "gaussian":
+    linear, factor = options.family == "gaussian", None
+    if options.offset is not None and linear:
         raise ValueError(OFFSET)
-    used = needed(formula, columns, offset)
-    linear, factor = family == "gaussian", None
+    used = needed(parsed, columns, options.offset)
     if linear and unit is None and parsed.intercept and not parsed.endogenous:
         factor = HighCardinalityFactor.of(parsed, used)
-    robust = cov_type != "nonrobust"
+    robust = options.cov_type != "nonrobust"
     written = used if linear and factor is None else None
-    possible = mechanism is None and guarantee.delta > 0
+    possible = options.mechanism is None and guarantee.delta > 0
     scores = possible and _have_scores(source, parsed, unit, written)
-    if scores and unit is not None and cov_type not in (None, "cluster"):
+    if scores and unit is not None and options.cov_type not in (None, "cluster"):
         raise ValueError(
             "errors of rows of one unit may go together, and standard errors by scores allow for "
             'it: take cov_type="cluster", or leave it out'
         )
-    if loss == "huber":
+    if options.loss == "huber":
         single = unit is None and factor is None and used.row_weights is None
         if not (scores and linear and parsed.intercept and robust and single):
             raise ValueError(HUBER)
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
-        parsed, used = explained(parsed, used, family)
+        parsed, used = explained(parsed, used, options.family)
     if not linear or (scores and parsed.intercept):
         problem = Problem(
-            RegressionTerms.of(parsed, parsed.features, reference=reference),
+            RegressionTerms.of(parsed, parsed.features, reference=options.reference),
             used,
-            family=family,
-            loss=loss,
+            family=options.family,
+            loss=options.loss,
             robust=robust,
-            purpose=purpose,
-            offset=offset,
+            purpose=options.purpose,
+            offset=options.offset,
             unit=unit,
             factor=factor,
         )
         return fit_problem(source, problem, guarantee, **run)
-    if cov_type in ("HC1", "cluster"):
+    if options.cov_type in ("HC1", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
             "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "
             "whose bound is not PrivateBound: leave out cov_type"
         )
-    # What a fit would refuse is refused before anything is spent.
+    _check_design(parsed, used, options.reference)
+    unit, guarantee = protected(unit, guarantee)
+    release: Any = release_for(
+        "regression", source, used, guarantee, mechanism=options.mechanism, unit=unit, **run
+    )
+    fit = fit_release(release, parsed, options.reference)
+    if not isinstance(fit, OLSResults) or not np.isnan(fit.theta).any():
+        return fit
+    # What was paid for is not lost: shrunk, and without standard errors.
+    shrunk = fit_release(release, parsed, options.reference, ridge="auto")
+    assert isinstance(shrunk, OLSResults)
+    without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
+    return replace(shrunk, without=without)
+
+
+def _check_design(parsed: Parsed, used: Columns, reference: Mapping[str, Any] | None) -> None:
+    """Refuse before anything is spent what a fit would refuse."""
     described = AllColumns(used)
 
     def design_for(features: list[str]) -> Design:
@@ -205,18 +242,25 @@ def release_and_fit(
         exogenous = [*parsed.features, *parsed.absorbed]
         Roles.of(described, design_for, parsed.endogenous, parsed.instruments, exogenous)
     design_for(list(parsed.explaining))
-    protects = protected(unit, guarantee)
-    made: Any = release_for("regression", source, used, mechanism=mechanism, **protects, **run)
+
+
+def fit_release(
+    release: Release,
+    parsed: Parsed,
+    reference: Mapping[str, Any] | None,
+    ridge: float | Literal["auto"] = 0.0,
+) -> OLSResults | IVResults:
+    """The regression of a formula on a release of its columns, and nothing spent."""
+    target, exogenous = parsed.targets[0], [*parsed.features, *parsed.absorbed]
+    levels, intercept = left_out(parsed.references, reference), parsed.intercept
     if parsed.endogenous:
-        instrumental: IVResults = made.iv(formula, reference=reference)
-        return instrumental
-    fit: OLSResults = made.regress(formula, reference=reference)
-    if not np.isnan(fit.theta).any():
+        roles = parsed.endogenous, parsed.instruments, exogenous
+        # mypy takes the module of the same name.
+        fit: IVResults = release.iv(  # type: ignore[operator]
+            target, *roles, intercept=intercept, reference=levels
+        )
         return fit
-    # What was paid for is not lost: shrunk, and without standard errors.
-    shrunk: OLSResults = made.regress(formula, reference=reference, ridge="auto")
-    without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
-    return replace(shrunk, without=without)
+    return release.regress(target, exogenous, intercept=intercept, reference=levels, ridge=ridge)
 
 
 def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Columns | None) -> bool:

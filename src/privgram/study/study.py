@@ -17,24 +17,36 @@ from privgram._base.numbers import check_integer, check_positive
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.terms import parse
+from privgram.columns.terms import Parsed, parse_one
 from privgram.columns.unit import Guarantee, Unit
 from privgram.disclosure.release import release_for
 from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.moment import SecondMoment
+from privgram.planning.designs import DesignInput
+from privgram.planning.precision import Precision, plan_precision
 from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
-from privgram.study.answer import needed, protected, release_and_fit
-from privgram.study.check import Check, check_table, count_rows, read_study
-from privgram.study.parts import described, forget, identity, open_ledger, table_name
-from privgram.study.planning import Advice, Precision, RegressOptions, precision
+from privgram.study.answer import RegressOptions, needed, protected, release_and_fit
+from privgram.study.check import Check, check_table, count_rows
+from privgram.study.config import (
+    StudyColumns,
+    described,
+    forget,
+    identity,
+    open_ledger,
+    read_study,
+    table_name,
+)
+from privgram.study.planning import Advice, fits_of
 
 if TYPE_CHECKING:
     from typing import Unpack
 
     import numpy as np
 
+    from privgram.columns.unit import Missing
+    from privgram.disclosure.release import CachedRunOptions
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
@@ -68,7 +80,7 @@ class StudyOptions(AnswerOptions, total=False):
 
 
 class Shared(AnswerOptions, total=False):
-    """What `regress` and `Study.regress` take alike."""
+    """What `regress` and `Study.regress` take alike, besides a family and a loss."""
 
     cov_type: CovType | None
     purpose: FitPurpose
@@ -84,11 +96,10 @@ class Options(Shared, total=False):
 
 
 class OneOptions(Shared, total=False):
-    """What `regress` takes besides a table, its columns, a guarantee and a family."""
+    """What `regress` takes besides a table, its columns, a guarantee, a family and a loss."""
 
-    loss: LossName
     adjacency: Adjacency
-    unit: Any
+    unit: Unit | str | None
     ledger: Ledger | None
 
 
@@ -174,16 +185,16 @@ class Study:
     def __init__(
         self,
         table: Any,
-        columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+        columns: StudyColumns = None,
         *,
         epsilon: float,
         delta: float,
         adjacency: Adjacency = "replace",
-        unit: Any = None,
+        unit: Unit | str | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         composition: Composition | None = None,
         weights: str | None = None,
-        missing: str | None = None,
+        missing: Missing | None = None,
         name: str | None = None,
         threads: int | None = None,
         progress: Progress = False,
@@ -196,8 +207,8 @@ class Study:
         self.table = table
         self.columns = described(columns, weights, missing).settled(adjacency)
         self.adjacency: Adjacency = adjacency
-        whose = Unit.of(unit)
-        self.unit = None if whose is None else whose.settled(adjacency)
+        protects = Unit.of(unit)
+        self.unit = None if protects is None else protects.settled(adjacency)
         self.name = table_name(table) if name is None else name
         self.threads = threads
         self.progress = progress
@@ -236,13 +247,12 @@ class Study:
         OSError
             If it cannot be read.
         """
-        table, asked = read_study(Path(path))
-        return cls(table, progress=progress, **asked)
+        return cls(progress=progress, **vars(read_study(Path(path))))
 
     def __repr__(self) -> str:
         unit = "rows" if self.unit is None else f"all rows of one {shown(self.unit.name)}"
         spent, _ = self.ledger.spent
-        kept = (
+        lifetime = (
             f"kept in {shown(self.ledger.path.name)}"
             if self.durable
             else "of this process alone: it ends with the process. ledger='NAME.ledger' keeps it"
@@ -251,7 +261,7 @@ class Study:
             f"Study of {shown(self.name)}: {listed(list(self.columns.variables))}\n"
             f"protected: {unit}, neighbours by {self.adjacency}\n"
             f"budget: epsilon={self.ledger.epsilon:g} at delta={self.ledger.delta:g}, of which "
-            f"{spent:.4g} is spent in {len(self.entries)} entries; {kept}"
+            f"{spent:.4g} is spent in {len(self.entries)} entries; {lifetime}"
         )
 
     def _repr_html_(self) -> str:
@@ -278,19 +288,11 @@ class Study:
 
     @overload
     def release(
-        self,
-        epsilon: float | None = None,
-        *,
-        by: None = None,
-        **options: Unpack[StudyOptions],
+        self, epsilon: float | None = None, *, by: None = None, **options: Unpack[StudyOptions]
     ) -> Release: ...
     @overload
     def release(
-        self,
-        epsilon: float | None = None,
-        *,
-        by: Groups | str,
-        **options: Unpack[StudyOptions],
+        self, epsilon: float | None = None, *, by: Groups | str, **options: Unpack[StudyOptions]
     ) -> Releases: ...
     def release(
         self,
@@ -345,55 +347,40 @@ class Study:
         """
         columns = self.columns
         if terms is not None:
-            asked = [terms] if isinstance(terms, str) else list(terms)
-            columns = columns.replace(terms=asked)
+            columns = columns.replace(terms=[terms] if isinstance(terms, str) else list(terms))
         price = self._price(epsilon, delta)
-        request = self._request(label, columns.selected) | protected(self.unit, price)
+        run = self._run_options(label, columns.selected, out, rng)
+        unit, guarantee = protected(self.unit, price)
         log.info("release at epsilon=%g", price.epsilon)
-        with self._telling():
-            made = release_for(
+        with self._saying_what_is_left():
+            release = release_for(
                 purpose,
                 self._source(columns),
                 columns,
+                guarantee,
                 mechanism=mechanism,
+                unit=unit,
                 by=by,
-                out=out,
-                rng=rng,
-                **request,
+                **run,
             )
         log.info("released")
-        return made
+        return release
 
     @overload
     def regress(
-        self,
-        formula: str,
-        epsilon: float | None = None,
-        *,
-        family: ByScores,
-        loss: LossName = "squared",
-        **options: Unpack[Options],
-    ) -> GLMResults: ...
+        self, formula: str, epsilon: float | None = None, *,
+        family: ByScores, **options: Unpack[Options],
+    ) -> GLMResults: ...  # fmt: skip
     @overload
     def regress(
-        self,
-        formula: str,
-        epsilon: float | None = None,
-        *,
-        family: FamilyName = "gaussian",
-        loss: Literal["huber"],
-        **options: Unpack[Options],
-    ) -> GLMResults: ...
+        self, formula: str, epsilon: float | None = None, *,
+        loss: Literal["huber"], **options: Unpack[Options],
+    ) -> GLMResults: ...  # fmt: skip
     @overload
     def regress(
-        self,
-        formula: str,
-        epsilon: float | None = None,
-        *,
-        family: FamilyName = "gaussian",
-        loss: LossName = "squared",
-        **options: Unpack[Options],
-    ) -> GLMResults | OLSResults | IVResults: ...
+        self, formula: str, epsilon: float | None = None, *,
+        family: FamilyName = "gaussian", loss: LossName = "squared", **options: Unpack[Options],
+    ) -> GLMResults | OLSResults | IVResults: ...  # fmt: skip
     def regress(
         self,
         formula: str,
@@ -467,33 +454,38 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
-        columns = self._weighted(weights)
-        used = needed(formula, columns, offset)
-        price = self._price(epsilon, delta)
-        if family != "gaussian" and mechanism is not None:
-            raise ValueError('mechanism is of family="gaussian": leave it out')
-        request = self._request(label or formula, used.selected)
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
+        parsed = parse_one(formula)
+        return self._regress(formula, parsed, options, epsilon, delta, label, weights, out, rng)
+
+    def _regress(
+        self,
+        formula: str,
+        parsed: Parsed,
+        options: RegressOptions,
+        epsilon: float | None,
+        delta: float | None,
+        label: str,
+        weights: str | None,
+        out: str | os.PathLike[str] | None,
+        rng: np.random.Generator | None,
+    ) -> GLMResults | OLSResults | IVResults:
+        columns = self._weighted(weights)
+        used = needed(parsed, columns, options.offset)
+        price = self._price(epsilon, delta)
+        run = self._run_options(label or formula, used.selected, out, rng)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
-        with self._telling():
+        with self._saying_what_is_left():
             fit = release_and_fit(
-                self._source(used),
-                formula,
-                columns,
-                price,
-                unit=self.unit,
-                out=out,
-                rng=rng,
-                **vars(options),
-                **request,
+                self._source(used), parsed, columns, price, options, unit=self.unit, **run
             )
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
-            fit._advised_by(Advice(formula, columns, price, fit.n_rows, self.unit, options))
+            fit._advised_by(Advice(parsed, columns, price, fit.n_rows, self.unit, options))
         return fit
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
+    def _saying_what_is_left(self) -> Iterator[None]:
         """Let what is over the budget say how much of it is left."""
         try:
             yield
@@ -524,13 +516,14 @@ class Study:
 
     def _weighted(self, weights: str | None) -> Columns:
         """The columns, with rows weighted for one answer."""
-        own = self.columns.row_weights
-        if weights is None or weights == own:
+        by_study = self.columns.row_weights
+        if weights is None or weights == by_study:
             return self.columns
-        if own is not None:
+        if by_study is not None:
             raise ValueError(
-                f"the study weights its rows by {own!r}, and this regression asks for {weights!r}: "
-                "make another study of the same ledger without weights, or leave them out here"
+                f"the study weights its rows by {by_study!r}, and this regression asks for "
+                f"{weights!r}: make another study of the same ledger without weights, or leave "
+                "them out here"
             )
         return described(self.columns, weights)
 
@@ -542,8 +535,8 @@ class Study:
         epsilon: float | None = None,
         delta: float | None = None,
         n_rows: int | None = None,
-        design: Any = None,
-        by: Any = None,
+        design: DesignInput = None,
+        by: Groups | str | None = None,
         family: FamilyName = "gaussian",
         loss: LossName = "squared",
         cov_type: CovType | None = None,
@@ -597,36 +590,30 @@ class Study:
         Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
         stand in for, and a unit of which nothing is said has five rows.
         """
-        columns = self._weighted(weights)
+        options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
+        parsed, columns = parse_one(formula), self._weighted(weights)
         groups, _ = Groups.of(by, columns)
-        left = self.remaining()
-        return precision(
+        n_rows = self._rows(parsed) if n_rows is None else check_integer(n_rows, "n_rows", 1)
+        each = max(n_rows // (1 if groups is None else len(groups)), 1)
+        once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
+        price = partial(self._price, delta=delta)
+        return plan_precision(
             formula,
-            columns,
-            partial(self._price, delta=delta),
-            left=left,
-            n_rows=self._rows(formula, n_rows),
+            fits_of(parsed, columns, price, options, design, each, self.unit, groups, once),
+            left=self.remaining(),
+            n_rows=each,
             target_se=target_se,
             epsilon=epsilon,
-            design=design,
-            unit=self.unit,
-            groups=groups,
-            options=RegressOptions(
-                family, loss, cov_type, "inference", reference, mechanism, offset
-            ),
-            once=isinstance(self.table, Iterator) or scale_out(self.table) is not None,
         )
 
-    def _rows(self, formula: str, n_rows: int | None) -> int:
-        """The number of rows, if it is public or said."""
-        if n_rows is not None:
-            return n_rows
+    def _rows(self, parsed: Parsed) -> int:
+        """The number of rows, if it is public."""
         if self.adjacency != "replace" or self.unit is not None:
             raise ValueError(
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
-        used = needed(formula, self.columns)
+        used = needed(parsed, self.columns)
         return count_rows(self._source(used), used)
 
     def check(self) -> Check:
@@ -658,9 +645,14 @@ class Study:
         unit = None if self.unit is None else self.unit.protected
         return Guarantee(epsilon, delta, self.adjacency, unit)
 
-    def _request(self, label: str, columns: Iterable[str]) -> dict[str, Any]:
-        """What every answer is asked with."""
-        ledger = self.ledger.entered_as(label, columns, self.identity)
+    def _run_options(
+        self,
+        label: str,
+        columns: Iterable[str],
+        out: str | os.PathLike[str] | None,
+        rng: np.random.Generator | None,
+    ) -> CachedRunOptions:
+        """How an answer is entered, saved and run. From here on a table may have been read."""
         if isinstance(self.table, Iterator):
             if self._begun:
                 raise ValueError(
@@ -672,44 +664,38 @@ class Study:
             "threads": self.threads,
             "progress": self.progress,
             "cache_bytes": self.cache_bytes,
-            "ledger": ledger,
+            "ledger": self.ledger.entered_as(label, columns, self.identity),
+            "out": out,
+            "rng": rng,
         }
 
 
 @overload
 def regress(
-    table: Any,
-    formula: str,
-    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    family: ByScores,
-    **options: Unpack[OneOptions],
-) -> GLMResults: ...
+    table: Any, formula: str, columns: StudyColumns = None,
+    epsilon: float | None = None, delta: float | None = None, *,
+    family: ByScores, **options: Unpack[OneOptions],
+) -> GLMResults: ...  # fmt: skip
 @overload
 def regress(
-    table: Any,
-    formula: str,
-    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    family: FamilyName = "gaussian",
-    **options: Unpack[OneOptions],
-) -> GLMResults | OLSResults | IVResults: ...
+    table: Any, formula: str, columns: StudyColumns = None,
+    epsilon: float | None = None, delta: float | None = None, *,
+    family: FamilyName = "gaussian", loss: LossName = "squared", **options: Unpack[OneOptions],
+) -> GLMResults | OLSResults | IVResults: ...  # fmt: skip
 def regress(
     table: Any,
     formula: str,
-    columns: Columns | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    columns: StudyColumns = None,
     epsilon: float | None = None,
     delta: float | None = None,
     *,
     adjacency: Adjacency = "replace",
-    unit: Any = None,
+    unit: Unit | str | None = None,
     ledger: Ledger | None = None,
-    family: FamilyName = "gaussian",
     label: str = "",
+    weights: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    rng: np.random.Generator | None = None,
     **options: Any,
 ) -> GLMResults | OLSResults | IVResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
@@ -718,8 +704,8 @@ def regress(
     ----------
     table, columns, adjacency, unit
         As of `Study`.
-    formula, family, label
-        As of `Study.regress`, which takes the `options`.
+    formula, label, weights, out, rng, options
+        As of `Study.regress`, `family` and `loss` among them.
     epsilon, delta : float
         The guarantee.
     ledger : Ledger, optional
@@ -744,23 +730,22 @@ def regress(
     >>> fit = pg.regress(people, "y ~ x", {"x": (0, 10), "y": (-5, 30)}, epsilon=1.0, delta=1e-6)
     """
     example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
-    asked = Guarantee.of(epsilon, delta, adjacency, example)
-    parse(formula)  # before the columns, whose text is a path
+    guarantee = Guarantee.of(epsilon, delta, adjacency, example)
+    parsed = parse_one(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
     once = Study(
         table,
         columns,
-        epsilon=asked.epsilon if ledger is None else ledger.epsilon,
-        delta=asked.delta if ledger is None else ledger.delta,
+        epsilon=guarantee.epsilon if ledger is None else ledger.epsilon,
+        delta=guarantee.delta if ledger is None else ledger.delta,
         adjacency=adjacency,
         unit=unit,
         ledger=ledger,
     )
     try:
-        fit: GLMResults | OLSResults | IVResults = once.regress(
-            formula, epsilon, delta=delta, label=label, family=family, **options
+        return once._regress(
+            formula, parsed, RegressOptions(**options), epsilon, delta, label, weights, out, rng
         )
-        return fit
     finally:
         if not once.durable:
             forget(str(once.ledger.path.parent), os.getpid())

@@ -1,0 +1,68 @@
+"""``privgram ledger``: a budget, and what was spent of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import privgram as pg
+from privgram.cli._shared import (
+    PATH,
+    console,
+    example,
+    facts,
+    json_option,
+    print_json,
+    table,
+)
+
+
+@click.group("ledger", epilog=example("privgram ledger show study.ledger"))
+def ledger() -> None:
+    """Show what was spent of a table's privacy budget."""
+
+
+@ledger.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
+@click.argument("path", type=PATH)
+@click.option(
+    "--delta",
+    type=click.FloatRange(0, 1, max_open=True),
+    help="Also show what is left: the largest epsilon at this delta that one more release by"
+    " Gaussian noise may have.",
+)
+@json_option
+def show(path: Path, delta: float | None, as_json: bool) -> None:
+    """Show the budget of the ledger at PATH, or of the study there, and every spend."""
+    ledger = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
+    entries = ledger.entries
+    spent_epsilon, spent_delta = ledger.spent
+    budget = {
+        "ledger": str(ledger.path),
+        "epsilon": ledger.epsilon,
+        "delta": ledger.delta,
+        "adjacency": ledger.adjacency,
+        "composition": ledger.composition,
+        "unit": {None: "not said yet", "": "single rows"}.get(ledger.unit, ledger.unit),
+        "spends": len(entries),
+        "spent_epsilon": spent_epsilon,
+        "spent_delta": spent_delta,
+    }
+    if delta is not None:
+        budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
+    cost = ("epsilon", "delta", "spent")
+    columns = ("number", "when", "label", "what", *cost, "proof_status", "condition")
+    rows = [[getattr(entry, name) for name in columns] for entry in entries]
+    if as_json:
+        print_json(budget | {"entries": [dict(zip(columns, row, strict=True)) for row in rows]})
+        return
+    console().print(facts(budget))
+    if rows:
+        shown = columns[:-1]  # conditions are sentences, below
+        words = ("when", "label", "what", "proof_status")
+        console().print(table(shown, [row[:-1] for row in rows], words=words))
+    for entry in entries:
+        if entry.condition is not None:
+            console().print(
+                f"{entry.number} holds only if {entry.condition}; nothing enforces that."
+            )
