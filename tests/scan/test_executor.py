@@ -44,6 +44,30 @@ def test_threads_do_not_matter(x, layout, threads):
     assert_same(second_moment(layout(x), 4.0, threads=threads), SecondMoment(22, 4.0).update(x))
 
 
+@pytest.mark.parametrize("threads", [2, 3, 8])
+def test_of_many_columns_threads_have_the_same_sums(x, layout, threads, monkeypatch):
+    beside = engine._maker(lambda d: RowAccumulator(d, 4.0), engine.SHARED_COLUMNS, threads)
+    assert beside.__self__.n_columns == engine.SHARED_COLUMNS
+    monkeypatch.setattr(engine, "SHARED_COLUMNS", 22)
+    assert_same(second_moment(layout(x), 4.0, threads=threads), SecondMoment(22, 4.0).update(x))
+
+
+def test_a_failure_to_merge_is_raised(x, monkeypatch):
+    class Unmergeable(BlockReader):
+        def __init__(self, accumulator, columns):
+            self.accumulator = self
+
+        def feed(self, block):
+            return len(block)
+
+        def merge(self, other):
+            raise MemoryError("no memory")
+
+    monkeypatch.setattr(engine, "BlockReader", Unmergeable)
+    with pytest.raises(MemoryError, match="no memory"):
+        second_moment(x, 4.0, threads=2)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_extreme_rows(extreme_rows, threads):
     x = np.tile(extreme_rows, (300, 1))

@@ -42,10 +42,13 @@ cdef extern from "gram.h" nogil:
 
     enum:
         GRAM_KERNELS
+        GRAM_SHARERS
 
     int gram_kernels(const gram_kernel **out, int *with_plain)
     double gram_target(Py_ssize_t d, int bits)
     int gram_init(gram *, const gram_kernel *, Py_ssize_t d, double bound, int bits)
+    int gram_init_beside(gram *, gram *)
+    void gram_settle(gram *)
     void gram_free(gram *)
     void gram_reset(gram *)
     void gram_merge(gram *, gram *)

@@ -4,6 +4,9 @@
 #include <float.h>
 #ifdef _WIN32
 #include <malloc.h>
+#include <windows.h>
+#else
+#include <sched.h>
 #endif
 #include <math.h>
 #include <stdlib.h>
@@ -167,14 +170,46 @@ void gram_make_room(gram *g, ptrdiff_t rows)
         g->digits = room(digit_room_at(NULL, g->d).bytes);
 }
 
-static void settle(gram *g)
+static ptrdiff_t n_strips(const gram *g) { return (g->d + GRAM_STRIP - 1) / GRAM_STRIP; }
+
+/* Multiply the rows that wait; and, where all others are gone, have the sums for oneself. */
+void gram_settle(gram *g)
 {
     if (g->waiting)
         g->kernel->settle(g, NULL);
+    if (!g->shared)
+        return;
+    g->spilled |= __atomic_load_n(&g->shared->spilled, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&g->shared->sharers, __ATOMIC_ACQUIRE) > 1)
+        return;
+    g->pending_rows = 0;
+    for (ptrdiff_t s = 0; s < n_strips(g); s++)
+        if (g->shared->strips[s].rows > g->pending_rows)
+            g->pending_rows = g->shared->strips[s].rows;
+    gram_free_zeros(g->shared);
+    g->shared = NULL;
 }
 
+/* A while of trying: a thread that has the lock may be asleep. */
+void gram_wait(gram_strip *s)
+{
+    for (int turn = 1;; turn++) {
+        if (!__atomic_load_n(&s->locked, __ATOMIC_RELAXED)
+            && !__atomic_exchange_n(&s->locked, 1, __ATOMIC_ACQUIRE))
+            return;
+        if (turn % 64 == 0) {
+#ifdef _WIN32
+            SwitchToThread();
+#else
+            sched_yield();
+#endif
+        }
+    }
+}
+
+/* With the sums of another accumulator, or with its own. */
 static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
-                double bound, int bits)
+                double bound, int bits, const gram *beside)
 {
     const ptrdiff_t w = kernel->width;
     memset(g, 0, sizeof *g);
@@ -202,10 +237,15 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes
     g->spare = gram_zeros((size_t)(w * d) * sizeof(double));
     g->missing = gram_zeros((size_t)g->block_rows);
     g->places = gram_zeros((size_t)(4 * g->panels * w) * sizeof(double));
-    /* calloc: pages of the totals that are never spilled into are never touched. */
-    g->tiles = gram_zeros((size_t)g->size * sizeof(int64_t));
-    g->lo = calloc((size_t)g->size + 1, sizeof(uint64_t));
-    g->hi = calloc((size_t)g->size + 1, sizeof(int64_t));
+    if (beside) {
+        g->shared = beside->shared;
+        g->tiles = beside->tiles, g->lo = beside->lo, g->hi = beside->hi;
+    } else {
+        /* calloc: pages of the totals that are never spilled into are never touched. */
+        g->tiles = gram_zeros((size_t)g->size * sizeof(int64_t));
+        g->lo = calloc((size_t)g->size + 1, sizeof(uint64_t));
+        g->hi = calloc((size_t)g->size + 1, sizeof(int64_t));
+    }
     if (!g->packed || !g->spare || !g->missing || !g->places || !g->tiles || !g->lo || !g->hi) {
         gram_free(g);
         return -1;
@@ -220,9 +260,13 @@ void gram_free(gram *g)
     gram_free_zeros(g->missing);
     gram_free_zeros(g->digits);
     gram_free_zeros(g->places);
-    gram_free_zeros(g->tiles);
-    gram_free_zeros(g->lo);
-    gram_free_zeros(g->hi);
+    if (!g->shared || !__atomic_sub_fetch(&g->shared->sharers, 1, __ATOMIC_ACQ_REL)) {
+        gram_free_zeros(g->tiles);
+        gram_free_zeros(g->lo);
+        gram_free_zeros(g->hi);
+        gram_free_zeros(g->shared);
+    }
+    g->shared = NULL;
     g->packed = g->spare = g->places = NULL;
     g->missing = NULL;
     g->digits = NULL;
@@ -242,6 +286,35 @@ void gram_reset(gram *g)
     g->spilled = 0;
 }
 
+/* gram_narrow.h knows of no strips, but of few columns only. */
+int gram_init_beside(gram *g, gram *other)
+{
+    gram_shared *shared = other->shared;
+    if (other->d <= GRAM_STRIP)
+        return -1;
+    if (!shared) {
+        const size_t strips = (size_t)n_strips(other);
+        shared = gram_zeros(sizeof *shared + strips * sizeof shared->strips[0]);
+        if (!shared)
+            return -1;
+        shared->sharers = 1;
+        shared->spilled = other->spilled;
+        for (size_t s = 0; s < strips; s++)
+            shared->strips[s].rows = other->pending_rows;
+        other->shared = shared;
+    }
+    if (__atomic_add_fetch(&shared->sharers, 1, __ATOMIC_ACQ_REL) > GRAM_SHARERS) {
+        __atomic_sub_fetch(&shared->sharers, 1, __ATOMIC_ACQ_REL);
+        return -1;
+    }
+    fenv_t saved;
+    fegetenv(&saved);
+    fesetenv(FE_DFL_ENV);
+    const int failed = init(g, other->kernel, other->d, 0, other->d, other->bound, other->bits, other);
+    fesetenv(&saved);
+    return failed;
+}
+
 /* (hi, lo) += (hi2, lo2), two's complement in 128 bits. */
 static inline void add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
 {
@@ -249,12 +322,33 @@ static inline void add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
     *hi = (int64_t)((uint64_t)*hi + (uint64_t)hi2 + (*lo < lo2));
 }
 
-void gram_flush(gram *g)
+static void spill(gram *g, ptrdiff_t from, ptrdiff_t to)
 {
-    settle(g);
-    for (ptrdiff_t i = 0; i < g->size; i++) {
+    for (ptrdiff_t i = from; i < to; i++) {
         add128(&g->hi[i], &g->lo[i], g->tiles[i] >> 63, (uint64_t)g->tiles[i]);
         g->tiles[i] = 0;
+    }
+}
+
+/* Of a strip whose lock one has. */
+void gram_spill_strip(gram *g, ptrdiff_t strip)
+{
+    const ptrdiff_t w = g->kernel->width, blocks = GRAM_STRIP / w, first = strip * blocks;
+    const ptrdiff_t last = first + blocks < g->panels ? first + blocks : g->panels;
+    spill(g, gram_tile(first, 0, w), gram_tile(last, 0, w));
+    g->shared->strips[strip].rows = 0;
+    __atomic_store_n(&g->shared->spilled, 1, __ATOMIC_RELAXED);
+}
+
+void gram_flush(gram *g)
+{
+    gram_settle(g);
+    if (!g->shared)
+        spill(g, 0, g->size);
+    for (ptrdiff_t s = 0; g->shared && s < n_strips(g); s++) {
+        gram_open_strip(g, s, 0);
+        gram_spill_strip(g, s);
+        gram_close_strip(g, s);
     }
     g->pending_rows = 0;
     g->spilled = 1;
@@ -262,8 +356,16 @@ void gram_flush(gram *g)
 
 void gram_merge(gram *g, gram *h)
 {
-    settle(g);
-    settle(h);
+    gram_settle(g);
+    gram_settle(h);
+    g->n_rows += h->n_rows;
+    g->n_dropped += h->n_dropped;
+    if (g != h && g->tiles == h->tiles)
+        return;
+    if (g->shared || h->shared) {
+        gram_flush(g);
+        gram_flush(h);
+    }
     if (g->pending_rows + h->pending_rows > g->flush_rows)
         gram_flush(g);
     for (ptrdiff_t i = 0; i < g->size; i++)
@@ -274,8 +376,6 @@ void gram_merge(gram *g, gram *h)
             add128(&g->hi[i], &g->lo[i], h->hi[i], h->lo[i]);
         g->spilled = 1;
     }
-    g->n_rows += h->n_rows;
-    g->n_dropped += h->n_dropped;
 }
 
 /* Where entry (r, c), r >= c, is kept. */
@@ -286,7 +386,7 @@ static inline ptrdiff_t entry(const gram *g, ptrdiff_t r, ptrdiff_t c)
 
 void gram_get(gram *g, int64_t *hi, uint64_t *lo)
 {
-    settle(g);
+    gram_settle(g);
     for (ptrdiff_t r = 0; r < g->d; r++)
         for (ptrdiff_t c = 0; c <= r; c++) {
             const ptrdiff_t i = entry(g, r, c), rc = r * g->d + c, cr = c * g->d + r;
@@ -316,7 +416,7 @@ static inline run next_run(const gram *g, ptrdiff_t r, ptrdiff_t c)
 
 void gram_get_triangle(gram *g, int64_t *hi, uint64_t *lo)
 {
-    settle(g);
+    gram_settle(g);
     EACH_RUN(x)
         for (ptrdiff_t i = x.at; i < x.at + x.n; i++, hi++, lo++) {
             const int64_t sum = g->tiles[i];
@@ -329,7 +429,7 @@ void gram_get_triangle(gram *g, int64_t *hi, uint64_t *lo)
 /* Into the tiles where as many rows could have made the sums as they have room for. */
 void gram_add_triangle(gram *g, const int64_t *hi, const uint64_t *lo)
 {
-    settle(g);
+    gram_settle(g);
     const ptrdiff_t n = g->d * (g->d + 1) / 2;
     uint64_t largest = 0, beyond = 0;
     for (ptrdiff_t k = 0; k < n; k++) {
@@ -339,7 +439,7 @@ void gram_add_triangle(gram *g, const int64_t *hi, const uint64_t *lo)
         largest = size > largest ? size : largest;
     }
     const int64_t rows = (int64_t)((largest >> 2 * g->bits) + 1);
-    const int fits = !beyond && g->pending_rows + rows <= g->flush_rows;
+    const int fits = !beyond && !g->shared && g->pending_rows + rows <= g->flush_rows;
     if (fits)
         g->pending_rows += rows;
     else
@@ -357,9 +457,14 @@ void gram_add_rows(gram *g, const int64_t *sums, int64_t rows)
 {
     if (g->pending_rows + rows > g->flush_rows)
         gram_flush(g);
-    for (ptrdiff_t r = 0; r < g->d; r++)
+    for (ptrdiff_t r = 0; r < g->d; r++) {
+        if (g->shared && r % GRAM_STRIP == 0)
+            gram_open_strip(g, r / GRAM_STRIP, rows);
         for (ptrdiff_t c = 0; c <= r; c++)
             g->tiles[entry(g, r, c)] += sums[r * g->d + c];
+        if (g->shared && (r % GRAM_STRIP == GRAM_STRIP - 1 || r == g->d - 1))
+            gram_close_strip(g, r / GRAM_STRIP);
+    }
     g->pending_rows += rows;
     g->n_rows += rows;
 }
@@ -377,7 +482,7 @@ int gram_init_part(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t la
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
-    const int failed = init(g, kernel, d, lanes, whole, bound, bits);
+    const int failed = init(g, kernel, d, lanes, whole, bound, bits, NULL);
     fesetenv(&saved);
     return failed;
 }

@@ -35,6 +35,21 @@ typedef struct {
     const double *center, *inverse, *limit; /* d of each; or NULL for values as they are */
 } gram_table;
 
+/* Sums that accumulators of several threads add to.  A strip is the tiles of GRAM_STRIP rows of the
+ * matrix, with a lock.  `rows` are those whose products are in it, but for the blocks that threads
+ * are about to add: few enough for the 2^62 that int64 has left. */
+enum { GRAM_STRIP = 16, GRAM_SHARERS = 256 };
+
+typedef struct {
+    int64_t rows;
+    int locked;
+} __attribute__((aligned(64))) gram_strip; /* a line for each: threads wait for different ones */
+
+typedef struct {
+    int sharers, spilled;
+    gram_strip strips[];
+} gram_shared;
+
 typedef struct gram gram;
 typedef struct coded coded;
 typedef struct coded_table coded_table;
@@ -98,6 +113,7 @@ struct gram {
     int64_t pending_rows;
     int64_t flush_rows;
     int spilled;
+    gram_shared *shared; /* or NULL: nobody else adds to the sums */
 };
 
 /* scaling: values are taken as they are; scaled; scaled, and no row is ever clipped. */
@@ -113,6 +129,11 @@ int gram_init(gram *, const gram_kernel *, ptrdiff_t d, double bound, int bits);
 /* For d of the columns of longer rows; packed rows have room for some lanes after them. */
 int gram_init_part(gram *, const gram_kernel *, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
                    double bound, int bits);
+/* Another accumulator that adds to the sums of this one, at rest, which is then one of those that
+ * share them: until all others are freed, only updates, and merging any two, which adds numbers of
+ * rows.  -1 without memory, or for more than GRAM_SHARERS. */
+int gram_init_beside(gram *, gram *);
+void gram_settle(gram *); /* multiply the rows that wait */
 void gram_free(gram *);
 void gram_reset(gram *);
 void gram_flush(gram *);
@@ -131,6 +152,30 @@ void *gram_zeros(size_t bytes); /* aligned for vectors */
 void gram_free_zeros(void *);
 
 int gram_quantise_row(const gram *, double *q);
+
+/* The lock of a strip of shared sums, before so many more rows are in it. */
+void gram_wait(gram_strip *);
+void gram_spill_strip(gram *, ptrdiff_t strip);
+
+static inline int gram_try_strip(gram *g, ptrdiff_t strip)
+{
+    return !__atomic_exchange_n(&g->shared->strips[strip].locked, 1, __ATOMIC_ACQUIRE);
+}
+
+static inline void gram_open_strip(gram *g, ptrdiff_t strip, int64_t rows)
+{
+    gram_strip *s = &g->shared->strips[strip];
+    if (!gram_try_strip(g, strip))
+        gram_wait(s);
+    if (s->rows + rows > g->flush_rows)
+        gram_spill_strip(g, strip);
+    s->rows += rows;
+}
+
+static inline void gram_close_strip(gram *g, ptrdiff_t strip)
+{
+    __atomic_store_n(&g->shared->strips[strip].locked, 0, __ATOMIC_RELEASE);
+}
 
 /* Bytes of a value, the most of mixed ones. */
 static inline ptrdiff_t gram_size(int kind)

@@ -422,6 +422,9 @@ UNROLL
     }
     *ahead = f;
 
+    const ptrdiff_t strip = i * W / GRAM_STRIP, strip_of_first = j * W / GRAM_STRIP;
+    if (g->shared)
+        gram_open_strip(g, strip, own && i * W % GRAM_STRIP == 0 ? rows : 0);
 UNROLL
     for (int l = 0; l < n; l++)
 UNROLL
@@ -431,10 +434,17 @@ UNROLL
 UNROLL
         for (int k = 0; k < turns; k++)
             v_accumulate(g->tiles + gram_tile(i, i, W) + k * W, own_sum[k]);
-    if (first)
+    if (g->shared)
+        gram_close_strip(g, strip);
+    if (!first)
+        return;
+    if (g->shared)
+        gram_open_strip(g, strip_of_first, j * W % GRAM_STRIP == 0 ? rows : 0);
 UNROLL
-        for (int k = 0; k < ROTATIONS; k++)
-            v_accumulate(g->tiles + gram_tile(j, j, W) + k * W, first_sum[k]);
+    for (int k = 0; k < ROTATIONS; k++)
+        v_accumulate(g->tiles + gram_tile(j, j, W) + k * W, first_sum[k]);
+    if (g->shared)
+        gram_close_strip(g, strip_of_first);
 }
 
 /* tile() for m columns rounded up to even, n and own that vary. */

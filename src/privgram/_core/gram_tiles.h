@@ -76,20 +76,31 @@ static inline void combine(const int32_t *at, i64x8 out[2])
                  + __builtin_convertvector(((const i32x8 *)&h)[k], i64x8) * (1 << 28);
 }
 
-/* Add the next row of what is still to be added. */
-static inline __attribute__((always_inline)) void add_row(product *t)
+/* Add the next row of what is still to be added; of sums that are shared, those of one tile of
+ * columns i, a strip, under its lock, for which `wait` says whether to wait. */
+static inline __attribute__((always_inline)) void add_row(product *t, const int wait)
 {
+    gram *const g = t->g;
     const ptrdiff_t pair = t->row / 64, row = t->row % 64;
     const ptrdiff_t i = t->i + 2 * pair + row / 32, j = t->j + row / 16 % 2;
+    const int is_there = (TILE_COLUMNS * i + row % 16) / W < g->panels;
+    if (g->shared && row % 32 == 0 && is_there) {
+        if (wait)
+            gram_open_strip(g, i, 0);
+        else if (!gram_try_strip(g, i))
+            return;
+    }
+    if (is_there) {
+        i64x8 sum[2];
+        combine(t->sums + pair * (PLANES * SUMS) + 16 * row, sum);
+        int64_t *to = sums_of(g, i, j, row % 16);
+        for (int k = 0; k < TILE_COLUMNS / W; k++, to += W * W)
+            *(sum_lanes *)to += ((const sum_lanes *)sum)[k];
+    }
     if (++t->row == t->gap)
         t->row += 16;
-    if ((TILE_COLUMNS * i + row % 16) / W >= t->g->panels)
-        return;
-    i64x8 sum[2];
-    combine(t->sums + pair * (PLANES * SUMS) + 16 * row, sum);
-    int64_t *to = sums_of(t->g, i, j, row % 16);
-    for (int k = 0; k < TILE_COLUMNS / W; k++, to += W * W)
-        *(sum_lanes *)to += ((const sum_lanes *)sum)[k];
+    if (g->shared && t->row % 32 == 0 && TILE_COLUMNS * i / W < g->panels)
+        gram_close_strip(g, i);
 }
 
 /* What is done while tiles are multiplied. */
@@ -105,23 +116,23 @@ static inline __attribute__((always_inline)) void work(product *t)
         }
     }
     if (t->row < t->rows)
-        add_row(t);
+        add_row(t, 0);
 }
 
 static void add_rest(product *t)
 {
     while (t->row < t->rows)
-        add_row(t);
+        add_row(t, 1);
 }
 
 /* A tile on the diagonal: its lower triangle, as tile() in gram_kernel.h leaves it. */
 static void add_diagonal(const product *t, const int32_t *sums, ptrdiff_t i)
 {
     gram *g = t->g;
-    for (int r = 0; r < TILE_COLUMNS; r++) {
+    if (g->shared)
+        gram_open_strip(g, i, t->blocks * TILE_ROWS);
+    for (int r = 0; r < TILE_COLUMNS && TILE_COLUMNS * i + r < g->d; r++) {
         int64_t sum[TILE_COLUMNS] __attribute__((aligned(64)));
-        if (TILE_COLUMNS * i + r >= g->d)
-            return;
         combine(sums + 16 * r, (i64x8 *)sum);
         int64_t *to = sums_of(g, i, i, r), *block = to + r / W * W * W - r % W * W;
         for (int c = 0; c < r / W * W; c++)
@@ -129,6 +140,8 @@ static void add_diagonal(const product *t, const int32_t *sums, ptrdiff_t i)
         for (int c = 0, down = r % W; down >= 0; c++, down--)
             block[down <= W / 2 ? down * W + c : (W - down) * W + r % W] += sum[r / W * W + c];
     }
+    if (g->shared)
+        gram_close_strip(g, i);
 }
 
 /* The compiler does not know what tile operations read and write. */

@@ -18,6 +18,7 @@ from privgram._core._gram cimport (
     GRAM_INT64,
     GRAM_KERNELS,
     GRAM_MIXED,
+    GRAM_SHARERS,
     coded,
     coded_block,
     coded_codes,
@@ -36,10 +37,12 @@ from privgram._core._gram cimport (
     gram_get,
     gram_get_triangle,
     gram_init,
+    gram_init_beside,
     gram_kernel,
     gram_kernels,
     gram_merge,
     gram_reset,
+    gram_settle,
     gram_table,
     gram_target,
     gram_update,
@@ -52,6 +55,8 @@ cnp.import_array()
 # Blocks with no unit stride, or not aligned, are copied this much at a time.
 cdef enum:
     COPY_BYTES = 1 << 18
+
+MOST_SHARERS = GRAM_SHARERS
 
 cdef const gram_kernel *kernels[GRAM_KERNELS]
 cdef int n_all
@@ -215,15 +220,21 @@ cdef class RowAccumulator:
     cdef gram g
     cdef gram_column *columns  # room for the table of an update
 
-    def __cinit__(self, Py_ssize_t n_columns, double bound, int bits=20):
+    def __cinit__(self, Py_ssize_t n_columns, double bound, int bits=20,
+                  RowAccumulator sharer=None):
+        cdef int failed
         _check_parameters(n_columns, bound, bits)
-        if gram_init(&self.g, selected, n_columns, bound, bits) < 0:
+        if sharer is None:
+            failed = gram_init(&self.g, selected, n_columns, bound, bits)
+        else:
+            failed = gram_init_beside(&self.g, &sharer.g)
+        if failed:
             raise MemoryError(f"no memory for a second moment of {n_columns} columns")
         self.columns = <gram_column *>PyMem_Malloc(n_columns * sizeof(gram_column))
         if self.columns == NULL:
             raise MemoryError
 
-    def __init__(self, n_columns, bound, bits=20):
+    def __init__(self, n_columns, bound, bits=20, sharer=None):
         pass
 
     def __dealloc__(self):
@@ -303,6 +314,19 @@ cdef class RowAccumulator:
         else:
             hi, lo = other.totals()
             self._add(hi, lo, other.g.n_rows, other.g.n_dropped)
+
+    def beside(self):
+        """Make one, of more than 16 columns, for another thread, which adds to the same sums.
+
+        This one is at rest when the first is made. Until all are merged the sums are of all
+        together, and numbers of rows of each.
+        """
+        return RowAccumulator(self.g.d, self.g.bound, self.g.bits, self)
+
+    def settle(self):
+        """Multiply the rows that wait to be many."""
+        with nogil:
+            gram_settle(&self.g)
 
     def copy(self):
         cdef RowAccumulator new = RowAccumulator(self.g.d, self.g.bound, self.g.bits)

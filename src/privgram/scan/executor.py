@@ -3,13 +3,14 @@
 The caller's thread advances the source, so that a generator, a database cursor or Ctrl-C
 find the thread they expect, and hands chunks to workers, which decode and accumulate them
 with the GIL released. Each worker has an accumulator of its own; they are merged at the
-end, exactly, so that who did what leaves no trace.
+end, exactly, so that who did what leaves no trace. Of many columns their sums are the same memory.
 """
 
 from __future__ import annotations
 
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
@@ -17,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from privgram._base.files import check_process
+from privgram._core.rows import MOST_SHARERS, RowAccumulator
 from privgram._core.scale import DefaultRounding
 from privgram.columns.groups import Groups
 from privgram.moment import SecondMoment
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
 
 AccumulatorT = TypeVar("AccumulatorT", bound=Mergeable)
 AddedT = TypeVar("AddedT", covariant=True)
+
+#: From here on sums of a thread's own would not stay in its cache: all threads add to the same.
+SHARED_COLUMNS = 1000
 
 
 @overload
@@ -126,7 +131,7 @@ def second_moment(
     Notes
     -----
     Memory is bounded by a few blocks a thread, besides two d x d integer matrices of 16
-    bytes an entry a thread.
+    bytes an entry a thread; from 1,000 columns on, all threads have the same two.
 
     On a cluster each partition becomes a small state, and states are merged as a tree: the
     result is one machine's, bit for bit. A bad row is named by its partition and its
@@ -202,9 +207,19 @@ def _accumulate_here(
         d = width if scaling is None else len(scaling)
         check_width(width, check_n_columns(d), scaling)
         with reporter(request.progress, table.n_rows) as report:
-            run = ScanExecutor(table, lambda: feeder(new(d)), report)
-            total = run.run(request.threads_for(table.n_rows, d))
+            n_threads = request.threads_for(table.n_rows, d)
+            make = _maker(new, d, n_threads)
+            total = ScanExecutor(table, lambda: feeder(make()), report).run(n_threads)
     return total, names if scaling is None else scaling.names
+
+
+def _maker(new: Callable[[int], Any], d: int, n_threads: int) -> Callable[[], Any]:
+    """Choose what makes the accumulators of a pass."""
+    if 1 < n_threads < MOST_SHARERS and d >= SHARED_COLUMNS:
+        whole = new(d)
+        if isinstance(whole, RowAccumulator):
+            return whole.beside
+    return lambda: new(d)
 
 
 def accumulate_units(
@@ -278,6 +293,7 @@ class ScanExecutor(Generic[AccumulatorT]):
         self.first, self.before = 0, 0
         self.counted: dict[int, int] = {}
         self.failure: tuple[int, Chunk, BaseException] | None = None
+        self.finished: list[Any] = []  # at most one accumulator, with all of those that ended
 
     def to_do(self) -> Iterator[tuple[int, Chunk]]:
         """Number the chunks."""
@@ -333,10 +349,7 @@ class ScanExecutor(Generic[AccumulatorT]):
         self.raise_failure()
         self.report(self.rows)
         check_process(self.pid)
-        total = feeders[0].accumulator if feeders else self.new_feeder().accumulator
-        for feeder in feeders[1:]:
-            total.merge(feeder.accumulator)
-        return total
+        return self.finished.pop() if feeders else self.new_feeder().accumulator
 
     def dismiss(self, workers: list[threading.Thread], tasks: _Tasks) -> None:
         """End the workers, however often Ctrl-C is pressed meanwhile: it takes a block."""
@@ -367,6 +380,22 @@ class ScanExecutor(Generic[AccumulatorT]):
         """Process chunks until there are no more."""
         while not self.aborted and (task := tasks.get()) is not None:
             self.process(feeder, *task)
+        try:
+            self.finish(feeder.accumulator)
+        except BaseException as error:
+            self.failure = self.failure or (sys.maxsize, Chunk(lambda: iter(())), error)
+
+    def finish(self, total: Any) -> None:
+        """Merge a worker's accumulator with others: two by two, which many threads do at once."""
+        if hasattr(total, "settle"):
+            total.settle()
+        while not (self.aborted or self.failure):
+            with self.lock:
+                if not self.finished:
+                    self.finished.append(total)
+                    return
+                other = self.finished.pop()
+            total.merge(other)
 
     def process(self, feeder: Feeder[AccumulatorT], index: int, chunk: Chunk) -> None:
         """Accumulate a chunk; a failure stands if no earlier chunk has failed."""
