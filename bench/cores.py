@@ -11,11 +11,16 @@ import resource
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 import privgram as pg
+from privgram._core.rows import RowAccumulator
+from privgram.moment.accumulators import BlockReader
+from privgram.scan.executor import ScanExecutor
+from privgram.sources import open_source
 
 BUDGET = float(sys.argv[1]) if __name__ == "__main__" and len(sys.argv) > 1 else 75.0
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -74,6 +79,32 @@ def passes(x, seconds, columns=None):
     return best
 
 
+class Idle:
+    """An accumulator that does nothing."""
+
+    def update(self, block, drop, scaling):
+        return -1
+
+    def merge(self, other):
+        pass
+
+
+def of_python(x):
+    """CPU time of a pass by two threads without its kernel, over that of the whole."""
+    table = partial(open_source, x, None, by_position=False)
+
+    def least(new, turns):
+        seconds = []
+        for _ in range(turns):
+            start = time.process_time()
+            ScanExecutor(table(), lambda: BlockReader(new()), lambda _: None).run(2)
+            seconds.append(time.process_time() - start)
+        return min(seconds)
+
+    d = x.shape[1]
+    return least(Idle, 12) / least(lambda: RowAccumulator(d, float(np.sqrt(d))), 3)
+
+
 def beside_numpy(d):
     """Times as fast as an unclipped product of one thread, in CPU time, the least of four turns."""
     x = np.random.default_rng(0).uniform(-1, 1, (max(4096, 25_000_000 // d), d))
@@ -124,6 +155,9 @@ def main():
                 f" {used / got[1][1]:15.2f}"
             )
         del x
+    print("\nd, share of a pass by two threads that is Python, under the GIL")
+    for d in (10, 22, 100, 500):
+        print(f"{d:5d} {of_python(filled(2**26 // d, d)):7.2%}", flush=True)
     print("\nd, times as fast as x.T @ x; with OPENBLAS_NUM_THREADS=1")
     for d in (10, 22, 42, 100, 200, 500, 1000, 2000):
         print(f"{d:5d} {beside_numpy(d):6.2f}", flush=True)

@@ -273,7 +273,8 @@ class ArchiveFormat:
         for name, array in arrays.items():
             if name not in self.arrays or array.dtype.kind not in "fiu":
                 raise ValueError(f"{name} is no array of numbers that is known")
-        return payload, {name: array.astype(np.float64) for name, array in arrays.items()}
+        floats = {name: array.astype(np.float64, copy=False) for name, array in arrays.items()}
+        return payload, floats
 
     def understood(self, path: Path) -> AbstractContextManager[None]:
         """Turn whatever making objects of a file's contents raises into one `DamagedFile`."""
@@ -284,7 +285,7 @@ def format_of(path: Path) -> str | None:
     """The name of the format that a file says it has; None where it says none."""
     data = path.read_bytes()
     try:
-        name = _payload(data)[0]["format"]
+        name = _payload(data, wanted=())[0]["format"]
     except DAMAGE:
         return None
     return name if isinstance(name, str) else None
@@ -294,8 +295,10 @@ def _is_npz(data: bytes) -> bool:
     return data[:2] == b"PK"
 
 
-def _payload(data: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
-    """What JSON says, or the header of a NumPy archive, and the archive's other arrays.
+def _payload(
+    data: bytes, wanted: tuple[str, ...] | None = None
+) -> tuple[Any, dict[str, NDArray[Any]]]:
+    """What JSON says, or the header of a NumPy archive, and all of its other arrays, or the wanted.
 
     Archives take about as much memory as their file has bytes, at most. Ours are not compressed. So
     one that is, or whose members overlap, is not ours, and might grow to anything.
@@ -310,8 +313,10 @@ def _payload(data: bytes) -> tuple[Any, dict[str, NDArray[Any]]]:
     if len({member.filename for member in members}) < len(members):
         raise ValueError("a member appears twice")
     with np.load(io.BytesIO(data), allow_pickle=False) as archive:
-        arrays = {name: archive[name] for name in archive.files}
-    return parse_json(str(arrays.pop("header"))), arrays
+        header = archive["header"]
+        others = [name for name in archive.files if name != "header"]
+        arrays = {name: archive[name] for name in others if wanted is None or name in wanted}
+    return parse_json(str(header)), arrays
 
 
 def digest(header: JsonObject, arrays: Arrays) -> str:
@@ -319,7 +324,7 @@ def digest(header: JsonObject, arrays: Arrays) -> str:
     total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         total.update(f"{name} {arrays[name].shape} ".encode())
-        total.update(np.ascontiguousarray(arrays[name], dtype="<f8").tobytes())
+        total.update(np.ascontiguousarray(arrays[name], dtype="<f8").reshape(-1).view(np.uint8))
     return total.hexdigest()
 
 

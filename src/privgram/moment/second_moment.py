@@ -28,7 +28,7 @@ from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow, TableSource
 
-#: Two words of d x d, and as much again for each thread: 16 GiB a matrix here.
+#: Two words of d x d, 16 GiB a matrix here; threads share them.
 MAX_COLUMNS = 1 << 15
 
 

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 
 
+#: Rows and columns of a matrix that are compared together: within a cache.
+COMPARED = 256
+
+
+def is_symmetric(matrix: Matrix, tolerance: float) -> bool:
+    """Tell whether a square matrix is symmetric, up to a tolerance."""
+    blocks = [slice(start, start + COMPARED) for start in range(0, len(matrix), COMPARED)]
+    pairs = ((p, q) for i, p in enumerate(blocks) for q in blocks[: i + 1])
+    return all(np.abs(matrix[p, q] - matrix[q, p].T).max() <= tolerance for p, q in pairs)
+
+
 def check_parts(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
     from privgram._base.numbers import check_adjacency
@@ -39,11 +50,11 @@ def check_parts(release: ReleaseRecord) -> None:
         raise ValueError("names must be different strings, at least one")
     if release.matrix.shape != (d, d) or release.matrix.dtype != np.float64:
         raise ValueError(f"the matrix of {d} columns must have shape ({d}, {d}), of float64")
-    size = float(np.abs(release.matrix).max())
+    size = max(abs(float(release.matrix.min())), abs(float(release.matrix.max())))
     if not size < math.inf:  # also if it is NaN
         raise ValueError("the entries of the matrix must be finite")
     # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
-    if (np.abs(release.matrix - release.matrix.T) > 1e-6 * size).any():
+    if not is_symmetric(release.matrix, 1e-6 * size):
         raise ValueError("the matrix must be symmetric")
     sketch = release.sketch
     if sketch is not None and (sketch.shape[1:] != (d,) or sketch.dtype != np.float64):

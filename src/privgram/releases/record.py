@@ -282,8 +282,8 @@ class ReleaseRecord:
             return frozenset(self.parameters["noise_sources"])
         if "stream" in self.parameters:
             return frozenset({f"stream {self.parameters['stream']}"})
-        matrix = np.ascontiguousarray(self.matrix, "<f8").tobytes()
-        return frozenset({hashlib.sha256(matrix).hexdigest()[:32]})
+        matrix = np.ascontiguousarray(self.matrix, "<f8").reshape(-1)
+        return frozenset({hashlib.sha256(matrix.view(np.uint8)).hexdigest()[:32]})
 
     def index(self, name: str | int) -> int:
         """Position of a column given by name or position.
