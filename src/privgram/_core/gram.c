@@ -417,13 +417,17 @@ static inline run next_run(const gram *g, ptrdiff_t r, ptrdiff_t c)
 void gram_get_triangle(gram *g, int64_t *hi, uint64_t *lo)
 {
     gram_settle(g);
-    EACH_RUN(x)
-        for (ptrdiff_t i = x.at; i < x.at + x.n; i++, hi++, lo++) {
-            const int64_t sum = g->tiles[i];
-            *hi = g->spilled ? g->hi[i] : 0;
-            *lo = g->spilled ? g->lo[i] : 0;
-            add128(hi, lo, sum >> 63, (uint64_t)sum);
+    EACH_RUN(x) {
+        const int64_t *sums = g->tiles + x.at;
+        for (ptrdiff_t i = 0; i < x.n; i++) {
+            hi[i] = sums[i] >> 63;
+            lo[i] = (uint64_t)sums[i];
         }
+        for (ptrdiff_t i = 0; g->spilled && i < x.n; i++)
+            add128(&hi[i], &lo[i], g->hi[x.at + i], g->lo[x.at + i]);
+        hi += x.n;
+        lo += x.n;
+    }
 }
 
 /* Into the tiles where as many rows could have made the sums as they have room for. */
