@@ -324,7 +324,7 @@ def digest(header: JsonObject, arrays: Arrays) -> str:
     total = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         total.update(f"{name} {arrays[name].shape} ".encode())
-        total.update(np.ascontiguousarray(arrays[name], dtype="<f8").reshape(-1).view(np.uint8))
+        total.update(np.ascontiguousarray(arrays[name], dtype="<f8").reshape(-1).data)
     return total.hexdigest()
 
 

@@ -283,7 +283,7 @@ class ReleaseRecord:
         if "stream" in self.parameters:
             return frozenset({f"stream {self.parameters['stream']}"})
         matrix = np.ascontiguousarray(self.matrix, "<f8").reshape(-1)
-        return frozenset({hashlib.sha256(matrix.view(np.uint8)).hexdigest()[:32]})
+        return frozenset({hashlib.sha256(matrix.data).hexdigest()[:32]})
 
     def index(self, name: str | int) -> int:
         """Position of a column given by name or position.
