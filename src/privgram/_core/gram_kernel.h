@@ -362,6 +362,32 @@ static pack_function *pack_of(const gram *g, const gram_table *x)
     return by_layout[!x->columns][g->scaling][x->kind < 2 ? x->kind : 2];
 }
 
+typedef struct {
+    vec c[W][TILE_PANELS], own[ROTATIONS], first[ROTATIONS];
+} tile_sums;
+
+/* What tile() adds, to sums that others add to.  Not a part of it: a call there, for a lock that
+ * is taken, would cost registers where no sums are shared. */
+static __attribute__((noinline)) void add_shared(gram *g, ptrdiff_t rows, ptrdiff_t i, ptrdiff_t j,
+                                                 const tile_sums *sums, int m, int n, int turns,
+                                                 int first)
+{
+    const ptrdiff_t strip = i * W / GRAM_STRIP, strip_of_first = j * W / GRAM_STRIP;
+    gram_open_strip(g, strip, turns && i * W % GRAM_STRIP == 0 ? rows : 0);
+    for (int l = 0; l < n; l++)
+        for (int k = 0; k < m; k++)
+            v_accumulate(g->tiles + gram_tile(i, j + l, W) + k * W, sums->c[k][l]);
+    for (int k = 0; k < turns; k++)
+        v_accumulate(g->tiles + gram_tile(i, i, W) + k * W, sums->own[k]);
+    gram_close_strip(g, strip);
+    if (!first)
+        return;
+    gram_open_strip(g, strip_of_first, j * W % GRAM_STRIP == 0 ? rows : 0);
+    for (int k = 0; k < ROTATIONS; k++)
+        v_accumulate(g->tiles + gram_tile(j, j, W) + k * W, sums->first[k]);
+    gram_close_strip(g, strip_of_first);
+}
+
 /* Sums over the block for panel i against n panels from j: block (i, j) has a
  * row for each column of panel i, its lanes are the columns of panel j.
  *
@@ -422,9 +448,19 @@ UNROLL
     }
     *ahead = f;
 
-    const ptrdiff_t strip = i * W / GRAM_STRIP, strip_of_first = j * W / GRAM_STRIP;
-    if (g->shared)
-        gram_open_strip(g, strip, own && i * W % GRAM_STRIP == 0 ? rows : 0);
+    if (g->shared) {
+        tile_sums sums;
+UNROLL
+        for (int k = 0; k < m; k++)
+UNROLL
+            for (int l = 0; l < n; l++)
+                sums.c[k][l] = c[k][l];
+UNROLL
+        for (int k = 0; k < ROTATIONS; k++)
+            sums.own[k] = own_sum[k], sums.first[k] = first_sum[k];
+        add_shared(g, rows, i, j, &sums, m, n, own ? turns : 0, first);
+        return;
+    }
 UNROLL
     for (int l = 0; l < n; l++)
 UNROLL
@@ -434,17 +470,10 @@ UNROLL
 UNROLL
         for (int k = 0; k < turns; k++)
             v_accumulate(g->tiles + gram_tile(i, i, W) + k * W, own_sum[k]);
-    if (g->shared)
-        gram_close_strip(g, strip);
-    if (!first)
-        return;
-    if (g->shared)
-        gram_open_strip(g, strip_of_first, j * W % GRAM_STRIP == 0 ? rows : 0);
+    if (first)
 UNROLL
-    for (int k = 0; k < ROTATIONS; k++)
-        v_accumulate(g->tiles + gram_tile(j, j, W) + k * W, first_sum[k]);
-    if (g->shared)
-        gram_close_strip(g, strip_of_first);
+        for (int k = 0; k < ROTATIONS; k++)
+            v_accumulate(g->tiles + gram_tile(j, j, W) + k * W, first_sum[k]);
 }
 
 /* tile() for m columns rounded up to even, n and own that vary. */
