@@ -293,7 +293,7 @@ class ScanExecutor(Generic[AccumulatorT]):
         self.first, self.before = 0, 0
         self.counted: dict[int, int] = {}
         self.failure: tuple[int, Chunk, BaseException] | None = None
-        self.finished: list[Any] = []  # at most one accumulator, with all of those that ended
+        self.finished: list[AccumulatorT] = []  # at most one, with all that ended
 
     def to_do(self) -> Iterator[tuple[int, Chunk]]:
         """Number the chunks."""
@@ -385,7 +385,7 @@ class ScanExecutor(Generic[AccumulatorT]):
         except BaseException as error:
             self.failure = self.failure or (sys.maxsize, Chunk(lambda: iter(())), error)
 
-    def finish(self, total: Any) -> None:
+    def finish(self, total: AccumulatorT) -> None:
         """Merge a worker's accumulator with others: two by two, which many threads do at once."""
         if hasattr(total, "settle"):
             total.settle()
