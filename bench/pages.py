@@ -50,6 +50,7 @@ class Table(NamedTuple):
 KERNELS = "src/privgram/_core"
 #: Its answers turn with the machine's eigenvectors.
 LOW_RANK = ("src/privgram/papers/hardt_roth", "bench/paper/low_rank.py")
+STEPS = "src/privgram/glm/score_steps.py"
 SWEEP = "bench.paper {} --out docs/benchmarks; python -m docs.low_rank"
 TABLES = {
     "accuracy": Table("README.md", "bench.zoo", ("one round", "adaptive rounds", "scores")),
@@ -69,12 +70,12 @@ TABLES = {
     "learning, fashion": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        ("src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
     ),
     "learning, tables": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        ("one round", "adaptive rounds", "src/privgram/estimators/features.py"),
+        ("one round", "adaptive rounds", STEPS, "src/privgram/glm/targets.py"),
     ),
     "planning": Table(
         "docs/benchmarks/accuracy.md", "bench.planning", ("one round", "adaptive rounds")

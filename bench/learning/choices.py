@@ -1,8 +1,10 @@
-"""The tables on which the classifier's constants were chosen: `python -m bench.learning.choices`.
+"""The tables on which constants were chosen: `python -m bench.learning.choices [CHOICES]`.
 
-Features with a spectrum that falls as a power, and labels of a multinomial model whose noise is
-known: none is a table of the results page. Every line is a choice, with the accuracy on new rows by
-table and epsilon.
+None is a table of the results page. For the classifier they are features with a spectrum that falls
+as a power, and labels of a multinomial model; every line is a choice, with the accuracy on new rows
+by table and epsilon. For regressions on random features they are lines and bends, of which some
+columns have long tails; a line has test errors over the target's variance, and first the mean of
+their logarithms.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from privgram.columns.features import RandomFeatures
 from privgram.columns.unit import Guarantee
+from privgram.estimators import PrivateRidge
 from privgram.glm.multinomial import RULES, ClassProblem, ClassRules, fit_classes
+from privgram.glm.targets import TARGET_RULES, TargetRules
 from privgram.sources.labelled import LabelledRows, pieces
 
 CONSTANT = 0.25
@@ -74,6 +79,79 @@ CHOICES: dict[str, dict[str, Any]] = {
 }
 
 
+@dataclass(frozen=True)
+class MadeTarget:
+    """A table: rows, columns, the parts of its target, how many columns bend, and their tails."""
+
+    rows: int
+    columns: int
+    line: float
+    bend: float
+    noise: float
+    bent: int
+    long_tails: bool
+    seed: int
+
+    def draw(self, new_rows: int = 4000) -> tuple[Any, Any, Any, Any]:
+        """Columns and target of the table, and of new rows, in deviations of the table's."""
+        rng = np.random.default_rng(self.seed)
+        d, k, total = self.columns, self.bent, self.rows + new_rows
+        x = rng.standard_normal((total, d))
+        x = x @ (rng.standard_normal((d, d)) * np.exp(-2 * np.arange(d) / d)[:, None])
+        if self.long_tails:
+            x = np.sinh(0.8 * x / x.std(axis=0))
+        x /= x.std(axis=0)
+        line = x @ (rng.standard_normal(d) / np.arange(1, d + 1) ** 0.5)
+        turns = 1.3 * np.arctan(x[:, :k]) @ rng.standard_normal((k, 40)) * 1.2 / np.sqrt(k)
+        bend = np.cos(turns + rng.uniform(0, 2 * np.pi, 40)) @ rng.standard_normal(40)
+        y = self.line * line / line.std() + self.bend * (bend - bend.mean()) / bend.std()
+        y += self.noise * rng.standard_normal(total)
+        x = (x - x[: self.rows].mean(axis=0)) / x[: self.rows].std(axis=0)
+        y = (y - y[: self.rows].mean()) / y[: self.rows].std()
+        return x[: self.rows], y[: self.rows], x[self.rows :], y[self.rows :]
+
+
+TARGETS = (
+    MadeTarget(4_000, 20, 1.0, 0.3, 0.2, 3, False, 700),
+    MadeTarget(5_000, 25, 0.9, 0.5, 0.3, 4, True, 701),
+    MadeTarget(8_000, 10, 1.0, 0.0, 0.05, 1, True, 702),
+    MadeTarget(7_000, 30, 0.0, 0.2, 1.0, 30, False, 703),
+    MadeTarget(15_000, 18, 0.8, 0.6, 0.4, 6, True, 704),
+    MadeTarget(14_000, 25, 0.5, 1.0, 0.3, 5, False, 705),
+    MadeTarget(36_000, 8, 0.1, 1.0, 0.1, 8, False, 706),
+    MadeTarget(40_000, 9, 0.5, 0.6, 0.8, 6, True, 707),
+)
+
+TARGET_CHOICES: dict[str, dict[str, Any]] = {
+    "features as they are": {},
+    "features, columns .3": {"linear": 0.3},
+    "features, columns .7": {"linear": 0.7},
+    "features, second moment .05": {"moment": (0.05, 0.05)},
+    "features, second moment .2": {"moment": (0.2, 0.2)},
+    "features, second moment .4": {"moment": (0.4, 0.4)},
+    "features, ridge .1": {"ridge": 0.1},
+    "features, ridge .4": {"ridge": 0.4},
+    "features, noise .2": {"predictor_noise": 0.2},
+    "features, noise .45": {"predictor_noise": 0.45},
+    "features, clip .35": {"clip": (0.35, 2.0)},
+    "features, clip .7": {"clip": (0.7, 2.0)},
+    "features, steps 45": {"steps": 45},
+    "features, steps 15": {"steps": 15},
+}
+
+
+def target_error(drawn: tuple[Any, ...], rules: TargetRules) -> float:
+    """Of new rows over the target's variance, by a fit with a fixed seed at epsilon = 1."""
+    x, y, new, truth = drawn
+    given = {"epsilon": 1.0, "delta": 1 / len(x) ** 2, "adjacency": "add-remove"}
+    features = RandomFeatures(n=512)
+    model = PrivateRidge(
+        bounds=(-3, 3), target_bounds=(-3, 3), features=features, random_state=0, **given
+    )
+    model._rules = rules
+    return float(np.mean((truth - model.fit(x, y).predict(new)) ** 2))
+
+
 def accuracy(table: tuple[Any, ...], made: Made, epsilon: float, rules: ClassRules) -> float:
     """Of new rows, by a fit with a fixed seed."""
     x, labels, new, truth = table
@@ -92,8 +170,16 @@ def accuracy(table: tuple[Any, ...], made: Made, epsilon: float, rules: ClassRul
 
 def main() -> None:
     """Print what choices named on the command line are worth, or all."""
-    drawn = [(made, made.draw()) for made in TABLES]
-    for name in sys.argv[1:] or CHOICES:
+    names = sys.argv[1:] or [*CHOICES, *TARGET_CHOICES]
+    targets = [made.draw() for made in TARGETS]
+    for name in names:
+        if name in TARGET_CHOICES:
+            chosen = replace(TARGET_RULES, **TARGET_CHOICES[name])
+            each = [target_error(drawn, chosen) for drawn in targets]
+            print(f"{name:28} {np.mean(np.log(each)):.4f}  {np.round(each, 3)}", flush=True)
+    names = [name for name in names if name in CHOICES]
+    drawn = [(made, made.draw()) for made in TABLES] if names else []
+    for name in names:
         rules = replace(RULES, **CHOICES[name])
         each = [
             accuracy(table, made, epsilon, rules) for made, table in drawn for epsilon in (1.0, 3.0)

@@ -82,7 +82,7 @@ def test_blocks_that_are_read_again_give_the_same_bits():
 def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
     X, y = made(3000)
     whole = fitted(X, y, holdout=0.2)
-    monkeypatch.setattr("privgram.glm.multinomial.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("privgram.glm.score_steps.SHARE_OF_MEMORY", 0.0)
     again = fitted(X, y, holdout=0.2)
     np.testing.assert_array_equal(whole.coef_, again.coef_)
     np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
@@ -189,7 +189,7 @@ def test_error_after_the_spend_is_a_refused_fit(monkeypatch, tmp_path):
     def fails(*_):
         raise FloatingPointError
 
-    monkeypatch.setattr("privgram.glm.multinomial.without_noise", fails)
+    monkeypatch.setattr("privgram.glm.score_steps.without_noise", fails)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.0, 1e-5)
     X, y = made(500)
     model = fitted(X, y, ledger=ledger)

@@ -1,5 +1,7 @@
 """Random features in the estimators: predictions, what they say, one entry, refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ pytest.importorskip("sklearn")
 
 from sklearn.linear_model import LinearRegression
 
+from privgram._base.saved import DamagedFile
 from privgram.estimators import PrivateClassifier, PrivateRidge
-from privgram.estimators.features import fit_features
+from privgram.glm.rounds import Rounds
+from privgram.regression.features import places, row_bound, rows_of
 
 BOUNDS = {"bounds": (-3, 3), "target_bounds": (-3, 3), "random_state": 0}
 
@@ -41,16 +45,17 @@ def test_where_features_tell_nothing_they_are_left_out():
     X = rng.uniform(-1, 1, (2000, 3))
     y = X[:, 0] + 0.1 * rng.standard_normal(2000)
     model = PrivateRidge(epsilon=0.1, features=pg.RandomFeatures(n=64), **BOUNDS).fit(X, y)
-    assert np.isinf(model._found[1].ridge)
-    linear = model._found[0]
-    scaled = linear.scaled(X)
-    np.testing.assert_allclose(model.predict(X), linear.own_units(linear.predicted(scaled)))
+    fit = model.result_
+    assert not fit.coef.any()
+    assert "features tell nothing" in repr(fit)
+    lines = 3 * fit.linear.predicted(fit.linear.scaled(X))
+    np.testing.assert_allclose(model.predict(X), lines)
 
 
 def test_slopes_are_refused_with_the_reason():
     X, y, *_ = curved(2000)
     model = PrivateRidge(features=pg.RandomFeatures(n=16), **BOUNDS).fit(X, y)
-    for name in ("coef_", "intercept_", "result_"):
+    for name in ("coef_", "intercept_"):
         with pytest.raises(AttributeError, match="no slopes"):
             getattr(model, name)
     given = {"classes": [0, 1], "bound": 3.0, "random_state": 0}
@@ -62,53 +67,110 @@ def test_slopes_are_refused_with_the_reason():
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_fit_is_one_entry_that_covers_both_releases(tmp_path, monkeypatch, adjacency):
-    from privgram.estimators import linear
+def test_fit_is_one_entry_that_covers_all_rounds(tmp_path, monkeypatch, adjacency):
+    taken = []
 
-    made = []
+    class Recorded(Rounds):
+        def __init__(self, *args):
+            super().__init__(*args)
+            taken.append(self)
 
-    def release_for(*args, **kwargs):
-        made.append(linear_release_for(*args, **kwargs))
-        return made[-1]
-
-    linear_release_for = linear.release_for
-    monkeypatch.setattr(linear, "release_for", release_for)
+    monkeypatch.setattr("privgram.glm.targets.Rounds", Recorded)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.0, 1e-6, adjacency=adjacency)
     X, y, *_ = curved(3000)
     given = {"delta": 1e-6, "mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(0)}
     features = pg.RandomFeatures(n=32)
-    PrivateRidge(features=features, ledger=ledger, adjacency=adjacency, **BOUNDS).fit(X, y)
+    model = PrivateRidge(features=features, ledger=ledger, adjacency=adjacency, **BOUNDS)
+    model.fit(X, y)
     assert len(ledger.entries) == 1
-    ratios = [one.privacy.sensitivity_ratio for one in made]
-    assert len(ratios) == 2
+    [rounds] = taken
+    spent = rounds.record["parameters"]
+    assert len(spent["score_mu"]) == 34  # thirty steps, and errors four times
+    first = model.release_.privacy.sensitivity_ratio
     whole = pg.release(X, bound=1.0, epsilon=1.0, adjacency=adjacency, **given).privacy
-    assert np.square(ratios).sum() <= whole.sensitivity_ratio**2
-    assert np.square(ratios).sum() >= whole.sensitivity_ratio**2 * (1 - 1e-6)
+    assert model.result_.privacy == whole
+    number = 0.1 * whole.sensitivity_ratio if adjacency == "add-remove" else 0.0
+    total = np.square([number, first, *spent["round_mu"], *spent["score_mu"]]).sum()
+    assert total <= whole.sensitivity_ratio**2
+    assert total >= whole.sensitivity_ratio**2 * (1 - 1e-6)
     with pytest.raises(pg.BudgetExceeded):
         PrivateRidge(features=features, ledger=ledger, adjacency=adjacency, **BOUNDS).fit(X, y)
-    assert len(made) == 2
+    assert len(taken) == 1
 
 
-def test_rows_of_a_release_with_features_have_their_length(monkeypatch):
-    """The exact rows behind the second release: none is longer than its bound."""
-    from privgram.estimators import linear
-    from privgram.estimators.features import BOUND
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_line_has_the_budget_where_rows_are_few(monkeypatch, adjacency):
+    def fails(*_, **__):
+        raise AssertionError
 
-    seen = []
+    monkeypatch.setattr("privgram.estimators.linear.fit_target", fails)
+    X, y, *_ = curved(60)
+    features = pg.RandomFeatures(n=32)
+    model = PrivateRidge(features=features, adjacency=adjacency, **BOUNDS).fit(X, y)
+    ratio = model.release_.privacy.sensitivity_ratio / model.result_.privacy.sensitivity_ratio
+    assert ratio**2 == pytest.approx(1.0 if adjacency == "replace" else 0.99, rel=1e-6)
+    assert model.prediction_error_ == pytest.approx(3 * model.result_.linear.size)
 
-    def release_for(purpose, source, columns, guarantee, **kwargs):
-        if columns is None:
-            seen.extend(source)
-        return true_release_for(purpose, source, columns, guarantee, **kwargs)
 
-    true_release_for = linear.release_for
-    monkeypatch.setattr(linear, "release_for", release_for)
+@pytest.mark.parametrize("kernel", ["rbf", "arc-cosine"])
+def test_no_row_of_features_is_longer_than_its_bound(kernel):
+    rng = np.random.default_rng(0)
+    scaled = rng.standard_normal((500, 7)) * 10.0 ** rng.integers(-300, 300, (500, 1))
+    scaled[:3] = [[0.0] * 7, [1.7e308] * 7, [5e-324] * 7]
+    rows = rows_of(pg.RandomFeatures(n=32, kernel=kernel), list("abcdefg"), scaled)
+    lengths = np.linalg.norm(rows, axis=1)
+    assert lengths.max() <= row_bound() * (1 + 1e-12)
+    assert lengths.max() > 0.99 * row_bound()
+
+
+@pytest.mark.parametrize("clamps", [False, True])
+def test_line_goes_on_beyond_bounds_where_its_rows_do(clamps):
+    """Long tails, within which the target is linear, or stays where it is at the bounds."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_t(3, (20_000, 3))
+    line = np.clip(X, -3, 3) if clamps else X
+    y = line @ [0.5, -0.3, 0.2] + 0.05 * rng.standard_normal(20_000)
+    given = BOUNDS | {"target_bounds": (-10, 10), "features": pg.RandomFeatures(n=32)}
+    model = PrivateRidge(epsilon=3.0, **given).fit(X, y)
+    assert model.result_.linear.clamps is clamps
+    far = np.array([[8.0, 0.0, 0.0]])
+    assert model.predict(far)[0] == pytest.approx(1.5 if clamps else 4.0, abs=0.5)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+@pytest.mark.parametrize("columns", [None, ["c", "a"]])
+def test_fit_is_saved_and_read_back(tmp_path, suffix, columns):
+    pd = pytest.importorskip("pandas")
     X, y, *_ = curved(3000)
-    X[:5], y[:5] = 1e6, -1e300
-    PrivateRidge(features=pg.RandomFeatures(n=32), **BOUNDS).fit(X, y)
-    lengths = np.linalg.norm(np.vstack(seen), axis=1)
-    assert lengths.max() <= BOUND * (1 + 1e-12)
-    assert lengths.max() > 0.99 * BOUND
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    features = pg.RandomFeatures(columns, n=32)
+    model = PrivateRidge(epsilon=5.0, features=features, **BOUNDS).fit(table, y)
+    fit = model.result_
+    fit.save(tmp_path / f"fit{suffix}")
+    again = pg.load(tmp_path / f"fit{suffix}")
+    assert type(again) is type(fit)
+    assert again._header() == fit._header()
+    assert repr(again) == repr(fit)
+    np.testing.assert_array_equal(again.predict(X), model.predict(table))
+
+
+def test_file_whose_parts_contradict_each_other_is_refused(tmp_path):
+    X, y, *_ = curved(1000)
+    fit = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS).fit(X, y).result_
+    linear = fit.linear
+    wrong = [
+        {"coef": fit.coef[1:]},
+        {"names": ("x0", "x0", "x1")},
+        {"linear": replace(linear, half=-linear.half)},
+        {"linear": replace(linear, target=(1.0, -1.0))},
+        {"coef": np.full_like(fit.coef, np.nan)},
+        {"delta": 0.5},
+        {"features": pg.RandomFeatures(["nobody"], n=8)},
+    ]
+    for parts in wrong:
+        replace(fit, **parts).save(tmp_path / "fit.npz")
+        with pytest.raises(DamagedFile):
+            pg.load(tmp_path / "fit.npz")
 
 
 def test_error_that_is_told_is_about_right():
@@ -145,7 +207,7 @@ def test_features_of_some_columns_of_a_frame():
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     features = pg.RandomFeatures(["a", "b"], n=32)
     model = PrivateRidge(features=features, **BOUNDS).fit(table, y)
-    assert model._map.at == [0, 1]
+    assert places(features, model.result_.names) == [0, 1]
     described = {"a": (-3, 3), "b": (-3, 3), "c": (-3, 3)}
     classes = PrivateClassifier(classes=[False, True], columns=described, features=features)
     assert classes.fit(table, y > 0).predict_proba(table).shape == (3000, 2)
@@ -190,21 +252,11 @@ def test_rows_are_read_by_fit_alone():
         model.fit(X, np.column_stack([y, y]))
 
 
-def test_release_without_noise_has_the_ridge_of_its_rows():
-    rng = np.random.default_rng(0)
-    rows = rng.standard_normal((3000, 6))
-    rows[:, 4] = 0.25
-    rows[:, 5] = rows[:, 0] - rows[:, 2]
-    made = pg.release(rows / 10, bound=1.0, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss())
-    fit = fit_features(made)
-    np.testing.assert_allclose(fit.coef[:4], [1, 0, -1, 0], atol=1e-3)
-
-
 def test_fit_by_columns_is_kept_where_features_fail(monkeypatch):
     def fails(*_):
         raise FloatingPointError
 
-    monkeypatch.setattr("privgram.estimators.linear.fit_features", fails)
+    monkeypatch.setattr("privgram.glm.targets.ScoreSteps", fails)
     X, y, *_ = curved(2000)
     with pytest.warns(UserWarning, match="by the columns alone"):
         model = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS).fit(X, y)

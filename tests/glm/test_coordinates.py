@@ -5,9 +5,13 @@ import pytest
 
 from privgram.glm.coordinates import (
     IMAGE_BITS,
+    RESIDUAL_UNITS,
+    SQUARE_BITS,
     ClassScores,
     Coordinates,
     HeldOutCounts,
+    SquaredErrors,
+    TargetScores,
     held_out,
     probabilities,
     row_lengths,
@@ -114,6 +118,56 @@ def test_scores_are_those_of_the_likelihood():
     left *= np.minimum(1, 0.3 / size)[:, None]
     total.take(images, codes)
     np.testing.assert_allclose(total.total * total.unit, z.T @ left, rtol=1e-2, atol=0.02)
+
+
+@pytest.mark.parametrize("coef_scale", [0.0, 1.0, 1e6, 1e100])
+@pytest.mark.parametrize("clip", [0.05, 0.8, 6.0])
+def test_contribution_of_a_row_to_a_score_of_targets_is_clipped(clip, coef_scale):
+    at = coordinates()
+    coef = np.random.default_rng(2).standard_normal((7, 1)) * coef_scale
+    x = np.vstack([rows(60), np.zeros((1, 7)), np.full((1, 7), 1e300)])
+    codes = np.random.default_rng(3).integers(-(2**21), 2**21, len(x))
+    images = at.images(x)
+    total = TargetScores(at, coef, clip)
+    total.take(images, codes)
+    summed, largest = np.zeros((7, 1), object), 0
+    for image, code in zip(images, codes, strict=True):
+        one = TargetScores(at, coef, clip)
+        one.take(image[None], np.array([code]))
+        summed = summed + one.total.astype(object)
+        largest = max(largest, int((one.total.astype(object) ** 2).sum()))
+    assert (summed == total.total).all()
+    assert largest <= total.sensitivity**2
+    if coef_scale <= 1:
+        assert largest > 0.9 * total.sensitivity**2
+        z, e = images * at.unit, codes / RESIDUAL_UNITS - (images * at.unit) @ coef[:, 0]
+        e *= np.minimum(1, clip / np.maximum(np.linalg.norm(z, axis=1) * np.abs(e), 1e-12))
+        np.testing.assert_allclose(
+            total.total[:, 0] * total.unit, z.T @ e, rtol=1e-2, atol=0.02 * clip
+        )
+
+
+def test_squares_of_a_row_count_up_to_their_reach_and_are_of_it_alone():
+    at = coordinates()
+    rng = np.random.default_rng(2)
+    coefs = [np.zeros((7, 1)), rng.standard_normal((7, 1)), np.full((7, 1), 1e100)]
+    images = at.images(rows(100))
+    codes = rng.integers(-(2**18), 2**18, 100)
+    codes[0] = 0
+    total = SquaredErrors(at.unit, coefs, 3.0)
+    total.take(images, codes)
+    summed = np.zeros(3, np.int64)
+    for image, code in zip(images, codes, strict=True):
+        one = SquaredErrors(at.unit, coefs, 3.0)
+        one.take(image[None], np.array([code]))
+        assert (one.total >= 0).all()
+        assert (one.total <= 2**SQUARE_BITS).all()
+        summed += one.total
+    np.testing.assert_array_equal(summed, total.total)
+    left = codes / RESIDUAL_UNITS - (images * at.unit) @ coefs[1][:, 0]
+    exact = np.minimum(left**2, 9.0).sum()
+    assert total.total[1] * total.unit == pytest.approx(exact, abs=1e-3)
+    assert total.total[2] == 100 * 2**SQUARE_BITS
 
 
 def test_held_out_row_is_counted_and_in_no_score():

@@ -195,8 +195,9 @@ def by_features(table, rng, adjacency):
     features = pg.RandomFeatures(n=8)
     given = {"bounds": (-3, 3), "target_bounds": (-8, 8), "features": features}
     model = PrivateRidge(epsilon=1.0, adjacency=adjacency, random_state=rng, **given)
-    linear, fit = model.fit(X, y)._found
-    shown = [linear.coef.tolist(), linear.size, fit.coef.tolist(), fit.error]
+    fit = model.fit(X, y).result_
+    linear = [fit.linear.slopes.tolist(), fit.linear.size, fit.linear.clamps]
+    shown = [linear, fit.coef.tolist(), fit.error]
     whole = pg.AnalyzeGauss().calibrate(4, 1.0, 1.0, 1e-6, adjacency).privacy
     return Shown(repr(shown), whole)
 

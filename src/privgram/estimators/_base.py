@@ -6,12 +6,14 @@ No message has a value of the data.
 from __future__ import annotations
 
 import operator
+import os
 import secrets
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import MethodType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -32,10 +34,32 @@ from privgram.sources.frames import is_frame
 from privgram.sources.table import check_dimensions
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from numpy.typing import ArrayLike, NDArray
 
+    from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.moment import SecondMoment
+
+
+#: What `random_state` and `bounds` may be.
+RandomState: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
+Bounds: TypeAlias = "ArrayLike | Mapping[str, tuple[float, float]] | None"
+#: What is publicly known of columns, or a file of that.
+ColumnDescription: TypeAlias = "Columns | Mapping[str, object] | str | os.PathLike[str] | None"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingTable:
+    """Rows with their columns and their bound, as `second_moment` takes them."""
+
+    source: Any
+    columns: Columns | None = None
+    bound: float | None = None
+    arrays: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # read once more
+
+    def second_moment(self) -> SecondMoment:
+        """The exact sum of the rows."""
+        return second_moment(self.source, columns=self.columns, bound=self.bound)
 
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
@@ -77,14 +101,14 @@ class until_spent:
 class BudgetedEstimator(BaseEstimator):
     """What spends a budget in every fit: its parameters, its clones, and checks of what it gets."""
 
-    ledger: Any
+    ledger: Ledger | None
     # Not parameters, and so not set by __init__.
     _clones: Any = None
     _nth_clone: int = 0
 
-    def _keep(self, given: dict[str, Any]) -> None:
+    def _keep(self, parameters: Mapping[str, object]) -> None:
         """Set the parameters of a constructor, ``locals()``, as scikit-learn wants: unchanged."""
-        for name, value in given.items():
+        for name, value in parameters.items():
             if name != "self":
                 setattr(self, name, value)
 
@@ -92,9 +116,9 @@ class BudgetedEstimator(BaseEstimator):
         clone = super().__sklearn_clone__()
         # Counted at the clone and not at the fit, which may be in another process.
         if self._clones is None:
-            self._clones = SimpleNamespace(made=0, id=secrets.token_hex(8))
-        self._clones.made += 1
-        clone._clones, clone._nth_clone = self._clones, self._clones.made
+            self._clones = SimpleNamespace(count=0, id=secrets.token_hex(8))
+        self._clones.count += 1
+        clone._clones, clone._nth_clone = self._clones, self._clones.count
         return clone
 
     def _warn_of_clones(self) -> None:
@@ -203,7 +227,7 @@ class PrivateEstimator(BudgetedEstimator):
     # Not parameters, and so not set by __init__.
     _moment: SecondMoment | None = None
     _release: Release | None = None
-    _given: bool = False
+    _adopted: bool = False
     _cached: Any = None
 
     def fit(self, X: Any, y: Any = None) -> Any:
@@ -233,8 +257,8 @@ class PrivateEstimator(BudgetedEstimator):
         """
         with self._unchanged_on_error():
             table = self._table(X, y, reset=True)
-            self._moment, self._given, self._cached = None, False, None
-            self._release = self._spend(**table)
+            self._moment, self._adopted, self._cached = None, False, None
+            self._release = self._spend(table)
         self._learnt()
         return self
 
@@ -259,7 +283,7 @@ class PrivateEstimator(BudgetedEstimator):
             As in `fit`. No row is then added.
         """
         with self._unchanged_on_error():
-            moment = second_moment(**self._table(X, y, reset=self._moment is None))
+            moment = self._table(X, y, reset=self._moment is None).second_moment()
             self._moment = moment if self._moment is None else self._moment.merge(moment)
         return self
 
@@ -293,25 +317,27 @@ class PrivateEstimator(BudgetedEstimator):
                     "partial_fit or fit_from first"
                 )
             try:
-                self._release = self._spend(moment)
+                self._release = self._spend(TrainingTable(moment))
             except BaseException:
                 self._moment = moment
                 raise
         return self._release
 
-    def _spend(self, source: Any, columns: Columns | None = None, bound: Any = None) -> Any:
+    def _spend(self, table: TrainingTable) -> Release:
         """The release of a table, which may be read again, or of its second moment."""
         self._warn_of_clones()
-        return release_for(
+        release = release_for(
             self._purpose,
-            source,
-            columns,
+            table.source,
+            table.columns,
             Guarantee(self.epsilon, self.delta, self.adjacency, None),
             mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
-            bound=bound,
+            bound=table.bound,
             rng=generator(self.random_state),
             ledger=self.ledger,
         )
+        assert isinstance(release, Release)
+        return release
 
     @property
     def release_(self) -> Release:
@@ -332,17 +358,17 @@ class PrivateEstimator(BudgetedEstimator):
             self._cached = self._learn(source)
         return self._cached
 
-    def _adopt(self, given: Release, features: Sequence[str]) -> None:
+    def _adopt(self, release: Release, features: Sequence[str]) -> None:
         """Take over a release, of which some columns are the features."""
-        self._moment, self._release, self._given, self._cached = None, given, True, None
+        self._moment, self._release, self._adopted, self._cached = None, release, True, None
         self.n_features_in_ = len(features)
         self.__dict__.pop("feature_names_in_", None)
         if list(features) != without_names(len(features)):
             self.feature_names_in_ = np.array(features, dtype=object)
 
     @abstractmethod
-    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
-        """These rows, their columns and their bound, as `second_moment` takes them."""
+    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
+        """These rows, their columns and their bound."""
 
     @abstractmethod
     def _learn(self, source: Release) -> Any:
@@ -360,7 +386,7 @@ class PrivateEstimator(BudgetedEstimator):
             state = "nothing spent" if self._moment is None else "not yet spent; holds secret data"
             return f"epsilon={self.epsilon}, delta={self.delta}: {state}"
         text = f"epsilon={source.epsilon:g}, delta={source.delta:g}: spent"
-        text += " before, by the release it was fitted from" if self._given else ""
+        text += " before, by the release it was fitted from" if self._adopted else ""
         return text + ("; REPRODUCIBLE noise, not private" if source.reproducible else "")
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -376,7 +402,7 @@ class PrivateEstimator(BudgetedEstimator):
         return super().__getstate__()
 
 
-def check_release(release: Any) -> None:
+def check_release(release: object) -> None:
     if not isinstance(release, Release):
         raise TypeError(f"fit_from takes a Release, not {type(release).__name__}")
     check_numbers(release.columns)
@@ -449,13 +475,13 @@ def without_names(n: int) -> list[str]:
     return [f"x{i}" for i in range(n)]
 
 
-def target_names(given: Any, y: NDArray[Any], features: list[str]) -> list[str]:
+def target_names(labelled: Any, y: NDArray[Any], features: list[str]) -> list[str]:
     """The targets' own names if they have any that will do; or y, or y0, y1, ..."""
     names: list[Any]
     if y.ndim == 1:
-        names, default = [getattr(given, "name", None)], ["y"]
+        names, default = [getattr(labelled, "name", None)], ["y"]
     else:
-        names = list(getattr(given, "columns", ()))
+        names = list(getattr(labelled, "columns", ()))
         default = [f"y{i}" for i in range(y.shape[1])]
     taken = {*features, INTERCEPT}
     usable = all(isinstance(name, str) and name for name in names) and not taken & set(names)
@@ -466,7 +492,7 @@ def target_names(given: Any, y: NDArray[Any], features: list[str]) -> list[str]:
     return default
 
 
-def pairs(bounds: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+def pairs(bounds: Bounds, names: Sequence[str], what: str) -> dict[str, tuple[float, float]]:
     """Bounds by name; `Columns` checks each pair."""
     if isinstance(bounds, str):
         Columns.from_data()  # raises, and says why bounds are not found in the data
@@ -506,7 +532,7 @@ def check_numbers(columns: Columns | None) -> None:
     if columns is None:
         return
     same = {*columns.names} <= {*columns.variables, INTERCEPT}
-    if not (same and all(isinstance(given, Number) for given in columns.variables.values())):
+    if not (same and all(isinstance(column, Number) for column in columns.variables.values())):
         raise TypeError(
             "these estimators take tables of numbers, each column a feature, and not factors, "
             "logarithms, dates or terms: use privgram.release(...).regress(...), whose fit has "
@@ -514,13 +540,13 @@ def check_numbers(columns: Columns | None) -> None:
         )
 
 
-def about_zero(pair: Any) -> tuple[float, float]:
+def about_zero(pair: tuple[float, float]) -> tuple[float, float]:
     lower, upper = pair
     largest = max(abs(lower), abs(upper))
     return -largest, largest
 
 
-def generator(random_state: Any) -> np.random.Generator | None:
+def generator(random_state: RandomState) -> np.random.Generator | None:
     """scikit-learn's `random_state` as the argument `rng` of a mechanism."""
     if random_state is None or isinstance(random_state, np.random.Generator):
         return random_state

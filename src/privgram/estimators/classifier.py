@@ -17,9 +17,15 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from privgram._base.numbers import check_positive
 from privgram.columns import Columns
 from privgram.columns.unit import Guarantee, Missing
-from privgram.estimators._base import BudgetedEstimator, columns_in, generator
-from privgram.estimators.features import NO_SLOPES, check_features, places
+from privgram.estimators._base import (
+    BudgetedEstimator,
+    ColumnDescription,
+    RandomState,
+    columns_in,
+    generator,
+)
 from privgram.glm.multinomial import ClassProblem, fit_classes
+from privgram.regression.features import NO_SLOPES, check_features, places
 from privgram.sources.frames import is_frame
 from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
 from privgram.study.config import described
@@ -130,9 +136,9 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         holdout: float = 0.0,
         adjacency: Adjacency = "replace",
         missing: Missing = "error",
-        random_state: Any = None,
+        random_state: RandomState = None,
         ledger: Ledger | None = None,
-        columns: Any = None,
+        columns: ColumnDescription = None,
         features: RandomFeatures | None = None,
     ) -> None:
         self._keep(locals())
@@ -254,8 +260,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         if self.features is None:
             return rows
         scaled = np.asarray(rows[:, self._at], np.float64) / self._scale
-        made = self.features.rows(np.where(np.isfinite(scaled), scaled, 0.0)) * self._length
-        return np.hstack([rows, made.astype(rows.dtype, copy=False)])
+        wide = self.features.rows(np.where(np.isfinite(scaled), scaled, 0.0)) * self._length
+        return np.hstack([rows, wide.astype(rows.dtype, copy=False)])
 
     def _widened_pairs(self, pairs: Callable[[], Iterable[Pair]]) -> Iterator[Pair]:
         for rows, labels in pairs():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from privgram._base.files import check_process
 from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
@@ -20,7 +18,11 @@ from privgram.columns.unit import Guarantee, Missing
 from privgram.columns.variables import Numeric
 from privgram.disclosure.release import release_for
 from privgram.estimators._base import (
+    Bounds,
+    ColumnDescription,
     PrivateEstimator,
+    RandomState,
+    TrainingTable,
     about_zero,
     check_numbers,
     check_release,
@@ -32,24 +34,12 @@ from privgram.estimators._base import (
     until_spent,
     with_target,
 )
-from privgram.estimators.features import (
-    BOUND,
-    LINEAR,
-    NO_SLOPES,
-    TARGET_REACH,
-    FeatureBlocks,
-    FeatureFit,
-    FeatureMap,
-    LinearPart,
-    check_features,
-    fit_features,
-    linear_part,
-    no_features,
-    places,
-)
+from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of_line
 from privgram.ledger import check_ledger
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
+from privgram.privacy import GaussianProfile
 from privgram.regression.design import AllColumns, RegressionTerms, design
+from privgram.regression.features import NO_SLOPES, FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
 from privgram.study.config import described
@@ -59,7 +49,7 @@ if TYPE_CHECKING:
     from privgram.columns.features import RandomFeatures
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
-    from privgram.privacy import Adjacency
+    from privgram.privacy import Adjacency, Profile
     from privgram.regression import OLSResults
 
 
@@ -155,16 +145,16 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = None,
-        target_bounds: Any = None,
+        bounds: Bounds = None,
+        target_bounds: Bounds = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
         missing: Missing = "error",
-        random_state: Any = None,
+        random_state: RandomState = None,
         ledger: Ledger | None = None,
-        columns: Any = None,
+        columns: ColumnDescription = None,
     ) -> None:
         self._keep(locals())
 
@@ -262,18 +252,18 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         """The coefficients that `predict` takes, the constant last."""
         return np.asarray(fit.params) if self._described else fit.used
 
-    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
+    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
         self._check_penalty()
         if reset:
             self._described = self.columns is not None
         if self._described:
             return self._table_of_frame(X, y)
-        given = y
+        labelled = y
         X, y = self._rows(X, y, reset=reset)
         features = self._feature_names()
         if reset:
             self._one_dimensional = y.ndim == 1
-            self._targets = target_names(given, y, features)
+            self._targets = target_names(labelled, y, features)
         targets = columns_of(y)
         if len(targets) != len(self._targets):
             raise ValueError(f"y has {len(targets)} targets and had {len(self._targets)} before")
@@ -287,12 +277,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
         source = dict(zip(names, [*columns_of(X), *targets], strict=True))
-        return {"source": source, "columns": columns, "bound": self.bound}
+        return TrainingTable(source, columns, self.bound)
 
-    def _table_of_frame(self, X: Any, y: Any) -> dict[str, Any]:
+    def _table_of_frame(self, X: Any, y: Any) -> TrainingTable:
         for name, default in _BESIDE.items():
-            given = getattr(self, name)
-            if given is not default and (default is None or given != default):
+            value = getattr(self, name)
+            if value is not default and (default is None or value != default):
                 raise ValueError(
                     f"{name} is not taken beside columns=, which describes all columns: leave it "
                     "out; what a Columns has no place for, pg.release(...) takes"
@@ -301,13 +291,12 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):
         source, name = with_target(X, y, columns)
         target = columns.variables[name]
         label = target.label(name) if isinstance(target, Numeric) else name
-        design(
-            AllColumns(columns), RegressionTerms(label, None)
-        )  # refused before anything is spent
+        # Refused before anything is spent.
+        design(AllColumns(columns), RegressionTerms(label, None))
         self._targets, self._one_dimensional = [label], True
         self.feature_names_in_ = np.array(list(columns_in(X)), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
-        return {"source": source, "columns": columns, "bound": None}
+        return TrainingTable(source, columns)
 
     def _learn(self, source: Release) -> list[OLSResults]:
         features = [] if self._described else self._feature_names()
@@ -371,19 +360,20 @@ class PrivateRidge(PrivateLinearRegression):
         By default with "auto" that of `privgram.release`, by which `fit` takes adaptive rounds at
         the rows; and otherwise `AdditiveWishart()`, whose release is positive definite always.
     features : RandomFeatures, optional
-        Random features beside the columns, for predictions that are not linear. Most of
-        the budget is for a ridge by the columns, the rest for features of what that leaves, which
-        count as much as their release says they are worth. `alpha`, `bound`, `fit_intercept`,
+        Random features beside the columns, for predictions that are not linear. Half of
+        the budget is for a ridge by the columns, the rest for features of what that leaves. They
+        count only if released errors say that they help. `alpha`, `bound`, `fit_intercept`,
         `missing`, `mechanism` and `columns` are left out.
 
     Attributes
     ----------
     coef_, intercept_, result_, release_, n_features_in_, feature_names_in_
         As in `PrivateLinearRegression`. Intervals of `result_` are of the unpenalised
-        coefficients. With `features` there are no coefficients and no result.
+        coefficients. With `features` there are no coefficients, and `result_` is a
+        `FeatureFit`: what was released, which `save` writes.
     prediction_error_ : float
-        With `features`: the root mean square of what predictions leave of the target, as the
-        release tells.
+        With `features`: the root mean square of what predictions leave of the target, as
+        released.
 
     Notes
     -----
@@ -400,8 +390,8 @@ class PrivateRidge(PrivateLinearRegression):
     array([ 0.5 , -0.25])
     """
 
-    _map: FeatureMap
-    _found: tuple[LinearPart, FeatureFit]
+    _fit: FeatureFit | None = None
+    _rules: TargetRules = TARGET_RULES
 
     def __init__(
         self,
@@ -409,16 +399,16 @@ class PrivateRidge(PrivateLinearRegression):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = None,
-        target_bounds: Any = None,
+        bounds: Bounds = None,
+        target_bounds: Bounds = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
         missing: Missing = "error",
-        random_state: Any = None,
+        random_state: RandomState = None,
         ledger: Ledger | None = None,
-        columns: Any = None,
+        columns: ColumnDescription = None,
         features: RandomFeatures | None = None,
     ) -> None:
         self._keep(locals())
@@ -428,16 +418,12 @@ class PrivateRidge(PrivateLinearRegression):
         """Root mean square of what predictions leave of the target."""
         if self.features is None:
             raise AttributeError("prediction_error_ is of fits with features=")
-        linear, fit = self._parts
-        lower, upper = linear.target
-        return float(fit.error * TARGET_REACH * linear.size * (upper - lower) / 2)
+        return self._feature_fit().error
 
     @property
     def result_(self) -> Any:
-        """The fit with its inference; with `features` there is none."""
-        if self.features is not None:
-            raise AttributeError(NO_SLOPES)
-        return super().result_
+        """The fit with its inference; with `features` what was released, which `save` writes."""
+        return super().result_ if self.features is None else self._feature_fit()
 
     @property
     def coef_(self) -> Matrix:
@@ -467,21 +453,19 @@ class PrivateRidge(PrivateLinearRegression):
     def predict(self, X: Any) -> Vector:
         """Predict the target; see `PrivateLinearRegression.predict`.
 
-        With `features` values beyond the bounds are clamped, as they are in the fit.
+        With `features` this is `FeatureFit.predict`: its features clamp values beyond the bounds,
+        and its line does where released errors do not say that it reaches further.
         """
         if self.features is None:
             return super().predict(X)
-        linear, fit = self._parts
-        scaled = linear.scaled(self._validate(X, reset=False))
-        more = self._map.rows(scaled) @ fit.coef * TARGET_REACH * linear.size
-        return linear.own_units(linear.predicted(scaled) + more)
+        return self._feature_fit().predict(self._validate(X, reset=False))
 
-    @property
-    def _parts(self) -> tuple[LinearPart, FeatureFit]:
+    def _feature_fit(self) -> FeatureFit:
         _ = self.release_
-        return self._found
+        assert self._fit is not None
+        return self._fit
 
-    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
+    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
         check_features(self.features)
         if self.features is None:
             return super()._table(X, y, reset)
@@ -492,8 +476,8 @@ class PrivateRidge(PrivateLinearRegression):
         table = super()._table(X, y, reset)
         if not reset or not self._one_dimensional:
             raise ValueError("with features=, rows are read twice, by fit, and y has one dimension")
-        self._map = FeatureMap(self.features, places(self.features, self._feature_names()))
-        return table | {"again": self._validate(X, y, reset=False)}
+        places(self.features, self._feature_names())
+        return replace(table, arrays=self._validate(X, y, reset=False))
 
     @until_spent
     def partial_fit(self, X: Any, y: Any = None) -> Any:
@@ -502,50 +486,55 @@ class PrivateRidge(PrivateLinearRegression):
             raise ValueError("with features=, rows are read twice: call fit")
         return super().partial_fit(X, y)
 
-    def _spend(
-        self, source: Any, columns: Columns | None = None, bound: Any = None, again: Any = None
-    ) -> Release:
+    def _spend(self, table: TrainingTable) -> Release:
         """With `features` two releases in one entry of the ledger, each by its share of mu^2."""
-        if again is None:
-            made: Release = super()._spend(source, columns, bound)
-            return made
+        if self.features is None:
+            return super()._spend(table)
+        assert table.columns is not None
+        assert table.arrays is not None
         self._warn_of_clones()
         rng = generator(self.random_state)
         whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
-        noise = AnalyzeGauss().noise_for(whole, self.features.n + 2, BOUND)
+        privacy = AnalyzeGauss().noise_for(whole, self.features.n, 1.0).privacy
         check_ledger(self.ledger)
         if self.ledger is not None:
-            self.ledger.reserve(**whole.price, privacy=noise.privacy, what="random features")
-        parts = [_part(whole, noise, share) for share in (LINEAR, 1 - LINEAR)]
+            self.ledger.reserve(**whole.price, privacy=privacy, what="random features")
+        x, target = table.arrays
+        columns = table.columns
+        names = tuple(self._feature_names())
+        share = share_of_line(len(target), len(names), whole, self._rules, rng)
         first = release_for(
             "regression",
-            source,
+            table.source,
             columns,
-            parts[0],
+            _part(whole, privacy, share),
             mechanism=AdaptiveGaussian(),
             bound=None,
             rng=rng,
         )
         assert isinstance(first, Release)
-        assert columns is not None
         [fit] = super()._learn(first)
-        linear = linear_part(first, fit.used, columns.center[:-2], columns.half_width[:-2])
-        x, y = again
-        blocks = FeatureBlocks(x, y, linear, self._map)
-        pid = os.getpid()
-        try:
-            second = release_for(
-                "regression", blocks, None, parts[1], mechanism=AnalyzeGauss(), bound=BOUND, rng=rng
-            )
-            assert isinstance(second, Release)
-            self._found = linear, fit_features(second)
-        except Exception as error:  # after the spend: what the columns say is kept
-            check_process(pid)
+        linear = LinearPart.of(first, fit.used, columns.center[:-2], columns.half_width[:-2])
+        self._fit = FeatureFit(
+            features=self.features,
+            names=names,
+            linear=linear,
+            coef=np.zeros(self.features.n + len(names) + 1),
+            error=linear.size * linear.height,
+            n_rows=max(float(first.matrix[-1, -1]), 1.0),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            privacy=privacy,
+            reproducible=first.reproducible,
+        )
+        if share == self._rules.linear:
+            self._fit = fit_target(x, target, self._fit, rules=self._rules, rng=rng)
+        if self._fit.refusal is not None:
             warn(
-                f"the features could not be read or fitted ({type(error).__name__}), and "
-                "predictions are by the columns alone. The whole budget counts as spent"
+                f"the features could not be fitted: {self._fit.refusal}. Predictions are by the "
+                "columns alone, and the whole budget counts as spent"
             )
-            self._found = linear, no_features(self.features.n)
         return first
 
     def _learn(self, source: Release) -> Any:
@@ -577,12 +566,13 @@ class PrivateRidge(PrivateLinearRegression):
             return self.alpha
         # Coefficients of columns mapped to [-1, 1] are coef * half_width / the target's, and so
         # is the loss divided by the square of the latter.
-        own = [source.columns.names.index(name) for name in features]
-        return float(self.alpha) / source.columns.half_width[own] ** 2
+        at = [source.columns.names.index(name) for name in features]
+        return float(self.alpha) / source.columns.half_width[at] ** 2
 
 
-def _part(whole: Guarantee, noise: Any, share: float) -> Guarantee:
+def _part(whole: Guarantee, privacy: Profile, share: float) -> Guarantee:
     """The guarantee of a Gaussian mechanism with a share of mu^2."""
-    ratio = noise.privacy.sensitivity_ratio * math.sqrt(share) * (1 - 2.0**-30)
-    epsilon = replace(noise.privacy, sensitivity_ratio=ratio).epsilon(whole.delta)
-    return replace(whole, epsilon=epsilon)
+    assert isinstance(privacy, GaussianProfile)
+    ratio = privacy.sensitivity_ratio * math.sqrt(share) * (1 - 2.0**-30)
+    part = replace(privacy, sensitivity_ratio=ratio)
+    return replace(whole, epsilon=part.epsilon(whole.delta))

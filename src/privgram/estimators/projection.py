@@ -13,7 +13,10 @@ from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Missing
 from privgram.estimators._base import (
+    Bounds,
     PrivateEstimator,
+    RandomState,
+    TrainingTable,
     check_numbers,
     check_release,
     columns_of,
@@ -77,8 +80,8 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         columns = [name for name in release.names if name != INTERCEPT]
         chosen = columns if features is None else list(features)
         if features is not None:
-            kept = [*chosen, INTERCEPT] if INTERCEPT in release.names else chosen
-            release = release.marginal(kept)
+            names = [*chosen, INTERCEPT] if INTERCEPT in release.names else chosen
+            release = release.marginal(names)
         with self._unchanged_on_error():
             self._adopt(release, chosen)
             self._n_components(self.n_features_in_)
@@ -180,12 +183,12 @@ class PrivatePCA(_Projection):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Any = None,
+        bounds: Bounds = None,
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         adjacency: Adjacency = "replace",
         missing: Missing = "error",
-        random_state: Any = None,
+        random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
         self._keep(locals())
@@ -214,7 +217,7 @@ class PrivatePCA(_Projection):
     def _centre(self) -> Vector:
         return self.mean_
 
-    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
+    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
         X = self._rows(X, reset=reset)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
@@ -222,7 +225,7 @@ class PrivatePCA(_Projection):
         columns = Columns(ranges, intercept=True, missing=self.missing)
         check_numbers(columns)
         source = dict(zip(features, columns_of(X), strict=True))
-        return {"source": source, "columns": columns, "bound": self.bound}
+        return TrainingTable(source, columns, self.bound)
 
     def _learn(self, source: Release) -> PCA:
         return source.pca(self.n_components, center=True, units="own")
@@ -279,7 +282,7 @@ class PrivateTruncatedSVD(_Projection):
         bound: float | None = None,
         mechanism: Mechanism | None = None,
         adjacency: Adjacency = "replace",
-        random_state: Any = None,
+        random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
         self._keep(locals())
@@ -298,13 +301,13 @@ class PrivateTruncatedSVD(_Projection):
             "PrivatePCA"
         )
 
-    def _table(self, X: Any, y: Any, reset: bool) -> dict[str, Any]:
+    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
         X = self._rows(X, reset=reset)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         named = hasattr(self, "feature_names_in_")
         source = dict(zip(features, columns_of(X), strict=True)) if named else X
-        return {"source": source, "bound": self.bound}
+        return TrainingTable(source, bound=self.bound)
 
     def _learn(self, source: Release) -> PCA:
         if source.columns is not None or INTERCEPT in source.names:

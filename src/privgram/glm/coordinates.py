@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from privgram.moment.accumulators import Accumulator, BlockAccumulator
 from privgram.regression.families import exponential
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,9 @@ __all__ = [
     "HeldOutCounts",
     "ImageStore",
     "ImageStream",
+    "ImageTaker",
+    "SquaredErrors",
+    "TargetScores",
     "held_out",
     "probabilities",
 ]
@@ -48,6 +51,9 @@ IMAGES_AT_ONCE, MOST_NUMBERS = 1 << 10, 1 << 13
 
 #: Bits to which numbers are rounded for lengths: squares of `MOST_NUMBERS` of them add up exactly.
 LENGTH_BITS = 20
+
+#: A squared error at its limit is 2 to this.
+SQUARE_BITS = 20
 
 #: A number beyond it counts as this.
 LARGEST_NUMBER = 2.0**900
@@ -128,6 +134,13 @@ def probabilities(eta: Matrix) -> Matrix:
     return np.asarray(e / total[:, None])
 
 
+class ImageTaker(Protocol):
+    """What takes images of rows, with their codes."""
+
+    def take(self, images: Matrix, codes: NDArray[np.intp], /) -> None:
+        """Take the images of some rows."""
+
+
 class FeatureMoment(BlockAccumulator):
     """The second moment of rows of features, whose last column, the class, is left out."""
 
@@ -152,17 +165,13 @@ class Predicting:
         self.back = unit * 2.0**-shift
         self.n_classes = coef.shape[1]
 
+    def linear(self, images: Matrix) -> Matrix:
+        """Linear predictors, shape (m, K)."""
+        return np.asarray((images @ self.coef) * self.back)
+
     def probabilities(self, images: Matrix) -> Matrix:
         """What is expected of the classes, shape (m, K)."""
-        return probabilities((images @ self.coef) * self.back)
-
-    def residuals(self, images: Matrix, classes: NDArray[np.intp]) -> Matrix:
-        """What is left of y after p, and zeros for rows that are held out, shape (m, K)."""
-        left = -self.probabilities(images)
-        taken = np.flatnonzero(classes >= 0)
-        left[taken, classes[taken]] += 1.0
-        left[classes < 0] = 0.0
-        return left
+        return probabilities(self.linear(images))
 
 
 class ClassScores(Accumulator):
@@ -187,8 +196,16 @@ class ClassScores(Accumulator):
     def take(self, images: Matrix, classes: NDArray[np.intp]) -> None:
         """Add the scores of rows."""
         square = squared_lengths(images)
-        whole = self.whole_residuals(self.predicting.residuals(images, classes), square)
+        whole = self.whole_residuals(self.residuals(images, classes), square)
         self.total += (images.T @ whole).astype(np.int64)
+
+    def residuals(self, images: Matrix, codes: NDArray[np.intp]) -> Matrix:
+        """What is left of y after p, and zeros for rows that are held out, shape (m, K)."""
+        left = -self.predicting.probabilities(images)
+        taken = np.flatnonzero(codes >= 0)
+        left[taken, codes[taken]] += 1.0
+        left[codes < 0] = 0.0
+        return left
 
     def whole_residuals(self, residuals: Matrix, square: Vector) -> Matrix:
         """Residuals in units, shortened so that none is longer than `most` over its image."""
@@ -200,6 +217,42 @@ class ClassScores(Accumulator):
         whole = np.rint(residuals * np.minimum(factor, RESIDUAL_UNITS)[:, None])
         whole[~(square * squared_lengths(whole) <= self.most**2)] = 0.0
         return whole
+
+
+class TargetScores(ClassScores):
+    """The sum of z e, clipped as a whole: `total` (r, 1), for targets that rows have as codes.
+
+    A target of 1 is `RESIDUAL_UNITS`, and e what the linear predictor leaves of it.
+    """
+
+    def residuals(self, images: Matrix, codes: NDArray[np.intp]) -> Matrix:
+        """What is left of the target, shape (m, 1)."""
+        return codes[:, None] / RESIDUAL_UNITS - self.predicting.linear(images)
+
+
+class SquaredErrors(Accumulator):
+    """Sums of squares that each of m fits leaves of the targets: `total` (m,), int64, SECRET.
+
+    Squares count up to `reach` squared, which is 2^`SQUARE_BITS` units.
+    """
+
+    sums: ClassVar[tuple[str, ...]] = ("total",)
+
+    def __init__(self, unit: float, coefs: Sequence[Matrix], reach: float) -> None:
+        self.unit = reach**2 * 2.0**-SQUARE_BITS
+        self.reach = reach
+        self.predicting = [Predicting(coef, unit) for coef in coefs]
+        self.total = np.zeros(len(coefs), np.int64)
+
+    def take(self, images: Matrix, codes: NDArray[np.intp]) -> None:
+        """Add the squares of rows."""
+        predicted = [one.linear(images)[:, 0] for one in self.predicting]
+        self.add(codes / RESIDUAL_UNITS - np.stack(predicted))
+
+    def add(self, residuals: Matrix) -> None:
+        """Add the squares of residuals (m, n)."""
+        parts = np.minimum(np.abs(residuals) / self.reach, 1.0)
+        self.total += np.floor(parts**2 * 2.0**SQUARE_BITS).astype(np.int64).sum(axis=1)
 
 
 class HeldOutCounts(Accumulator):
@@ -226,9 +279,7 @@ class ImageStream(BlockAccumulator):
     sums: ClassVar[tuple[str, ...]] = ("n_rows",)
     parts: ClassVar[tuple[str, ...]] = ("inner",)
 
-    def __init__(
-        self, coordinates: Coordinates, inner: ClassScores | HeldOutCounts | ImageStore
-    ) -> None:
+    def __init__(self, coordinates: Coordinates, inner: ImageTaker) -> None:
         self.coordinates = coordinates
         self.inner = inner
         self.n_rows = 0

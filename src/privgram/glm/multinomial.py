@@ -5,29 +5,21 @@ Secret side: of what is read only the noisy sums leave. The page is docs/theory/
 
 from __future__ import annotations
 
-import math
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram._base.machine import memory
 from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
-from privgram.glm.coordinates import (
-    ClassScores,
-    Coordinates,
-    FeatureMoment,
-    HeldOutCounts,
-    ImageStore,
-    ImageStream,
-)
+from privgram.glm.coordinates import ClassScores, FeatureMoment, HeldOutCounts
 from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.rounds import Rounds
+from privgram.glm.score_steps import ScoreSteps, StepRules, moment_share
 from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment import SecondMoment
@@ -36,9 +28,7 @@ from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from privgram._base.numbers import Matrix, Vector
+    from privgram._base.numbers import Matrix
     from privgram.columns.unit import Guarantee
     from privgram.ledger import Ledger
     from privgram.sources.labelled import LabelledRows
@@ -47,41 +37,19 @@ __all__ = ["RULES", "ClassProblem", "ClassRules", "fit_classes"]
 
 
 @dataclass(frozen=True)
-class ClassRules:
+class ClassRules(StepRules):
     """How a classifier spends its budget, by public and released numbers.
 
     Chosen on made tables (`bench/learning/choices.py`), and none of them on the results page's.
     """
 
-    #: Share of the second moment: within these, as much as makes its noise this part of a typical
-    #: direction.
-    moment: tuple[float, float] = (0.01, 0.12)
-    moment_noise: float = 0.05
     #: The number of rows, where nothing else says it.
     number: float = 0.01
-    #: The ridge of the coordinates, over the edge of the noise.
-    ridge: float = 0.2
-    #: Steps of the score. Together they are as long as makes the noise of the linear predictor this
-    #: much, and over the number of classes within these.
-    steps: int = 40
-    predictor_noise: float = 1.0
-    length: tuple[float, float] = (2.0, 60.0)
-    #: The clip of scores over the root mean square of |z|: the first, and up to the second while
-    #: the longest steps leave less than `no_noise`. Rows are shortened to `radius` times it.
-    clip: tuple[float, float] = (0.5, 2.0)
-    no_noise: float = 0.3
-    radius: float = 4.0
     #: Bins of a reliability curve.
     bins: int = 10
 
 
 RULES = ClassRules()
-
-#: What takes images of rows.
-ImageSums = TypeVar("ImageSums", ClassScores, HeldOutCounts)
-
-#: Images may take so much of the memory; beyond it they are made anew for each step.
-SHARE_OF_MEMORY = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +63,7 @@ class ClassProblem:
     guarantee: Guarantee
     holdout: float = 0.0  # the part of the rows that is held out
     drops: bool = False  # rows may have been left out
-    rules: ClassRules = field(default=RULES)
+    rules: ClassRules = RULES
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,51 +89,25 @@ class ClassEstimator:
     def fit(self) -> ClassParts:
         """Spend the whole budget, round by round."""
         rounds, rules = self.rounds, self.problem.rules
-        d, n_classes = self.problem.n_columns, len(self.problem.classes)
-        moment = rounds.take(rounds.moment, self._moment_share())
-        std = rounds.std[-1]
+        n_classes = len(self.problem.classes)
+        share = moment_share(rounds, rules, self.problem, self.public)
+        moment = rounds.take(rounds.moment, share)
         rows = self._rows(moment)
         learnt = rows * (1 - self.problem.holdout)
-        values, directions = np.linalg.eigh(moment)
-        edge = 2 * math.sqrt(d) * std
-        second = without_noise(values, edge, rows * self.problem.bound**2)
-        deviations = np.sqrt((second + rules.ridge * edge) / rows)
-        typical = math.sqrt(max(float((second / deviations**2).sum()) / rows, 1e-3))
-        coordinates = Coordinates.of(
-            directions, deviations, self.problem.bound, rules.radius * typical
-        )
-        images = self._images(coordinates)
-        coef = np.zeros((d, n_classes))
+        steps = ScoreSteps(rounds, rules, moment, rows, self.problem.bound)
+        coef = np.zeros((self.problem.n_columns, n_classes))
         left = 1 - rounds.spent
-        share = left / rules.steps
-        # A clip of 1 and a length of 1 leave so much noise in the linear predictor of such a row.
-        noise = rounds.moves * typical * n_classes / (rounds.mu(left) * learnt)
-        quiet = rules.no_noise / (noise * rules.length[1])
-        clip = float(np.clip(quiet, rules.clip[0] * typical, rules.clip[1] * typical))
-        length = float(np.clip(rules.predictor_noise / (noise * clip), *rules.length)) / rules.steps
+        clip, length = steps.sizes(left, learnt, n_classes)
         for _ in range(rules.steps):
-            sums = self._sum(images, coordinates, partial(ClassScores, coordinates, coef, clip))
-            score = rounds.whole_sums(sums.total, sums.sensitivity, share) * sums.unit
-            coef = coef + length * n_classes / learnt * score
+            scores = partial(ClassScores, steps.coordinates, coef, clip)
+            coef = coef + length * n_classes / learnt * steps.score(scores, left / rules.steps)
             coef -= coef.mean(axis=1, keepdims=True)
         held = None
         if self.problem.holdout:
-            new = partial(HeldOutCounts, coordinates, coef, rules.bins)
-            counts = self._sum(images, coordinates, new).counts
+            counts = steps.sum(partial(HeldOutCounts, steps.coordinates, coef, rules.bins)).counts
             noisy, noise_std = rounds.counts_apart(counts, left)  # of rows that no score had
             held = HeldOut(noisy[:, 1], noisy[:, 0], noise_std)
-        seen = int((values > edge).sum())
-        return ClassParts(directions @ (coef / deviations[:, None]), rows, held, seen, clip, length)
-
-    def _moment_share(self) -> float:
-        """The share of the second moment, by d, the rows and epsilon."""
-        rules, rounds = self.problem.rules, self.rounds
-        least, most = rules.moment
-        if self.public is None:  # the number of rows is private
-            return most
-        edge = 2 * math.sqrt(self.problem.n_columns) * rounds.std_at(self.problem.bound, 1.0)
-        typical = self.public * self.problem.bound**2 / self.problem.n_columns
-        return min(max((edge / (rules.moment_noise * typical)) ** 2, least), most)
+        return ClassParts(steps.of_columns(coef), rows, held, steps.seen, clip, length)
 
     def _rows(self, moment: Matrix) -> float:
         """The number of rows: public, or as the constant says, or for a share."""
@@ -174,41 +116,6 @@ class ClassEstimator:
         if self.problem.constant:
             return max(float(moment[-1, -1]) / self.problem.constant**2, 1.0)
         return max(self.rounds.number(self.problem.rules.number), 1.0)
-
-    def _images(self, coordinates: Coordinates) -> ImageStore | None:
-        """Images of all rows, if they fit."""
-        exact = self.rounds.moment.n_rows
-        if 2 * exact * self.problem.n_columns > SHARE_OF_MEMORY * memory():
-            return None
-        read = self.rounds.reread_all(lambda _: ImageStream(coordinates, ImageStore()))
-        store: ImageStore = read.inner
-        return store
-
-    def _sum(
-        self, images: ImageStore | None, coordinates: Coordinates, new: Callable[[], ImageSums]
-    ) -> ImageSums:
-        """What takes images, after it took all of them."""
-        if images is None:
-            read: ImageSums = self.rounds.reread_all(
-                lambda _: ImageStream(coordinates, new())
-            ).inner
-            return read
-        total = new()
-        for some, classes in images:
-            total.take(some, classes)
-        return total
-
-
-def without_noise(values: Vector, edge: float, most: float) -> Vector:
-    """Second moments in directions, by eigenvalues of a matrix with noise of this edge.
-
-    Beyond the edge each is what the semicircle law makes of a spike; the others share what is left
-    of the trace, whose noise is small.
-    """
-    seen = values > edge
-    spikes = np.where(seen, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, 0.0)
-    left = float(np.clip(values.sum() - spikes.sum(), 0.0, most))
-    return np.asarray(np.where(seen, spikes, left / max(int((~seen).sum()), 1)))
 
 
 def fit_classes(

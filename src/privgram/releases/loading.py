@@ -12,17 +12,19 @@ from privgram._base.text import shown
 
 if TYPE_CHECKING:
     from privgram.regression.classes import ClassFit
+    from privgram.regression.features import FeatureFit
     from privgram.regression.glm import GLMResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
 
 #: What `load` is told to expect.
-Saved = TypeVar("Saved", bound="Release | Releases | GLMResults | ClassFit")
+Saved = TypeVar("Saved", bound="Release | Releases | GLMResults | ClassFit | FeatureFit")
 
 #: What reads a file of each format, imported when there is one.
 READERS = {
     "privgram-release": "privgram.releases.release:read_release",
     "privgram-releases": "privgram.releases.groups:read_releases",
+    "privgram-features": "privgram.regression.features:read_features",
     "privgram-classes": "privgram.regression.classes:read_classes",
     "privgram-regression": "privgram.regression.glm:read_fit",
 }
@@ -31,11 +33,11 @@ READERS = {
 @overload
 def load(
     path: str | os.PathLike[str], kind: None = None
-) -> Release | Releases | GLMResults | ClassFit: ...
+) -> Release | Releases | GLMResults | ClassFit | FeatureFit: ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
-    """Read what was saved: a release, the releases of groups, a regression, or a classifier.
+    """Read what was saved: a release, releases of groups, a regression or a classifier.
 
     Parameters
     ----------
@@ -46,7 +48,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
 
     Returns
     -------
-    Release, Releases, GLMResults or ClassFit
+    Release, Releases, GLMResults, ClassFit or FeatureFit
         Whichever the file says it holds.
 
     Raises

@@ -1,0 +1,141 @@
+"""Steps of private scores in released coordinates: what classifiers and random features share.
+
+Secret side: of what is read only the noisy sums leave. The page is docs/theory/glm.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import numpy as np
+
+from privgram._base.machine import memory
+from privgram.glm.coordinates import Coordinates, ImageStore, ImageStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.glm.coordinates import ClassScores, ImageTaker
+    from privgram.glm.rounds import Rounds
+
+    T = TypeVar("T", bound=ImageTaker)
+
+#: Images may take so much of the memory; beyond it they are made anew for each step.
+SHARE_OF_MEMORY = 0.25
+
+
+@dataclass(frozen=True)
+class StepRules:
+    """How a budget is spent on a second moment and steps, by public and released numbers."""
+
+    #: Share of the second moment: within these, as much as makes its noise this part of a typical
+    #: direction.
+    moment: tuple[float, float] = (0.01, 0.12)
+    moment_noise: float = 0.05
+    #: The ridge of the coordinates, over the edge of the noise.
+    ridge: float = 0.2
+    #: Steps of the score. Together they are as long as makes the noise of the linear predictor this
+    #: much, and over the curvature within these.
+    steps: int = 40
+    predictor_noise: float = 1.0
+    length: tuple[float, float] = (2.0, 60.0)
+    #: The clip of scores over the root mean square of |z|: the first, and up to the second while
+    #: the longest steps leave less than `no_noise`. Rows are shortened to `radius` times it.
+    clip: tuple[float, float] = (0.5, 2.0)
+    no_noise: float = 0.3
+    radius: float = 4.0
+
+
+class RowShape(Protocol):
+    """What is known of the rows before they are read."""
+
+    @property
+    def n_columns(self) -> int:
+        """The number of their columns."""
+
+    @property
+    def bound(self) -> float:
+        """Their longest length."""
+
+
+def moment_share(rounds: Rounds, rules: StepRules, problem: RowShape, public: int | None) -> float:
+    """The share of the second moment, by its size, the rows and epsilon."""
+    least, most = rules.moment
+    if public is None:  # the number of rows is private
+        return most
+    edge = 2 * math.sqrt(problem.n_columns) * rounds.std_at(problem.bound, 1.0)
+    typical = public * problem.bound**2 / problem.n_columns
+    return min(max((edge / (rules.moment_noise * typical)) ** 2, least), most)
+
+
+class ScoreSteps:
+    """Coordinates by a released second moment, and the images of all rows in them. SECRET."""
+
+    def __init__(
+        self, rounds: Rounds, rules: StepRules, moment: Matrix, rows: float, bound: float
+    ) -> None:
+        self.rounds = rounds
+        self.rules = rules
+        values, self.directions = np.linalg.eigh(moment)
+        edge = 2 * math.sqrt(len(moment)) * rounds.std[-1]
+        second = without_noise(values, edge, rows * bound**2)
+        self.deviations = np.sqrt((second + rules.ridge * edge) / rows)
+        self.typical = math.sqrt(max(float((second / self.deviations**2).sum()) / rows, 1e-3))
+        self.seen = int((values > edge).sum())  # directions beyond the edge of the noise
+        radius = rules.radius * self.typical
+        self.coordinates = Coordinates.of(self.directions, self.deviations, bound, radius)
+        self._images = self._read()
+
+    def sizes(self, left: float, rows: float, curvature: float = 1.0) -> tuple[float, float]:
+        """The clip of scores, and the length of a step over the curvature of the likelihood."""
+        rules, typical = self.rules, self.typical
+        # A clip of 1 and a length of 1 leave so much noise in the linear predictor of such a row.
+        noise = self.rounds.moves * typical * curvature / (self.rounds.mu(left) * rows)
+        quiet = rules.no_noise / (noise * rules.length[1])
+        clip = float(np.clip(quiet, rules.clip[0] * typical, rules.clip[1] * typical))
+        length = float(np.clip(rules.predictor_noise / (noise * clip), *rules.length))
+        return clip, length / rules.steps
+
+    def score(self, new: Callable[[], ClassScores], share: float) -> Matrix:
+        """Release a sum of clipped scores."""
+        sums = self.sum(new)
+        return self.rounds.whole_sums(sums.total, sums.sensitivity, share) * sums.unit
+
+    def sum(self, new: Callable[[], T]) -> T:
+        """What takes images, after it took all of them."""
+        if self._images is None:
+            read = self.rounds.reread_all(lambda _: ImageStream(self.coordinates, new()))
+            streamed: T = read.inner
+            return streamed
+        total = new()
+        for images, codes in self._images:
+            total.take(images, codes)
+        return total
+
+    def of_columns(self, coef: Matrix) -> Matrix:
+        """Coefficients of the columns of rows, by those of images."""
+        return np.asarray(self.directions @ (coef / self.deviations[:, None]))
+
+    def _read(self) -> ImageStore | None:
+        """Images of all rows, if they fit."""
+        numbers = self.rounds.moment.n_rows * len(self.directions)
+        if 2 * numbers > SHARE_OF_MEMORY * memory():
+            return None
+        read = self.rounds.reread_all(lambda _: ImageStream(self.coordinates, ImageStore()))
+        store: ImageStore = read.inner
+        return store
+
+
+def without_noise(values: Vector, edge: float, most: float) -> Vector:
+    """Second moments in directions, by eigenvalues of a matrix with noise of this edge.
+
+    Beyond the edge each is what the semicircle law makes of a spike; the others share what is left
+    of the trace, whose noise is small.
+    """
+    seen = values > edge
+    spikes = np.where(seen, (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))) / 2, 0.0)
+    left = float(np.clip(values.sum() - spikes.sum(), 0.0, most))
+    return np.asarray(np.where(seen, spikes, left / max(int((~seen).sum()), 1)))

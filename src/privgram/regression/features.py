@@ -1,0 +1,270 @@
+"""A fitted regression on random features: what was released, and what it predicts."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram._base.numbers import check_positive, check_within
+from privgram._base.saved import ArchiveFormat
+from privgram.columns.features import RandomFeatures
+from privgram.privacy import Profile
+from privgram.regression.classes import MOST
+from privgram.regression.results import check_saved
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.privacy import Adjacency
+    from privgram.releases.release import Release
+
+__all__ = ["NO_SLOPES", "FeatureFit", "LinearPart", "check_features", "places", "read_features"]
+
+NO_SLOPES = (
+    "random features have no slopes to read: each coefficient is of a cosine or a sine of all "
+    "columns. predict and prediction_error_ are what there is; slopes take a fit without features="
+)
+
+FEATURES_FORMAT = ArchiveFormat(
+    "privgram-features",
+    1,
+    "a regression on random features",
+    key="fit",
+    arrays=("center", "half", "slopes", "coef"),
+)
+
+#: The length of the constant of a row, and of its columns at most; its features have length 1.
+ROW_CONSTANT, COLUMNS = 0.25, 0.5
+
+#: Columns of a typical length have that of `COLUMNS`: such a part of it fills their bounds.
+TYPICAL = 1 / 3
+
+#: Deviations of its noise that are added to an error.
+DOUBT = 2.0
+
+
+def places(features: RandomFeatures, names: Sequence[str]) -> list[int]:
+    """Where the columns of random features are among all."""
+    if features.columns is None:
+        return list(range(len(names)))
+    unknown = [name for name in features.columns if name not in names]
+    if unknown:
+        raise ValueError(f"features= names {unknown[0]!r}, which is no column of numbers")
+    return [list(names).index(name) for name in features.columns]
+
+
+def check_features(features: object) -> None:
+    """Raise TypeError for anything but random features."""
+    if features is not None and not isinstance(features, RandomFeatures):
+        raise TypeError(f"features is a RandomFeatures, not {type(features).__name__}")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearPart:
+    """A fit by columns, and the size of what it leaves.
+
+    Columns are mapped to [-1, 1] by their bounds, and so is the target.
+    """
+
+    center: Vector  # of each column's bounds
+    half: Vector
+    target: tuple[float, float]  # bounds
+    slopes: Vector  # of the columns mapped to [-1, 1] and of a one
+    size: float  # root mean square of what it leaves of the target, cautiously
+    clamps: bool = False  # whether columns beyond their bounds count as if at them
+
+    @classmethod
+    def of(cls, release: Release, params: Vector, center: Vector, half: Vector) -> LinearPart:
+        """The fit by columns in a release of them, the target and a one; `params` as users see."""
+        columns = release.columns
+        assert columns is not None
+        lower, upper = float(columns.lower[-2]), float(columns.upper[-2])
+        height = (upper - lower) / 2
+        constant = params[-1] + params[:-1] @ center - (upper + lower) / 2
+        slopes = np.append(params[:-1] * half, constant) / height
+        v = np.concatenate([-slopes[:-1], [1.0, -slopes[-1]]])
+        matrix = np.asarray(release.matrix)
+        doubt = math.sqrt(float(release.noise.entry_variance(matrix, v[None])[0, 0]))
+        square = max(float(v @ matrix @ v), 0.0) + DOUBT * doubt
+        size = math.sqrt(square / max(float(matrix[-1, -1]), 1.0))
+        return cls(center, half, (lower, upper), slopes, min(max(size, 1e-6), 1.0))
+
+    @property
+    def height(self) -> float:
+        """Half of the width of the target's bounds."""
+        return (self.target[1] - self.target[0]) / 2
+
+    def scaled(self, x: Matrix) -> Matrix:
+        """Columns mapped to [-1, 1], beyond where they are beyond their bounds."""
+        return np.asarray((np.asarray(x, np.float64) - self.center) / self.half)
+
+    def predicted(self, scaled: Matrix) -> Vector:
+        """The target mapped to [-1, 1], by one rounded operation after the other."""
+        if self.clamps:
+            scaled = np.clip(scaled, -1.0, 1.0)
+        total = np.full(len(scaled), self.slopes[-1])
+        for j, slope in enumerate(self.slopes[:-1]):
+            total += scaled[:, j] * slope
+        return total
+
+    def residuals(self, scaled: Matrix, y: Vector) -> Vector:
+        """What is left of the target, over the size."""
+        lower, upper = self.target
+        target = np.clip((y - (upper + lower) / 2) / self.height, -1.0, 1.0)
+        return np.asarray((target - self.predicted(scaled)) / self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureFit:
+    """A regression on random features beside its columns. It costs nothing to use.
+
+    Attributes
+    ----------
+    features : RandomFeatures
+    names : tuple of str
+        Of the columns, in the order of `predict`.
+    linear : LinearPart
+        The fit by the columns alone, from which that by features begins.
+    coef : ndarray of shape (n + columns + 1,), float64
+        Of features, columns and a constant, for what `linear` leaves over its size; zeros where
+        features tell nothing.
+    error : float
+        Root mean square of what predictions leave of the target, as released, with two deviations
+        of its noise; NaN where nothing was released of it.
+    n_rows : float
+        Rows behind it: public, or estimated.
+    epsilon, delta : float
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+        Of all that was released together.
+    refusal : str or None
+        Why features are left out, where something failed after the spend.
+    reproducible : bool
+    """
+
+    features: RandomFeatures
+    names: tuple[str, ...]
+    linear: LinearPart
+    coef: Vector
+    error: float
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    refusal: str | None = None
+    reproducible: bool = False
+
+    def __repr__(self) -> str:
+        text = f"regression on {self.features.n} random features: {self.outcome}"
+        return text + "; REPRODUCIBLE" * self.reproducible
+
+    @property
+    def outcome(self) -> str:
+        """What the budget bought, in a sentence."""
+        if self.refusal is not None:
+            return self.refusal
+        used = "predictions are" if self.coef.any() else "features tell nothing, predictions are"
+        return f"{used} right to about {self.error:.3g}"
+
+    def predict(self, x: Matrix) -> Vector:
+        """Predictions for rows of the columns, shape (m,)."""
+        linear = self.linear
+        scaled = linear.scaled(x)
+        made = linear.predicted(scaled)
+        if self.coef.any():
+            made = made + rows_of(self.features, self.names, scaled) @ self.coef * linear.size
+        return np.asarray(sum(linear.target) / 2 + linear.height * made)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it to `.json` or `.npz`, whole or not at all; `privgram.load` reads it back.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        linear = self.linear
+        arrays = {"center": linear.center, "half": linear.half, "slopes": linear.slopes}
+        FEATURES_FORMAT.save(Path(path), self._header(), arrays | {"coef": self.coef})
+
+    def _header(self) -> dict[str, Any]:
+        plain = "n_rows", "epsilon", "delta", "adjacency", "refusal", "reproducible"
+        return {name: getattr(self, name) for name in plain} | {
+            "error": None if math.isnan(self.error) else self.error,
+            "features": self.features.to_dict(),
+            "names": list(self.names),
+            "privacy": self.privacy.to_dict(),
+            "target": list(self.linear.target),
+            "size": self.linear.size,
+            "clamps": self.linear.clamps,
+        }
+
+
+def rows_of(features: RandomFeatures, names: Sequence[str], scaled: Matrix) -> Matrix:
+    """Features, columns and a constant of rows mapped to [-1, 1], none longer than `row_bound`."""
+    scaled = np.clip(scaled, -1.0, 1.0)
+    columns = scaled * (COLUMNS / (TYPICAL * math.sqrt(scaled.shape[1])))
+    square = np.zeros(len(columns))
+    for j in range(columns.shape[1]):
+        square += columns[:, j] ** 2
+    columns *= (COLUMNS / np.maximum(np.sqrt(square), COLUMNS))[:, None]
+    made = features.rows(np.ascontiguousarray(scaled[:, places(features, names)]))
+    return np.hstack([made, columns, np.full((len(scaled), 1), ROW_CONSTANT)])
+
+
+def row_bound() -> float:
+    """The longest row that `rows_of` makes."""
+    return math.sqrt(1 + COLUMNS**2 + ROW_CONSTANT**2)
+
+
+def read_features(path: Path) -> FeatureFit:
+    """A regression that `FeatureFit.save` wrote; what it raises is said by `privgram.load`."""
+    header, arrays = FEATURES_FORMAT.read(path)
+    with FEATURES_FORMAT.understood(path):
+        coef = arrays.pop("coef")
+        lower, upper = (float(end) for end in header.pop("target"))
+        size, clamps = check_positive(header.pop("size"), "size"), header.pop("clamps")
+        linear = LinearPart(**arrays, target=(lower, upper), size=size, clamps=clamps)
+        header["features"] = RandomFeatures(**header["features"])
+        header["names"] = tuple(header["names"])
+        header["privacy"] = Profile.from_dict(header["privacy"])
+        header["error"] = math.nan if header["error"] is None else header["error"]
+        values: dict[str, Any] = header
+        loaded = FeatureFit(**values, linear=linear, coef=coef)
+        _check(loaded)
+    return loaded
+
+
+def _check(fit: FeatureFit) -> None:
+    """Raise unless the parts of a regression are sound and fit together."""
+    d, linear = len(fit.names), fit.linear
+    if not d or len(set(fit.names)) < d or not all(isinstance(name, str) for name in fit.names):
+        raise ValueError("columns have names, each its own")
+    places(fit.features, fit.names)
+    shapes = linear.center.shape, linear.half.shape, linear.slopes.shape, fit.coef.shape
+    if shapes != ((d,), (d,), (d + 1,), (fit.features.n + d + 1,)):
+        raise ValueError("there is a coefficient for each column and feature")
+    for array in (linear.center, linear.half, linear.slopes, fit.coef, np.array(linear.target)):
+        if not (np.abs(array) <= MOST).all():  # also if it is NaN
+            raise ValueError(f"numbers are finite, {MOST:g} at most")
+    if not (linear.half > 0).all() or not linear.height > 0:
+        raise ValueError("bounds are in order")
+    if type(linear.clamps) is not bool:
+        raise ValueError("clamps is true or false")
+    if not math.isnan(fit.error):
+        check_within(fit.error, "error", 0, math.inf)
+    check_saved(fit)
+
+
+def without_features(fit: FeatureFit, refusal: str) -> FeatureFit:
+    """The fit by the columns alone, where that by features failed."""
+    return replace(fit, coef=np.zeros_like(fit.coef), error=math.nan, refusal=refusal)
