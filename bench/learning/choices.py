@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from privgram.columns.features import RandomFeatures
-from privgram.columns.unit import Guarantee
 from privgram.estimators import PrivateRidge
 from privgram.glm.multinomial import RULES, ClassProblem, ClassRules, fit_classes
 from privgram.glm.targets import TARGET_RULES, TargetRules
+from privgram.privacy.guarantee import Guarantee
 from privgram.sources.labelled import LabelledRows, pieces
 
 CONSTANT = 0.25

@@ -76,8 +76,8 @@ class NoiseLaw(Registry, ABC, key="law", what="law of noise"):
         """The law of L M L^T, for `frame` L of shape (k, d)."""
         return ImageLaw(self, np.asarray(frame))
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        """The law of the sub-matrix of the columns at `kept`, in this order, out of `n_columns`."""
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        """The law of the sub-matrix of the columns at `index`, in this order."""
         return self
 
     def expected(self, release: Any) -> Mapping[str, tuple[float, ...]]:
@@ -143,9 +143,9 @@ class GaussianLaw(NoiseLaw):
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         result: Matrix = self.std**2 * inner
-        own = inner.diagonal()
-        others = own.sum() - own
-        np.fill_diagonal(result, self.std**2 * others + self.std_diagonal**2 * own)
+        diagonal = inner.diagonal()
+        others = diagonal.sum() - diagonal
+        np.fill_diagonal(result, self.std**2 * others + self.std_diagonal**2 * diagonal)
         return result
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
@@ -216,21 +216,23 @@ class MaskedLaw(NoiseLaw):
 
     def project(self, matrix: Matrix) -> Matrix:
         """The matrix with its known zeros set."""
-        found = matrix.copy()
+        result = matrix.copy()
         for block in self.blocks:
             first, last = block[0], block[-1]
             adjacent = block == tuple(range(first, last + 1))
-            at: Any = (slice(first, last + 1),) * 2 if adjacent else np.ix_(block, block)
-            diagonal = found[block, block]
-            found[at] = 0.0
-            found[block, block] = diagonal
-        return found
+            diagonal = result[block, block]
+            if adjacent:
+                result[first : last + 1, first : last + 1] = 0.0
+            else:
+                result[np.ix_(block, block)] = 0.0
+            result[block, block] = diagonal
+        return result
 
     def independent(self, n_columns: int) -> Matrix:
         return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        new = {old: i for i, old in enumerate(kept)}
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        new = {old: i for i, old in enumerate(index)}
         blocks = (tuple(new[i] for i in block if i in new) for block in self.blocks)
         return MaskedLaw(self.base, tuple(block for block in blocks if len(block) > 1))
 
@@ -313,8 +315,8 @@ class TiedLaw(NoiseLaw):
         ties = csr_array((values, (rows, columns)), shape=(len(self.ties), len(scale)))
         sizes, vectors = np.linalg.eigh((ties @ ties.T).toarray())
         # Some ties may follow from others.
-        kept = sizes > 1e-12 * np.max(sizes, initial=0.0)
-        return ties, places, scale, (vectors[:, kept] / np.sqrt(sizes[kept])).T
+        independent = sizes > 1e-12 * np.max(sizes, initial=0.0)
+        return ties, places, scale, (vectors[:, independent] / np.sqrt(sizes[independent])).T
 
     def _stars(self, frame: Matrix) -> list[tuple[Matrix, Matrix]]:
         """Of each tie, as a symmetric matrix C: factors x, y of frame C frame^T = sym(x y^T)."""
@@ -356,14 +358,14 @@ class TiedLaw(NoiseLaw):
 
     def project(self, matrix: Matrix) -> Matrix:
         """The nearest symmetric matrix, in Frobenius norm, that solves the equations."""
-        found = self.base.project(matrix) if isinstance(self.base, MaskedLaw) else matrix.copy()
+        result = self.base.project(matrix) if isinstance(self.base, MaskedLaw) else matrix.copy()
         ties, (i, j), scale, root = self._components
-        found[i, j] -= ties.T @ (root.T @ (root @ (ties @ (scale * found[i, j])))) / scale
-        found[j, i] = found[i, j]
-        return found
+        result[i, j] -= ties.T @ (root.T @ (root @ (ties @ (scale * result[i, j])))) / scale
+        result[j, i] = result[i, j]
+        return result
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        return self.image(np.eye(n_columns)[list(kept)])
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        return self.image(np.eye(n_columns)[list(index)])
 
     def check(self, n_columns: int) -> None:
         self.base.check(n_columns)
@@ -448,8 +450,8 @@ class EntryLaw(_WithArray, NoiseLaw):
     def independent(self, n_columns: int) -> Matrix:
         return self.variances
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        return EntryLaw(self.variances[np.ix_(kept, kept)])
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        return EntryLaw(self.variances[np.ix_(index, index)])
 
     def check(self, n_columns: int) -> None:
         if self.variances.shape != (n_columns, n_columns):
@@ -603,8 +605,8 @@ class ImageLaw(_WithArray, NoiseLaw):
     def image(self, frame: ArrayLike) -> NoiseLaw:
         return self.base.image(np.asarray(frame) @ self.frame)
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        return self.base.image(self.frame[list(kept)])
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        return self.base.image(self.frame[list(index)])
 
     def check(self, n_columns: int) -> None:
         if self.frame.ndim != 2 or len(self.frame) != n_columns or not self.frame.shape[1]:

@@ -81,7 +81,7 @@ class HuberReference(Printed):
         columns = {"coef": self.params, "std err": self.bse, "[0.025": low, "0.975]": high}
         return as_text(self.param_names, columns, "", f"{self.n_rows:,} rows. {MARK}")
 
-    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
         raise TypeError(NOT_PRIVATE)
 
 
@@ -151,7 +151,7 @@ def huber(
     else:
         limits = fit.parameters["huber"]
         error, leverage, scale = limits["error"], limits["leverage"], fit.parameters["scale"]
-        white = np.asarray(limits["frame"]) @ np.linalg.inv(_own(model).T)
+        white = np.asarray(limits["frame"]) @ np.linalg.inv(_original_units(model).T)
     z = X @ white.T
     weight = leverage**2 / np.maximum((z**2).sum(axis=1), leverage**2)
     beta, covariance = _solved(z, y / scale, weight, error)
@@ -163,11 +163,11 @@ def huber(
         bse=np.sqrt((back @ covariance @ back.T).diagonal()),
         n_rows=len(y),
         scale=scale * float(model.spread[-1]),
-        frame=white @ _own(model).T,
+        frame=white @ _original_units(model).T,
     )
 
 
-def _own(model: Design) -> Matrix:
+def _original_units(model: Design) -> Matrix:
     """What takes coefficients of the design to own units, but for the target's unit, (k, q)."""
     return np.asarray(model.transform / model.spread[-1])
 
@@ -182,7 +182,7 @@ def _check_same(fit: GLMResults, model: Design) -> None:
         )
 
 
-def _rows(table: Any, columns: Columns, model: Design, drop: bool) -> tuple[Matrix, Vector]:
+def _rows(table: object, columns: Columns, model: Design, drop: bool) -> tuple[Matrix, Vector]:
     """Features and target of all rows without missing values, as the design has them."""
     blocks = (columns.encoder.table(block) for block in blocks_of(table, columns.reads))
     stored = np.concatenate([block @ model.images.T for block in blocks])

@@ -12,7 +12,8 @@ from scipy import integrate, stats
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.disclosure.norm_bound import private_norm_bound
-from privgram.disclosure.release import release_groups, release_moment
+from privgram.disclosure.release import release_for, release_moment
+from privgram.disclosure.request import ReleaseRequest
 from privgram.mechanisms import calibrate_groups
 from privgram.noise import added_up
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, SketchLaw
@@ -65,7 +66,7 @@ def test_each_is_a_release_of_its_own_table(table, mechanism):
     moments = pg.second_moment(table, **ASK)
     guarantee = Guarantee(2.0, 1e-3, "add-remove", None)
     rng, again = np.random.default_rng(1), np.random.default_rng(1)
-    made = release_groups(mechanism, moments, guarantee, rng)
+    made = release_for(ReleaseRequest(moments, guarantee, mechanism=mechanism, rng=rng))
     for site, one in made.items():
         part = {name: column[table["site"] == site] for name, column in table.items()}
         alone = release_moment(mechanism, pg.second_moment(part, columns=COLUMNS), guarantee, again)

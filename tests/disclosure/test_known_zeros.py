@@ -5,10 +5,10 @@ import pytest
 
 import privgram as pg
 from privgram import mechanisms
-from privgram.columns.unit import Guarantee
 from privgram.disclosure import samplers
 from privgram.exact import discrete, int128
 from privgram.noise import MaskedLaw, TiedLaw
+from privgram.privacy.guarantee import Guarantee
 
 GAUSS = pg.AnalyzeGauss()
 LEVELS = list(range(12))

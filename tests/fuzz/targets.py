@@ -34,7 +34,7 @@ from privgram._base.saved import chain_line, digest
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
-from privgram.privacy import GaussianProfile, WishartProfile, compose
+from privgram.privacy import GaussianProfile, Price, WishartProfile, compose
 
 REFUSED = (ValueError, TypeError, OSError)
 
@@ -283,9 +283,7 @@ def ledger_seeds() -> list[bytes]:
             SketchProfile(20, 1e-3, "replace"),
         ):
             delta = max(profile.delta(1.0), 1e-12) * 1.1
-            reserved = budget.reserve(
-                1.0, delta, adjacency="replace", unit="", privacy=profile, what="b"
-            )
+            reserved = budget.reserve(Price(1.0, delta, "replace", "", profile, what="b"))
             if isinstance(profile, GaussianProfile):
                 reserved.settle(GaussianProfile(0.05))
         budget.spend(0.1, 0.0, adjacency="replace", unit="", id="c")

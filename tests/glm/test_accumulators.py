@@ -16,7 +16,6 @@ import privgram as pg
 from privgram._core.rows import RowAccumulator
 from privgram._core.units import UnitAccumulator
 from privgram.adaptive import radius
-from privgram.columns.unit import Guarantee
 from privgram.glm.accumulators import (
     PARTS,
     UNITS,
@@ -34,6 +33,7 @@ from privgram.glm.accumulators import (
 from privgram.glm.rounds import Rounds
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.moment.accumulators import MappedAccumulator
+from privgram.privacy.guarantee import Guarantee
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import second_moment
 

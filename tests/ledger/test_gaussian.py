@@ -255,7 +255,7 @@ def test_adversary_who_chooses_by_what_was_seen_gets_no_more(epsilon, mu):
 
 
 def test_unspent_part_of_a_reservation_is_back(ledger, path):
-    reserved = ledger.reserve(**gaussian(0.8), what="an answer")
+    reserved = ledger.reserve(privacy.Price(**gaussian(0.8), what="an answer"))
     assert ledger.remaining() < 0.5
     with pytest.raises(BudgetExceeded):
         ledger.spend(**gaussian(0.5))
@@ -275,14 +275,14 @@ def test_unspent_part_of_a_reservation_is_back(ledger, path):
 def test_in_other_ledgers_the_whole_stays_spent(path, composition):
     """There what is left may depend on what was seen only if it was spent."""
     ledger = Ledger(path, EPSILON, DELTA, composition=composition)
-    reserved = ledger.reserve(**gaussian(0.8))
+    reserved = ledger.reserve(privacy.Price(**gaussian(0.8)))
     before = path.read_bytes()
     assert reserved.settle(privacy.GaussianProfile(WHOLE / 100)) == reserved.entry
     assert path.read_bytes() == before
 
 
 def test_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
-    reserved = ledger.reserve(**gaussian(0.5))
+    reserved = ledger.reserve(privacy.Price(**gaussian(0.5)))
     for bad, says in (
         (privacy.GaussianProfile(WHOLE * math.sqrt(0.51)), "more was spent than was reserved"),
         (privacy.StatedProfile(0.01, 0.0), "only Gaussian noise"),
@@ -296,7 +296,7 @@ def test_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
     for other in (reserved, Reservation(again.entries[0], again)):
         with pytest.raises(ValueError, match="settled before"):
             other.settle(privacy.GaussianProfile(0.01))
-    paid_once = ledger.reserve(**gaussian(0.1), id="a stream")
+    paid_once = ledger.reserve(privacy.Price(**gaussian(0.1), id="a stream"))
     with pytest.raises(ValueError, match="paid once for all that rests on it"):
         paid_once.settle(privacy.GaussianProfile(0.01))
     assert [entry.settled for entry in Ledger(path).entries] == [half, None]
@@ -336,7 +336,7 @@ from ledger.test_gaussian import *
 from privgram._base import files
 
 ledger = Ledger({path!r}, EPSILON, DELTA)
-reserved = ledger.reserve(**gaussian(0.8))
+reserved = ledger.reserve(privacy.Price(**gaussian(0.8)))
 if {point!r} == "before the settlement":
     os.kill(os.getpid(), signal.SIGKILL)
 if {point!r} == "in it":

@@ -292,11 +292,10 @@ def test_remaining_budget_can_be_spent(path, composition):
         spend(ledger, 0.4, privacy=privacy.GaussianProfile(0.08))
     left = ledger.remaining(1e-7)
     assert 0.5 < left < 1.0
-    options = {"adjacency": "replace", "unit": ""}
     more = left + 2e-4
     with pytest.raises(BudgetExceeded):
-        ledger.check(more, 1e-7, privacy=gaussian(more, 1e-7), **options)
-    ledger.check(left, 1e-7, privacy=gaussian(left, 1e-7), **options)
+        ledger.check(privacy.Price(more, 1e-7, "replace", "", gaussian(more, 1e-7)))
+    ledger.check(privacy.Price(left, 1e-7, "replace", "", gaussian(left, 1e-7)))
     assert len(ledger.entries) == 3  # a check is no spend
     spend(ledger, left, privacy=gaussian(left, 1e-7))
     assert ledger.remaining(1e-6) < 1e-2

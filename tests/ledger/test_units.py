@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.privacy import compose
+from privgram.privacy import Price, compose
 
 PEOPLE = {"x": np.linspace(-1, 1, 60), "who": np.repeat(np.arange(20), 3)}
 COLUMNS = pg.Columns({"x": (-1, 1)})
@@ -114,11 +114,11 @@ def test_units_do_not_compose_with_rows() -> None:
             compose(pair)
 
 
-@pytest.mark.parametrize("name", ["spend", "check"])
-def test_entry_says_its_unit(tmp_path: Path, name: str) -> None:
+def test_entry_says_its_unit(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger")
-    with pytest.raises(TypeError, match="unit"):
-        getattr(ledger, name)(0.1, 0.0, adjacency="add-remove")
+    for price in (ledger.spend, Price):
+        with pytest.raises(TypeError, match="unit"):
+            price(0.1, 0.0, adjacency="add-remove")
     assert not ledger.entries
 
 

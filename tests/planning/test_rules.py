@@ -9,12 +9,12 @@ import pytest
 import privgram as pg
 from privgram.adaptive.radius import cumulative_std
 from privgram.adaptive.whitening import WhiteningTransform
-from privgram.columns.unit import Guarantee
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.noise import GaussianLaw
 from privgram.planning import power
 from privgram.planning.guess import Guess
 from privgram.planning.power import _Rehearsed
+from privgram.privacy.guarantee import Guarantee
 
 
 def rehearsed(complete=1.0, seed=0):

@@ -13,7 +13,7 @@ from privgram.ledger import Ledger
 from privgram.mechanisms._base import _calibrate
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart, certified
 from privgram.privacy import compose
-from privgram.privacy._profile import charged, delta_fp_of
+from privgram.privacy.profiles import charged, delta_fp_of
 
 EPSILON, DELTA = 1.0, 1e-6
 ADDITIVE = [

@@ -21,7 +21,7 @@ from privgram.papers.sheffet import (
     InverseWishart,
 )
 from privgram.privacy import StatedProfile, compose
-from privgram.privacy._profile import BoundedRangeProfile
+from privgram.privacy.profiles import BoundedRangeProfile
 
 pytest.importorskip("dp_accounting")
 

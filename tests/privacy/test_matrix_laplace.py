@@ -63,7 +63,7 @@ def test_one_column_and_the_fewest_degrees_are_laplace_noise(ratio, adjacency):
 @pytest.mark.parametrize("nu", [0.5, 1.0, 3.7, 12.0, 300.0])
 def test_many_degrees_are_continued_where_the_expansion_begins(nu):
     """On both sides of the order where Bessel functions give way, and of small translations."""
-    from privgram.privacy import wishart as module
+    from privgram.privacy.profiles import matrix_laplace as module
 
     for h in (0.0199999, 0.02):
         below, above = (
@@ -74,7 +74,7 @@ def test_many_degrees_are_continued_where_the_expansion_begins(nu):
 
 
 def test_small_translations_are_those_of_the_slope(monkeypatch):
-    from privgram.privacy import wishart as module
+    from privgram.privacy.profiles import matrix_laplace as module
 
     epsilon = np.array([0.0, 0.2, 0.5])
     for nu in (1.0, 2.5, 13.0):

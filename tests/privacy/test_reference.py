@@ -16,7 +16,7 @@ from privgram.papers._shared import narrow_against_wide, wide_against_narrow
 from privgram.papers.hardt_roth import ChiGaussianProfile
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile, WishartProfile, calibration
-from privgram.privacy.wishart import _Corner, with_against_without, without_against_with
+from privgram.privacy.profiles.wishart import _Corner, with_against_without, without_against_with
 
 DATA = Path(__file__).parent / "data"
 

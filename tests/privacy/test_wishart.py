@@ -6,7 +6,7 @@ import pytest
 from support.pairs import edge_slope, wishart_delta
 
 from privgram.privacy import GaussianProfile, WishartProfile
-from privgram.privacy.wishart import _Corner, with_against_without, without_against_with
+from privgram.privacy.profiles.wishart import _Corner, with_against_without, without_against_with
 
 
 def edge(m, s, epsilon, with_first):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,7 +24,7 @@ from privgram.disclosure.additive import SURPLUS
 from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
-from privgram.stream import _FRAME, Stream, StreamState, WrongKey, _sums, read_key
+from privgram.stream import _FRAME, Stream, StreamState, WrongKey, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -131,7 +132,7 @@ def test_best_attack_on_all_periods_tells_what_the_profile_says(study, stream):
     empty = pg.SecondMoment(3, study.columns.bound, columns=study.columns)
     weights = np.zeros((6, 6))
     for t in range(6):
-        weights[t, : t + 1] = _sums(state.header).between(0, t + 1)
+        weights[t, : t + 1] = state.terms.sums.between(0, t + 1)
     inverse = np.linalg.inv(weights @ weights.T) / stream._noise.noise_std**2
     above = np.triu_indices(3)
     times = np.where(above[0] == above[1], 0.5, 1.0)  # the diagonal has twice the variance
@@ -270,7 +271,7 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     table = month(1) | ({} if unit is None else {"who": np.arange(400)})
     moment = pg.second_moment(table, columns=study.columns, unit=unit)
     once = pg.AnalyzeGauss().release(moment, 1.0, 1e-6, adjacency)
-    moved = _sums(stream._kept).epochs[0].sensitivity
+    moved = stream._stream.sums.epochs[0].sensitivity
     assert stream._noise.noise_std / once.noise.std == pytest.approx(moved, rel=1e-12)
     longest = moment.sensitivity_bound**2 * np.sqrt(2.0 if adjacency == "replace" else 1.0)
     drawn = stream._noise.sigma * (1 + SURPLUS)
@@ -503,11 +504,11 @@ def test_intervals_of_windows_and_of_changes_hold():
     study = SimpleNamespace(columns=columns, unit=None, adjacency="replace")
     stream = Stream.__new__(Stream)
     stream.study, stream._nothing = study, no_rows(columns, None)
-    header = stream._header(1.0, 1e-6, 12, 1, 1) | {"id": "it", "epochs": [12]}
-    stream._kept, stream._noise = header, stream._calibrate(header)
+    terms = replace(stream._terms(1.0, 1e-6, 12, 1, 1), id="it", epochs=[12])
+    stream._stream, stream._noise = terms, stream._calibrate(terms)
     held = np.zeros(2)
     for _ in range(400):
-        state = StreamState(header)
+        state = StreamState(terms)
         for number in range(1, 9):
             x = rng.uniform(-1, 1, 3000)
             table = {"x": x, "y": np.clip(0.3 * x + rng.normal(0, 0.2, 3000), -1, 1)}

@@ -91,7 +91,8 @@ def test_matrix_laplace_noise_hides_a_unit_as_it_hides_a_row():
 
 
 def test_mechanisms_with_and_without_a_proof_for_units():
-    from privgram.columns.unit import Guarantee, PrivacyUnit
+    from privgram.columns.unit import PrivacyUnit
+    from privgram.privacy.guarantee import Guarantee
 
     frobenius, trace = PrivacyUnit("id"), PrivacyUnit("id", "trace")
     for adjacency in ("add-remove", "replace"):

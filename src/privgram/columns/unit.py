@@ -9,9 +9,6 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 import numpy as np
 
 from privgram._base.numbers import (
-    Adjacency,
-    check_adjacency,
-    check_budget,
     check_integer,
     check_one_of,
     check_positive,
@@ -141,67 +138,6 @@ class PrivacyUnit:
     def from_dict(cls, values: Plain) -> Self:
         """A unit from what `to_dict` gave."""
         return cls(**values)
-
-
-@dataclass(frozen=True)
-class Guarantee:
-    """Differential privacy as it is asked for: how much, between which tables, and of whom.
-
-    Parameters
-    ----------
-    epsilon : float
-        Positive and finite.
-    delta : float
-        In [0, 1).
-    adjacency : {"replace", "add-remove"}
-        Which tables are neighbours: one row replaced (their number is public), or one row added
-        or removed (it is private).
-    unit : PrivacyUnit or None
-        Whose rows are protected together: these are then what is replaced, added or removed. None
-        for single rows.
-
-    Raises
-    ------
-    TypeError
-        If a number is not a number.
-    ValueError
-        If a parameter is out of its range.
-    """
-
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    unit: PrivacyUnit | None
-
-    def __post_init__(self) -> None:
-        epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
-        check_adjacency(self.adjacency)
-
-    @classmethod
-    def of(cls, epsilon: Any, delta: Any, adjacency: Adjacency, example: str) -> Guarantee:
-        """Return what a user asks for, who must give both numbers, as in `example`."""
-        for name, value in (("epsilon", epsilon), ("delta", delta)):
-            if value is None:
-                raise TypeError(f"{name} must be a number, not missing: {example}")
-        return cls(epsilon, delta, adjacency, None)
-
-    @property
-    def whose(self) -> str:
-        """The unit as a ledger has it: a column's name, or "" for single rows."""
-        return "" if self.unit is None else self.unit.name
-
-    @property
-    def price(self) -> dict[str, Any]:
-        """What a ledger takes of it, by name."""
-        known = {"epsilon": self.epsilon, "delta": self.delta, "adjacency": self.adjacency}
-        return known | {"unit": self.whose}
-
-    @property
-    def size_is_public(self) -> bool:
-        """Whether neighbouring tables have the same number of rows, or of units."""
-        return self.adjacency == "replace" and (self.unit is None or self.unit.missing == "error")
 
 
 @dataclass(frozen=True)

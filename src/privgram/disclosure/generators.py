@@ -36,19 +36,19 @@ def default_bit_generator() -> ChaCha20:
 class _OfProcess(np.random.Generator):
     """A generator that a forked child cannot draw from: its noise would be the parent's."""
 
-    def __init__(self, bit_generator: Any) -> None:
+    def __init__(self, bit_generator: np.random.BitGenerator) -> None:
         super().__init__(bit_generator)
         self._process = os.getpid()
 
     def __getattribute__(self, name: str) -> Any:
         # Every draw asks for a method or for the bit generator.
-        found = super().__getattribute__
-        if not name.startswith("_") and found("_process") != os.getpid():
+        attribute = super().__getattribute__
+        if not name.startswith("_") and attribute("_process") != os.getpid():
             raise RuntimeError(
                 "this process was forked in the middle of a release, whose noise is the parent's: "
                 "release in one of the two, from the beginning"
             )
-        return found(name)
+        return attribute(name)
 
 
 def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]:

@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram import privacy
 from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._base.text import warn
 from privgram._core.norms import squared_norms
-from privgram.columns.unit import Guarantee, PrivateBound, Unit, bound_of_rows
+from privgram.columns.unit import PrivateBound, Unit, bound_of_rows
 from privgram.disclosure import generators
 from privgram.disclosure.generators import exponential_mechanism
 from privgram.ledger import check_ledger
-from privgram.mechanisms.norm_bound import NormBound, charge, new_id
+from privgram.mechanisms.norm_bound import NormBound, choice_price, new_id
 from privgram.moment.accumulators import BlockAccumulator
 from privgram.moment.units import accumulator_of
+from privgram.privacy.guarantee import Guarantee
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile
+    from privgram.privacy.guarantee import Price
     from privgram.sources.table import RawBlock
 
 #: The grid without `Columns`, whose rows may have any scale.
@@ -163,10 +166,10 @@ def private_norm_bound(
     >>> moment = pg.second_moment(table, bound=bound)
     """
     auto = PrivateBound(epsilon, quantile)
-    asked = ScanRequest.of(source, columns, None, unit, None, threads, progress, adjacency)
-    if asked.unit is not None and asked.unit.bound is not None:
+    scan = ScanRequest.of(source, columns, None, unit, None, threads, progress, adjacency)
+    if scan.unit is not None and scan.unit.bound is not None:
         raise ValueError("private_norm_bound chooses the bound of a unit: leave it out of Unit")
-    choice = BoundSelection(auto, asked, adjacency, lower, upper, bins_per_octave)
+    choice = BoundSelection(auto, scan, adjacency, lower, upper, bins_per_octave)
     return choice.draw(choice.count(), rng, ledger)
 
 
@@ -176,17 +179,18 @@ class BoundSelection:
     def __init__(
         self,
         auto: PrivateBound,
-        asked: ScanRequest,
+        scan: ScanRequest,
         adjacency: Adjacency = "replace",
         lower: float | None = None,
         upper: float | None = None,
         bins_per_octave: int = 16,
     ) -> None:
-        self.asked = asked
-        scaling, unit = asked.scaling, asked.unit
+        self.scan = scan
+        self.id = new_id()
+        scaling, unit = scan.scaling, scan.unit
         top = None if scaling is None else scaling.bound
         if unit is not None:
-            row_bound = asked.row_bound
+            row_bound = scan.row_bound
             if row_bound is None and None in (lower, upper):
                 raise ValueError(
                     "the norms of units are looked for below what Columns allow: pass a Columns, "
@@ -223,15 +227,15 @@ class BoundSelection:
         With groups it is the rows that are of one.
         """
         total: NormCounts
-        unit, scaling = self.asked.unit, self.asked.scaling
+        unit, scaling = self.scan.unit, self.scan.scaling
         if unit is None:
-            total, _ = accumulate(self.asked, lambda d: NormCounts(d, self.grid))
+            total, _ = accumulate(self.scan, lambda d: NormCounts(d, self.grid))
             return total
         top = float(self.grid[-1])
-        known = self.asked.row_bound
+        known = self.scan.row_bound
         row_bound = top if known is None else min(known, top)
         total, _ = accumulate_units(
-            self.asked,
+            self.scan,
             lambda d: UnitNormCounts(
                 accumulator_of(unit, d, top, row_bound, scaling, 24), self.grid
             ),
@@ -241,9 +245,14 @@ class BoundSelection:
     @property
     def privacy(self) -> BoundedRangeProfile:
         """The exact privacy profile of the choice."""
-        from privgram.privacy import BoundedRangeProfile
+        return privacy.BoundedRangeProfile(self.epsilon, self.adjacency)
 
-        return BoundedRangeProfile(self.epsilon, self.adjacency)
+    @property
+    def price(self) -> Price:
+        """What a ledger takes of the choice, once."""
+        unit = self.scan.unit
+        name = None if unit is None else unit.name
+        return choice_price(self.epsilon, self.adjacency, name, self.quantile, self.id)
 
     def draw(
         self,
@@ -254,27 +263,27 @@ class BoundSelection:
         """Choose a point of the grid, privately."""
         check_ledger(ledger)
         generator, reproducible = generators.resolve(rng)
-        unit = None if self.asked.unit is None else self.asked.unit.protected
+        unit = None if self.scan.unit is None else self.scan.unit.protected
         if Guarantee(self.epsilon, 0.0, self.adjacency, unit).size_is_public:
             check_size(counts.n_rows)
             self._warn_of_few(counts.n_rows)
         losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
         rate = Fraction(self.epsilon) / (2 * sensitivity)
-        fields = {
-            "epsilon": self.epsilon,
-            "adjacency": self.adjacency,
-            "quantile": self.quantile,
-            "lower": float(self.grid[0]),
-            "upper": float(self.grid[-1]),
-            "bins_per_octave": self.bins_per_octave,
-            "reproducible": reproducible,
-            "id": new_id(),
-            "unit": None if self.asked.unit is None else self.asked.unit.name,
-        }
         if ledger is not None:
-            charge(ledger, fields)
+            ledger.reserve(self.price)
         chosen = exponential_mechanism(losses, rate, generator)
-        return NormBound(float(self.grid[chosen]), **fields)
+        return NormBound(
+            float(self.grid[chosen]),
+            epsilon=self.epsilon,
+            adjacency=self.adjacency,
+            quantile=self.quantile,
+            lower=float(self.grid[0]),
+            upper=float(self.grid[-1]),
+            bins_per_octave=self.bins_per_octave,
+            reproducible=reproducible,
+            id=self.id,
+            unit=None if unit is None else unit.name,
+        )
 
     def _warn_of_few(self, n_rows: int) -> None:
         # Grid points beyond all rows miss the quantile by (1 - quantile) n_rows.
@@ -392,8 +401,8 @@ def _scaled(
 ) -> NDArray[np.float64]:
     """Values between -limit and limit; with a last column of ones, if the piece has none."""
     k = piece.shape[1]
-    found = np.ones((len(piece), len(center)))
+    scaled = np.ones((len(piece), len(center)))
     with np.errstate(over="ignore"):
         moved = (piece.astype(np.float64, copy=False) - center[:k]) * inverse[:k]
-    np.clip(moved, -limit[:k], limit[:k], out=found[:, :k])
-    return found
+    np.clip(moved, -limit[:k], limit[:k], out=scaled[:, :k])
+    return scaled

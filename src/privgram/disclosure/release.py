@@ -2,93 +2,49 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, overload
+from functools import partial
+from typing import TYPE_CHECKING, Any, overload
 
-from privgram._base.files import check_distinct, check_room
-from privgram._base.numbers import Adjacency, check_number, check_positive
+from privgram._base.files import check_room
 from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
-from privgram.columns.unit import Guarantee
-from privgram.disclosure import generators
-from privgram.disclosure.norm_bound import BoundSelection, check_size
-from privgram.ledger import check_ledger
-from privgram.mechanisms import (
-    AdaptiveGaussian,
-    AnalyzeGauss,
-    Calibration,
-    MatrixLaplace,
-    Mechanism,
-    best,
-    calibrate_groups,
-    check_groups,
-    default,
-    named,
-    taken,
-    true_delta,
+from privgram.disclosure import generators, samplers
+from privgram.disclosure.request import (
+    BYTES_OF_ENTRY,
+    PricedRelease,
+    ReleaseOptions,
+    ReleaseRequest,
 )
+from privgram.mechanisms import Mechanism, taken
 from privgram.moment.grouped import SecondMoments
 from privgram.moment.second_moment import SecondMoment
-from privgram.moment.units import bounds_of
+from privgram.privacy.guarantee import Guarantee
 from privgram.releases.groups import Releases
-from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Progress
-from privgram.scan.request import WHOLE, ScanRequest, check_rereadable, scale_out
+from privgram.scan.request import ScanRequest
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from typing import Unpack
 
     import numpy as np
 
+    from privgram._base.numbers import Adjacency
     from privgram.columns import Columns
     from privgram.columns.unit import PrivateBound, Unit
     from privgram.disclosure.samplers import Reread
     from privgram.ledger import Ledger
-    from privgram.mechanisms import Purpose
-    from privgram.mechanisms.norm_bound import NormBound
-    from privgram.privacy import Profile
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
 LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
-
-#: Bytes that a saved entry of a matrix takes, at most.
-BYTES_OF_ENTRY = {".json": 32, ".npz": 8}
-
-
-class RunOptions(TypedDict, total=False):
-    """How a table is read, and where what is made of it goes."""
-
-    ledger: Ledger | None
-    out: str | os.PathLike[str] | None
-    threads: int | None
-    progress: Progress
-    rng: np.random.Generator | None
-
-
-class CachedRunOptions(RunOptions, total=False):
-    """The same, with a cap of the rows that stay in memory between passes."""
-
-    cache_bytes: int | None
-
-
-class ReleaseOptions(RunOptions, total=False):
-    """What `release` takes besides a table, its columns, a guarantee and groups."""
-
-    mechanism: Mechanism | str | None
-    adjacency: Adjacency
-    bound: float | PrivateBound | None
-    unit: Unit | str | Any
 
 
 @overload
@@ -198,15 +154,14 @@ def release(
     >>> import privgram as pg
     >>> table = np.random.default_rng(0).uniform(0, 1, (10_000, 2))
     >>> columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
-    >>> made = pg.release(table, columns, epsilon=1.0, delta=1e-6)
-    >>> made.method, made.reason
+    >>> release = pg.release(table, columns, epsilon=1.0, delta=1e-6)
+    >>> release.method, release.reason
     ('adaptive rounds', 'the table can be read again')
     """
-    return release_for(
-        "regression",
+    request = ReleaseRequest(
         source,
-        columns,
         Guarantee.of(epsilon, delta, adjacency, "release(table, epsilon=1.0, delta=1e-6)"),
+        columns,
         mechanism=mechanism,
         bound=bound,
         unit=unit,
@@ -217,152 +172,34 @@ def release(
         progress=progress,
         rng=rng,
     )
+    return release_for(request)
 
 
-def release_for(
-    purpose: Purpose,
-    source: Any,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None,
-    guarantee: Guarantee,
-    *,
-    mechanism: Mechanism | str | None = None,
-    bound: float | PrivateBound | None = None,
-    unit: Unit | str | Any = None,
-    by: Groups | str | None = None,
-    ledger: Ledger | None = None,
-    out: str | os.PathLike[str] | None = None,
-    threads: int | None = None,
-    progress: Progress = False,
-    cache_bytes: int | None = None,
-    rng: np.random.Generator | None = None,
-) -> Release | Releases:
-    """Release for a purpose, by which the mechanism is chosen; else as `release`."""
-    _check_order(columns)
-    chosen = named(mechanism)
-    path = None if out is None else Path(out)
-    if path is not None:
-        RELEASE_FORMAT.check_suffix(path)
-        check_ledger(ledger)
-        check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
-        check_room(path)
-    moment: Any
-    reread: Reread | None = None
-    reason = ""
-    if isinstance(source, SecondMoment | SecondMoments):
-        _check_made(source, columns, bound, unit, by)
-        moment = source
-    else:
-        asked = ScanRequest.of(
-            source, columns, bound, unit, by, threads, progress, guarantee.adjacency
-        )
-        if asked.unit is not None:
-            guarantee = replace(guarantee, unit=asked.unit.protected)
-        if chosen is None:
-            chosen, reason = best(source, asked.scaling, guarantee, purpose, asked.groups)
-        moment, reread = _read(
-            asked, _Asked(guarantee, chosen, ledger, asked.groups), rng, cache_bytes
-        )
-        if guarantee.size_is_public:  # and so is whether there are rows
-            check_size(moment.n_rows + moment.n_dropped)
-    many = isinstance(moment, SecondMoments)
+def release_for(request: ReleaseRequest) -> Release | Releases:
+    """Release what is asked for, as `release`; nothing is spent before all of it can be."""
+    moment, reread = _read(request)
+    path = request.path
+    priced = request.priced(moment)
     if path is not None:  # once more, after the pass, for what is spent now
-        matrices = len(moment) if many else 1
+        matrices = len(moment) if isinstance(moment, SecondMoments) else 1
         check_room(path, matrices * moment.n_columns**2 * BYTES_OF_ENTRY[path.suffix])
-    if chosen is None:
-        public = not many and moment.privacy_unit is None and not moment.of_group
-        public = public and guarantee.adjacency == "replace"
-        n_rows = moment.n_rows + moment.n_dropped if public else None
-        chosen = default(guarantee, moment.n_columns, float(moment.bound), n_rows)
-    made: Release | Releases
-    if many:
-        made = release_groups(chosen, moment, guarantee, rng, ledger=ledger)
+    generator, reproducible = generators.resolve(request.rng)
+    if not reproducible:  # those are experiments, and are marked as not private
+        warn_of_weak(priced.noise, priced.n_rows)
+    if request.ledger is not None:
+        priced.reserve(request.ledger)
+    result: Release | Releases
+    if isinstance(moment, SecondMoments):
+        drawn = [_draw(priced, one, generator, reproducible) for one in moment.values()]
+        result = Releases(moment.groups, drawn, priced.n_rows)
     else:
-        made = release_moment(chosen, moment, guarantee, rng, ledger=ledger, reread=reread)
-    if reason and isinstance(made, Release):
-        made = replace(made, parameters=made.parameters | taken(made.parameters, reason))
+        result = _draw(priced, moment, generator, reproducible, reread)
+        if request.reason:
+            method = taken(result.parameters, request.reason)
+            result = replace(result, parameters=result.parameters | method)
     if path is not None:
-        save_paid(made.save, path)
-    return made
-
-
-def _check_order(columns: Any) -> None:
-    """Refuse a mechanism, or its class, in the place of the columns."""
-    kind = columns if isinstance(columns, type) else type(columns)
-    if issubclass(kind, Mechanism):
-        raise TypeError(
-            "the second argument is the columns, and the mechanism goes by its name: "
-            "release(table, columns, epsilon, delta, mechanism=AnalyzeGauss())"
-        )
-
-
-def _check_made(source: Any, columns: Any, bound: Any, unit: Any, by: Any) -> None:
-    """Refuse what a second moment has already, or no longer knows."""
-    many = isinstance(source, SecondMoments)
-    has, knows = (
-        ("SecondMoments have their", "SecondMoments no longer know")
-        if many
-        else ("a SecondMoment has its", "a SecondMoment no longer knows")
-    )
-    if by is not None:
-        if many:
-            raise TypeError(f"{has} groups: leave out by")
-        raise TypeError(WHOLE)
-    if columns is not None or bound is not None:
-        raise TypeError(f"{has} columns and bound: leave out columns and bound")
-    if unit is not None:
-        raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
-
-
-def _read(
-    asked: ScanRequest, wanted: _Asked, rng: np.random.Generator | None, cache_bytes: int | None
-) -> Any:
-    """The second moment of a table, or of its groups, and what reads it again.
-
-    What cannot be met or paid for is refused before the table is read, where its columns are known.
-    """
-    mechanism, ledger = wanted.chosen, wanted.ledger
-    auto, unit = asked.auto, asked.unit
-    choice = None
-    if auto is not None:
-        check_rereadable(asked.source, "PrivateBound() reads")
-        choice = BoundSelection(auto, asked, wanted.guarantee.adjacency)
-    if _rereads(mechanism):
-        check_rereadable(asked.source, "AdaptiveGaussian() reads", ", or take AnalyzeGauss()")
-    in_memory = unit is not None and unit.values is not None
-    several = auto is not None or _rereads(mechanism)
-    kept: CachedSource | None = None
-    if several and scale_out(asked.source) is None and not in_memory:
-        kept = CachedSource(asked.source, cache_bytes)
-        asked = replace(asked, source=kept)
-    columns = asked.scaling
-    if columns is not None:  # before the pass over the table
-        if isinstance(mechanism, AdaptiveGaussian):
-            mechanism.check_names(columns.names)
-        if choice is not None:
-            wanted.check(len(columns), columns.bound, choice)
-        else:
-            bound = asked.row_bound if unit is None else bounds_of(unit, asked.row_bound)[1]
-            wanted.check(len(columns), bound, None)
-    if choice is not None:
-        choice.asked = asked
-        counts = choice.count()
-        if kept is not None:
-            kept.check_again()
-        if columns is None:
-            wanted.check(counts.n_columns, choice.grid[0], choice)
-        found = choice.draw(counts, rng, ledger)
-        if unit is None:
-            asked = replace(asked, bound=found)
-        else:
-            asked = replace(asked, unit=unit.bounded(found))
-
-    def again(new: Callable[[int], Any]) -> Any:
-        return accumulate(asked, new)[0]
-
-    total = total_of(asked)
-    if kept is not None and _rereads(mechanism):
-        kept.check_again()
-    return total, again if _rereads(mechanism) else None
+        save_paid(result.save, path)
+    return result
 
 
 def release_moment(
@@ -372,215 +209,83 @@ def release_moment(
     rng: np.random.Generator | None = None,
     *,
     ledger: Ledger | None = None,
-    reread: Reread | None = None,
-    purpose: str = "",
 ) -> Release:
-    """Release a second moment by a mechanism: `Mechanism.release`, which documents it.
-
-    `reread` reads the rows of it again, for mechanisms that need them; the ledger has `purpose`.
-    """
+    """Release a second moment by a mechanism: `Mechanism.release`, which documents it."""
     if not isinstance(moment, SecondMoment):
         raise TypeError(
             "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
             f"not {type(moment).__name__}; pg.release(table, ...) takes a table"
         )
-    if reread is None and _rereads(mechanism):
-        raise TypeError(
-            "AdaptiveGaussian() reads the table again, and a SecondMoment has no rows to read: "
-            "pass the table itself to pg.release, or take AnalyzeGauss()"
-        )
-    guarantee = replace(guarantee, unit=moment.privacy_unit)
-    # Of a group it is private: a neighbour may have one row fewer in it.
-    public = guarantee.size_is_public and not moment.of_group
-    n_rows = moment.n_rows + moment.n_dropped if public else None
-    [made] = _released(
-        mechanism, [moment], guarantee, rng, ledger, n_rows, reread=reread, purpose=purpose
-    )
-    return made
+    request = ReleaseRequest(moment, guarantee, mechanism=mechanism, ledger=ledger, rng=rng)
+    release = release_for(request)
+    assert isinstance(release, Release)
+    return release
 
 
-def release_groups(
-    mechanism: Mechanism,
-    moments: SecondMoments,
-    guarantee: Guarantee,
-    rng: np.random.Generator | None = None,
-    *,
-    ledger: Ledger | None = None,
-) -> Releases:
-    """Release the second moments of all groups by a mechanism, at one guarantee for all together.
-
-    As in `release_moment`. The number of rows of a group is private under either notion of
-    neighbours.
-    """
-    guarantee = replace(guarantee, unit=moments.privacy_unit)
-    check_groups(mechanism, guarantee)
-    # A unit counts in each of its groups, so the sum is not the number of units.
-    public = guarantee.adjacency == "replace" and guarantee.unit is None
-    n_rows = moments.n_rows + moments.n_dropped if public else None
-    made = _released(
-        mechanism, moments.values(), guarantee, rng, ledger, n_rows, groups=moments.groups
-    )
-    return Releases(moments.groups, made, n_rows)
-
-
-def _released(
-    mechanism: Mechanism,
-    moments: Sequence[SecondMoment],
-    guarantee: Guarantee,
-    rng: np.random.Generator | None,
-    ledger: Ledger | None,
-    n_rows: int | None,
-    *,
-    groups: Groups | None = None,
-    reread: Reread | None = None,
-    purpose: str = "",
-) -> list[Release]:
-    """Release second moments, of one table or of its groups, by one entry of the ledger.
-
-    `n_rows` are those of the table, where they are public.
-    """
-    from privgram.disclosure.samplers import draw
-
-    moment, unit = moments[0], guarantee.unit
-    check_ledger(ledger)
-    if isinstance(mechanism, AdaptiveGaussian):
-        mechanism.check_names(names_of(moment))
-    chosen: NormBound | None = moment.norm_bound
-    if chosen is not None:
-        chosen.check(guarantee)
-        check_positive(guarantee.epsilon + chosen.epsilon, "epsilon, in all,")
-    generator, reproducible = generators.resolve(rng)
-    mechanism.check_unit(guarantee)
-    what = str(mechanism)
-    noise = noise_of(mechanism, guarantee, moment, n_rows, of_groups=groups is not None)
-    if groups is not None:
-        what += f" for each of {len(groups)} groups by {groups.by}"
-    elif unit is not None:
-        what += ", for all rows of a unit"
-    if not reproducible:  # those are experiments, and are marked as not private
-        warn_of_weak(guarantee, n_rows)
-    if ledger is not None:
-        paid, known = replace(guarantee, delta=true_delta(noise)), _known(mechanism, noise, chosen)
-        if chosen is not None:
-            # Both, or neither: a choice that is paid for is of no use without the release.
-            if chosen.id not in (entry.id for entry in ledger.entries):
-                _check(ledger, chosen, paid, **known)
-            chosen.charge(ledger)
-        known |= {"what": what + purpose, "condition": mechanism.condition}
-        ledger.spend(**paid.price, **known)
-    more = {} if reread is None else {"reread": reread}
-    made = []
-    for moment in moments:
-        matrix, law, extra = draw(mechanism, moment, noise, generator, **more)
-        one = Release(
-            matrix=matrix,
-            names=names_of(moment),
-            mechanism=mechanism,
-            parameters=noise.own() | extra.pop("parameters", {}),
-            noise=law,
-            epsilon=guarantee.epsilon,
-            delta=mechanism.reached(noise),
-            adjacency=guarantee.adjacency,
-            privacy=noise.privacy,
-            bound=float(moment.bound),
-            n_rows=n_rows if groups is None and unit is None else None,
-            columns=moment.columns,
-            reproducible=reproducible,
-            condition=mechanism.condition,
-            privacy_unit=unit,
-            n_units=None if unit is None else n_rows,
-            **extra,
-        )
-        made.append(one if chosen is None else one.including(chosen))
-    return made
-
-
-def noise_of(
-    mechanism: Mechanism,
-    guarantee: Guarantee,
-    moment: SecondMoment,
-    n_rows: int | None = None,
-    *,
-    of_groups: bool = False,
-    moved: float = 1.0,
-) -> Any:
-    """The noise that a second moment is released with: no other calibration meets a table.
-
-    What a row or a unit adds may be longer than the bound by a few parts in a million, since it is
-    quantised: noise is for what is added. `moved` is how many times as far it moves what noise is
-    added to, where that is a linear map of several second moments.
-    """
-    wanted = guarantee, moment.n_columns, moment.sensitivity_bound * math.sqrt(moved)
-    if of_groups:
-        return calibrate_groups(mechanism, *wanted)
-    # Nothing in a mechanism turns on the number of units.
-    return mechanism.noise_for(*wanted, n_rows if guarantee.unit is None else None)
-
-
-class _Asked:
-    """A guarantee that is asked for, refused before anything is read or spent if it must be."""
-
-    def __init__(
-        self,
-        guarantee: Guarantee,
-        mechanism: Mechanism | None,
-        ledger: Ledger | None,
-        groups: Groups | None,
-    ) -> None:
-        check_ledger(ledger)
-        self.guarantee = guarantee
-        self.chosen = mechanism
-        # By default another may be taken in the end, which spends no more.
-        by_default = AnalyzeGauss() if guarantee.delta else MatrixLaplace()
-        self.mechanism = by_default if mechanism is None else mechanism
-        if groups is not None:
-            check_groups(self.mechanism, guarantee)
-        self.mechanism.check_unit(guarantee)
-        self.ledger = ledger
-        self.groups = groups
-
-    def check(self, n_columns: int, bound: Any, choice: BoundSelection | None) -> None:
-        """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
-        wanted = self.guarantee, n_columns, check_number(bound, "bound")
-        if self.groups is not None:
-            noise = calibrate_groups(self.mechanism, *wanted)
-        else:
-            # Not known yet, and no guarantee turns on it.
-            n_rows = 10**6 if self.guarantee.adjacency == "replace" else None
-            noise = self.mechanism.noise_for(*wanted, n_rows)
-        if self.ledger is not None:
-            _check(self.ledger, choice, self.guarantee, **_known(self.mechanism, noise, choice))
-
-
-def _known(mechanism: Mechanism, noise: Calibration, choice: Any) -> dict[str, Any]:
-    """The profile of a release and its delta_fp, where they are the same whatever is chosen."""
-    from privgram.privacy._profile import delta_fp_of
-
-    if choice is None or mechanism.scale_free:
-        return {"privacy": noise.privacy, "delta_fp": delta_fp_of(noise)}
-    return {}
-
-
-def _check(
-    ledger: Ledger,
-    choice: BoundSelection | NormBound | None,
-    guarantee: Guarantee,
-    privacy: Profile | None = None,
-    delta_fp: float = 0.0,
-) -> None:
-    """Raise BudgetExceeded unless there is room for a release, and the choice of its bound."""
-    from privgram.privacy import StatedProfile, compose
-
+def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread | None]:
+    """The second moment of a table, or of its groups, and what reads it again."""
+    scan, choice = request.scan, request.choice
+    if isinstance(request.source, SecondMoment | SecondMoments):
+        return request.source, None
+    assert scan is not None
     if choice is not None:
-        epsilon, delta, adjacency = guarantee.epsilon, guarantee.delta, guarantee.adjacency
-        own = StatedProfile(epsilon, delta, adjacency) if privacy is None else privacy
-        privacy = compose([choice.privacy, own])
-        guarantee = replace(guarantee, epsilon=epsilon + choice.epsilon)
-    ledger.check(**guarantee.price, privacy=privacy, delta_fp=delta_fp)
+        counts = choice.count()
+        _check_same(scan)
+        if scan.scaling is None:  # else it was checked before the pass
+            request.check_price(counts.n_columns, choice.grid[0])
+        bound = choice.draw(counts, request.rng, request.ledger)
+        if scan.unit is None:
+            scan = replace(scan, bound=bound)
+        else:
+            scan = replace(scan, unit=scan.unit.bounded(bound))
+    total = total_of(scan)
+    if not request.rereads:
+        return total, None
+    _check_same(scan)
+    return total, partial(_again, scan)
 
 
-def _rereads(mechanism: Mechanism | None) -> bool:
-    return isinstance(mechanism, AdaptiveGaussian) and mechanism.most_rounds > 1
+def _check_same(scan: ScanRequest) -> None:
+    """See that a table that is read again can be."""
+    if isinstance(scan.source, CachedSource):
+        scan.source.check_again()
+
+
+def _again(scan: ScanRequest, new: Callable[[int], Any]) -> Any:
+    return accumulate(scan, new)[0]
+
+
+def _draw(
+    priced: PricedRelease,
+    moment: SecondMoment,
+    rng: np.random.Generator,
+    reproducible: bool,
+    reread: Reread | None = None,
+) -> Release:
+    """Draw the noise of one second moment, which was paid for."""
+    mechanism, noise = priced.mechanism, priced.noise
+    more = {} if reread is None else {"reread": reread}
+    sample = samplers.draw(mechanism, moment, noise, rng, **more)
+    release = Release(
+        matrix=sample.matrix,
+        names=names_of(moment),
+        mechanism=mechanism,
+        parameters={**noise.parameters, **sample.parameters},
+        noise=sample.law,
+        epsilon=noise.epsilon,
+        delta=mechanism.reached(noise),
+        adjacency=noise.adjacency,
+        privacy=noise.privacy,
+        bound=float(moment.bound),
+        n_rows=priced.n_rows if priced.groups is None and noise.unit is None else None,
+        columns=moment.columns,
+        sketch=sample.sketch,
+        reproducible=reproducible,
+        condition=mechanism.condition,
+        privacy_unit=noise.unit,
+        n_units=None if noise.unit is None else priced.n_rows,
+    )
+    return release if priced.choice is None else release.including(priced.choice)
 
 
 def warn_of_weak(guarantee: Guarantee, n_rows: int | None) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -27,9 +27,7 @@ from privgram.moment.accumulators import FactorAccumulator, MappedAccumulator, T
 from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
-    MatrixLaplaceLaw,
     TiedLaw,
-    WishartLaw,
     imposed,
     symmetric_gaussian,
 )
@@ -55,9 +53,19 @@ CHANGED = "it has changed meanwhile"
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 
 
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What a mechanism releases: the matrix, the law of its noise, and what it says of both."""
+
+    matrix: Matrix
+    law: NoiseLaw
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    sketch: Matrix | None = None
+
+
 def draw_analyze_gauss(
     mechanism: AnalyzeGauss, moment: SecondMoment, noise: GaussCalibration, rng: np.random.Generator
-) -> tuple[Matrix, Imposed, dict[str, Any]]:
+) -> Sample:
     """Draw symmetric Gaussian noise, impose what is known, and repair as the mechanism says."""
     law: Imposed
     d = moment.n_columns
@@ -67,26 +75,22 @@ def draw_analyze_gauss(
         matrix = add_gaussian(moment, noise.law, rng)
         matrix, law = impose(matrix, noise.law, moment.columns)
     if mechanism.repair == "none":
-        return matrix, law, {}
+        return Sample(matrix, law)
     if mechanism.repair == "feasible":
         matrix, moved = feasible(matrix, noise)
-        return matrix, law, {"parameters": {"moved": moved}}
+        return Sample(matrix, law, {"moved": moved})
     if mechanism.repair != "project":
         added = 0.0
         if not is_definite(matrix):
             added = expected_norm(noise.law, d, rng)
             added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
             added = max(added, 0.0)
-        return (
-            matrix + added * np.eye(d),
-            _shifted(law, added),
-            {"parameters": {"added": added}},
-        )
+        return Sample(matrix + added * np.eye(d), _shifted(law, added), {"added": added})
     values, vectors = np.linalg.eigh(matrix)
     if values[0] < 0:
         matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
         matrix = (matrix + matrix.T) / 2
-    return matrix, law, {}
+    return Sample(matrix, law)
 
 
 def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[Matrix, Imposed]:
@@ -121,7 +125,7 @@ def draw_additive_wishart(
     moment: SecondMoment,
     noise: WishartCalibration,
     rng: np.random.Generator,
-) -> tuple[Matrix, WishartLaw, dict[str, Any]]:
+) -> Sample:
     """Draw Wishart noise, and take off its mean where that leaves the sum positive definite."""
     d = moment.n_columns
     matrix = add_bartlett_noise(moment, noise, variates.bartlett(rng, noise.dof, d))
@@ -131,11 +135,8 @@ def draw_additive_wishart(
         safe = noise.scale * max(reach, 0.0) ** 2
         tried = (s for s in (noise.mean, safe) if is_definite(matrix, s))
         subtracted = next(tried, 0.0)
-    return (
-        matrix - subtracted * np.eye(d),
-        replace(noise.law, subtracted=subtracted),
-        {"parameters": {"subtracted": subtracted}},
-    )
+    law = replace(noise.law, subtracted=subtracted)
+    return Sample(matrix - subtracted * np.eye(d), law, {"subtracted": subtracted})
 
 
 def draw_matrix_laplace(
@@ -143,14 +144,14 @@ def draw_matrix_laplace(
     moment: SecondMoment,
     noise: MatrixLaplaceCalibration,
     rng: np.random.Generator,
-) -> tuple[Matrix, MatrixLaplaceLaw, dict[str, Any]]:
+) -> Sample:
     """Draw the difference of two Wishart matrices."""
     plus, minus = (variates.bartlett(rng, noise.dof, moment.n_columns) for _ in range(2))
     matrix = add_bartlett_noise(moment, noise, plus, minus)
     if mechanism.repair == "none":
-        return matrix, noise.law, {}
+        return Sample(matrix, noise.law)
     matrix, moved = feasible(matrix, noise)
-    return matrix, noise.law, {"parameters": {"moved": moved}}
+    return Sample(matrix, noise.law, {"moved": moved})
 
 
 def add_bartlett_noise(
@@ -185,16 +186,16 @@ def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
     """
     values, vectors = np.linalg.eigh(matrix)
     most = math.inf if noise.n_rows is None else noise.n_rows * noise.bound**2
-    kept = np.maximum(values, 0.0)
-    if kept.sum() > most:
+    feasible_values = np.maximum(values, 0.0)
+    if feasible_values.sum() > most:
         # All less by the same, where that leaves them above 0: the projection on a simplex.
         falling = values[::-1]
         less = (np.cumsum(falling) - most) / np.arange(1, len(values) + 1)
-        kept = np.maximum(values - less[np.flatnonzero(falling > less)[-1]], 0.0)
-    if np.array_equal(kept, values):
+        feasible_values = np.maximum(values - less[np.flatnonzero(falling > less)[-1]], 0.0)
+    if np.array_equal(feasible_values, values):
         return matrix, 0.0
-    nearest = (vectors * kept) @ vectors.T
-    return (nearest + nearest.T) / 2, float(np.linalg.norm(kept - values))
+    nearest = (vectors * feasible_values) @ vectors.T
+    return (nearest + nearest.T) / 2, float(np.linalg.norm(feasible_values - values))
 
 
 def add_gaussian(moment: SecondMoment, law: GaussianLaw, rng: np.random.Generator) -> Matrix:
@@ -256,7 +257,7 @@ def draw_adaptive_gaussian(
     noise: AdaptiveGaussianCalibration,
     rng: np.random.Generator,
     reread: Reread | None = None,
-) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+) -> Sample:
     """Read a table, and read it again, each time in the frame that the releases before teach.
 
     `moment` is of all its rows, and the table is read again for every further round.
@@ -264,7 +265,7 @@ def draw_adaptive_gaussian(
     matrix, law, record = run_rounds(mechanism, TableRounds(moment, noise, rng, reread))
     if isinstance(law, GaussianLaw):  # as of one round: what is known of it takes off noise
         matrix, law = impose(matrix, law, moment.columns)
-    return matrix, law, record
+    return Sample(matrix, law, record["parameters"])
 
 
 class TableRounds(rounds.AdaptiveRounds):
@@ -398,9 +399,13 @@ def _mapped(
 
 @singledispatch
 def draw(
-    mechanism: Mechanism, moment: SecondMoment, noise: Any, rng: np.random.Generator, **more: Any
-) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
-    """Draw the released matrix: with its law, and further fields of the release.
+    mechanism: Mechanism,
+    moment: SecondMoment,
+    noise: Calibration,
+    rng: np.random.Generator,
+    **more: Reread,
+) -> Sample:
+    """Draw what is released.
 
     `more` is ``reread`` for `AdaptiveGaussian`, which reads the rows again. A mechanism of another
     room registers its draw there.

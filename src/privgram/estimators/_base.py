@@ -24,9 +24,10 @@ from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.unit import Guarantee
 from privgram.columns.variables import Number
 from privgram.disclosure.release import release_for
+from privgram.disclosure.request import ReleaseRequest
+from privgram.privacy.guarantee import Guarantee
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
 from privgram.sources.arrays import check_together, computes, is_array, to_numpy
@@ -326,16 +327,17 @@ class PrivateEstimator(BudgetedEstimator):
     def _spend(self, table: TrainingTable) -> Release:
         """The release of a table, which may be read again, or of its second moment."""
         self._warn_of_clones()
-        release = release_for(
-            self._purpose,
+        request = ReleaseRequest(
             table.source,
-            table.columns,
             Guarantee(self.epsilon, self.delta, self.adjacency, None),
+            table.columns,
+            self._purpose,
             mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
             bound=table.bound,
             rng=generator(self.random_state),
             ledger=self.ledger,
         )
+        release = release_for(request)
         assert isinstance(release, Release)
         return release
 

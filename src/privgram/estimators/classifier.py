@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from privgram._base.numbers import check_positive
 from privgram.columns import Columns
-from privgram.columns.unit import Guarantee, Missing
+from privgram.columns.unit import Missing
 from privgram.estimators._base import (
     BudgetedEstimator,
     ColumnDescription,
@@ -25,6 +25,7 @@ from privgram.estimators._base import (
     generator,
 )
 from privgram.glm.multinomial import ClassProblem, fit_classes
+from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import NO_SLOPES, check_features, places
 from privgram.sources.frames import is_frame
 from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces

@@ -14,9 +14,10 @@ from sklearn.base import RegressorMixin
 from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.unit import Guarantee, Missing
+from privgram.columns.unit import Missing
 from privgram.columns.variables import Numeric
 from privgram.disclosure.release import release_for
+from privgram.disclosure.request import ReleaseRequest
 from privgram.estimators._base import (
     Bounds,
     ColumnDescription,
@@ -38,6 +39,7 @@ from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of
 from privgram.ledger import check_ledger
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
 from privgram.privacy import GaussianProfile
+from privgram.privacy.guarantee import Guarantee
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.features import NO_SLOPES, FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
@@ -495,23 +497,18 @@ class PrivateRidge(PrivateLinearRegression):
         self._warn_of_clones()
         rng = generator(self.random_state)
         whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
-        privacy = AnalyzeGauss().noise_for(whole, self.features.n, 1.0).privacy
+        noise = AnalyzeGauss().noise_for(whole, self.features.n, 1.0)
+        privacy = noise.privacy
         check_ledger(self.ledger)
         if self.ledger is not None:
-            self.ledger.reserve(**whole.price, privacy=privacy, what="random features")
+            self.ledger.reserve(replace(noise.price, what="random features"))
         x, target = table.arrays
         columns = table.columns
         names = tuple(self._feature_names())
         share = share_of_line(len(target), len(names), whole, self._rules, rng)
-        first = release_for(
-            "regression",
-            table.source,
-            columns,
-            _part(whole, privacy, share),
-            mechanism=AdaptiveGaussian(),
-            bound=None,
-            rng=rng,
-        )
+        part = _part(whole, privacy, share)
+        request = ReleaseRequest(table.source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
+        first = release_for(request)
         assert isinstance(first, Release)
         [fit] = super()._learn(first)
         linear = LinearPart.of(first, fit.used, columns.center[:-2], columns.half_width[:-2])

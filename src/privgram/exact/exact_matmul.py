@@ -181,8 +181,8 @@ class DigitMatrix:
         guard = 2 if self.bits >= TWO_GUARD_BITS else 3
         start = 0 if low is None else min(max(0, low - guard - first), n + m - 2)
         dropped = 0 if low is None else max(0, low - first - start)
-        kept = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
-        digits = np.zeros((kept, rows, columns))
+        n_digits = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
+        digits = np.zeros((n_digits, rows, columns))
         down = each(lambda p: _Strip.of(self.digits[:, p], p), panels(rows, BLOCK), rows)
         across = each(
             lambda q: _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q),

@@ -19,7 +19,8 @@ from privgram.adaptive.rounds import UnreadError
 from privgram.columns.unit import PrivateBound
 from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import BoundSelection, check_size
-from privgram.disclosure.release import BYTES_OF_ENTRY, warn_of_weak
+from privgram.disclosure.release import warn_of_weak
+from privgram.disclosure.request import BYTES_OF_ENTRY
 from privgram.disclosure.samplers import CHANGED
 from privgram.glm.clipping import CLIPPING
 from privgram.glm.huber import HuberEstimator
@@ -37,11 +38,12 @@ from privgram.scan.request import ScanRequest
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Guarantee, Unit
+    from privgram.columns.unit import Unit
     from privgram.glm.accumulators import LevelSums
     from privgram.ledger import Ledger, Reservation
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.moment import SecondMoment
+    from privgram.privacy.guarantee import Guarantee
     from privgram.scan.progress import Progress
 
 #: Said where arithmetic ends in what is no number: what was paid for is a refused fit.
@@ -81,7 +83,7 @@ def fit_problem(
     scan = ScanRequest(table, problem.columns, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
-        ledger.check(**guarantee.price, privacy=noise.privacy)
+        ledger.check(noise.price)
     first = _first_pass(scan, problem, guarantee)
     known = first.total.n_rows + (first.total.n_dropped if unit is None else 0)
     public = known if guarantee.size_is_public else None
@@ -97,7 +99,7 @@ def fit_problem(
     reservation = None
     if ledger is not None:
         what = f"regress({problem.terms.target})"
-        reservation = ledger.reserve(**guarantee.price, privacy=noise.privacy, what=what)
+        reservation = ledger.reserve(replace(noise.price, what=what))
     read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
     rounds = rounds_of(first.total, noise, generator, lambda new: read(scan, new)[0])
     try:

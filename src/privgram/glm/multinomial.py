@@ -29,8 +29,8 @@ from privgram.scan.request import ScanRequest
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.columns.unit import Guarantee
     from privgram.ledger import Ledger
+    from privgram.privacy.guarantee import Guarantee
     from privgram.sources.labelled import LabelledRows
 
 __all__ = ["RULES", "ClassProblem", "ClassRules", "fit_classes"]
@@ -136,7 +136,7 @@ def fit_classes(
     generator, reproducible = generators.resolve(rng)
     noise = AdaptiveGaussian().noise_for(guarantee, problem.n_columns, problem.bound)
     if ledger is not None:  # before the pass
-        ledger.check(**guarantee.price, privacy=noise.privacy)
+        ledger.check(noise.price)
     if problem.holdout:
         source.seed = int(generator.integers(2**63))
     scan = ScanRequest(source, threads=threads)
@@ -147,7 +147,7 @@ def fit_classes(
     if not reproducible:
         warn_of_weak(guarantee, public)
     if ledger is not None:
-        ledger.reserve(**guarantee.price, privacy=noise.privacy, what="classifier")
+        ledger.reserve(replace(noise.price, what="classifier"))
     rounds = Rounds(first, noise, generator, lambda new: accumulate(scan, new)[0])
     refusal = None
     nothing = np.zeros((problem.n_columns, len(problem.classes)))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram.columns.unit import Guarantee
 from privgram.disclosure import generators
 from privgram.disclosure.additive import noisy_sums
 from privgram.glm.coordinates import (
@@ -29,6 +28,7 @@ from privgram.glm.rounds import Rounds
 from privgram.glm.score_steps import ScoreSteps, StepRules, moment_share
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment import SecondMoment
+from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import (
     DOUBT,
     ROW_CONSTANT,

@@ -30,7 +30,7 @@ with extra("accounting", "privgram.interop.dp_accounting needs"):
     from dp_accounting.pld import PLDAccountant
 
 from privgram._base.numbers import check_adjacency
-from privgram.privacy._profile import CoupledProfile, Profile, chance_off, pld_from_profile
+from privgram.privacy.profiles import CoupledProfile, Profile, chance_off, pld_from_profile
 
 if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from privgram._base.numbers import bisect_boundary
 from privgram.privacy import ComposedProfile, GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.privacy.composition import FFT_FLOOR, RunningLosses, flatten, merge_profiles
+from privgram.privacy.composition import flatten, merge_profiles
 from privgram.privacy.domination import dominating_ratio
+from privgram.privacy.losses import RunningLosses
+from privgram.privacy.profiles import FFT_FLOOR
 
 if TYPE_CHECKING:
     from privgram.ledger.entries import Composition, Entry

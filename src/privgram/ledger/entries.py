@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
+from privgram import privacy
 from privgram._base import saved
 from privgram._base.numbers import check_adjacency, check_budget, check_integer, check_number
-from privgram._base.saved import DAMAGE, DamagedFile, check_version
+from privgram._base.saved import DAMAGE, DamagedFile, JsonObject, check_version
 
 if TYPE_CHECKING:
     from privgram.privacy import Profile, ProofStatus
@@ -16,6 +17,53 @@ FORMAT = "privgram-ledger"
 VERSION = 1
 
 Composition = Literal["gaussian", "pld", "basic"]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a ledger's first line says: the total, and what it is of."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    composition: Composition
+    table: str | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta, zero="delta")
+        check_adjacency(self.adjacency)
+        if self.unit is not None:
+            check_text(self.unit, "unit")
+        if self.composition not in get_args(Composition):
+            raise ValueError(
+                'composition must be "gaussian", "pld" or "basic", not ' + repr(self.composition)
+            )
+        if self.composition == "gaussian" and not self.delta:
+            raise ValueError(
+                'at delta = 0 there is no Gaussian noise: take composition="basic", which adds up '
+                "epsilons"
+            )
+
+    @classmethod
+    def of(cls, header: JsonObject) -> Budget:
+        """The budget of a file with this header; KeyError if it has none."""
+        total, table, unit = (
+            (header["epsilon"], header["delta"]),
+            header.get("table"),
+            header.get("unit"),
+        )
+        return cls(*total, header["adjacency"], header["composition"], table, unit)
+
+    def header(self, created: str) -> JsonObject:
+        """The first line of a new file."""
+        budget = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency")}
+        record = {"format": FORMAT, "version": VERSION, **budget, "composition": self.composition}
+        record["created"] = created
+        for name in ("table", "unit"):
+            if (value := getattr(self, name)) is not None:
+                record[name] = value
+        return record
 
 
 @dataclass(frozen=True)
@@ -72,12 +120,10 @@ class Entry:
     @property
     def charged(self) -> Profile:
         """By what it is charged: the worst mechanism where no profile is known, or takes long."""
-        from privgram.privacy import StatedProfile
-
         if self.settled is not None:
             return self.settled
         if self.privacy is None or self.privacy._quick() is not self.privacy:
-            return StatedProfile(self.epsilon, self.delta)
+            return privacy.StatedProfile(self.epsilon, self.delta)
         return self.privacy
 
     @property
@@ -109,14 +155,14 @@ class Contents:
 
     Attributes
     ----------
-    header : dict
+    budget : Budget
     entries : tuple of Entry
     periods : dict of str to tuple of str
         Digests of what streams published, period by period, by the streams' ids.
     chain : Chain
     """
 
-    header: dict[str, Any]
+    budget: Budget
     entries: tuple[Entry, ...]
     periods: dict[str, tuple[str, ...]]
     chain: saved.Chain
@@ -140,12 +186,12 @@ def parse_ledger(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
     entries: list[Entry] = []
     periods: dict[str, tuple[str, ...]] = {}
     try:
-        check_header(header)
+        budget = Budget.of(header)
         for digest, record in zip(chain.digests[1:], records, strict=True):
             if "settles" in record:
                 at = check_integer(record["settles"], "settles", 1) - 1
                 if digest not in known:
-                    known[digest] = settle_entry(entries[at], record["privacy"], header)
+                    known[digest] = settle_entry(entries[at], record["privacy"], budget)
                 entries[at] = known[digest]
                 continue
             if "stream" in record:
@@ -156,25 +202,24 @@ def parse_ledger(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
                 periods[record["stream"]] = (*before, record["digest"])
                 continue
             if digest not in known:
-                known[digest] = _entry(len(entries) + 1, record, header["adjacency"])
+                known[digest] = _entry(len(entries) + 1, record, budget.adjacency)
             entries.append(known[digest])
     except DAMAGE as error:
         raise DamagedFile(f"{name} has lines that are not entries of a ledger") from error
-    return Contents(header, tuple(entries), periods, chain)
+    return Contents(budget, tuple(entries), periods, chain)
 
 
-def settle_entry(entry: Entry, privacy: dict[str, Any], header: dict[str, Any]) -> Entry:
+def settle_entry(entry: Entry, drawn: JsonObject, budget: Budget) -> Entry:
     """An entry of which less was spent than reserved; ValueError unless that can be."""
-    from privgram.privacy import GaussianProfile, Profile
-
-    profile, reserved = Profile.from_dict(privacy), entry.privacy
-    if header["composition"] != "gaussian":
+    profile, reserved = privacy.Profile.from_dict(drawn), entry.privacy
+    gaussian = privacy.GaussianProfile
+    if budget.composition != "gaussian":
         raise ValueError('only a ledger of composition="gaussian" takes back what was not spent')
     if entry.id:
         raise ValueError(f"entry {entry.number} is paid once for all that rests on it")
     if entry.settled is not None:
         raise ValueError(f"entry {entry.number} was settled before")
-    if not (isinstance(profile, GaussianProfile) and isinstance(reserved, GaussianProfile)):
+    if not (isinstance(profile, gaussian) and isinstance(reserved, gaussian)):
         raise ValueError("only Gaussian noise is settled by what was drawn of it")
     if profile.adjacency != reserved.adjacency:
         raise ValueError("what was spent is for other neighbours than what was reserved")
@@ -183,10 +228,7 @@ def settle_entry(entry: Entry, privacy: dict[str, Any], header: dict[str, Any]) 
     return replace(entry, settled=profile)
 
 
-def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
-    from privgram import privacy
-    from privgram.privacy.composition import adjacencies
-
+def _entry(number: int, record: JsonObject, adjacency: str) -> Entry:
     if record["number"] != number:
         raise ValueError("entries are not in their order")
     profile = record["privacy"]
@@ -196,18 +238,18 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
         except ValueError:  # of a later version, say
             profile = None
         # For other neighbours than the spend, which has its epsilon and delta all the same.
-        if profile is not None and not adjacencies(profile) <= {adjacency}:
+        if profile is not None and not privacy.composition.adjacencies(profile) <= {adjacency}:
             profile = None
     for name in ("when", "what"):
         check_text(record[name], name)
     if record["condition"] is not None:
         check_text(record["condition"], "condition")
     check_text(record.get("unit", ""), "unit")
-    told: dict[str, Any] = {name: str(record.get(name, "")) for name in ("id", "label", "table")}
+    texts: JsonObject = {name: str(record.get(name, "")) for name in ("id", "label", "table")}
     return Entry(
         number,
         **{name: record[name] for name in ("when", "what", "epsilon", "delta", "condition")},
-        **told,
+        **texts,
         unit=record.get("unit", ""),
         delta_fp=record["delta_fp"] if profile is not None else 0.0,
         privacy=profile,
@@ -215,23 +257,7 @@ def _entry(number: int, record: dict[str, Any], adjacency: str) -> Entry:
     )
 
 
-def check_text(value: Any, name: str) -> None:
+def check_text(value: object, name: str) -> None:
     """Raise TypeError unless a value is a text."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a text, not {type(value).__name__}")
-
-
-def check_header(header: dict[str, Any]) -> None:
-    """Raise unless a header has a budget, or KeyError."""
-    check_budget(header["epsilon"], header["delta"], zero="delta")
-    check_adjacency(header["adjacency"])
-    check_text(header.get("unit", ""), "unit")
-    if header["composition"] not in get_args(Composition):
-        raise ValueError(
-            'composition must be "gaussian", "pld" or "basic", not ' + repr(header["composition"])
-        )
-    if header["composition"] == "gaussian" and not header["delta"]:
-        raise ValueError(
-            'at delta = 0 there is no Gaussian noise: take composition="basic", which adds up '
-            "epsilons"
-        )

@@ -18,57 +18,43 @@ from __future__ import annotations
 import copy
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING
 
+from privgram import privacy
 from privgram._base import files, saved
-from privgram._base.numbers import bisect_boundary, check_number
-from privgram._base.saved import DamagedFile
+from privgram._base.numbers import Adjacency, bisect_boundary, check_number
+from privgram._base.saved import DamagedFile, JsonObject
 from privgram._base.text import shown, warn
 from privgram.ledger.entries import (
-    FORMAT,
-    VERSION,
+    Budget,
     Composition,
     Contents,
     Entry,
-    check_header,
     check_text,
     parse_ledger,
     settle_entry,
 )
+from privgram.privacy.guarantee import Price
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from privgram.ledger.accountant import Accountant
     from privgram.privacy import Profile
 
 __all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "Reservation", "check_ledger"]
 
 
-def check_ledger(ledger: Any) -> None:
+def check_ledger(ledger: object) -> None:
     """Refuse anything but a ledger or None, before anything is done."""
     if not isinstance(ledger, Ledger | None):
         raise TypeError(
             f"ledger must be a Ledger, such as Ledger(path), not {type(ledger).__name__}"
         )
-
-
-class SpendOptions(TypedDict, total=False):
-    """What `Ledger.reserve` takes besides an epsilon and a delta."""
-
-    adjacency: Required[str]
-    unit: Required[str]
-    privacy: Profile | None
-    delta_fp: float
-    what: str
-    condition: str | None
-    id: str
 
 
 class BudgetExceeded(ValueError):
@@ -156,12 +142,6 @@ class Ledger:
         self.path = Path(path).absolute()
         epsilon = None if epsilon is None else check_number(epsilon, "epsilon")
         delta = None if delta is None else check_number(delta, "delta")
-        asked: dict[str, Any] = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "adjacency": adjacency,
-            "composition": composition,
-        }
         if self.path.is_dir():
             raise IsADirectoryError(f"{path} is a folder and no ledger")
         if not self.path.exists():
@@ -170,51 +150,43 @@ class Ledger:
                     f"there is no ledger {path}; epsilon and delta, its total budget, make one: "
                     "Ledger(path, epsilon, delta), or privgram ledger create"
                 )
-            header: dict[str, Any] = {
-                "format": FORMAT,
-                "version": VERSION,
-                "epsilon": epsilon,
-                "delta": delta,
-                "adjacency": adjacency or "replace",
-                "composition": composition or ("gaussian" if delta else "basic"),
-                "created": _now(),
-            }
-            if table is not None:
-                header["table"] = table
-            if unit is not None:
-                header["unit"] = unit
-            check_header(header)
-            _accountant(header)
+            new = Budget(
+                epsilon,
+                delta,
+                adjacency or "replace",
+                composition or ("gaussian" if delta else "basic"),
+                table,
+                unit,
+            )
+            _accountant(new)
             with suppress(FileExistsError):  # another process was faster; open what it made
-                files.create_file(self.path, saved.chain_line(header, "")[0])
+                files.create_file(self.path, saved.chain_line(new.header(_now()), "")[0])
         #: Lines after the header this object has seen, and the digest of the last: they may not
         #: go away.
         self._seen: tuple[int, str | None] = (0, None)
         self._known: dict[str, Entry] = {}
         with self._open() as handle:
-            header = self._read(handle).header
-        for name, value in asked.items():
-            if value is not None and value != header[name]:
+            budget = self._read(handle).budget
+        self.epsilon, self.delta = budget.epsilon, budget.delta
+        self.adjacency, self.composition = budget.adjacency, budget.composition
+        self.table, self._unit = budget.table, budget.unit
+        wanted = {"epsilon": epsilon, "delta": delta}
+        for name, value in {**wanted, "adjacency": adjacency, "composition": composition}.items():
+            if value is not None and value != getattr(self, name):
                 raise ValueError(
-                    f"{self._name} is a ledger with {name}={header[name]!r}, not {value!r}; "
+                    f"{self._name} is a ledger with {name}={getattr(self, name)!r}, not {value!r}; "
                     "a ledger's budget cannot be changed"
                 )
-        self.epsilon: float = header["epsilon"]
-        self.delta: float = header["delta"]
-        self.adjacency: str = header["adjacency"]
-        self.composition: Composition = header["composition"]
-        self.table: str | None = header.get("table")
-        self._unit: str | None = header.get("unit")
         if unit is not None:
             self._check_unit(unit, self.entries)
-        #: What `entered_as` says of spends.
-        self._as: dict[str, Any] = {}
+        #: What `entered_as` says of spends: the label, the columns and the table.
+        self._entered_as: tuple[str, tuple[str, ...], str] = "", (), ""
         if table is not None:
             self._check_table(table, self.entries)
 
     @cached_property
     def _accountant(self) -> Accountant:
-        return _accountant(vars(self))
+        return _accountant(self)
 
     def entered_as(self, label: str, columns: Iterable[str] = (), table: str = "") -> Ledger:
         """The same ledger, whose spends are entered with a label and what they release.
@@ -228,10 +200,9 @@ class Ledger:
             As of `Ledger`: spends of another one are refused from then on.
         """
         check_text(label, "label")
-        found = copy.copy(self)
-        said = {"label": " ".join(label.split()), "columns": tuple(map(str, columns))}
-        found._as = said | {"table": table}
-        return found
+        same = copy.copy(self)
+        same._entered_as = " ".join(label.split()), tuple(map(str, columns)), table
+        return same
 
     def _check_table(self, table: str, entries: Iterable[Entry]) -> None:
         if {self.table, *(entry.table for entry in entries)} - {None, "", table}:
@@ -298,15 +269,13 @@ class Ledger:
         float
             To a ten-thousandth of the budget, on the safe side; 0.0 if there is no room.
         """
-        from privgram.privacy import GaussianProfile
-        from privgram.privacy.calibration import gaussian_ratio
-
         entries = self.entries
 
         def fits(epsilon: float) -> bool:
             at = self.usual_delta(epsilon) if delta is None else delta
-            privacy = GaussianProfile(gaussian_ratio(epsilon, at)) if at else None
-            entry = Entry(0, "", "", epsilon, at, 0.0, privacy)
+            ratio = privacy.calibration.gaussian_ratio(epsilon, at) if at else None
+            profile = None if ratio is None else privacy.GaussianProfile(ratio)
+            entry = Entry(0, "", "", epsilon, at, 0.0, profile)
             return self._excess((*entries, entry)) is None
 
         least = max(1e-4 * self.epsilon, math.ulp(0.0))
@@ -320,51 +289,30 @@ class Ledger:
             return whole
         return bisect_boundary(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
 
-    def check(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        adjacency: str,
-        unit: str,
-        privacy: Profile | None = None,
-        delta_fp: float = 0.0,
-    ) -> None:
-        """Raise as `spend` for want of room or another unit or table; parameters as there."""
-        self._check_spend(adjacency, privacy, "")
+    def check(self, price: Price) -> None:
+        """Raise as `spend` for want of room or another unit or table."""
+        self._check_price(price)
         entries = self.entries
-        self._check_unit(unit, entries)
-        self._check(entries, Entry(0, "", "", epsilon, delta, delta_fp, privacy, **self._as))
+        self._check_unit(price.unit, entries)
+        self._check(entries, self._entry(0, "", price))
 
-    def spend(self, epsilon: float, delta: float, **options: Unpack[SpendOptions]) -> Entry:
-        """Enter a spend, durably, before anything private is made with it: see `reserve`.
-
-        `privgram.release` and the mechanisms call this for their `ledger` argument. Call it
-        for whatever else is released from the same table.
-
-        Returns
-        -------
-        Entry
-            The new one, or the one that is there.
-        """
-        return self.reserve(epsilon, delta, **options).entry
-
-    def reserve(
+    def spend(
         self,
         epsilon: float,
         delta: float,
         *,
-        adjacency: str,
+        adjacency: Adjacency,
         unit: str,
         privacy: Profile | None = None,
         delta_fp: float = 0.0,
         what: str = "",
         condition: str | None = None,
         id: str = "",
-    ) -> Reservation:
-        """Enter the most that an answer may spend, durably, before any noise of it is drawn.
+    ) -> Entry:
+        """Enter a spend, durably, before anything private is made with it.
 
-        It is spent, also if the process dies, until `Reservation.settle` says that it was less.
+        `privgram.release` and the mechanisms do so for their `ledger` argument. Call it
+        for whatever else is released from the same table.
 
         Parameters
         ----------
@@ -394,8 +342,8 @@ class Ledger:
 
         Returns
         -------
-        Reservation
-            Of the new entry, or the one that is there.
+        Entry
+            The new one, or the one that is there.
 
         Raises
         ------
@@ -409,36 +357,46 @@ class Ledger:
         OSError
             If the ledger cannot be written. Nothing was spent then.
         """
-        self._check_spend(adjacency, privacy, what)
-        if condition is None:
-            condition = getattr(privacy, "condition", None)
+        price = Price(epsilon, delta, adjacency, unit, privacy, delta_fp, what, condition, id)
+        return self.reserve(price).entry
+
+    def reserve(self, price: Price) -> Reservation:
+        """Enter the most that an answer may spend, durably, before any noise of it is drawn.
+
+        It is spent, also if the process dies, until `Reservation.settle` says that it was less.
+
+        Parameters
+        ----------
+        price : Price
+            With what `spend` takes.
+
+        Returns
+        -------
+        Reservation
+            Of the new entry, or the one that is there.
+
+        Raises
+        ------
+        ValueError, TypeError, OSError
+            As `spend`. Nothing was spent then.
+        """
+        self._check_price(price)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
-            self._check_unit(unit, file.entries)
-            for known in file.entries if id else ():
-                if known.id == id:
-                    if (known.epsilon, known.delta) != (epsilon, delta):
-                        raise ValueError(f"{self._name} has another spend with the id {id!r}")
+            self._check_unit(price.unit, file.entries)
+            for known in file.entries if price.id else ():
+                if known.id == price.id:
+                    if (known.epsilon, known.delta) != (price.epsilon, price.delta):
+                        raise ValueError(f"{self._name} has another spend with the id {price.id!r}")
                     return Reservation(known, self)
-            entry = Entry(
-                len(file.entries) + 1,
-                _now(),
-                " ".join(what.split()),
-                epsilon,
-                delta,
-                delta_fp,
-                privacy,
-                None if condition is None else " ".join(condition.split()),
-                id,
-                unit=unit,
-                **self._as,
-            )
+            entry = self._entry(len(file.entries) + 1, _now(), price)
             # A profile's delta is good to nine digits, and never 0.
-            least = 0.0 if privacy is None else privacy.delta(entry.epsilon) + entry.delta_fp
+            profile = entry.privacy
+            least = 0.0 if profile is None else profile.delta(entry.epsilon) + entry.delta_fp
             if least > max(entry.delta * (1 + 1e-9), 1e-300):
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry)
-            record = vars(entry) | {"privacy": None if privacy is None else privacy.to_dict()}
+            record = vars(entry) | {"privacy": None if profile is None else profile.to_dict()}
             for name in ("id", "label", "columns", "table", "unit", "settled"):
                 if not record[name]:
                     del record[name]
@@ -446,16 +404,38 @@ class Ledger:
             self._append(handle, file, record)
             return Reservation(entry, self)
 
+    def _entry(self, number: int, when: str, price: Price) -> Entry:
+        """What a price is entered as."""
+        condition = price.condition
+        if condition is None:
+            condition = getattr(price.privacy, "condition", None)
+        label, columns, table = self._entered_as
+        return Entry(
+            number,
+            when,
+            " ".join(price.what.split()),
+            price.epsilon,
+            price.delta,
+            price.delta_fp,
+            price.privacy,
+            None if condition is None else " ".join(condition.split()),
+            price.id,
+            label,
+            columns,
+            table,
+            price.unit,
+        )
+
     def _settle(self, entry: Entry, privacy: Profile) -> Entry:
         """Enter what was spent of an entry: see `Reservation.settle`."""
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
-            kept = file.entries[entry.number - 1]
-            if replace(kept, settled=None) != replace(entry, settled=None):
+            entered = file.entries[entry.number - 1]
+            if replace(entered, settled=None) != replace(entry, settled=None):
                 raise ValueError(f"entry {entry.number} of {self._name} is not this one")
             if not self._accountant.settles:
-                return kept
-            new = settle_entry(kept, privacy.to_dict(), file.header)
+                return entered
+            new = settle_entry(entered, privacy.to_dict(), file.budget)
             self._append(handle, file, {"settles": entry.number, "privacy": privacy.to_dict()})
             return new
 
@@ -503,24 +483,22 @@ class Ledger:
                 )
             self._append(handle, file, {"stream": id, "period": number, "digest": digest})
 
-    def _append(self, handle: int, file: Contents, record: dict[str, Any]) -> None:
+    def _append(self, handle: int, file: Contents, record: JsonObject) -> None:
         """Enter a line, durably; if this fails, the file is as it was."""
         line, digest = saved.chain_line(record, file.chain.last)
         files.append_durably(handle, file.chain.gap + line, file.chain.end)
         self._seen = len(file.chain.digests), digest
 
-    def _check_spend(self, adjacency: str, privacy: Profile | None, what: str) -> None:
-        from privgram.privacy import Profile
-        from privgram.privacy.composition import adjacencies
-
-        check_text(what, "what")
-        if not isinstance(privacy, Profile | None):
+    def _check_price(self, price: Price) -> None:
+        check_text(price.what, "what")
+        profile = price.privacy
+        if not isinstance(profile, privacy.Profile | None):
             raise TypeError(
                 "privacy must be a privacy profile, such as release.privacy, not "
-                f"{type(privacy).__name__}"
+                f"{type(profile).__name__}"
             )
-        profiled = set() if privacy is None else adjacencies(privacy)
-        for other in (adjacency, *profiled):
+        profiled = set() if profile is None else privacy.composition.adjacencies(profile)
+        for other in (price.adjacency, *profiled):
             if other != self.adjacency:
                 raise ValueError(
                     f"{self._name} is a ledger for adjacency {self.adjacency!r}, and this "
@@ -581,11 +559,11 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _accountant(budget: Mapping[str, Any]) -> Accountant:
+def _accountant(budget: Budget | Ledger) -> Accountant:
     # Not before it is needed: what it imports takes longer than all the rest.
     from privgram.ledger.accountant import ACCOUNTANTS
 
-    return ACCOUNTANTS[budget["composition"]](budget["epsilon"], budget["delta"])
+    return ACCOUNTANTS[budget.composition](budget.epsilon, budget.delta)
 
 
 @dataclass(frozen=True)

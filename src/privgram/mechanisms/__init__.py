@@ -17,7 +17,7 @@ from privgram.mechanisms.additive import AdditiveWishart, AnalyzeGauss, MatrixLa
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
-    from privgram.columns.unit import Guarantee
+    from privgram.privacy.guarantee import Guarantee
 
 __all__ = [
     "AdaptiveGaussian",
@@ -75,7 +75,7 @@ def default(
     return AnalyzeGauss()
 
 
-def one_round(table: Any) -> str:
+def one_round(table: object) -> str:
     """Why a table is looked at once, if its class says so: a frame's columns are attributes."""
     why: str = getattr(type(table), "one_round", "")
     return why
@@ -86,7 +86,7 @@ MOST_COLUMNS = 2048
 
 
 def best(
-    table: Any,
+    table: object,
     columns: Columns | None,
     guarantee: Guarantee,
     purpose: Purpose = "regression",
@@ -159,6 +159,22 @@ def check_groups(mechanism: Mechanism, guarantee: Guarantee) -> None:
             f"{type(mechanism).__name__}() has no proof for groups under 'replace', where one row "
             "may leave a group and enter another: take adjacency='add-remove', or AnalyzeGauss()"
         )
+
+
+def release_noise(
+    mechanism: Mechanism,
+    guarantee: Guarantee,
+    n_columns: int,
+    bound: float,
+    n_rows: int | None,
+    of_groups: bool,
+) -> Any:
+    """The noise of a release, or of each of its groups."""
+    if of_groups:
+        return calibrate_groups(mechanism, guarantee, n_columns, bound)
+    # Nothing in a mechanism turns on the number of units.
+    known = n_rows if guarantee.unit is None else None
+    return mechanism.noise_for(guarantee, n_columns, bound, known)
 
 
 def calibrate_groups(

@@ -7,18 +7,21 @@ import operator
 import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from privgram import privacy
 from privgram._base.installed import door
 from privgram._base.numbers import Adjacency, check_integer, check_number, check_positive
-from privgram._base.saved import Registry
-from privgram.columns.unit import Guarantee
+from privgram._base.saved import JsonObject, Registry
+from privgram.privacy.guarantee import Guarantee, Price
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from privgram.columns.unit import UnitNorm
     from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
@@ -78,8 +81,16 @@ class Calibration(Request):
         """The law of a release with this noise, before any repair, debiasing or adjustment."""
         raise NotImplementedError
 
-    def own(self) -> dict[str, Any]:
-        """Parameters of the mechanism alone, as plain numbers."""
+    @property
+    def price(self) -> Price:
+        """What a ledger takes of a release with this noise."""
+        delta_fp = privacy.profiles.delta_fp_of(self)
+        budget = self.epsilon, true_delta(self), self.adjacency, self.whose
+        return Price(*budget, self.privacy, delta_fp)
+
+    @property
+    def parameters(self) -> JsonObject:
+        """Those of the mechanism alone, as a release records them."""
         shared = {field.name for field in fields(Calibration)}
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in shared}
 
@@ -163,8 +174,8 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
         self, guarantee: Guarantee, n_columns: int, bound: float, n_rows: int | None = None
     ) -> Any:
         """Noise parameters that give a guarantee, as `calibrate`."""
-        asked = Request(**vars(guarantee), n_columns=n_columns, bound=bound, n_rows=n_rows)
-        return _calibrate(self, asked)
+        request = Request(**vars(guarantee), n_columns=n_columns, bound=bound, n_rows=n_rows)
+        return _calibrate(self, request)
 
     def check_unit(self, guarantee: Guarantee) -> None:
         """Raise ValueError unless the guarantee is proved for its units of many rows."""
@@ -276,9 +287,19 @@ def _calibrate(mechanism: Mechanism, request: Request) -> Calibration:
 
 def true_delta(noise: Calibration) -> float:
     """The delta of a release at its epsilon: more than was asked under a published erratum."""
-    from privgram.privacy._profile import delta_fp_of
+    reached = noise.privacy.delta(noise.epsilon) + privacy.profiles.delta_fp_of(noise)
+    return max(noise.delta, reached)
 
-    return max(noise.delta, noise.privacy.delta(noise.epsilon) + delta_fp_of(noise))
+
+def release_price(mechanism: Mechanism, noise: Calibration, chosen_bound: bool) -> Price:
+    """What a ledger takes of a release, whose bound may have been chosen by the table.
+
+    Without a profile where that would depend on the bound that is chosen.
+    """
+    price = replace(noise.price, condition=mechanism.condition)
+    if chosen_bound and not mechanism.scale_free:
+        return replace(price, privacy=None, delta_fp=0.0)
+    return price
 
 
 def sensitivity(bound: float, n_columns: int, adjacency: Adjacency) -> float:
@@ -328,7 +349,7 @@ def parameters(name: str) -> tuple[list[str], list[str]]:
     return [field.name for field in known], [f.name for f in known if f.default is MISSING]
 
 
-def by_name(name: str, values: dict[str, Any]) -> Mechanism:
+def by_name(name: str, values: Mapping[str, Any]) -> Mechanism:
     """Make a mechanism from any of its names and its parameters.
 
     Raises
@@ -338,9 +359,9 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     """
     kind = class_name(name)
     known, needed = parameters(kind)
-    for given in values:
-        if given not in known:
-            raise ValueError(f"{hyphenated(kind)} takes {', '.join(known)}, not {given}")
+    for parameter in values:
+        if parameter not in known:
+            raise ValueError(f"{hyphenated(kind)} takes {', '.join(known)}, not {parameter}")
     for key in needed:
         if key not in values:
             raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
@@ -348,7 +369,7 @@ def by_name(name: str, values: dict[str, Any]) -> Mechanism:
     return mechanism
 
 
-def check_mechanism(mechanism: Any) -> Mechanism:
+def check_mechanism(mechanism: object) -> Mechanism:
     """Give a mechanism, or raise a TypeError, which says what to do about a class."""
     if isinstance(mechanism, Mechanism):
         return mechanism
@@ -364,7 +385,7 @@ def check_mechanism(mechanism: Any) -> Mechanism:
     )
 
 
-def named(mechanism: Any) -> Mechanism | None:
+def named(mechanism: object) -> Mechanism | None:
     """A mechanism as it was given: itself, any of its names, or None.
 
     Raises

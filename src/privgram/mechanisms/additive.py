@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from privgram import privacy
 from privgram._base.numbers import check_integer, check_positive
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
@@ -100,8 +101,6 @@ class AnalyzeGauss(Mechanism):
             raise ValueError(f"repair must be one of {', '.join(REPAIRS)}, got {self.repair!r}")
 
     def _calibrated(self, request: Request) -> GaussCalibration:
-        from privgram import privacy
-
         sensitivity = self._sensitivity(request)
         ratio = privacy.calibration.gaussian_ratio(request.epsilon, request.delta)
         profile = privacy.GaussianProfile(ratio, request.adjacency)
@@ -189,8 +188,6 @@ class AdditiveWishart(Mechanism):
         return self.scale is None
 
     def _calibrated(self, request: Request) -> WishartCalibration:
-        from privgram import privacy
-
         d, epsilon, delta = request.n_columns, request.epsilon, request.delta
         adjacency = request.adjacency
         dof: float | None = self.dof
@@ -212,8 +209,6 @@ class AdditiveWishart(Mechanism):
         return record
 
     def _record(self, request: Request, dof: float, ratio: float) -> WishartCalibration:
-        from privgram import privacy
-
         scale = request.bound**2 / ratio
         return WishartCalibration(
             **vars(request),
@@ -282,8 +277,6 @@ class MatrixLaplace(Mechanism):
             raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
 
     def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
-        from privgram import privacy
-
         budget = request.epsilon, request.delta, request.adjacency
         d, dof = request.n_columns, self.dof
         if dof is None:

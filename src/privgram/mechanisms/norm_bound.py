@@ -6,14 +6,18 @@ Public side. The choice itself, which reads the table, is in `privgram.disclosur
 from __future__ import annotations
 
 import secrets
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from privgram import privacy
 from privgram._base.numbers import check_adjacency, check_positive
+from privgram._base.saved import JsonObject
+from privgram.privacy.guarantee import Price
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Guarantee
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile, ProofStatus
+    from privgram.privacy.guarantee import Guarantee
 
 
 class NormBound(float):
@@ -64,7 +68,7 @@ class NormBound(float):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"a NormBound cannot be changed: {name}")
 
-    def __getnewargs_ex__(self) -> tuple[tuple[float], dict[str, Any]]:
+    def __getnewargs_ex__(self) -> tuple[tuple[float], JsonObject]:
         return (float(self),), self.__dict__
 
     def __repr__(self) -> str:
@@ -80,21 +84,19 @@ class NormBound(float):
     @property
     def privacy(self) -> BoundedRangeProfile:
         """The exact privacy profile of the choice, for `privacy.compose`."""
-        from privgram.privacy import BoundedRangeProfile
-
-        return BoundedRangeProfile(self.epsilon, self.adjacency)
+        return privacy.BoundedRangeProfile(self.epsilon, self.adjacency)
 
     @property
     def proof_status(self) -> ProofStatus:
         """How well the profile is founded, see `privgram.privacy.Profile.proof_status`."""
         return self.privacy.proof_status
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """The number and the attributes, as plain values."""
         return {"bound": float(self), **self.__dict__}
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> NormBound:
+    def from_dict(cls, values: JsonObject) -> NormBound:
         """A bound from what `to_dict` gave.
 
         Raises
@@ -102,13 +104,11 @@ class NormBound(float):
         ValueError
             If the values are not those of a bound.
         """
-        from privgram.privacy import BoundedRangeProfile
-
         try:
             fields = dict(values)
             bound = cls(check_positive(fields.pop("bound"), "bound"), **fields)
             check_adjacency(bound.adjacency)
-            BoundedRangeProfile(bound.epsilon)
+            privacy.BoundedRangeProfile(bound.epsilon)
             whole = fields.keys() == cls.__annotations__.keys() and isinstance(bound.id, str)
         except (AttributeError, KeyError, TypeError, ValueError):
             whole = False
@@ -130,10 +130,16 @@ class NormBound(float):
                 f"the release is private under {adjacency!r} and its bound was chosen under "
                 f"{self.adjacency!r}: choose both under one notion of neighbours"
             )
+        check_positive(guarantee.epsilon + self.epsilon, "epsilon, in all,")
 
     def charge(self, ledger: Ledger) -> None:
         """Enter the choice in a ledger, unless it is there: see `Ledger.spend`."""
-        charge(ledger, self.__dict__)
+        ledger.reserve(self.price)
+
+    @property
+    def price(self) -> Price:
+        """What a ledger takes of the choice, once."""
+        return choice_price(self.epsilon, self.adjacency, self.unit, self.quantile, self.id)
 
 
 def new_id() -> str:
@@ -141,16 +147,25 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
-def charge(ledger: Ledger, choice: dict[str, Any]) -> None:
-    """Enter a choice with these attributes in a ledger, once; made already or about to be."""
-    from privgram.privacy import BoundedRangeProfile
-
-    ledger.spend(
-        choice["epsilon"],
+def choice_price(
+    epsilon: float, adjacency: Adjacency, unit: str | None, quantile: float, id: str
+) -> Price:
+    """What a ledger takes of a choice of a bound, which was made already or is about to be."""
+    return Price(
+        epsilon,
         0.0,
-        adjacency=choice["adjacency"],
-        unit=choice["unit"] or "",
-        privacy=BoundedRangeProfile(choice["epsilon"], choice["adjacency"]),
-        what=f"private_norm_bound(quantile={choice['quantile']:g})",
-        id=choice["id"],
+        adjacency,
+        unit or "",
+        privacy.BoundedRangeProfile(epsilon, adjacency),
+        what=f"private_norm_bound(quantile={quantile:g})",
+        id=id,
     )
+
+
+def together(price: Price, choice: Price) -> Price:
+    """The price of a release and of the choice of its bound."""
+    profile = price.privacy
+    if profile is None:
+        profile = privacy.StatedProfile(price.epsilon, price.delta, price.adjacency)
+    whole = privacy.compose([choice.privacy, profile])
+    return replace(price, epsilon=price.epsilon + choice.epsilon, privacy=whole)

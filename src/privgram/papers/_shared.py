@@ -22,7 +22,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import check_parameter, gaussian_delta
+from privgram.privacy.profiles import check_parameter, gaussian_delta
 
 
 class PublishedErratumError(ValueError):

@@ -19,7 +19,6 @@ from privgram._base.numbers import bisect_boundary, check_integer, check_positiv
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
-from privgram.columns.unit import Guarantee
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
 from privgram.mechanisms._base import check_mechanism
 from privgram.planning.designs import DesignInput
@@ -30,6 +29,7 @@ from privgram.planning.power import (
     PowerSimulation,
     simulate_power,
 )
+from privgram.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

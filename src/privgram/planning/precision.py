@@ -30,7 +30,8 @@ from privgram.regression.inference import RefusedError
 if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Guarantee, Unit
+    from privgram.columns.unit import Unit
+    from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults, OLSResults
 
 __all__ = ["FitSimulation", "Precision", "PrecisionRow", "SimulatedTable", "plan_precision"]

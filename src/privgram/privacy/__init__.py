@@ -8,21 +8,29 @@ delta)-differentially private, and back. It knows the mechanism's noise and neve
 True
 """
 
-from privgram._base.numbers import Adjacency
-from privgram.columns.unit import Guarantee
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from . import calibration
-from ._profile import (
-    BoundedRangeProfile,
-    CoupledProfile,
-    GaussianProfile,
-    LaplaceProfile,
-    Profile,
-    ProofStatus,
-    StatedProfile,
-)
-from .composition import ComposedProfile, compose
-from .wishart import MatrixLaplaceProfile, WishartProfile
+from privgram._base.numbers import Adjacency
+from privgram.privacy.guarantee import Guarantee, Price
+
+if TYPE_CHECKING:
+    from privgram.privacy import calibration as calibration
+    from privgram.privacy import composition as composition
+    from privgram.privacy import profiles as profiles
+    from privgram.privacy.composition import compose
+    from privgram.privacy.profiles import (
+        BoundedRangeProfile,
+        ComposedProfile,
+        CoupledProfile,
+        GaussianProfile,
+        LaplaceProfile,
+        MatrixLaplaceProfile,
+        Profile,
+        ProofStatus,
+        StatedProfile,
+        WishartProfile,
+    )
 
 __all__ = [
     "Adjacency",
@@ -33,6 +41,7 @@ __all__ = [
     "Guarantee",
     "LaplaceProfile",
     "MatrixLaplaceProfile",
+    "Price",
     "Profile",
     "ProofStatus",
     "StatedProfile",
@@ -40,3 +49,19 @@ __all__ = [
     "calibration",
     "compose",
 ]
+
+#: Modules that need SciPy: imported, all of them, when one of their names is first asked for.
+_MODULES = ("calibration", "composition", "profiles")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in (*__all__, *_MODULES):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for room in _MODULES:
+        module = import_module(f"{__name__}.{room}")
+        globals().update({one: getattr(module, one) for one in __all__ if hasattr(module, one)})
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -32,11 +32,12 @@ from privgram._base.numbers import (
     largest_safe,
     minimise,
 )
-from privgram.privacy._profile import (
+from privgram.privacy.profiles import (
     GaussianProfile,
+    MatrixLaplaceProfile,
     Profile,
+    WishartProfile,
 )
-from privgram.privacy.wishart import MatrixLaplaceProfile, WishartProfile
 
 __all__ = [
     "WishartNoise",
@@ -83,7 +84,7 @@ def _gaussian_ratio(epsilon: float, delta: float) -> float:
     # Between the bounds for epsilon = 0, delta ~ mu / sqrt(2 pi), and a far tail.
     z = math.sqrt(2.0 * math.log(1.0 / delta))
     guess = math.sqrt(z * z + 2.0 * epsilon) - z + 2.0 * delta
-    return _found(largest_safe(lambda mu: GaussianProfile(mu).delta(epsilon), delta, guess))
+    return _checked(largest_safe(lambda mu: GaussianProfile(mu).delta(epsilon), delta, guess))
 
 
 def wishart_ratio(
@@ -266,11 +267,11 @@ def _matrix_laplace_ratio(
     unit = MatrixLaplaceProfile(dof, n_columns, 1.0, adjacency)  # checks
     if delta == 0.0:
         epsilon, delta = check_budget(epsilon, delta, zero="delta")
-        return _found(epsilon / unit.pure)
+        return _checked(epsilon / unit.pure)
     epsilon, delta = checked_budget(epsilon, delta)
     # delta = 0 at this epsilon, or a delta near that of as much Gaussian noise, is private.
     guess = gaussian_ratio(epsilon, delta) * math.sqrt(dof - n_columns + 1)
-    return _found(
+    return _checked(
         largest_safe(
             lambda ratio: replace(unit, ratio=ratio).delta(epsilon),
             delta,
@@ -330,10 +331,10 @@ def largest_parameter(
     epsilon, delta = checked_budget(epsilon, delta)
     profile(1.0)  # checks
     guess = near(gaussian_ratio(epsilon, delta))
-    return _found(largest_safe(lambda x: profile(x).delta(epsilon), delta, guess))
+    return _checked(largest_safe(lambda x: profile(x).delta(epsilon), delta, guess))
 
 
-def _found(x: float) -> float:
+def _checked(x: float) -> float:
     """Return x, if it is a noise level."""
     if not 0.0 < x < math.inf:
         raise ValueError("this budget needs noise beyond the range of floats")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from privgram.privacy._profile import GaussianProfile, Profile, gaussian_delta
+from privgram.privacy.profiles import GaussianProfile, Profile, gaussian_delta
 
 if TYPE_CHECKING:
     from privgram.privacy._numerics import Array

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_number, check_positive
+from privgram import privacy
+from privgram._base.numbers import check_adjacency, check_integer, check_number, check_positive
+from privgram._base.saved import JsonObject
 from privgram.mechanisms import AnalyzeGauss
 from privgram.mechanisms._base import sensitivity
 from privgram.noise import (
@@ -23,6 +25,8 @@ from privgram.noise import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix
     from privgram.privacy import Profile
@@ -42,9 +46,6 @@ def is_symmetric(matrix: Matrix, tolerance: float) -> bool:
 
 def check_parts(release: ReleaseRecord) -> None:
     """Raise unless the parts of a release are sound and fit together, as saved ones do."""
-    from privgram._base.numbers import check_adjacency
-    from privgram.privacy.composition import adjacencies
-
     names, d = release.names, release.n_columns
     if not all(isinstance(name, str) for name in names) or len(set(names)) != d or not d:
         raise ValueError("names must be different strings, at least one")
@@ -78,7 +79,7 @@ def check_parts(release: ReleaseRecord) -> None:
     if not isinstance(release.condition, (str, type(None))):
         raise ValueError("the condition must be a sentence")
     check_adjacency(release.adjacency)
-    if d > 1 and not adjacencies(release.privacy) <= {release.adjacency}:
+    if d > 1 and not privacy.composition.adjacencies(release.privacy) <= {release.adjacency}:
         raise ValueError("the privacy profile is for another adjacency")
     # A hundredth is for profiles that a later version evaluates more sharply.
     if _least_delta(release.privacy, release.epsilon) > 1.01 * release.delta + 1e-300:
@@ -87,13 +88,11 @@ def check_parts(release: ReleaseRecord) -> None:
     repr(release)
 
 
-def _least_delta(privacy: Profile, epsilon: float) -> float:
+def _least_delta(profile: Profile, epsilon: float) -> float:
     """Delta of a profile, or of a part if the whole needs an extra or takes seconds."""
-    from privgram.privacy import ComposedProfile
-
-    if isinstance(privacy, ComposedProfile):
-        return max((_least_delta(part, epsilon) for part in privacy.profiles), default=1.0)
-    return privacy._quick().delta(epsilon)
+    if isinstance(profile, privacy.ComposedProfile):
+        return max((_least_delta(part, epsilon) for part in profile.profiles), default=1.0)
+    return profile._quick().delta(epsilon)
 
 
 #: Rows are quantised to 20 bits, which lengthens the bound by far less, and fewer bits by less.
@@ -116,9 +115,9 @@ def check_stated(release: ReleaseRecord) -> None:
     while isinstance(law, (MaskedLaw, TiedLaw, ImageLaw)):
         law = law.base
     for name, values in _expected(release, law, release.privacy).items():
-        found = getattr(law, name)
+        parameter = getattr(law, name)
         if values and not any(
-            math.isclose(found, value, rel_tol=_BOUND_TOLERANCE) for value in values
+            math.isclose(parameter, value, rel_tol=_BOUND_TOLERANCE) for value in values
         ):
             raise ValueError(f"{name} of the noise is not what the guarantee needs")
 
@@ -127,8 +126,6 @@ def _expected(
     release: ReleaseRecord, law: NoiseLaw, profile: Profile
 ) -> Mapping[str, tuple[float, ...]]:
     """What the parameters of a law may be; none where the profile does not tell."""
-    from privgram import privacy
-
     square, parameters = release.bound**2, release.parameters
     if isinstance(law, GaussianLaw) and isinstance(release.mechanism, AnalyzeGauss):
         if not isinstance(profile, privacy.GaussianProfile):
@@ -164,7 +161,7 @@ def number_of(parameters: Mapping[str, Any], name: str, default: float) -> float
     return float(value)
 
 
-def derived(release: ReleaseRecord) -> dict[str, Any]:
+def derived(release: ReleaseRecord) -> JsonObject:
     """What docs/guide/file-format.md lists under the key of this name, as plain values.
 
     None also for what is beyond the largest number.
@@ -187,10 +184,10 @@ def derived(release: ReleaseRecord) -> dict[str, Any]:
     }
 
 
-def check_derived(found: dict[str, Any], release: ReleaseRecord) -> None:
+def check_derived(saved: JsonObject, release: ReleaseRecord) -> None:
     """Raise ValueError where a file says something else than what follows from the rest of it."""
-    for name, expected in derived(release).items() if found else ():
-        if name in found and not _alike(found[name], expected):
+    for name, expected in derived(release).items() if saved else ():
+        if name in saved and not _alike(saved[name], expected):
             raise ValueError(f"its {name!r} does not follow from the rest of it")
 
 
@@ -205,17 +202,17 @@ def _variances(release: ReleaseRecord) -> tuple[Matrix | None, Matrix | None]:
         law, d = law.base, frame.shape[1]
     try:
         # Of tied noise, those before the projection: the ties say the rest.
-        found = (law.base if isinstance(law, TiedLaw) else law).independent(d)
+        variances = (law.base if isinstance(law, TiedLaw) else law).independent(d)
     except OverflowError:
-        found = None
-    if found is None or law.shift_matrix(d).any() or not np.isfinite(found).all():
+        variances = None
+    if variances is None or law.shift_matrix(d).any() or not np.isfinite(variances).all():
         return None, None
-    return found, frame
+    return variances, frame
 
 
-def _alike(found: Any, expected: Any) -> bool:
+def _alike(saved: ArrayLike, expected: ArrayLike) -> bool:
     # None becomes NaN. Logarithms and sums may be rounded otherwise elsewhere.
-    one, other = (np.asarray(value, dtype=np.float64) for value in (found, expected))
+    one, other = (np.asarray(value, dtype=np.float64) for value in (saved, expected))
     return one.shape == other.shape and np.allclose(one, other, 1e-9, 1e-12, equal_nan=True)
 
 
@@ -224,12 +221,13 @@ def _scale(release: ReleaseRecord) -> tuple[list[float | None], list[float | Non
     columns, d = release.columns, release.n_columns
     if columns is None:
         return [0.0] * d, [1.0] * d
-    own: dict[str, tuple[float | None, float | None]] = dict.fromkeys(release.names, (None, None))
+    unknown: tuple[float | None, float | None] = None, None
+    scales = dict.fromkeys(release.names, unknown)
     for stored in columns.layout.stored:
         powers, factors = stored.piece.powers, stored.piece.factors
         if powers and (factors or len(powers) > 1 or powers[0][1] > 1):
             continue
         for i in range(columns.layout.size)[stored.columns]:
-            own[columns.names[i]] = float(columns.center[i]), float(columns.half_width[i])
-    center, half_width = zip(*(own[name] for name in release.names), strict=True)
+            scales[columns.names[i]] = float(columns.center[i]), float(columns.half_width[i])
+    center, half_width = zip(*(scales[name] for name in release.names), strict=True)
     return list(center), list(half_width)

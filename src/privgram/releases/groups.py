@@ -271,8 +271,8 @@ class Releases(Mapping[Any, Release]):
             If the mechanism does not add its noise to the second moment.
         """
         chosen = {k: v for k, v in self._first.parameters.items() if k.startswith("bound_")}
-        made = added(list(self.values()), chosen | {"groups": len(self)})
-        return replace(made, n_rows=self.n_rows)
+        total = added(list(self.values()), chosen | {"groups": len(self)})
+        return replace(total, n_rows=self.n_rows)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all releases to one `.json` or `.npz` file, whole or not at all.
@@ -314,11 +314,11 @@ def read_releases(path: Path) -> Releases:
         ]
         if any(len(array) != len(parts) for array in arrays.values()):
             raise ValueError("the numbers of groups differ")
-        made = [
+        releases = [
             build(header["release"] | own, part)
             for own, part in zip(header["own"], parts, strict=True)
         ]
         n_rows = header["n_rows"]
         if n_rows is not None:
             n_rows = check_integer(n_rows, "n_rows", 0, 2**63 - 1)
-        return Releases(groups, made, n_rows)
+        return Releases(groups, releases, n_rows)

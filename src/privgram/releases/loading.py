@@ -69,9 +69,9 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
             "fit, or is damaged"
         )
     module, _, reader = READERS[name].partition(":")
-    found = getattr(import_module(module), reader)(path)
-    if kind is not None and not isinstance(found, kind):
+    result = getattr(import_module(module), reader)(path)
+    if kind is not None and not isinstance(result, kind):
         raise TypeError(
-            f"{shown(path.name)} holds a {type(found).__name__}, and no {kind.__name__}"
+            f"{shown(path.name)} holds a {type(result).__name__}, and no {kind.__name__}"
         )
-    return found
+    return result

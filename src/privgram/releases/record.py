@@ -8,16 +8,18 @@ from __future__ import annotations
 import hashlib
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from privgram._base.saved import ArchiveFormat
+from privgram import privacy
+from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
-from privgram.columns.unit import Guarantee, PrivacyUnit
+from privgram.columns.unit import PrivacyUnit
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
+from privgram.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -82,7 +84,7 @@ class ReleaseRecord:
     matrix: NDArray[np.float64]
     names: tuple[str, ...]
     mechanism: Mechanism
-    parameters: dict[str, Any]
+    parameters: JsonObject
     noise: NoiseLaw
     epsilon: float
     delta: float
@@ -112,7 +114,7 @@ class ReleaseRecord:
             if array is not None:
                 array.flags.writeable = False
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: JsonObject) -> None:
         # Pickled arrays come back writeable.
         self.__dict__.update(state)
         self.__post_init__()
@@ -165,9 +167,7 @@ class ReleaseRecord:
 
         That part is below 1e-12 of delta, and nothing for additive noise, where it is `privacy`.
         """
-        from privgram.privacy._profile import charged
-
-        return charged(self)
+        return privacy.profiles.charged(self)
 
     @property
     def n_columns(self) -> int:
@@ -204,11 +204,10 @@ class ReleaseRecord:
             raise ValueError("a marginal needs at least one column")
         if len(set(index)) < len(index):
             raise ValueError("a marginal takes every column once")
-        kept = tuple(self.names[i] for i in index)
         return replace(
             self,
             matrix=self.matrix[np.ix_(index, index)],
-            names=kept,
+            names=tuple(self.names[i] for i in index),
             noise=self.noise.marginal(self.n_columns, index),
             sketch=None if self.sketch is None else self.sketch[:, index],
         )
@@ -240,8 +239,6 @@ class ReleaseRecord:
         TypeError
             If the bound is not a NormBound.
         """
-        from privgram import privacy
-
         if not isinstance(bound, NormBound):
             raise TypeError(
                 f"a NormBound, of private_norm_bound, is counted in, not {type(bound).__name__}"
@@ -259,7 +256,7 @@ class ReleaseRecord:
             if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave", "id")
         }
         # A profile composes with the choice if it is the same whatever is chosen.
-        own = (
+        profile = (
             self.privacy
             if self.mechanism.scale_free
             else privacy.StatedProfile(self.epsilon, self.delta)
@@ -267,7 +264,7 @@ class ReleaseRecord:
         return replace(
             self,
             epsilon=self.epsilon + bound.epsilon,
-            privacy=privacy.compose([own, bound.privacy]),
+            privacy=privacy.compose([profile, bound.privacy]),
             parameters=self.parameters | chosen,
             reproducible=self.reproducible or bound.reproducible,
         )
@@ -311,7 +308,7 @@ class ReleaseRecord:
             raise ValueError(f"no column {position}; there are {self.n_columns}")
         return position
 
-    def _header(self) -> dict[str, Any]:
+    def _header(self) -> JsonObject:
         return {
             "names": list(self.names),
             "mechanism": self.mechanism.to_dict(),

@@ -9,12 +9,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram import mechanisms
+from privgram import mechanisms, privacy
 from privgram._base.installed import LazyModule
+from privgram._base.saved import JsonObject
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw, added_up
@@ -24,11 +25,15 @@ from privgram.releases.record import RELEASE_FORMAT, ReleaseRecord, check_indepe
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    import privgram.regression.iv as instruments  # by modules: a function has the name of its own
+    import privgram.regression.posterior as posteriors
     from privgram import multivariate, plots, regression, report
     from privgram.privacy import Profile
 else:
     multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
     regression, report = LazyModule("privgram.regression"), LazyModule("privgram.report")
+    instruments = LazyModule("privgram.regression.iv")
+    posteriors = LazyModule("privgram.regression.posterior")
 
 __all__ = ["Release", "pool"]
 
@@ -38,11 +43,11 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     __doc__ = ReleaseRecord.__doc__
 
     regress = regression.regress
-    iv = regression.iv
+    iv = instruments.iv
     lasso = regression.lasso
     penalty_path = regression.penalty_path
     best_subset = regression.best_subset
-    posterior = regression.posterior
+    posterior = posteriors.posterior
     pca = multivariate.pca
     describe = multivariate.describe
     correlation = multivariate.correlation
@@ -89,10 +94,8 @@ def read_release(path: Path) -> Release:
         return build(header, arrays)
 
 
-def build(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
+def build(header: JsonObject, arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
-    from privgram import privacy
-
     columns, unit = header["columns"], header.get("privacy_unit")
     plain = (
         "parameters", "epsilon", "delta", "adjacency", "bound", "n_rows", "reproducible",
@@ -182,13 +185,13 @@ def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
                 "mechanism, neighbours and unit"
             )
     check_independent(parts)
-    made = added(parts, {"pooled": len(parts)})
+    total = added(parts, {"pooled": len(parts)})
     conditions = {one.condition for one in parts if one.condition is not None}
     if len(parts) > 1 and disjoint:
         whose = "nobody" if first.privacy_unit is None else f"no {first.privacy_unit.name!r}"
         conditions.add(f"{whose} has rows in two of the {len(parts)} tables that were pooled")
     return replace(
-        made,
+        total,
         epsilon=_total([one.epsilon for one in parts], disjoint),
         delta=min(1.0, _total([one.delta for one in parts], disjoint)),
         privacy=_profile(parts, disjoint),
@@ -199,7 +202,7 @@ def pool(releases: Iterable[Release], *, disjoint: bool = False) -> Release:
     )
 
 
-def added(releases: Sequence[Release], parameters: dict[str, Any]) -> Release:
+def added(releases: Sequence[Release], parameters: JsonObject) -> Release:
     """The sum of the matrices with the law of its noise, and all else as in the first.
 
     ValueError if the mechanism does not add its noise to the second moment.
@@ -215,19 +218,17 @@ def added(releases: Sequence[Release], parameters: dict[str, Any]) -> Release:
 
 
 def _profile(parts: list[Release], disjoint: bool) -> Profile:
-    from privgram.privacy import GaussianProfile, StatedProfile, compose
-
     if not disjoint:
-        return compose(parts)
+        return privacy.compose(parts)
     profiles = [one.charged for one in parts]
     if all(profile == profiles[0] for profile in profiles):
         return profiles[0]
-    gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
+    gaussian = [profile for profile in profiles if isinstance(profile, privacy.GaussianProfile)]
     if len(gaussian) == len(profiles):
         return max(gaussian, key=lambda profile: profile.sensitivity_ratio)
     # Each part is private at the largest epsilon with the largest delta.
     epsilon, delta = max(one.epsilon for one in parts), max(one.delta for one in parts)
-    return StatedProfile(epsilon, delta, parts[0].adjacency)
+    return privacy.StatedProfile(epsilon, delta, parts[0].adjacency)
 
 
 def _total(values: list[float], disjoint: bool) -> float:

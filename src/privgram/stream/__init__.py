@@ -10,7 +10,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -30,27 +30,28 @@ from privgram._base.files import (
 )
 from privgram._base.installed import extra
 from privgram._base.numbers import check_budget, check_integer
-from privgram._base.saved import BinaryFormat, understood
-from privgram.columns.unit import Guarantee, PrivacyUnit
+from privgram._base.saved import BinaryFormat, JsonObject, understood
+from privgram.columns.unit import PrivacyUnit
 from privgram.disclosure import generators
 from privgram.disclosure.additive import noisy_matrix
-from privgram.disclosure.release import noise_of
 from privgram.disclosure.samplers import impose
 from privgram.exact import int128
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
+from privgram.privacy.guarantee import Guarantee
 from privgram.regression.pooling import change
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
+from privgram.scan.progress import Progress
 from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS, Epoch, RunningSums
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Vector
+    from privgram._base.numbers import Adjacency, Vector
     from privgram.exact.int128 import Int128
     from privgram.mechanisms.additive import GaussCalibration
     from privgram.regression.pooling import Estimates
@@ -93,15 +94,62 @@ class Period:
 
 
 @dataclass(frozen=True)
-class StreamState:
-    """All that a stream is, under a public header."""
+class StreamTerms:
+    """What is public of a stream and what it publishes: the header of its file.
 
-    header: dict[str, Any]
+    It never changes, but for the epochs where nobody knows how many periods there will be.
+    """
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    periods: int | None
+    months: int
+    apart: int
+    columns: JsonObject
+    n_columns: int
+    bound: float
+    unit: JsonObject | None
+    id: str = ""
+    epochs: Sequence[int] = ()
+
+    @property
+    def sums(self) -> RunningSums:
+        """The factors."""
+        who = self.months, self.apart
+        return RunningSums(tuple(Epoch(periods, *who) for periods in self.epochs))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """That of all periods together."""
+        unit = None if self.unit is None else PrivacyUnit.from_dict(self.unit)
+        return Guarantee(self.epsilon, self.delta, self.adjacency, unit)
+
+    @property
+    def condition(self) -> str | None:
+        """The promise on which the guarantee depends, or None."""
+        periods = self.periods or math.inf
+        if self.unit is None:
+            # Then it is public how many rows a period has.
+            replaced = self.adjacency == "replace" and periods > 1
+            return "the row that takes another's place is of the same period" if replaced else None
+        if self.apart == 1 and self.months >= periods:
+            return None
+        most = "one period" if self.months == 1 else f"{self.months} periods"
+        between = f", at least {self.apart} apart" if self.apart > 1 and self.months > 1 else ""
+        return f"nobody has rows in more than {most}{between}"
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """All that a stream is, under public terms."""
+
+    terms: StreamTerms
     past: tuple[Period, ...] = ()
 
     def save(self, path: Path, key: bytes, new: bool = False) -> None:
         """Write the file, whole or not at all; a new one must not be there."""
-        header = self.header | {"n_rows": [period.n_rows for period in self.past]}
+        header = vars(self.terms) | {"n_rows": [period.n_rows for period in self.past]}
         totals = b"".join(period.published.astype("<f8").tobytes() for period in self.past)
         sums = b"".join(_bytes_of(period.exact) for period in self.past)
         digests = b"".join(period.digest for period in self.past)
@@ -119,6 +167,7 @@ class StreamState:
             n, width = len(counts), 4 * header["n_columns"] * (header["n_columns"] + 1)
             totals, nonce = body[: n * width], body[n * width : n * width + _NONCE]
             bound = _public(header | {"n_rows": counts}, totals)
+            terms = StreamTerms(**header)
         secret = _decrypted(path.name, key, nonce, body[n * width + _NONCE :], bound)
         with understood(path.name, _FRAME.what):
             published = np.frombuffer(totals, "<f8").reshape(n, width // 8).astype(np.float64)
@@ -133,7 +182,7 @@ class StreamState:
                 )
                 for i, count in enumerate(counts)
             )
-        return cls(header, periods)
+        return cls(terms, periods)
 
 
 def _bytes_of(exact: Int128) -> bytes:
@@ -160,7 +209,7 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def _public(header: dict[str, Any], totals: bytes) -> bytes:
+def _public(header: JsonObject, totals: bytes) -> bytes:
     """What the encryption vouches for besides the sums: all that is public."""
     return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
 
@@ -280,7 +329,12 @@ class Stream:
         self._read()
 
     def _begin(
-        self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int
+        self,
+        periods: int | None,
+        epsilon: float | None,
+        delta: float | None,
+        months: int,
+        apart: int,
     ) -> None:
         if epsilon is None or delta is None:
             raise TypeError("a new stream needs epsilon and delta, the guarantee of all of it")
@@ -297,84 +351,82 @@ class Stream:
                 "where nobody knows how many periods there will be, a person is of one: say "
                 "periods, or leave months out"
             )
-        header = self._header(epsilon, delta, periods, months, apart) | {
-            "id": secrets.token_hex(16),
-            "epochs": [FIRST_PERIODS if periods is None else periods],
-        }
-        noise = self._calibrate(header)
-        self._charge(header, noise, check=True)
-        check_room(self.path, size=16 * header["n_columns"] ** 2)
+        terms = replace(
+            self._terms(epsilon, delta, periods, months, apart),
+            id=secrets.token_hex(16),
+            epochs=[FIRST_PERIODS if periods is None else periods],
+        )
+        self.study.ledger.check(self._calibrate(terms).price)
+        check_room(self.path, size=16 * terms.n_columns**2)
         key = read_key(self.key) if self.key.exists() else create_key(self.key)
         # The file first: if this process dies before the ledger has the price, who opens the
         # stream next pays it, and nothing was published.
-        StreamState(header).save(self.path, key, new=True)
-        self._adopt(header)
+        StreamState(terms).save(self.path, key, new=True)
+        self._adopt(terms)
 
-    def _open(self, periods: int | None, epsilon: Any, delta: Any, months: int, apart: int) -> None:
-        header = StreamState.read(self.path, read_key(self.key)).header
-        asked = self._header(
-            header["epsilon"] if epsilon is None else epsilon,
-            header["delta"] if delta is None else delta,
-            header["periods"] if periods is None else periods,
-            header["months"] if months == 1 else months,
-            header["apart"] if apart == 1 else apart,
+    def _open(
+        self,
+        periods: int | None,
+        epsilon: float | None,
+        delta: float | None,
+        months: int,
+        apart: int,
+    ) -> None:
+        terms = StreamState.read(self.path, read_key(self.key)).terms
+        expected = self._terms(
+            terms.epsilon if epsilon is None else epsilon,
+            terms.delta if delta is None else delta,
+            terms.periods if periods is None else periods,
+            terms.months if months == 1 else months,
+            terms.apart if apart == 1 else apart,
         )
-        for name, value in asked.items():
-            if header[name] != value:
+        for name, value in vars(replace(expected, id=terms.id, epochs=terms.epochs)).items():
+            if getattr(terms, name) != value:
                 raise ValueError(
                     f"{self.path.name} is a stream of other {name}: open it with the study that it "
                     "was begun with, and leave out what it knows; or begin another at another path"
                 )
-        self._adopt(header)
+        self._adopt(terms)
 
-    def _header(
+    def _terms(
         self, epsilon: float, delta: float, periods: int | None, months: int, apart: int
-    ) -> dict[str, Any]:
-        """What is public of a stream and never changes."""
+    ) -> StreamTerms:
+        """The terms of a stream that is not begun."""
         unit = self._nothing.privacy_unit
-        return {
-            "epsilon": epsilon,
-            "delta": delta,
-            "adjacency": self.study.adjacency,
-            "periods": periods,
-            "months": months,
-            "apart": apart,
-            "columns": self.study.columns.to_dict(),
-            "n_columns": len(self.study.columns),
-            "bound": float(self._nothing.bound),
-            "unit": None if unit is None else unit.to_dict(),
-        }
+        return StreamTerms(
+            epsilon,
+            delta,
+            self.study.adjacency,
+            periods,
+            months,
+            apart,
+            self.study.columns.to_dict(),
+            len(self.study.columns),
+            float(self._nothing.bound),
+            None if unit is None else unit.to_dict(),
+        )
 
-    def _adopt(self, header: dict[str, Any]) -> None:
-        self._kept = header
-        self._noise = self._calibrate(header)
-        self._alone = self._calibrate(header | {"months": 1})
-        self._charge(header, self._noise)
+    def _adopt(self, terms: StreamTerms) -> None:
+        """Take the terms, and enter the price of all periods, once."""
+        self._stream = terms
+        self._noise = self._calibrate(terms)
+        self._alone = self._calibrate(replace(terms, months=1))
+        study, what = self.study, f"stream {self.path.name}"
+        price = replace(self._noise.price, what=what, condition=terms.condition, id=terms.id)
+        study.ledger.entered_as("", study.columns.selected, study.identity).reserve(price)
 
-    def _calibrate(self, header: Mapping[str, Any]) -> GaussCalibration:
+    def _calibrate(self, terms: StreamTerms) -> GaussCalibration:
         """Noise of the periods' own matrices: of one release of rows that move as far as C X."""
-        moved = _sums(header).epochs[0].sensitivity
-        guarantee = _guarantee(header)
-        found: GaussCalibration = noise_of(AnalyzeGauss(), guarantee, self._nothing, moved=moved)
-        if found.noise_std > MOST_NOISE_UNITS * self._nothing.resolution:
+        # C X moves as many times as far as one second moment: noise is for what is added.
+        bound = self._nothing.sensitivity_bound * math.sqrt(terms.sums.epochs[0].sensitivity)
+        noise: GaussCalibration = AnalyzeGauss().noise_for(
+            terms.guarantee, self._nothing.n_columns, bound
+        )
+        if noise.noise_std > MOST_NOISE_UNITS * self._nothing.resolution:
             raise ValueError(
                 "the noise is too large for any useful release: epsilon or delta must be larger"
             )
-        return found
-
-    def _charge(self, header: dict[str, Any], noise: GaussCalibration, check: bool = False) -> None:
-        """Enter the price of all periods, once; or only see that there is room for it."""
-        study, guarantee = self.study, _guarantee(header)
-        if check:
-            study.ledger.check(**guarantee.price, privacy=noise.privacy)
-            return
-        study.ledger.entered_as("", study.columns.selected, study.identity).spend(
-            **guarantee.price,
-            privacy=noise.privacy,
-            what=f"stream {self.path.name}",
-            condition=_condition(header),
-            id=header["id"],
-        )
+        return noise
 
     @property
     def periods(self) -> int:
@@ -383,12 +435,12 @@ class Stream:
 
     def noise(self, period: int) -> float:
         """Noise of the sum of all up to a period, in that of one release with this guarantee."""
-        epochs = _sums(self._kept)
-        while period > epochs.periods and self._kept["periods"] is None:
+        epochs = self._stream.sums
+        while period > epochs.periods and self._stream.periods is None:
             epochs = epochs.doubled()
         check_integer(period, "period", 1, epochs.periods)
-        own = self._noise.noise_std / self._alone.noise_std
-        return own * float(np.linalg.norm(epochs.between(0, period)))
+        relative = self._noise.noise_std / self._alone.noise_std
+        return relative * float(np.linalg.norm(epochs.between(0, period)))
 
     def release(
         self,
@@ -396,7 +448,7 @@ class Stream:
         period: int | None = None,
         *,
         threads: int | None = None,
-        progress: bool | Callable[[int, int | None], object] = False,
+        progress: Progress = False,
         out: str | os.PathLike[str] | None = None,
     ) -> Release:
         """Publish a further period: the second moment of all so far.
@@ -447,10 +499,10 @@ class Stream:
             # by the next to open the stream, and was not shown meanwhile.
             state.save(self.path, read_key(self.key))
             self._enter(state)
-        made = self._sum(state, 0, number)
+        release = self._sum(state, 0, number)
         if path is not None:
-            made.save(path)
-        return made
+            release.save(path)
+        return release
 
     def upto(self, period: int | None = None) -> Release:
         """The release of all periods up to one, by default the last, as it was published."""
@@ -516,11 +568,11 @@ class Stream:
         return change(last.regress(formula, **options), first.regress(formula, **options))
 
     def __repr__(self) -> str:
-        header = self._kept
-        of = "an unknown number" if header["periods"] is None else header["periods"]
+        terms = self._stream
+        of = "an unknown number" if terms.periods is None else terms.periods
         return (
             f"<Stream {self.path.name!r} of {of} periods: "
-            f"epsilon={header['epsilon']:g}, delta={header['delta']:g}, {header['adjacency']}>"
+            f"epsilon={terms.epsilon:g}, delta={terms.delta:g}, {terms.adjacency}>"
         )
 
     def _read(self) -> StreamState:
@@ -535,7 +587,7 @@ class Stream:
         """
         with open_locked(self.key, os.O_RDONLY) as handle, locked(handle):
             state = StreamState.read(self.path, read_key(self.key))
-            if state.header["id"] != self._kept["id"]:
+            if state.terms.id != self._stream.id:
                 raise ValueError(f"{self.path.name} is another stream than the one that was opened")
             self._enter(state)
             yield state
@@ -547,7 +599,7 @@ class Stream:
         what the ledger has: by one period at most, unless the ledger is new to the stream, and has
         just been charged for all of it.
         """
-        ledger, stream = self.study.ledger, state.header["id"]
+        ledger, stream = self.study.ledger, state.terms.id
         entered, marks = ledger.periods(stream), [period.mark for period in state.past]
         if len(entered) > len(marks):
             raise ValueError(
@@ -567,7 +619,7 @@ class Stream:
 
     def _next(self, state: StreamState, period: int | None) -> int:
         """The number of the next period, if it is the one that is meant."""
-        number, limit = len(state.past) + 1, state.header["periods"]
+        number, limit = len(state.past) + 1, state.terms.periods
         if period is not None and check_integer(period, "period", 1) != number:
             was = "was published" if period < number else "is not the next one"
             hint = f": stream.upto({period}) is its release" if period < number else ""
@@ -579,7 +631,7 @@ class Stream:
             )
         return number
 
-    def _moment(self, source: Any, threads: int | None, progress: Any) -> SecondMoment:
+    def _moment(self, source: object, threads: int | None, progress: Progress) -> SecondMoment:
         columns, unit = self.study.columns, self.study.unit
         if not isinstance(source, SecondMoment):
             return second_moment(
@@ -597,11 +649,11 @@ class Stream:
         self, state: StreamState, number: int, moment: SecondMoment, digest: bytes
     ) -> StreamState:
         """The state after a further period: its noise is drawn, and meets the exact sum, here."""
-        sums = _sums(state.header)
+        sums = state.terms.sums
         if number > sums.periods:
             sums = sums.doubled()
             epochs = [epoch.periods for epoch in sums.epochs]
-            state = replace(state, header=state.header | {"epochs": epochs})
+            state = replace(state, terms=replace(state.terms, epochs=epochs))
         law, d = self._noise.law, moment.n_columns
         high, low = moment.int128()
         exact = high[_above(d)], low[_above(d)]
@@ -613,16 +665,15 @@ class Stream:
             generators.resolve(None)[0],
         )
         # Of units it is private: a unit that takes another's place may have other periods.
-        public = self.study.unit is None and state.header["adjacency"] == "replace"
+        public = self.study.unit is None and state.terms.adjacency == "replace"
         n_rows = moment.n_rows + moment.n_dropped if public else None
         period = Period(n_rows, unit * noisy[_above(d)], exact, digest)
         return replace(state, past=(*state.past, period))
 
     def _sum(self, state: StreamState, start: int, stop: int) -> Release:
         """What was published of the periods after `start`, up to `stop`."""
-        header, periods = state.header, state.past[:stop]
-        weights = _sums(header).between(start, stop)
-        d = header["n_columns"]
+        terms, periods = state.terms, state.past[:stop]
+        weights, d = terms.sums.between(start, stop), terms.n_columns
         matrix = np.zeros((d, d))
         total = weights @ np.array([period.published for period in periods])
         matrix[_above(d)] = matrix.T[_above(d)] = total
@@ -636,7 +687,7 @@ class Stream:
         parameters = {
             "sigma": law.std_diagonal * scale,
             "noise_std_diagonal": law.std_diagonal * scale,
-            "stream": header["id"],
+            "stream": terms.id,
             "periods": [start + 1, stop],
             "stream_std": law.std,
             "stream_weights": weights.tolist(),
@@ -647,14 +698,14 @@ class Stream:
             mechanism=AnalyzeGauss(),
             parameters=parameters,
             noise=known,
-            epsilon=header["epsilon"],
-            delta=header["delta"],
-            adjacency=header["adjacency"],
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            adjacency=terms.adjacency,
             privacy=self._noise.privacy,
-            bound=header["bound"],
+            bound=terms.bound,
             n_rows=n,
             columns=self.study.columns,
-            condition=_condition(header),
+            condition=terms.condition,
             privacy_unit=self._nothing.privacy_unit,
         )
 
@@ -676,32 +727,6 @@ def _mixed(periods: Sequence[Int128], shares: Sequence[int], d: int) -> Int128:
     matrix[_above(d)] = matrix.T[_above(d)] = total
     below = matrix[np.tril_indices(d)]
     return (below >> 64).astype(np.int64), (below & (2**64 - 1)).astype(np.uint64)
-
-
-def _sums(header: Mapping[str, Any]) -> RunningSums:
-    """The factors of a stream."""
-    who = header["months"], header["apart"]
-    return RunningSums(tuple(Epoch(periods, *who) for periods in header["epochs"]))
-
-
-def _guarantee(header: Mapping[str, Any]) -> Guarantee:
-    """That of all periods together."""
-    unit = None if header["unit"] is None else PrivacyUnit.from_dict(header["unit"])
-    return Guarantee(header["epsilon"], header["delta"], header["adjacency"], unit)
-
-
-def _condition(header: Mapping[str, Any]) -> str | None:
-    """The promise on which the guarantee depends, or None."""
-    months, apart, periods = header["months"], header["apart"], header["periods"] or math.inf
-    if header["unit"] is None:
-        # Then it is public how many rows a period has.
-        replaced = header["adjacency"] == "replace" and periods > 1
-        return "the row that takes another's place is of the same period" if replaced else None
-    if apart == 1 and months >= periods:
-        return None
-    most = "one period" if months == 1 else f"{months} periods"
-    between = f", at least {apart} apart" if apart > 1 and months > 1 else ""
-    return f"nobody has rows in more than {most}{between}"
 
 
 def _digest(moment: SecondMoment) -> bytes:

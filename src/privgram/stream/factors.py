@@ -106,7 +106,7 @@ def _best(weights: Matrix, most: int, apart: int) -> Vector:
     By dynamic programming over the columns, for `weights` of shape (k, T), not negative.
     """
     rows, periods = weights.shape
-    found = np.empty(rows)
+    sums = np.empty(rows)
     for start in range(0, rows, 64):
         part = weights[start : start + 64]
         # best[j]: of the first j columns, by how many were taken.
@@ -115,8 +115,8 @@ def _best(weights: Matrix, most: int, apart: int) -> Vector:
             best[j] = best[j - 1]
             taken = best[max(j - apart, 0), :, :-1] + part[:, j - 1, None]
             np.maximum(best[j, :, 1:], taken, out=best[j, :, 1:])
-        found[start : start + 64] = best[-1].max(axis=1)
-    return found
+        sums[start : start + 64] = best[-1].max(axis=1)
+    return sums
 
 
 @dataclass(frozen=True)
@@ -147,8 +147,8 @@ class RunningSums:
 
     def shares(self, period: int) -> list[int]:
         """Row t of C, times 2^FACTOR_PLACES: what of each period is in what the t-th publishes."""
-        *_, (epoch, own) = self._parts(period)
-        return [0] * (period - own) + [int(share) for share in epoch.factor(own)[-1]]
+        *_, (epoch, within) = self._parts(period)
+        return [0] * (period - within) + [int(share) for share in epoch.factor(within)[-1]]
 
     def between(self, start: int, stop: int) -> Vector:
         """Weights of what was published up to `stop` in the sum of the periods after `start`."""
@@ -158,4 +158,4 @@ class RunningSums:
 
     def _row(self, period: int) -> Vector:
         """Row of B: the last rows of the epochs that are over, and that of the period."""
-        return np.concatenate([np.zeros(0), *(e.row(own) for e, own in self._parts(period))])
+        return np.concatenate([np.zeros(0), *(e.row(within) for e, within in self._parts(period))])

@@ -14,6 +14,7 @@ from privgram.columns.terms import parse
 from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
+from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import FitPurpose, Problem
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Guarantee, Unit
-    from privgram.disclosure.release import CachedRunOptions
+    from privgram.columns.unit import Unit
+    from privgram.disclosure.request import CachedRunOptions
     from privgram.mechanisms import Mechanism
+    from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults
     from privgram.regression.design import Design
     from privgram.regression.glm import GLMResults
@@ -217,9 +219,8 @@ def release_and_fit(
         )
     _check_design(parsed, used, options.reference)
     unit, guarantee = protected(unit, guarantee)
-    release: Any = release_for(
-        "regression", source, used, guarantee, mechanism=options.mechanism, unit=unit, **run
-    )
+    request = ReleaseRequest(source, guarantee, used, mechanism=options.mechanism, unit=unit, **run)
+    release: Any = release_for(request)
     fit = fit_release(release, parsed, options.reference)
     if not isinstance(fit, OLSResults) or not np.isnan(fit.theta).any():
         return fit
@@ -256,9 +257,7 @@ def fit_release(
     if parsed.endogenous:
         roles = parsed.endogenous, parsed.instruments, exogenous
         # mypy takes the module of the same name.
-        fit: IVResults = release.iv(  # type: ignore[operator]
-            target, *roles, intercept=intercept, reference=levels
-        )
+        fit: IVResults = release.iv(target, *roles, intercept=intercept, reference=levels)
         return fit
     return release.regress(target, exogenous, intercept=intercept, reference=levels, ridge=ridge)
 

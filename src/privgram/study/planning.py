@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from privgram.disclosure.release import release_for
+from privgram.disclosure.request import ReleaseRequest
 from privgram.planning.designs import DesignInput
 from privgram.planning.precision import (
     NO_REFUSAL,
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.groups import Groups
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Guarantee, Unit
+    from privgram.columns.unit import Unit
+    from privgram.privacy.guarantee import Guarantee
 
 __all__ = ["Advice", "fits_of"]
 
@@ -72,9 +74,8 @@ def fits_of(
 
     def by_release(guarantee: Guarantee, rng: np.random.Generator) -> AnyResults:
         whose, guarantee = protected(table.unit, guarantee)
-        release: Any = release_for(
-            "regression", source(), used, guarantee, unit=whose, by=table.groups, rng=rng
-        )
+        request = ReleaseRequest(source(), guarantee, used, unit=whose, by=table.groups, rng=rng)
+        release: Any = release_for(request)
         one = release if table.groups is None else release[table.groups.labels[0]]
         return fit_release(one, parsed, options.reference)
 

@@ -18,13 +18,15 @@ from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import Parsed, parse_one
-from privgram.columns.unit import Guarantee, Unit
+from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
+from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.moment import SecondMoment
 from privgram.planning.designs import DesignInput
 from privgram.planning.precision import Precision, plan_precision
+from privgram.privacy.guarantee import Guarantee
 from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
 from privgram.study.answer import RegressOptions, needed, protected, release_and_fit
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.columns.unit import Missing
-    from privgram.disclosure.release import CachedRunOptions
+    from privgram.disclosure.request import CachedRunOptions
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
@@ -353,16 +355,17 @@ class Study:
         unit, guarantee = protected(self.unit, price)
         log.info("release at epsilon=%g", price.epsilon)
         with self._saying_what_is_left():
-            release = release_for(
-                purpose,
+            request = ReleaseRequest(
                 self._source(columns),
-                columns,
                 guarantee,
-                mechanism=mechanism,
+                columns,
+                purpose,
+                mechanism,
                 unit=unit,
                 by=by,
                 **run,
             )
+            release = release_for(request)
         log.info("released")
         return release
 

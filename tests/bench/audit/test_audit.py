@@ -127,8 +127,8 @@ def _(mechanism: Understated, moment, noise, rng):
     short = dataclasses.replace(
         noise, noise_std=0.8 * noise.noise_std, noise_std_diagonal=0.8 * noise.sigma
     )
-    matrix, _, extra = draw_analyze_gauss(mechanism, moment, short, rng)
-    return matrix, noise.law, extra
+    sample = draw_analyze_gauss(mechanism, moment, short, rng)
+    return dataclasses.replace(sample, law=noise.law)
 
 
 def test_false_statement_of_the_law_is_caught():

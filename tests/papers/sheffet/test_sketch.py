@@ -16,7 +16,7 @@ from privgram.papers._shared import (
 from privgram.papers.hardt_roth import ChiGaussianProfile
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile
-from privgram.privacy._profile import gaussian_delta
+from privgram.privacy.profiles import gaussian_delta
 
 
 def with_against_without(rows, ratio, epsilon):

@@ -34,8 +34,8 @@ from privgram._base.numbers import (
 from privgram.papers._shared import check_count, chi_gaussian_delta, log_ratio, require_private
 from privgram.privacy import GaussianProfile
 from privgram.privacy._numerics import TINY, Array
-from privgram.privacy._profile import Profile, ProofStatus, check_known_adjacency, check_parameter
 from privgram.privacy.calibration import checked_budget, largest_parameter
+from privgram.privacy.profiles import Profile, ProofStatus, check_known_adjacency, check_parameter
 
 
 def theorem_2_6(

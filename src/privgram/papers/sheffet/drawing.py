@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram.disclosure.additive import noisy_matrix
-from privgram.disclosure.samplers import draw
+from privgram.disclosure.samplers import Sample, draw
 from privgram.exact import variates
 from privgram.exact.int128 import from_float
 from privgram.papers.sheffet import certified
-from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
+from privgram.papers.sheffet.laws import InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
     EIGENVALUE_BITS,
     EIGENVALUE_SLACK,
@@ -32,7 +32,6 @@ from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix
     from privgram.moment import SecondMoment
 
 
@@ -42,28 +41,28 @@ def gaussian_sketch(
     moment: SecondMoment,
     noise: MultiplicativeCalibration,
     rng: np.random.Generator,
-) -> tuple[Matrix, SketchLaw, dict[str, Any]]:
+) -> Sample:
     """Draw a sketch, by its rows where they are kept or too few for a Wishart matrix."""
     adjusted = adjust(moment, noise, rng)
     rows, d = int(adjusted.dof), moment.n_columns
     law = SketchLaw(rows, adjusted.regulariser * moment.resolution)
-    extra: dict[str, Any] = {"parameters": adjusted.parameters}
+    parameters = dict(adjusted.parameters)
     if mechanism.keep_rows and mechanism.adaptive:
         # Leaving out rows that were paid for is post-processing, and memory is bounded.
         rows = min(rows, max(mechanism.rows, KEPT_ENTRIES // d))
         law = SketchLaw(rows, law.regulariser)
-        extra["parameters"]["adjusted_dof"] = rows
+        parameters["adjusted_dof"] = rows
     factor = certified.certified_whitener(moment.int128(), adjusted.regulariser).factor
     if mechanism.keep_rows:
         exponent = certified.rows_exponent(adjusted.floor)
         counts = certified.round_sketch_rows(factor, variates.normals(rng, d, rows), exponent)
         sketch = counts * (2.0**exponent * math.sqrt(moment.resolution))
-        return sketch.T @ sketch / rows, law, extra | {"sketch": sketch}
+        return Sample(sketch.T @ sketch / rows, law, parameters, sketch)
     whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
     draws = variates.bartlett(rng, rows, d) if whole else variates.normals(rng, d, rows)
     exponent = certified.gram_exponent(adjusted.floor, rows)
     counts = certified.sketch_gram(factor, draws, exponent)
-    return counts * (2.0**exponent * moment.resolution) / rows, law, extra
+    return Sample(counts * (2.0**exponent * moment.resolution) / rows, law, parameters)
 
 
 @draw.register(InverseWishart)
@@ -72,7 +71,7 @@ def draw_inverse_wishart(
     moment: SecondMoment,
     noise: MultiplicativeCalibration,
     rng: np.random.Generator,
-) -> tuple[Matrix, InverseWishartLaw, dict[str, Any]]:
+) -> Sample:
     """Draw from the inverse Wishart law, scaled to estimate what it is about."""
     adjusted = adjust(moment, noise, rng)
     d, dof = moment.n_columns, adjusted.dof
@@ -82,7 +81,7 @@ def draw_inverse_wishart(
     counts = certified.round_inverse_wishart(factor, draws, exponent)
     scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.resolution
     law = InverseWishartLaw(dof, adjusted.regulariser * moment.resolution)
-    return counts * scale, law, {"parameters": adjusted.parameters}
+    return Sample(counts * scale, law, adjusted.parameters)
 
 
 @draw.register(InverseGauss)
@@ -91,7 +90,7 @@ def inverse_gauss(
     moment: SecondMoment,
     noise: InverseGaussCalibration,
     rng: np.random.Generator,
-) -> tuple[Matrix, InverseGaussianLaw, dict[str, Any]]:
+) -> Sample:
     """Invert, round, add symmetric Gaussian noise, and invert back."""
     d = moment.n_columns
     law = noise.law
@@ -109,7 +108,7 @@ def inverse_gauss(
     below = from_float(inverse[np.tril_indices(len(inverse))])
     noisy = noisy_matrix(below, law.std / unit, law.std_diagonal / unit, rng)
     released = np.asarray(np.linalg.inv(noisy * unit), dtype=np.float64)
-    return (released + released.T) / 2, law, {}
+    return Sample((released + released.T) / 2, law)
 
 
 @dataclass(frozen=True)

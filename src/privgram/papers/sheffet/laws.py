@@ -109,8 +109,8 @@ class InverseWishartLaw(NoiseLaw):
         basis, factor = np.linalg.qr(np.asarray(frame, dtype=np.float64).T)
         return ImageLaw(self.marginal(len(basis), range(basis.shape[1])), factor.T)
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        return replace(self, dof=self.dof - (n_columns - len(kept)))
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        return replace(self, dof=self.dof - (n_columns - len(index)))
 
     def expected(self, release: Any) -> Mapping[str, tuple[float, ...]]:
         dof, regulariser = _drawn(release)
@@ -147,8 +147,8 @@ class InverseGaussianLaw(NoiseLaw):
         noise = symmetric_gaussian(len(matrix), self.std, self.std_diagonal, rng)
         return np.asarray(np.linalg.inv(np.linalg.inv(matrix) + noise), dtype=np.float64)
 
-    def marginal(self, n_columns: int, kept: Sequence[int]) -> NoiseLaw:
-        if len(kept) < n_columns:
+    def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
+        if len(index) < n_columns:
             raise ValueError("noise on the inverse has no marginal law: keep all columns")
         return self
 

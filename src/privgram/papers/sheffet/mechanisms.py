@@ -30,8 +30,8 @@ from privgram.papers.sheffet.profiles import (
     sketch_curves,
 )
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.privacy._profile import check_parameter
 from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio, largest_parameter
+from privgram.privacy.profiles import check_parameter
 
 # Noise of the sketch and the inverse Wishart from a privacy budget, as in
 # `privgram.privacy.calibration`, whose parameters these share.

@@ -34,7 +34,7 @@ from privgram.privacy._numerics import (
     log_panels,
     quiet,
 )
-from privgram.privacy._profile import Profile, check_parameter
+from privgram.privacy.profiles import Profile, check_parameter
 
 # The sketch (Algorithms 1 and 2 of Sheffet) shows r rows of N(0, G + w^2 I), and the inverse
 # Wishart (Algorithms 4 and 5) a bijective image of the same. Whitening leaves one or two

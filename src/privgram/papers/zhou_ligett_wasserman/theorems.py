@@ -22,7 +22,7 @@ from privgram._base.numbers import check_integer, check_not_negative, check_posi
 from privgram.papers._shared import check_count
 from privgram.papers.sheffet.profiles import SketchProfile
 from privgram.privacy._numerics import Array
-from privgram.privacy._profile import Profile, check_parameter
+from privgram.privacy.profiles import Profile, check_parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,278 @@
+"""What is asked of a release: checked when it is made, read once, and priced before any noise."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from privgram._base.files import check_distinct, check_room
+from privgram._base.numbers import Adjacency
+from privgram.adaptive.rounds import names_of
+from privgram.columns.groups import Groups
+from privgram.disclosure.norm_bound import BoundSelection, check_size
+from privgram.ledger import check_ledger
+from privgram.mechanisms import (
+    AdaptiveGaussian,
+    AnalyzeGauss,
+    Calibration,
+    MatrixLaplace,
+    Mechanism,
+    best,
+    check_groups,
+    default,
+    named,
+    release_noise,
+)
+from privgram.mechanisms._base import release_price
+from privgram.mechanisms.norm_bound import together
+from privgram.moment.grouped import SecondMoments
+from privgram.moment.second_moment import SecondMoment
+from privgram.moment.units import bounds_of
+from privgram.releases.record import RELEASE_FORMAT
+from privgram.scan.progress import Progress
+from privgram.scan.request import WHOLE, ScanRequest, check_rereadable, scale_out
+from privgram.sources.table import CachedSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from privgram.columns import Columns
+    from privgram.columns.unit import PrivateBound, Unit
+    from privgram.ledger import Ledger
+    from privgram.mechanisms import Purpose
+    from privgram.mechanisms.norm_bound import NormBound
+    from privgram.privacy.guarantee import Guarantee, Price
+
+#: Bytes that a saved entry of a matrix takes, at most.
+BYTES_OF_ENTRY = {".json": 32, ".npz": 8}
+
+
+class RunOptions(TypedDict, total=False):
+    """How a table is read, and where what is made of it goes."""
+
+    ledger: Ledger | None
+    out: str | os.PathLike[str] | None
+    threads: int | None
+    progress: Progress
+    rng: np.random.Generator | None
+
+
+class CachedRunOptions(RunOptions, total=False):
+    """The same, with a cap of the rows that stay in memory between passes."""
+
+    cache_bytes: int | None
+
+
+class ReleaseOptions(RunOptions, total=False):
+    """What `release` takes besides a table, its columns, a guarantee and groups."""
+
+    mechanism: Mechanism | str | None
+    adjacency: Adjacency
+    bound: float | PrivateBound | None
+    unit: Unit | str | Any
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseRequest:
+    """What is to be released, at which guarantee, and by what; parameters as of `release`.
+
+    A request that cannot be met, by what is public of it, is refused when it is made.
+    """
+
+    source: object = field(repr=False)  # SECRET
+    guarantee: Guarantee
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None
+    purpose: Purpose = "regression"
+    mechanism: Mechanism | str | None = None
+    bound: float | PrivateBound | None = None
+    unit: Unit | str | Any = None
+    by: Groups | str | None = None
+    ledger: Ledger | None = None
+    out: str | os.PathLike[str] | None = None
+    threads: int | None = None
+    progress: Progress = False
+    cache_bytes: int | None = None
+    rng: np.random.Generator | None = None
+    #: How the table is read, rows that are read again from memory; None of a second moment.
+    scan: ScanRequest | None = field(init=False, default=None, repr=False)
+    #: The choice of a bound by the table, where that is asked for.
+    choice: BoundSelection | None = field(init=False, default=None, repr=False)
+    #: The mechanism, where it is one before the table is read, and why this one.
+    chosen: Mechanism | None = field(init=False, default=None)
+    reason: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        kind = self.columns if isinstance(self.columns, type) else type(self.columns)
+        if issubclass(kind, Mechanism):
+            raise TypeError(
+                "the second argument is the columns, and the mechanism goes by its name: "
+                "release(table, columns, epsilon, delta, mechanism=AnalyzeGauss())"
+            )
+        self._set(chosen=named(self.mechanism))
+        check_ledger(self.ledger)
+        if (path := self.path) is not None:
+            RELEASE_FORMAT.check_suffix(path)
+            ledger = None if self.ledger is None else self.ledger.path
+            check_distinct({}, {"ledger": ledger, "out": path})
+            check_room(path)
+        if isinstance(self.source, SecondMoment | SecondMoments):
+            self._check_made()
+        else:
+            self._set_scan()
+        if isinstance(self.source, SecondMoment) and self.rereads:
+            raise TypeError(
+                "AdaptiveGaussian() reads the table again, and a SecondMoment has no rows to read: "
+                "pass the table itself to pg.release, or take AnalyzeGauss()"
+            )
+
+    def _set(self, **values: object) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def path(self) -> Path | None:
+        """Where the release is saved."""
+        return None if self.out is None else Path(self.out)
+
+    def _set_scan(self) -> None:
+        scan = ScanRequest.of(
+            self.source,
+            self.columns,
+            self.bound,
+            self.unit,
+            self.by,
+            self.threads,
+            self.progress,
+            self.guarantee.adjacency,
+        )
+        if scan.unit is not None:
+            self._set(guarantee=replace(self.guarantee, unit=scan.unit.protected))
+        if self.chosen is None:
+            chosen, reason = best(
+                self.source, scan.scaling, self.guarantee, self.purpose, scan.groups
+            )
+            self._set(chosen=chosen, reason=reason)
+        if scan.groups is not None:
+            check_groups(self.planned, self.guarantee)
+        self.planned.check_unit(self.guarantee)
+        if scan.auto is not None:
+            check_rereadable(scan.source, "PrivateBound() reads")
+        if self.rereads:
+            check_rereadable(scan.source, "AdaptiveGaussian() reads", ", or take AnalyzeGauss()")
+        in_memory = scan.unit is not None and scan.unit.values is not None
+        several = scan.auto is not None or self.rereads
+        if several and scale_out(scan.source) is None and not in_memory:
+            scan = replace(scan, source=CachedSource(scan.source, self.cache_bytes))
+        self._set(scan=scan)
+        if scan.auto is not None:
+            self._set(choice=BoundSelection(scan.auto, scan, self.guarantee.adjacency))
+        if scan.scaling is not None:
+            self.check_names(scan.scaling.names)
+            bound = scan.scaling.bound
+            if scan.auto is None:
+                bound = scan.row_bound
+                if scan.unit is not None:
+                    bound = bounds_of(scan.unit, bound)[1]
+            self.check_price(len(scan.scaling), bound)
+
+    def _check_made(self) -> None:
+        """Refuse what a second moment has already, or no longer knows."""
+        many = isinstance(self.source, SecondMoments)
+        has, knows = (
+            ("SecondMoments have their", "SecondMoments no longer know")
+            if many
+            else ("a SecondMoment has its", "a SecondMoment no longer knows")
+        )
+        if self.by is not None:
+            if many:
+                raise TypeError(f"{has} groups: leave out by")
+            raise TypeError(WHOLE)
+        if self.columns is not None or self.bound is not None:
+            raise TypeError(f"{has} columns and bound: leave out columns and bound")
+        if self.unit is not None:
+            raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
+
+    @property
+    def planned(self) -> Mechanism:
+        """The mechanism; by default one that spends no less than what is taken in the end."""
+        if self.chosen is not None:
+            return self.chosen
+        return AnalyzeGauss() if self.guarantee.delta else MatrixLaplace()
+
+    @property
+    def rereads(self) -> bool:
+        """Whether the mechanism reads the table again."""
+        return isinstance(self.chosen, AdaptiveGaussian) and self.chosen.most_rounds > 1
+
+    def check_names(self, names: Sequence[str]) -> None:
+        """Raise ValueError unless the mechanism's target is among the columns of the release."""
+        if isinstance(self.chosen, AdaptiveGaussian):
+            self.chosen.check_names(names)
+
+    def check_price(self, n_columns: int, bound: float) -> None:
+        """Raise ValueError if it cannot be met, or paid for, over tables of this shape."""
+        of_groups = self.scan is not None and self.scan.groups is not None
+        # Not known yet, and no guarantee turns on it.
+        n_rows = 10**6 if self.guarantee.adjacency == "replace" else None
+        noise = release_noise(self.planned, self.guarantee, n_columns, bound, n_rows, of_groups)
+        if self.ledger is not None:
+            price = release_price(self.planned, noise, self.choice is not None)
+            self.ledger.check(price if self.choice is None else together(price, self.choice.price))
+
+    def priced(self, moment: SecondMoment | SecondMoments) -> PricedRelease:
+        """What is drawn next of this second moment; ValueError if there is no proof for it."""
+        if self.scan is not None and self.guarantee.size_is_public:
+            check_size(moment.n_rows + moment.n_dropped)  # whether there are rows is public too
+        guarantee = replace(self.guarantee, unit=moment.privacy_unit)
+        groups = moment.groups if isinstance(moment, SecondMoments) else None
+        first = moment if isinstance(moment, SecondMoment) else moment.values()[0]
+        if groups is None:  # of a group it is private: a neighbour may have one row fewer in it
+            public = guarantee.size_is_public and not first.of_group
+        else:  # a unit counts in each of its groups, so the sum is not the number of units
+            public = guarantee.adjacency == "replace" and guarantee.unit is None
+        n_rows = moment.n_rows + moment.n_dropped if public else None
+        single = groups is None and guarantee.unit is None
+        mechanism = self.chosen
+        if mechanism is None:
+            size = first.n_columns, float(first.bound), n_rows if single else None
+            mechanism = default(guarantee, *size)
+        what = str(mechanism)
+        if groups is not None:
+            check_groups(mechanism, guarantee)
+            what += f" for each of {len(groups)} groups by {groups.by}"
+        elif guarantee.unit is not None:
+            what += ", for all rows of a unit"
+        self.check_names(names_of(first))
+        mechanism.check_unit(guarantee)
+        shape = first.n_columns, first.sensitivity_bound, n_rows
+        noise = release_noise(mechanism, guarantee, *shape, of_groups=groups is not None)
+        choice: NormBound | None = first.norm_bound
+        price = replace(release_price(mechanism, noise, choice is not None), what=what)
+        if choice is not None:
+            choice.check(guarantee)
+        return PricedRelease(mechanism, noise, price, n_rows, groups, choice)
+
+
+@dataclass(frozen=True)
+class PricedRelease:
+    """What is drawn next: by which mechanism, with which noise, and at which price."""
+
+    mechanism: Mechanism
+    noise: Calibration  # which is a guarantee
+    price: Price
+    n_rows: int | None  # of the table, where they are public
+    groups: Groups | None
+    choice: NormBound | None  # of the bound
+
+    def reserve(self, ledger: Ledger) -> None:
+        """Enter the price, and that of the choice of the bound unless it is there."""
+        if self.choice is not None:
+            # Both, or neither: a choice that is paid for is of no use without the release.
+            if self.choice.id not in (entry.id for entry in ledger.entries):
+                ledger.check(together(self.price, self.choice.price))
+            self.choice.charge(ledger)
+        ledger.reserve(self.price)

@@ -1,0 +1,36 @@
+"""Privacy profiles, by the kind of the mechanism."""
+
+from privgram.privacy.profiles.base import (
+    Profile,
+    ProofStatus,
+    check_known_adjacency,
+    check_parameter,
+    pld_from_profile,
+)
+from privgram.privacy.profiles.composed import FFT_FLOOR, ComposedProfile
+from privgram.privacy.profiles.coupled import CoupledProfile, chance_off, charged, delta_fp_of
+from privgram.privacy.profiles.gaussian import GaussianProfile, gaussian_delta
+from privgram.privacy.profiles.matrix_laplace import MatrixLaplaceProfile
+from privgram.privacy.profiles.pure import BoundedRangeProfile, LaplaceProfile, StatedProfile
+from privgram.privacy.profiles.wishart import WishartProfile
+
+__all__ = [
+    "FFT_FLOOR",
+    "BoundedRangeProfile",
+    "ComposedProfile",
+    "CoupledProfile",
+    "GaussianProfile",
+    "LaplaceProfile",
+    "MatrixLaplaceProfile",
+    "Profile",
+    "ProofStatus",
+    "StatedProfile",
+    "WishartProfile",
+    "chance_off",
+    "charged",
+    "check_known_adjacency",
+    "check_parameter",
+    "delta_fp_of",
+    "gaussian_delta",
+    "pld_from_profile",
+]

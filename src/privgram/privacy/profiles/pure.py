@@ -1,0 +1,146 @@
+"""The profiles of Laplace noise, of a choice, and of what is known at one epsilon only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from privgram._base.numbers import Adjacency, check_number
+from privgram.privacy._numerics import Array
+from privgram.privacy.profiles.base import Profile, check_known_adjacency, check_parameter
+
+
+@dataclass(frozen=True)
+class LaplaceProfile(Profile):
+    r"""Privacy profile of the Laplace mechanism.
+
+    .. math:: \delta(\epsilon) = 1 - e^{(\epsilon - \rho) / 2}, \quad 0 \le \epsilon \le \rho
+
+    and 0 beyond: Theorem 1 of docs/theory/matrix-laplace.md, of one column.
+
+    Parameters
+    ----------
+    sensitivity_ratio : float
+        rho = Delta / b > 0: L1 sensitivity over the scale of the noise.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+    """
+
+    _proof_status = "exact"
+
+    sensitivity_ratio: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        return np.maximum(-np.expm1((epsilon - self.sensitivity_ratio) / 2.0), 0.0)
+
+    def _epsilon(self, target: float) -> float:
+        if target == 1.0:
+            return 0.0
+        epsilon = max(self.sensitivity_ratio + 2.0 * math.log1p(-target), 0.0)
+        while self.delta(epsilon) > target:
+            epsilon = math.nextafter(epsilon, math.inf)
+        return epsilon
+
+
+@dataclass(frozen=True)
+class BoundedRangeProfile(Profile):
+    r"""Privacy profile of a choice whose privacy losses lie within `at_epsilon` of one another.
+
+    .. math::
+
+        \delta(t) = \frac{(1 - e^{(t - \epsilon) / 2})^2}{1 - e^{-\epsilon}},
+        \quad 0 \le t \le \epsilon
+
+    and 0 beyond: pure differential privacy at `at_epsilon`, and about as much as a pure
+    mechanism of half of it at small t.
+
+    Parameters
+    ----------
+    at_epsilon : float
+        Positive: the greatest difference between the losses of two outcomes.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+
+    References
+    ----------
+    J. Dong, D. Durfee and R. Rogers, "Optimal Differential Privacy Composition for Exponential
+    Mechanisms", ICML 2020, Lemma 3.4: the worst pairs; the theorem of docs/theory/norm-bound.md.
+
+    Examples
+    --------
+    >>> BoundedRangeProfile(0.2).delta(0.2)
+    0.0
+    """
+
+    _proof_status = "exact"
+
+    at_epsilon: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.at_epsilon, "at_epsilon")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        gap = np.minimum(epsilon - self.at_epsilon, 0.0)
+        return np.asarray(np.expm1(gap / 2.0) ** 2 / -math.expm1(-self.at_epsilon))
+
+    def _epsilon(self, target: float) -> float:
+        root = math.sqrt(target * -math.expm1(-self.at_epsilon))
+        epsilon = max(self.at_epsilon + 2.0 * math.log1p(-root), 0.0) if root < 1.0 else 0.0
+        while self.delta(epsilon) > target:
+            epsilon = math.nextafter(epsilon, math.inf)
+        return epsilon
+
+
+@dataclass(frozen=True)
+class StatedProfile(Profile):
+    r"""Worst profile of any (epsilon, delta)-differentially private mechanism.
+
+    .. math::
+
+        \delta(t) = \delta + (1 - \delta) \frac{(e^{\epsilon} - e^t)_+}{1 + e^{\epsilon}}
+
+    For mechanisms whose guarantee is proved at one point only.
+
+    Parameters
+    ----------
+    at_epsilon : float
+        Positive.
+    at_delta : float
+        In [0, 1); 0 makes it randomised response.
+    adjacency : {"replace", "add-remove"}, optional
+        As of `GaussianProfile`.
+
+    References
+    ----------
+    P. Kairouz, S. Oh and P. Viswanath, "The composition theorem for differential privacy",
+    IEEE Trans. Inf. Theory 63, 2017: the dominating pair of Theorem 3.4.
+    """
+
+    _proof_status = "stated"
+
+    at_epsilon: float
+    at_delta: float
+    adjacency: Adjacency | None = None
+
+    def __post_init__(self) -> None:
+        check_parameter(self.at_epsilon, "at_epsilon")
+        if not 0 <= check_number(self.at_delta, "at_delta") < 1:
+            raise ValueError(f"at_delta must lie in [0, 1), not {self.at_delta!r}")
+        check_known_adjacency(self.adjacency)
+
+    def _delta(self, epsilon: Array) -> Array:
+        gap = np.minimum(epsilon - self.at_epsilon, 0.0)
+        share = -np.expm1(gap) / (1.0 + np.exp(-self.at_epsilon))
+        return np.asarray(self.at_delta + (1.0 - self.at_delta) * share)
+
+    def _floor(self) -> float:
+        return self.at_delta
