@@ -256,7 +256,6 @@ def fit_release(
     levels, intercept = left_out(parsed.references, reference), parsed.intercept
     if parsed.endogenous:
         roles = parsed.endogenous, parsed.instruments, exogenous
-        # mypy takes the module of the same name.
         fit: IVResults = release.iv(target, *roles, intercept=intercept, reference=levels)
         return fit
     return release.regress(target, exogenous, intercept=intercept, reference=levels, ridge=ridge)
