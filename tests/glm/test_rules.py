@@ -12,9 +12,10 @@ import privgram as pg
 from privgram.glm import state as states
 from privgram.glm.clipping import CLIPPING, Clip
 from privgram.glm.link import UNSETTLED, GLMEstimator
-from privgram.glm.multinomial import RULES, ClassEstimator, without_noise
+from privgram.glm.multinomial import RULES, ClassEstimator
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds, UnitRounds
+from privgram.glm.score_steps import moment_share, without_noise
 from privgram.glm.state import ScoreState, by_hessian, initial_state, isotropic
 
 ROWS = 100.0
@@ -333,11 +334,9 @@ def test_direction_beyond_the_noise_is_what_the_semicircle_law_takes_it_for(spik
 )
 def test_moment_of_a_classifier_takes_what_makes_its_noise_a_twentieth(public, std, share):
     """Of a typical direction, which has a quarter of the rows' squares; 1 to 12 % of mu^2."""
-    one = SimpleNamespace(
-        problem=SimpleNamespace(rules=RULES, n_columns=4, bound=1.0), public=public,
-        rounds=SimpleNamespace(std_at=lambda bound, part: std),
-    )  # fmt: skip
-    found = ClassEstimator._moment_share(one)
+    shape = SimpleNamespace(n_columns=4, bound=1.0)
+    rounds = SimpleNamespace(std_at=lambda bound, part: std)
+    found = moment_share(rounds, RULES, shape, public)
     assert found == pytest.approx(share, rel=0.01)
     if 0.01 < found < 0.12:
         assert 2 * math.sqrt(4) * std / math.sqrt(found) == pytest.approx(0.05 * 10**6 / 4)

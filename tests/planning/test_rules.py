@@ -13,7 +13,7 @@ from privgram.mechanisms import AdaptiveGaussian
 from privgram.noise import GaussianLaw
 from privgram.planning import power
 from privgram.planning.guess import Guess
-from privgram.planning.power import _Rehearsed
+from privgram.planning.power import _SimulatedRounds
 from privgram.privacy.guarantee import Guarantee
 
 
@@ -24,7 +24,7 @@ def rehearsed(complete=1.0, seed=0):
     moment = 1000 * complete / 100 * rows.T @ rows
     setting = SimpleNamespace(design=design, moment=moment, bound=3.0, columns=None, n_rows=1000)
     noise = AdaptiveGaussian().calibrate(2, 3.0, 1.0, 1e-6, "add-remove")
-    return _Rehearsed(setting, noise, np.random.default_rng(seed))
+    return _SimulatedRounds(setting, noise, np.random.default_rng(seed))
 
 
 def test_made_rows_stand_for_those_that_are_complete():
