@@ -111,7 +111,7 @@ def test_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypat
         return gain >= needed
 
     monkeypatch.setattr(Gains, "are", are)
-    monkeypatch.setattr(adaptive.rules, "ROUGH", (0.0, 0.0))
+    monkeypatch.setattr(adaptive.rules, "CLEAR_ENOUGH", (0.0, 0.0))
     rng = np.random.default_rng(5)
     x = 0.3 + 0.1 * rng.standard_normal(4000)
     table = {"x": x, "y": 0.5 * x + 0.03 * rng.standard_normal(4000)}
@@ -148,7 +148,7 @@ def test_middle_round_reaches_to_twice_the_typical_length(monkeypatch):
         return real(rounds, frame, radius)
 
     monkeypatch.setattr(TableRounds, "mapped", mapped)
-    monkeypatch.setattr(adaptive.rules, "ROUGH", (1e9, 0.0))
+    monkeypatch.setattr(adaptive.rules, "CLEAR_ENOUGH", (1e9, 0.0))
     monkeypatch.setattr(Gains, "are", lambda *_: True)
     rng = np.random.default_rng(5)
     x = (0.3 + 0.1 * rng.standard_normal(4000)).clip(-1, 1)
