@@ -77,7 +77,10 @@ def test_log_tells_what_is_done_and_nothing_of_the_table(caplog):
 
 
 def test_lines_of_the_log_hold_no_control_characters(caplog):
-    with caplog.at_level(logging.INFO, "privgram"), pytest.raises(ValueError, match="nothing after"):
+    with (
+        caplog.at_level(logging.INFO, "privgram"),
+        pytest.raises(ValueError, match="nothing after"),
+    ):
         study().regress("y ~ x\x1b[2J +", 1.0)
     assert "\x1b" not in caplog.text
 
