@@ -33,7 +33,7 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
-from privgram.sources.table import n_rows_of
+from privgram.sources.table import TableSource, n_rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ LEAST_EDGE, MOST_EDGE = 1e-150, 1e150
 
 
 def private_norm_bound(
-    source: Any,
+    source: TableSource,
     epsilon: float,
     quantile: float | None = None,
     *,

@@ -29,7 +29,7 @@ from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
-from privgram.sources.table import CachedSource
+from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -49,7 +49,7 @@ LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 @overload
 def release(
-    source: Any,
+    source: TableSource,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -59,7 +59,7 @@ def release(
 ) -> Release: ...
 @overload
 def release(
-    source: Any,
+    source: TableSource,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -68,7 +68,7 @@ def release(
     **options: Unpack[ReleaseOptions],
 ) -> Releases: ...
 def release(
-    source: Any,
+    source: TableSource,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,
     delta: float | None = None,

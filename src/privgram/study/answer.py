@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from privgram.regression.design import Design
     from privgram.regression.glm import GLMResults
     from privgram.releases.release import Release
+    from privgram.sources.table import TableSource
 
 __all__ = [
     "RegressOptions",
@@ -152,7 +153,7 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
 
 
 def release_and_fit(
-    source: Any,
+    source: TableSource,
     parsed: Parsed,
     columns: Columns,
     guarantee: Guarantee,
@@ -261,7 +262,9 @@ def fit_release(
     return release.regress(target, exogenous, intercept=intercept, reference=levels, ridge=ridge)
 
 
-def _have_scores(source: Any, parsed: Parsed, unit: Unit | None, written: Columns | None) -> bool:
+def _have_scores(
+    source: TableSource, parsed: Parsed, unit: Unit | None, written: Columns | None
+) -> bool:
     """Whether rows can be read again, and units bounded, as scores need; of columns `written` out.
 
     One machine has to read the rows; a few factors' levels are written out, and none absorbed.

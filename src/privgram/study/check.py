@@ -14,7 +14,7 @@ from privgram.columns.unit import Identifier, Unit
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable
 from privgram.scan.request import check_here, scale_out
 from privgram.sources import open_source
-from privgram.sources.table import Keys, keys_of
+from privgram.sources.table import Keys, TableSource, keys_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,7 +120,7 @@ class Check(Printed):
         raise TypeError("a check is NOT PRIVATE and cannot be saved, copied or sent: print it")
 
 
-def check_table(table: Any, columns: Columns, unit: Unit | None, title: str) -> Check:
+def check_table(table: TableSource, columns: Columns, unit: Unit | None, title: str) -> Check:
     """Read a table once and count what its description does not say; see `Study.check`."""
     check_here(table, "check reads")
     reads = {name: _open(variable) for name, variable in columns.reads.items()}
@@ -150,7 +150,7 @@ def _ids(column: NDArray[Any] | Keys, name: str) -> NDArray[Any]:
     return keys.values if keys.missing is None else keys.values[~keys.missing]
 
 
-def count_rows(table: Any, columns: Columns) -> int:
+def count_rows(table: TableSource, columns: Columns) -> int:
     """Count the rows of a table, where their number is public."""
     if scale_out(table) is not None or isinstance(table, Iterator):
         raise ValueError("count the rows of this table yourself, and say n_rows=...")
@@ -168,7 +168,7 @@ def _open(variable: Variable) -> Variable:
     return Factor(variable.levels, other=True)
 
 
-def blocks_of(table: Any, selection: Mapping[str, Variable]) -> Iterator[list[Any]]:
+def blocks_of(table: TableSource, selection: Mapping[str, Variable]) -> Iterator[list[Any]]:
     """Blocks of a table, as the columns of its rows: SECRET."""
     opened = open_source(table, selection)
     try:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Missing
     from privgram.ledger import Composition
     from privgram.privacy import Adjacency
+    from privgram.sources.table import TableSource
 
 __all__ = [
     "StudyColumns",
@@ -47,7 +48,7 @@ StudyColumns: TypeAlias = Columns | Mapping[str, Any] | str | os.PathLike[str] |
 UNNAMED = "table"
 
 
-def table_name(table: Any) -> str:
+def table_name(table: TableSource) -> str:
     """What a table is called by default: the name of its file or folder, or "table"."""
     if isinstance(table, (list, tuple)) and table and isinstance(table[0], (str, os.PathLike)):
         table = Path(table[0]).absolute().parent

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
+    from privgram.sources.table import TableSource
 
 __all__ = ["Check", "Precision", "Study", "regress"]
 
@@ -186,7 +187,7 @@ class Study:
 
     def __init__(
         self,
-        table: Any,
+        table: TableSource,
         columns: StudyColumns = None,
         *,
         epsilon: float,
@@ -675,18 +676,18 @@ class Study:
 
 @overload
 def regress(
-    table: Any, formula: str, columns: StudyColumns = None,
+    table: TableSource, formula: str, columns: StudyColumns = None,
     epsilon: float | None = None, delta: float | None = None, *,
     family: ByScores, **options: Unpack[OneOptions],
 ) -> GLMResults: ...  # fmt: skip
 @overload
 def regress(
-    table: Any, formula: str, columns: StudyColumns = None,
+    table: TableSource, formula: str, columns: StudyColumns = None,
     epsilon: float | None = None, delta: float | None = None, *,
     family: FamilyName = "gaussian", loss: LossName = "squared", **options: Unpack[OneOptions],
 ) -> GLMResults | OLSResults | IVResults: ...  # fmt: skip
 def regress(
-    table: Any,
+    table: TableSource,
     formula: str,
     columns: StudyColumns = None,
     epsilon: float | None = None,
