@@ -13,6 +13,7 @@ References
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +187,6 @@ class BoundSelection:
         bins_per_octave: int = 16,
     ) -> None:
         self.scan = scan
-        self.id = new_id()
         scaling, unit = scan.scaling, scan.unit
         top = None if scaling is None else scaling.bound
         if unit is not None:
@@ -249,10 +249,10 @@ class BoundSelection:
 
     @property
     def price(self) -> Price:
-        """What a ledger takes of the choice, once."""
+        """What a ledger takes of the choice."""
         unit = self.scan.unit
         name = None if unit is None else unit.name
-        return choice_price(self.epsilon, self.adjacency, name, self.quantile, self.id)
+        return choice_price(self.epsilon, self.adjacency, name, self.quantile)
 
     def draw(
         self,
@@ -269,8 +269,9 @@ class BoundSelection:
             self._warn_of_few(counts.n_rows)
         losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
         rate = Fraction(self.epsilon) / (2 * sensitivity)
+        id = new_id()  # not before: a fork in between would enter two choices as one
         if ledger is not None:
-            ledger.reserve(self.price)
+            ledger.reserve(replace(self.price, id=id))
         chosen = exponential_mechanism(losses, rate, generator)
         return NormBound(
             float(self.grid[chosen]),
@@ -281,7 +282,7 @@ class BoundSelection:
             upper=float(self.grid[-1]),
             bins_per_octave=self.bins_per_octave,
             reproducible=reproducible,
-            id=self.id,
+            id=id,
             unit=None if unit is None else unit.name,
         )
 

@@ -148,7 +148,7 @@ class Ledger:
             if epsilon is None or delta is None:
                 raise FileNotFoundError(
                     f"there is no ledger {path}; epsilon and delta, its total budget, make one: "
-                    "Ledger(path, epsilon, delta), or privgram ledger create"
+                    "Ledger(path, epsilon, delta), or a study with ledger="
                 )
             new = Budget(
                 epsilon,

@@ -148,7 +148,7 @@ def new_id() -> str:
 
 
 def choice_price(
-    epsilon: float, adjacency: Adjacency, unit: str | None, quantile: float, id: str
+    epsilon: float, adjacency: Adjacency, unit: str | None, quantile: float, id: str = ""
 ) -> Price:
     """What a ledger takes of a choice of a bound, which was made already or is about to be."""
     return Price(

@@ -63,6 +63,10 @@ def _of_matrix(hypothesis: Hypothesis, size: int) -> tuple[tuple[str, ...], Matr
     return tuple(f"restriction {i} = {r:g}" for i, r in enumerate(values)), matrix, values
 
 
+#: Words of an equation: each may nest the tree it is read from, and Python recurses 1,000 deep.
+MOST_WORDS = 800
+
+
 def _read(
     texts: Sequence[str], names: Sequence[str], terms: Mapping[str, slice]
 ) -> tuple[tuple[str, ...], Matrix, Vector]:
@@ -77,7 +81,7 @@ def _read(
                 continue
             try:
                 sides = _sides(part, list(names))
-            except (SyntaxError, ValueError, RecursionError):
+            except (SyntaxError, ValueError):
                 raise ValueError(
                     f"{shown(text)} is not a linear equation of the parameters"
                 ) from None
@@ -120,9 +124,11 @@ def _parts(text: str, names: Sequence[str], terms: Mapping[str, slice]) -> list[
 def _sides(words: list[str], names: list[str]) -> list[Vector]:
     """The sides of one equation or of a chain of them; 0 is the right one where none is.
 
-    Each is the coefficients of the m parameters and of 1. ValueError, SyntaxError or, where it is
-    far too long, RecursionError for what is no linear equation.
+    Each is the coefficients of the m parameters and of 1. ValueError or SyntaxError for what is no
+    linear equation, or far too long.
     """
+    if len(words) > MOST_WORDS:
+        raise ValueError("too long")
     unit = np.eye(len(names) + 1)
 
     def python(word: str) -> str:
