@@ -251,7 +251,9 @@ class ReleaseRequest:
         shape = first.n_columns, first.sensitivity_bound, n_rows
         noise = release_noise(mechanism, guarantee, *shape, of_groups=groups is not None)
         choice: NormBound | None = first.norm_bound
-        price = replace(release_price(mechanism, noise, choice is not None), what=what)
+        price: Price | None = None
+        if self.ledger is not None:  # the true delta of some laws takes long
+            price = replace(release_price(mechanism, noise, choice is not None), what=what)
         if choice is not None:
             choice.check(guarantee)
         return PricedRelease(mechanism, noise, price, n_rows, groups, choice)
@@ -263,13 +265,14 @@ class PricedRelease:
 
     mechanism: Mechanism
     noise: Calibration  # which is a guarantee
-    price: Price
+    price: Price | None  # None where there is no ledger
     n_rows: int | None  # of the table, where they are public
     groups: Groups | None
     choice: NormBound | None  # of the bound
 
     def reserve(self, ledger: Ledger) -> None:
         """Enter the price, and that of the choice of the bound unless it is there."""
+        assert self.price is not None
         if self.choice is not None:
             # Both, or neither: a choice that is paid for is of no use without the release.
             if self.choice.id not in (entry.id for entry in ledger.entries):
