@@ -351,6 +351,7 @@ def test_row_of_no_group_is_found_before_a_bound_is_chosen(table, tmp_path):
 
 
 def test_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
+    pytest.importorskip("dask")
     monkeypatch.setattr("privgram.scan.request.scale_out", lambda source: "dask")
     ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
     with pytest.raises(ValueError, match="pass its files, or as bound what"):

@@ -17,7 +17,7 @@ from privgram.planning.power import _SimulatedRounds
 from privgram.privacy.guarantee import Guarantee
 
 
-def rehearsed(complete=1.0, seed=0):
+def simulated(complete=1.0, seed=0):
     """Rounds of 1,000 rows, of which 100 were made."""
     rows = np.random.default_rng(1).normal(size=(100, 2))
     design = SimpleNamespace(rows=rows, complete=complete, shape=None)
@@ -28,18 +28,18 @@ def rehearsed(complete=1.0, seed=0):
 
 
 def test_made_rows_stand_for_those_that_are_complete():
-    assert rehearsed().number(0.1) == pytest.approx(1000)
-    assert rehearsed(0.8).number(0.1) == pytest.approx(800)
+    assert simulated().number(0.1) == pytest.approx(1000)
+    assert simulated(0.8).number(0.1) == pytest.approx(800)
     frame = WhiteningTransform(np.eye(2), 1.0, 9.0)
-    one = rehearsed(0.8)
+    one = simulated(0.8)
     np.testing.assert_allclose(one.mapped(frame, 100.0).matrix, one.moment.matrix)
 
 
 def test_counts_of_lengths_have_the_noise_of_their_round():
     """Over 100 draws, where the edges' order lowers it by little."""
     frame, edges = WhiteningTransform(np.eye(2), 1.0, 9.0), np.array([0.1, 0.5, 1.0])
-    drawn = np.array([rehearsed(seed=seed).count(frame, edges, 0.1) for seed in range(100)])
-    expected = cumulative_std(3, rehearsed().ranked_std(3, 0.1))
+    drawn = np.array([simulated(seed=seed).count(frame, edges, 0.1) for seed in range(100)])
+    expected = cumulative_std(3, simulated().ranked_std(3, 0.1))
     assert (drawn.std(axis=0) > expected / 2).all()
     assert (np.diff(drawn, axis=1) <= 1e-9).all()
 
@@ -71,9 +71,9 @@ def test_standard_errors_are_told_where_most_simulated_fits_have_some(monkeypatc
     assert (found.rows[0].stderr["one"] is not None) == told
 
 
-def test_rehearsed_round_has_twice_the_variance_on_the_diagonal():
+def test_simulated_round_has_twice_the_variance_on_the_diagonal():
     """Of 1,000 draws; within a fifth, of which six deviations are a quarter."""
-    one = rehearsed()
+    one = simulated()
     noise = np.array([one.take(one.moment, 0.1) - one.moment.matrix for _ in range(1000)])
     variance = noise.var(axis=0)
     assert variance[0, 1] == pytest.approx(one.std_at(one.moment.bound, 0.1) ** 2, rel=0.2)

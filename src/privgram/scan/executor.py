@@ -197,19 +197,19 @@ def _accumulate_here(
     """As `accumulate`, by the threads of this machine."""
     groups, scaling = request.groups, request.scaling
     table = open_source(request.source, request.selection, by_position=scaling is not None)
-    feeder: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
+    reader: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
     names, width = table.names, table.n_columns
     with closing(table.chunks):
         if groups is not None:
             names, place = columns_apart(table, groups)
-            feeder = partial(GroupBlockReader, columns=scaling, groups=groups, place=place)
+            reader = partial(GroupBlockReader, columns=scaling, groups=groups, place=place)
             width -= 1
         d = width if scaling is None else len(scaling)
         check_width(width, check_n_columns(d), scaling)
         with reporter(request.progress, table.n_rows) as report:
             n_threads = request.threads_for(table.n_rows, d)
             make = _maker(new, d, n_threads)
-            total = ScanExecutor(table, lambda: feeder(make()), report).run(n_threads)
+            total = ScanExecutor(table, lambda: reader(make()), report).run(n_threads)
     return total, names if scaling is None else scaling.names
 
 
@@ -246,15 +246,15 @@ def accumulate_units(
         with closing(table.chunks), reporter(request.progress, table.n_rows) as report:
             ScanExecutor(table, lambda: Gatherer(store), report).run(n_threads).finish()
 
-        def feeder() -> UnitBlockReader[UnitsT]:
+        def reader() -> UnitBlockReader[UnitsT]:
             with DefaultRounding():
                 return UnitBlockReader(new(d), layout)
 
-        total = ScanExecutor(store.table(), feeder, lambda _: None).run(n_threads)
+        total = ScanExecutor(store.table(), reader, lambda _: None).run(n_threads)
     return total, names if scaling is None else scaling.names
 
 
-class Feeder(Protocol[AddedT]):
+class ChunkReader(Protocol[AddedT]):
     """What a thread of a scan hands blocks to, and what it adds them up in."""
 
     @property
@@ -279,10 +279,10 @@ class ScanExecutor(Generic[AccumulatorT]):
     """What the threads of one scan share."""
 
     def __init__(
-        self, table: Table, new_feeder: Callable[[], Feeder[AccumulatorT]], report: Report
+        self, table: Table, new_reader: Callable[[], ChunkReader[AccumulatorT]], report: Report
     ) -> None:
         self.table = table
-        self.new_feeder = new_feeder
+        self.new_reader = new_reader
         self.report = report
         self.lock = threading.Lock()
         self.pid = os.getpid()
@@ -308,27 +308,27 @@ class ScanExecutor(Generic[AccumulatorT]):
 
     def inline(self) -> AccumulatorT:
         """Run in the caller's thread."""
-        feeder = self.new_feeder()
+        reader = self.new_reader()
         for index, chunk in self.to_do():
-            self.process(feeder, index, chunk)
+            self.process(reader, index, chunk)
             if self.failure:
                 break
             self.report(self.rows)
         self.raise_failure()
-        return feeder.accumulator
+        return reader.accumulator
 
     def threaded(self, n_threads: int) -> AccumulatorT:
         """Run in worker threads, started as work arrives."""
         # Nobody waits to hand over, or be handed, what is there from the beginning.
         tasks: _Tasks = queue.SimpleQueue() if self.table.ranges else queue.Queue(n_threads)
-        feeders: list[Feeder[AccumulatorT]] = []
+        readers: list[ChunkReader[AccumulatorT]] = []
         workers: list[threading.Thread] = []
         try:
             for task in self.to_do():
                 if len(workers) < n_threads:
-                    feeders.append(self.new_feeder())
+                    readers.append(self.new_reader())
                     workers.append(
-                        threading.Thread(target=self.work, args=(feeders[-1], tasks), daemon=True)
+                        threading.Thread(target=self.work, args=(readers[-1], tasks), daemon=True)
                     )
                     workers[-1].start()
                 tasks.put(task)
@@ -349,7 +349,7 @@ class ScanExecutor(Generic[AccumulatorT]):
         self.raise_failure()
         self.report(self.rows)
         check_process(self.pid)
-        return self.finished.pop() if feeders else self.new_feeder().accumulator
+        return self.finished.pop() if readers else self.new_reader().accumulator
 
     def dismiss(self, workers: list[threading.Thread], tasks: _Tasks) -> None:
         """End the workers, however often Ctrl-C is pressed meanwhile: it takes a block."""
@@ -376,12 +376,12 @@ class ScanExecutor(Generic[AccumulatorT]):
         if interrupted is not None:
             raise interrupted
 
-    def work(self, feeder: Feeder[AccumulatorT], tasks: _Tasks) -> None:
+    def work(self, reader: ChunkReader[AccumulatorT], tasks: _Tasks) -> None:
         """Process chunks until there are no more."""
         while not self.aborted and (task := tasks.get()) is not None:
-            self.process(feeder, *task)
+            self.process(reader, *task)
         try:
-            self.finish(feeder.accumulator)
+            self.finish(reader.accumulator)
         except BaseException as error:
             self.failure = self.failure or (sys.maxsize, Chunk(lambda: iter(())), error)
 
@@ -397,14 +397,14 @@ class ScanExecutor(Generic[AccumulatorT]):
                 other = self.finished.pop()
             total.merge(other)
 
-    def process(self, feeder: Feeder[AccumulatorT], index: int, chunk: Chunk) -> None:
+    def process(self, reader: ChunkReader[AccumulatorT], index: int, chunk: Chunk) -> None:
         """Accumulate a chunk; a failure stands if no earlier chunk has failed."""
         rows = 0
         try:
-            for block in chunk.blocks(feeder.sums_on_device):
+            for block in chunk.blocks(reader.sums_on_device):
                 if self.is_pointless(index):
                     return
-                rows += feeder.feed(block)
+                rows += reader.feed(block)
         except InvalidRow as error:
             self.fail(index, chunk, InvalidRow(rows + error.row, error.problem))
         except BaseException as error:
