@@ -290,7 +290,18 @@ class Ledger:
         return bisect_boundary(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
 
     def check(self, price: Price) -> None:
-        """Raise as `spend` for want of room or another unit or table."""
+        """Refuse a price that could not be entered now; nothing is.
+
+        Parameters
+        ----------
+        price : Price
+            With what `spend` takes.
+
+        Raises
+        ------
+        BudgetExceeded, ValueError, TypeError, OSError
+            As `spend`.
+        """
         self._check_price(price)
         entries = self.entries
         self._check_unit(price.unit, entries)

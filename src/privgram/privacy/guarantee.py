@@ -19,7 +19,7 @@ class Price:
     Parameters
     ----------
     epsilon, delta, adjacency, unit, privacy, delta_fp, what, condition, id
-        As of `Ledger.spend`.
+        As of `Ledger.spend`, which checks them.
     """
 
     epsilon: float

@@ -177,10 +177,11 @@ class FeatureFit:
         """Predictions for rows of the columns, shape (m,)."""
         linear = self.linear
         scaled = linear.scaled(x)
-        made = linear.predicted(scaled)
+        predicted = linear.predicted(scaled)
         if self.coef.any():
-            made = made + rows_of(self.features, self.names, scaled) @ self.coef * linear.size
-        return np.asarray(sum(linear.target) / 2 + linear.height * made)
+            explained = rows_of(self.features, self.names, scaled) @ self.coef
+            predicted = predicted + explained * linear.size
+        return np.asarray(sum(linear.target) / 2 + linear.height * predicted)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write it to `.json` or `.npz`, whole or not at all; `privgram.load` reads it back.
@@ -217,8 +218,8 @@ def rows_of(features: RandomFeatures, names: Sequence[str], scaled: Matrix) -> M
     for j in range(columns.shape[1]):
         square += columns[:, j] ** 2
     columns *= (COLUMNS / np.maximum(np.sqrt(square), COLUMNS))[:, None]
-    made = features.rows(np.ascontiguousarray(scaled[:, places(features, names)]))
-    return np.hstack([made, columns, np.full((len(scaled), 1), ROW_CONSTANT)])
+    drawn = features.rows(np.ascontiguousarray(scaled[:, places(features, names)]))
+    return np.hstack([drawn, columns, np.full((len(scaled), 1), ROW_CONSTANT)])
 
 
 def row_bound() -> float:
