@@ -14,11 +14,10 @@ from recorder.recorder import Recorder, moved
 
 import privgram as pg
 from privgram._core.rows import RowAccumulator
+from privgram._core.scores import PARTS, UNITS
 from privgram._core.units import UnitAccumulator
 from privgram.adaptive import radius
 from privgram.glm.accumulators import (
-    PARTS,
-    UNITS,
     HessianAccumulator,
     LevelFirst,
     LevelScores,

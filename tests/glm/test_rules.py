@@ -334,9 +334,9 @@ def test_direction_beyond_the_noise_is_what_the_semicircle_law_takes_it_for(spik
 )
 def test_moment_of_a_classifier_takes_what_makes_its_noise_a_twentieth(public, std, share):
     """Of a typical direction, which has a quarter of the rows' squares; 1 to 12 % of mu^2."""
-    shape = SimpleNamespace(n_columns=4, bound=1.0)
-    rounds = SimpleNamespace(std_at=lambda bound, part: std)
-    found = moment_share(rounds, RULES, shape, public)
+    moment = SimpleNamespace(n_columns=4, bound=1.0)
+    rounds = SimpleNamespace(std_at=lambda bound, part: std, moment=moment)
+    found = moment_share(rounds, RULES, public)
     assert found == pytest.approx(share, rel=0.01)
     if 0.01 < found < 0.12:
         assert 2 * math.sqrt(4) * std / math.sqrt(found) == pytest.approx(0.05 * 10**6 / 4)

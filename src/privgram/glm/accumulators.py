@@ -9,7 +9,7 @@ import numpy as np
 from privgram._core import scores
 from privgram._core.rows import RowAccumulator
 from privgram._core.scale import DefaultRounding
-from privgram._core.scores import PARTS, UNITS, Score, scale
+from privgram._core.scores import Score
 from privgram.columns.terms import ONES
 from privgram.moment.accumulators import (
     Accumulator,
@@ -21,35 +21,15 @@ from privgram.moment.accumulators import (
     TransformAccumulator,
     raw_columns,
 )
-from privgram.regression.families import Expected
+from privgram.regression.families import Bounded, Expected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.regression.families import Bounded
     from privgram.sources.table import RawBlock
 
-__all__ = [
-    "PARTS",
-    "UNITS",
-    "ByLevel",
-    "HessianAccumulator",
-    "HighCardinalityAccumulator",
-    "LevelFirst",
-    "LevelNorms",
-    "LevelScores",
-    "LevelSums",
-    "NormHistogram",
-    "ScoreAccumulator",
-    "ScoreBoth",
-    "ScoreSum",
-    "UnitMomentAccumulator",
-    "UnitScoreAccumulator",
-    "WithinLevels",
-    "scale",
-]
 
 # A row comes as an image (z, y, ...) by columns: q features in a frame, and its target or what that
 # differs by from what is expected of it. Its score is z times a multiplier. All that follows of a

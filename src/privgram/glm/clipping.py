@@ -16,8 +16,6 @@ from privgram.adaptive.radius import bin_edges, choose_radius
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
 
-__all__ = ["CLIPPING", "Clip", "ClippingRule", "choose_clip", "norm_edges"]
-
 
 @dataclass(frozen=True)
 class ClippingRule:

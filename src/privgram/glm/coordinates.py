@@ -24,20 +24,6 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
 
-__all__ = [
-    "IMAGE_BITS",
-    "ClassScores",
-    "Coordinates",
-    "FeatureMoment",
-    "HeldOutCounts",
-    "ImageStore",
-    "ImageStream",
-    "ImageTaker",
-    "SquaredErrors",
-    "TargetScores",
-    "held_out",
-    "probabilities",
-]
 
 #: Lengths of rows as whole numbers: of a row, of an axis, of an image, and of the coefficients of a
 #: class. A row times an axis, and an image times coefficients, are below 2^53.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,32 +16,28 @@ import numpy as np
 from privgram._base.files import check_distinct, check_process, check_room
 from privgram._base.saved import save_paid
 from privgram.adaptive.rounds import UnreadError
-from privgram.columns.unit import PrivateBound
+from privgram.columns.unit import PrivateBound, Unit
 from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
 from privgram.disclosure.samplers import CHANGED
 from privgram.glm.clipping import CLIPPING
-from privgram.glm.huber import HuberEstimator
 from privgram.glm.levels import LevelEstimator
-from privgram.glm.link import GLMEstimator
+from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitParts, Problem, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
-from privgram.ledger import check_ledger
-from privgram.mechanisms.adaptive import AdaptiveGaussian
+from privgram.ledger import Ledger, Reservation, check_ledger
+from privgram.mechanisms.adaptive import AdaptiveGaussian, AdaptiveGaussianCalibration
 from privgram.moment.units import bounds_of
-from privgram.regression.glm import FIT_FORMAT, GLMResults
+from privgram.regression.glm import GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import Unit
     from privgram.glm.accumulators import LevelSums
-    from privgram.ledger import Ledger, Reservation
-    from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.moment import SecondMoment
     from privgram.privacy.guarantee import Guarantee
     from privgram.scan.progress import Progress
@@ -84,8 +80,19 @@ def fit_problem(
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
-    first = _first_pass(scan, problem, guarantee)
-    known = first.total.n_rows + (first.total.n_dropped if unit is None else 0)
+    counts = selection = None
+    first: Any  # SECRET: the second moment, or counts of units by norm that choose their bound
+    if problem.factor is not None:
+        first, counts = problem.factor.first(scan)
+    elif problem.chooses_bound:
+        bins = CLIPPING.per_octave
+        selection = BoundSelection(
+            PrivateBound(1.0), scan, guarantee.adjacency, bins_per_octave=bins
+        )
+        first = selection.count()
+    else:
+        first = _second_moment(scan)
+    known = first.n_rows + (first.n_dropped if unit is None else 0)
     public = known if guarantee.size_is_public else None
     check_size(public)
     if not reproducible:
@@ -101,12 +108,12 @@ def fit_problem(
         what = f"regress({problem.terms.target})"
         reservation = ledger.reserve(replace(noise.price, what=what))
     read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
-    rounds = rounds_of(first.total, noise, generator, lambda new: read(scan, new)[0])
+    rounds = rounds_of(first, noise, generator, lambda new: read(scan, new)[0])
     try:
-        if first.selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
-            _bound_units(rounds, unit, problem, scan, first.selection, guarantee)
+        if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
+            _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
-            parts = _estimator(rounds, problem, public, first.level_counts, scan).fit()
+            parts = _estimator(rounds, problem, public, counts, scan).fit()
         if problem.purpose == "prediction" and not parts.stopped:  # a ridge always answers
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
@@ -118,26 +125,6 @@ def fit_problem(
     if path is not None:
         save_paid(fitted.save, path)
     return fitted
-
-
-@dataclass(frozen=True, eq=False)
-class FirstPass:
-    """What the first pass added up: SECRET."""
-
-    total: Any  # the second moment, or counts of units by norm, by which their bound is chosen
-    level_counts: LevelSums | None = None  # of a factor of very many
-    selection: BoundSelection | None = None
-
-
-def _first_pass(scan: ScanRequest, problem: Problem, guarantee: Guarantee) -> FirstPass:
-    """Read the table for the first time."""
-    if problem.factor is not None:
-        return FirstPass(*problem.factor.first(scan))
-    if not problem.chooses_bound:
-        return FirstPass(_second_moment(scan))
-    bins = CLIPPING.per_octave
-    selection = BoundSelection(PrivateBound(1.0), scan, guarantee.adjacency, bins_per_octave=bins)
-    return FirstPass(selection.count(), selection=selection)
 
 
 def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
@@ -197,7 +184,7 @@ def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> 
     if out is None:
         return None
     path = Path(out)
-    FIT_FORMAT.check_suffix(path)
+    GLMResults._format.check_suffix(path)
     check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
     check_room(path)
     return path

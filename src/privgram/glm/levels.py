@@ -20,19 +20,16 @@ from privgram.adaptive.whitening import whiten
 from privgram.columns.terms import as_factor
 from privgram.disclosure.samplers import CHANGED, impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import LevelNorms, LevelScores, LevelSums, WithinLevels
+from privgram.glm.accumulators import ByLevel, LevelNorms, LevelScores, LevelSums, WithinLevels
 from privgram.glm.budget import BUDGET
-from privgram.glm.clipping import choose_clip, norm_edges
+from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
-from privgram.glm.state import isotropic
+from privgram.glm.state import ScoreState, isotropic
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram.glm.accumulators import ByLevel
-    from privgram.glm.clipping import Clip
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
-    from privgram.glm.state import ScoreState
     from privgram.scan.request import ScanRequest
 
 
@@ -247,7 +244,9 @@ class LevelEstimator(OneStepEstimator):
         privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
-        absorbs = not self.factor.written_out
+        facts: dict[str, object] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
+        if not self.factor.written_out:
+            facts |= {"absorbed": self.factor.factor, "absorbed_levels": size}
         whole = self._parts(state, coef, factor * meat, privacy)
         of_levels = into[:, q:]
         sampled = np.where(known, factor * unit * squares, 0.0)
@@ -258,10 +257,7 @@ class LevelEstimator(OneStepEstimator):
             noise=apart @ whole.noise @ apart.T + _covariance(of_levels, privately),
             unidentified=apart @ whole.unidentified @ apart.T,
             clipped_rows=slope.n_beyond,
-            clip=slope.size,
-            hidden_levels=int((~known).sum()),
-            absorbed=self.factor.factor if absorbs else None,
-            absorbed_levels=size if absorbs else None,
+            facts=facts,
         )
 
     def _written(self, means: Matrix) -> tuple[Matrix, Matrix]:

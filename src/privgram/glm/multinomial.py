@@ -6,7 +6,7 @@ Secret side: of what is read only the noisy sums leave. The page is docs/theory/
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from privgram.glm.coordinates import ClassScores, FeatureMoment, HeldOutCounts
 from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.rounds import Rounds
 from privgram.glm.score_steps import ScoreSteps, StepRules, moment_share
-from privgram.ledger import check_ledger
+from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment import SecondMoment
 from privgram.regression.classes import ClassFit, HeldOut
@@ -29,11 +29,8 @@ from privgram.scan.request import ScanRequest
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
-    from privgram.ledger import Ledger
     from privgram.privacy.guarantee import Guarantee
     from privgram.sources.labelled import LabelledRows
-
-__all__ = ["RULES", "ClassProblem", "ClassRules", "fit_classes"]
 
 
 @dataclass(frozen=True)
@@ -73,9 +70,8 @@ class ClassParts:
     coef: Matrix  # of the columns and classes, (d, K)
     rows: float = 1.0
     held_out: HeldOut | None = None
-    seen: int = 0  # directions of the second moment beyond the edge of its noise
-    clip: float | None = None  # None where no step was taken
-    length: float | None = None  # of a step
+    #: How steps were taken; `seen`, directions of the second moment beyond the edge of its noise.
+    parameters: dict[str, float] = field(default_factory=lambda: {"seen": 0})
 
 
 class ClassEstimator:
@@ -90,7 +86,7 @@ class ClassEstimator:
         """Spend the whole budget, round by round."""
         rounds, rules = self.rounds, self.problem.rules
         n_classes = len(self.problem.classes)
-        share = moment_share(rounds, rules, self.problem, self.public)
+        share = moment_share(rounds, rules, self.public)
         moment = rounds.take(rounds.moment, share)
         rows = self._rows(moment)
         learnt = rows * (1 - self.problem.holdout)
@@ -107,7 +103,8 @@ class ClassEstimator:
             counts = steps.sum(partial(HeldOutCounts, steps.coordinates, coef, rules.bins)).counts
             noisy, noise_std = rounds.counts_apart(counts, left)  # of rows that no score had
             held = HeldOut(noisy[:, 1], noisy[:, 0], noise_std)
-        return ClassParts(steps.of_columns(coef), rows, held, steps.seen, clip, length)
+        taken = {"steps": rules.steps, "length": length, "clip": clip, "seen": steps.seen}
+        return ClassParts(steps.of_columns(coef), rows, held, taken)
 
     def _rows(self, moment: Matrix) -> float:
         """The number of rows: public, or as the constant says, or for a share."""
@@ -172,16 +169,8 @@ def fit_classes(
         delta=guarantee.delta,
         adjacency=guarantee.adjacency,
         privacy=noise.privacy,
-        parameters=rounds.record["parameters"] | steps_of(parts, problem.rules),
+        parameters=rounds.record["parameters"] | parts.parameters,
         refusal=refusal,
         held_out=parts.held_out,
         reproducible=reproducible,
     )
-
-
-def steps_of(parts: ClassParts, rules: ClassRules) -> dict[str, float]:
-    """What is recorded of the steps, for readers."""
-    if parts.clip is None or parts.length is None:
-        return {"seen": parts.seen}
-    taken = {"steps": rules.steps, "length": parts.length, "clip": parts.clip}
-    return taken | {"seen": parts.seen}

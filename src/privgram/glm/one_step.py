@@ -25,21 +25,17 @@ from privgram.glm.accumulators import (
     ScoreSum,
 )
 from privgram.glm.budget import BUDGET
-from privgram.glm.clipping import choose_clip, norm_edges
-from privgram.glm.problem import FitParts, LastSteps, refused_parts
-from privgram.glm.state import LIMITS, isotropic
+from privgram.glm.clipping import Clip, choose_clip, norm_edges
+from privgram.glm.problem import FitParts, LastSteps, Problem, refused_parts
+from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
-from privgram.noise import combine
+from privgram.noise import NoiseLaw, combine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.glm.clipping import Clip
-    from privgram.glm.problem import Problem
     from privgram.glm.rounds import Rounds
-    from privgram.glm.state import ScoreState
-    from privgram.noise import NoiseLaw
     from privgram.regression.families import Bounded, Expected
 
 HIDDEN = (
@@ -415,7 +411,8 @@ class OneStepEstimator:
         sampling = rows / max(rows - q, 1.0) * meat
         parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
         path = LastSteps(far, coef - between.coef, noise_std)
-        return replace(parts, clipped_rows=clip.n_beyond, path=path, clip=clip.size)
+        facts: dict[str, object] = {"clip": clip.size}
+        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=facts)
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale."""

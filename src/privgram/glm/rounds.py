@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._core.scores import PARTS, UNITS, scale
 from privgram._core.units import UnitAccumulator
 from privgram.adaptive import radius
 from privgram.adaptive.rounds import UnreadError
 from privgram.disclosure.additive import noisy_sums
 from privgram.disclosure.samplers import CHANGED, TableRounds
 from privgram.glm.accumulators import (
-    PARTS,
-    UNITS,
     HessianAccumulator,
     UnitMomentAccumulator,
     UnitScoreAccumulator,
-    scale,
 )
 from privgram.glm.budget import BUDGET
 from privgram.moment import SecondMoment

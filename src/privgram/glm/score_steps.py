@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from privgram._base.machine import memory
-from privgram.glm.coordinates import Coordinates, ImageStore, ImageStream
+from privgram.glm.coordinates import ClassScores, Coordinates, ImageStore, ImageStream, ImageTaker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.glm.coordinates import ClassScores, ImageTaker
     from privgram.glm.rounds import Rounds
 
     T = TypeVar("T", bound=ImageTaker)
@@ -49,25 +48,14 @@ class StepRules:
     radius: float = 4.0
 
 
-class RowShape(Protocol):
-    """What is known of the rows before they are read."""
-
-    @property
-    def n_columns(self) -> int:
-        """The number of their columns."""
-
-    @property
-    def bound(self) -> float:
-        """Their longest length."""
-
-
-def moment_share(rounds: Rounds, rules: StepRules, problem: RowShape, public: int | None) -> float:
+def moment_share(rounds: Rounds, rules: StepRules, public: int | None) -> float:
     """The share of the second moment, by its size, the rows and epsilon."""
+    d, bound = int(rounds.moment.n_columns), float(rounds.moment.bound)
     least, most = rules.moment
     if public is None:  # the number of rows is private
         return most
-    edge = 2 * math.sqrt(problem.n_columns) * rounds.std_at(problem.bound, 1.0)
-    typical = public * problem.bound**2 / problem.n_columns
+    edge = 2 * math.sqrt(d) * rounds.std_at(bound, 1.0)
+    typical = public * bound**2 / d
     return min(max((edge / (rules.moment_noise * typical)) ** 2, least), most)
 
 

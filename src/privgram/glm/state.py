@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.glm.budget import BUDGET
-from privgram.noise import GaussianLaw
+from privgram.noise import GaussianLaw, NoiseLaw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.noise import NoiseLaw
-
-__all__ = ["LIMITS", "ScoreState", "StateLimits", "initial_state"]
 
 
 @dataclass(frozen=True)
@@ -428,7 +425,7 @@ def by_hessian(
 ) -> ScoreState:
     """The state whose steps are by a Hessian that was released in a frame, as its scores are.
 
-    `hessian` (q, q) was released with isotropic noise in the frame `frame` (q, q).
+    `hessian` (q, q) was released with isotropic noise, in the frame of `whitening` (q, q).
     """
     q, rows = len(hessian), state.rows
     values, vectors = np.linalg.eigh(hessian)

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix, Vector
 
-__all__ = ["TARGET_RULES", "TargetRules", "fit_target", "share_of_line"]
 
 #: Rows that are made at a time.
 FEATURE_ROWS = 1 << 11
@@ -108,14 +107,6 @@ class FeatureBlocks:
             yield np.column_stack([rows_of(fit.features, fit.names, scaled), codes])
 
 
-@dataclass(frozen=True)
-class TargetProblem:
-    """Rows of features, columns and a constant, before they are read."""
-
-    n_columns: int
-    bound: float
-
-
 class TargetEstimator:
     """The rounds after a linear fit: each release decides the next, and nothing else of the table.
 
@@ -130,23 +121,23 @@ class TargetEstimator:
         """Spend what the linear fit has left, round by round."""
         rules, begun = self.rules, self.blocks.fit
         guarantee = Guarantee(begun.epsilon, begun.delta, begun.adjacency, None)
-        problem = TargetProblem(len(begun.coef), row_bound())
-        noise = AdaptiveGaussian().noise_for(guarantee, problem.n_columns, problem.bound)
+        n_columns, bound = len(begun.coef), row_bound()
+        noise = AdaptiveGaussian().noise_for(guarantee, n_columns, bound)
         scan = ScanRequest(self.blocks)
-        moment = accumulate(scan, lambda width: FeatureMoment(width - 1, problem.bound))[0].inner
+        moment = accumulate(scan, lambda width: FeatureMoment(width - 1, bound))[0].inner
         exact = SecondMoment.from_accumulator(moment, None, None)
         public = exact.n_rows if guarantee.size_is_public else None
         rounds = Rounds(exact, noise, rng, lambda new: accumulate(scan, new)[0])
         rounds.spent = rules.linear + (rules.number if public is None else 0.0)
         apart = 2 * (rules.choice + rules.error)
-        share = moment_share(rounds, rules, problem, public) * (1 - rounds.spent - apart)
+        share = moment_share(rounds, rules, public) * (1 - rounds.spent - apart)
         released = rounds.take(exact, share)
         rows = max(float(released[-1, -1]) / ROW_CONSTANT**2 if public is None else public, 1.0)
         self._begin(rounds, rows)
-        steps = ScoreSteps(rounds, rules, released, rows, problem.bound)
+        steps = ScoreSteps(rounds, rules, released, rows, bound)
         left = 1 - rounds.spent - rules.choice - rules.error
         clip, length = steps.sizes(left, rows)
-        nothing = coef = np.zeros((problem.n_columns, 1))
+        nothing = coef = np.zeros((n_columns, 1))
         for _ in range(rules.steps):
             scores = partial(TargetScores, steps.coordinates, coef, clip)
             coef = coef + length / rows * steps.score(scores, left / rules.steps)

@@ -15,9 +15,8 @@ from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
-from privgram.glm.factor import MOST_LEVELS, HighCardinalityFactor
 from privgram.glm.fit import fit_problem
-from privgram.glm.problem import FitPurpose, Problem
+from privgram.glm.problem import MOST_LEVELS, FitPurpose, HighCardinalityFactor, Problem
 from privgram.regression.design import AllColumns, RegressionTerms, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
