@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram import multivariate, privacy
+from privgram import privacy
 from privgram.disclosure.samplers import expected_norm, feasible
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
 from privgram.noise import GaussianLaw
@@ -375,7 +375,7 @@ def test_inference_is_refused_where_the_repair_binds(kind, adjacency, tmp_path):
             assert (refusal is None) == (moved == 0)
             if moved:
                 assert "the repair moved the released matrix" in refusal
-            edges = [multivariate.noise_edge(release) for release in (plain, repaired)]
+            edges = [release.pca().edge[0] for release in (plain, repaired)]
             assert edges[1] == pytest.approx(edges[0] * (2 if moved else 1), rel=1e-6)
     # Under add-remove the number of rows is private, and so is the limit.
     assert fits[False] == 12 if adjacency == "add-remove" else 2 <= fits[True] <= 10

@@ -11,7 +11,6 @@ from support.helpers import make_release, slopes
 
 import privgram as pg
 from privgram import plots, privacy
-from privgram.multivariate import noise_edge
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
 from privgram.papers.sheffet import SketchLaw
 from privgram.plots import _axes
@@ -132,7 +131,7 @@ def test_many_columns_stay_legible():
 def test_spectrum_counts_what_is_above_the_noise(release):
     ax = release.plot_spectrum()
     values = np.linalg.eigvalsh(release.matrix)
-    edge = noise_edge(release)
+    edge = release.pca().edge[0]
     drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
     np.testing.assert_allclose(np.sort(drawn), values)
     assert (values > edge).sum() == 2
@@ -154,13 +153,13 @@ def test_spectrum_is_about_the_mean_where_there_is_one():
     assert "2 of 2" in plain.get_title(loc="left")
 
 
-def test_noise_edge_of_symmetric_noise():
+def test_edge_of_symmetric_noise():
     """Within the Tracy-Widom fluctuations of 2 sqrt(d)."""
     d = 100
     release = make_release(np.eye(d), [f"x{i}" for i in range(d)], GaussianLaw(1.0, 2**0.5))
-    assert noise_edge(release, 0.5) == pytest.approx(2 * np.sqrt(d), rel=0.05)
+    assert release.pca(confidence=0.5).edge[0] == pytest.approx(2 * np.sqrt(d), rel=0.05)
     with pytest.raises(ValueError, match="confidence"):
-        noise_edge(release, 1.0)
+        release.pca(confidence=1.0)
 
 
 def test_profile_is_drawn_as_it_is():

@@ -106,7 +106,6 @@ CASES = {
     "Release.regress": (partial(RELEASE.regress, "y"), {"ridge": (1.0, RIDGE)}),
     "Release.pca": (RELEASE.pca, {"n_components": (2, optional(COUNT))}),
     "pca": (partial(multivariate.pca, RELEASE), {"confidence": (0.9, SHARE)}),
-    "noise_edge": (partial(multivariate.noise_edge, RELEASE), {"confidence": (0.9, SHARE)}),
     "OLSResults.conf_int": (FIT.conf_int, {"alpha": (0.1, SHARE)}),
     "OLSResults.summary": (FIT.summary, {"alpha": (0.1, SHARE)}),
     "compress": (

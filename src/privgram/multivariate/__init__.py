@@ -10,7 +10,6 @@ from privgram.multivariate.components import (
     PCA,
     FactorAnalysis,
     factor_analysis,
-    noise_edge,
     pca,
     varimax,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "factor_analysis",
     "graphical_lasso",
     "lda",
-    "noise_edge",
     "pca",
     "synthesize",
     "varimax",

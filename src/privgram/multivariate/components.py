@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import check_integer, check_one_of, check_within
+from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of, check_within
 from privgram._base.text import as_frame, as_text
 from privgram.multivariate.variables import (
     ERROR_DRAWS,
     Covariance,
+    NewRows,
     Simulated,
     Variables,
     definite,
@@ -26,8 +27,6 @@ from privgram.regression import RefusedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privgram._base.numbers import Matrix, Vector
-    from privgram.multivariate.variables import NewRows
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
 else:
@@ -39,7 +38,7 @@ Units = Literal["bounds", "own"]
 LEAST_UNIQUENESS = 0.005
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PCA(Simulated):
     """Leading eigenvectors of a released second moment, about the mean where it is released.
 
@@ -80,11 +79,9 @@ class PCA(Simulated):
     gap: float
     confidence: float
     mean_: Vector | None
-    release: ReleaseRecord = field(repr=False)
     scale: Vector = field(repr=False)
     eigenvalues: Vector = field(repr=False)
-    _of: _Decomposed = field(repr=False)
-    _variables: Variables = field(repr=False)
+    _variables: _Decomposed = field(repr=False)
 
     @cached_property
     def error_bound(self) -> float:
@@ -98,7 +95,7 @@ class PCA(Simulated):
         if k == d:
             return 0.0
         trivial = math.sqrt(2 * min(k, d - k))
-        spectral, frobenius = self._of.noise_norms(self.confidence)
+        spectral, frobenius = self._variables.noise_norms(self.confidence)
         bound = 2 * math.sqrt(2 * k) * spectral / self.gap if self.gap > 0 else math.inf
         if frobenius <= self.gap / 4:
             bound = min(bound, 2 * frobenius / self.gap)
@@ -118,7 +115,7 @@ class PCA(Simulated):
         .. [1] J. L. Horn, "A rationale and test for the number of factors in factor analysis",
            Psychometrika 30, 1965.
         """
-        return self._of.edge(self.confidence)
+        return self._variables.edge(self.confidence)
 
     @property
     def n_components_(self) -> int:
@@ -133,7 +130,7 @@ class PCA(Simulated):
     @property
     def of_correlations(self) -> bool:
         """Whether columns were standardised."""
-        return self._of.standardize
+        return self._variables.standardize
 
     @property
     def loadings(self) -> Matrix:
@@ -141,28 +138,20 @@ class PCA(Simulated):
 
         Standardised, the correlations of columns and scores.
         """
-        return self.components_.T * np.sqrt(self._of.variances(self.explained_variance_))
+        return self.components_.T * np.sqrt(self._variables.variances(self.explained_variance_))
 
     def _again(self, one: Covariance) -> Matrix:
-        components = _leading(self._of.matrix(one), self.n_components_)[1]
+        components = _leading(self._variables.matrix(one), self.n_components_)[1]
         signs: Matrix = np.sign((components * self.components_).sum(axis=1))[:, None]
         return components * signs
 
     def transform(self, table: NewRows) -> Matrix:
-        """Scores of new rows.
+        """Scores of new rows, shape (m, k), of a table as `Variables.encode` takes it.
 
-        Parameters
-        ----------
-        table : DataFrame, mapping of str to array_like, or array_like of shape (m, d)
-            In own units; an array for a release without `Columns`.
-
-        Returns
-        -------
-        ndarray of shape (m, k), float64
-            NaN where a value is missing. SECRET, if the table is.
+        NaN where a value is missing. SECRET, if the table is.
         """
         rows = self._variables.encode(table)
-        if not self._of.in_own_units:
+        if not self._variables.in_own_units:
             rows = (rows - self._variables.origin) / self._variables.unit
         if self.mean_ is not None:
             rows = rows - self.mean_
@@ -185,9 +174,6 @@ class PCA(Simulated):
             f"{self.n_clear} of {len(self.names)} eigenvalues exceed what noise{beyond} may make "
             f"({self.confidence:.0%}).",
         )
-
-    def __repr__(self) -> str:
-        return f"<PCA: {self.n_components_} components of {len(self.names)} columns>"
 
 
 def pca(
@@ -262,8 +248,8 @@ def pca(
     .. [2] Zwald, Blanchard, "On the convergence of eigenspaces in kernel
        principal component analysis", NIPS 2005.
     """
-    of = _Decomposed(Variables(release, columns, center), standardize, units)
-    matrix = of.matrix(of.released)
+    of = _Decomposed(release, columns, center, standardize, units)
+    matrix = of.matrix(of.covariance)
     d = len(matrix)
     confidence = check_within(confidence, "confidence", 0, 1)
     values, vectors = _leading(matrix, d)
@@ -273,69 +259,54 @@ def pca(
         k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
     trace = values.sum()
     return PCA(
-        names=of.variables.names,
+        names=of.names,
         components_=vectors[:k],
         explained_variance_=values[:k],
         explained_variance_ratio_=values[:k] / (trace if trace > 0 else math.nan),
         gap=float(values[k - 1] - values[k]) if k < d else math.inf,
         confidence=confidence,
-        mean_=of.mean if of.variables.center else None,
-        release=release,
-        scale=of.released.std if standardize else np.ones(d),
+        mean_=of.mean if of.center else None,
+        scale=of.covariance.std if standardize else np.ones(d),
         eigenvalues=values,
-        _of=of,
-        _variables=of.variables,
+        _variables=of,
     )
 
 
-def noise_edge(
-    release: ReleaseRecord, confidence: float = 0.95, *, center: bool | None = None
-) -> float:
-    """Quantile of the spectral norm of a release's noise, in the scale of its matrix.
+class _Decomposed(Variables):
+    """Variables, and which of their matrices is decomposed."""
 
-    By Weyl's inequality no eigenvalue of the release is farther from that of the exact second
-    moment, with probability `confidence`, in (0, 1). `center` is as in `pca`.
-    """
-    confidence = check_within(confidence, "confidence", 0, 1)
-    of = _Decomposed(Variables(release, center=center), False, "bounds")
-    return of.noise_norms(confidence)[0]
-
-
-@dataclass(frozen=True, eq=False)
-class _Decomposed:
-    """Which matrix of some variables is decomposed."""
-
-    variables: Variables
-    standardize: bool
-    units: Units
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.standardize, (bool, np.bool_)):
+    def __init__(
+        self,
+        release: ReleaseRecord,
+        columns: Sequence[str] | None,
+        center: bool | None,
+        standardize: bool,
+        units: Units,
+    ) -> None:
+        if not isinstance(standardize, (bool, np.bool_)):
             raise TypeError("standardize is True or False")
-        if self.units not in ("bounds", "own"):
-            raise ValueError(f"units are 'bounds' or 'own', not {self.units!r}")
-
-    @cached_property
-    def released(self) -> Covariance:
-        return self.variables.covariance
+        if units not in ("bounds", "own"):
+            raise ValueError(f"units are 'bounds' or 'own', not {units!r}")
+        super().__init__(release, columns, center)
+        self.standardize, self.units = standardize, units
 
     @property
     def mean(self) -> Vector:
         """In the scale in which columns are decomposed."""
         if self.in_own_units:
-            return self.released.mean
-        return (self.released.mean - self.variables.origin) / self.variables.unit
+            return self.covariance.mean
+        return (self.covariance.mean - self.origin) / self.unit
 
     def matrix(self, one: Covariance) -> Matrix:
         if self.standardize:
             return one.correlation
         if self.units == "own":
             return one.matrix
-        return one.scatter / self.variables.squares
+        return one.scatter / self.squares
 
     def variances(self, values: Vector) -> Vector:
         """Variances of scores; NaN where the number of rows is unknown."""
-        return np.maximum(values, 0.0) / (1.0 if self.in_own_units else self.released.divisor)
+        return np.maximum(values, 0.0) / (1.0 if self.in_own_units else self.covariance.divisor)
 
     @property
     def in_own_units(self) -> bool:
@@ -344,9 +315,9 @@ class _Decomposed:
 
     def noise_norms(self, confidence: float) -> tuple[float, float]:
         """Quantiles of the noise's spectral and Frobenius norms under its own law."""
-        exact, release = self.matrix(self.released), self.variables.release
+        exact, release = self.matrix(self.covariance), self.release
         norms = []
-        for one in self.variables.redrawn(max(40, min(1000, 20_000 // release.n_columns))):
+        for one in self.redrawn(max(40, min(1000, 20_000 // release.n_columns))):
             try:
                 values = np.linalg.eigvalsh(self.matrix(one) - exact)
             except RefusedError:  # where the noise hides a variance it may do anything
@@ -359,11 +330,11 @@ class _Decomposed:
         return float(spectral * (2 if release.parameters.get("moved") else 1)), float(frobenius)
 
     def edge(self, confidence: float) -> Vector:
-        d = len(self.variables.names)
+        d = len(self.names)
         if not self.standardize:
             return np.full(d, self.noise_norms(confidence)[0])
-        draws = draws_of(self.variables)
-        null = [np.linalg.eigvalsh(one)[::-1] for one in self.variables.unrelated(draws)]
+        draws = draws_of(self)
+        null = [np.linalg.eigvalsh(one)[::-1] for one in self.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
         return np.asarray(np.quantile(null, confidence, axis=0, method="higher"))
@@ -391,7 +362,7 @@ def _clear(values: Vector, edge: Vector) -> int:
     return int(np.append(values > edge, False).argmin())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FactorAnalysis(Simulated):
     """Common factors behind correlated columns.
 
@@ -405,8 +376,6 @@ class FactorAnalysis(Simulated):
     uniquenesses : ndarray of shape (d,), float64
         The part of each column's variance that is its own, in [0.005, 1].
     rotation : {"varimax", "none"}
-    covariance : Covariance
-        What they were computed from.
     release : Release
     stderr, noise_stderr : ndarray of shape (d, k), float64
         Standard errors of `loadings`; every draw's factors are turned towards these.
@@ -416,9 +385,12 @@ class FactorAnalysis(Simulated):
     loadings: Matrix
     uniquenesses: Vector
     rotation: str
-    covariance: Covariance = field(repr=False)
-    release: ReleaseRecord = field(repr=False)
     _variables: Variables = field(repr=False)
+
+    @property
+    def covariance(self) -> Covariance:
+        """What they were computed from."""
+        return self._variables.covariance
 
     @property
     def communalities(self) -> Vector:
@@ -446,17 +418,9 @@ class FactorAnalysis(Simulated):
         return np.asarray(loadings @ left @ right)
 
     def transform(self, table: NewRows) -> Matrix:
-        """Factor scores of new rows, by regression (Thomson): the expected factors.
+        """Factor scores of new rows, by regression (Thomson): the expected factors, shape (m, k).
 
-        Parameters
-        ----------
-        table : DataFrame, mapping of str to array_like, or array_like of shape (m, d)
-            In own units.
-
-        Returns
-        -------
-        ndarray of shape (m, k), float64
-            SECRET, if the table is.
+        Of a table as `Variables.encode` takes it. SECRET, if the table is.
         """
         rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
         return rows @ np.linalg.solve(self.implied_correlation, self.loadings)
@@ -472,9 +436,6 @@ class FactorAnalysis(Simulated):
     def __str__(self) -> str:
         parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)
         return as_text(self.names, self._table, f"Factors explain {parts} of all variance.")
-
-    def __repr__(self) -> str:
-        return f"<FactorAnalysis: {self.loadings.shape[1]} factors of {len(self.names)} columns>"
 
 
 def factor_analysis(
@@ -546,8 +507,6 @@ def factor_analysis(
         loadings=_upright(loadings[:, order].T).T,
         uniquenesses=unique,
         rotation=rotation,
-        covariance=covariance,
-        release=release,
         _variables=variables,
     )
 

@@ -13,17 +13,23 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.multivariate.variables import Variables, implied
 from privgram.regression import RefusedError
 from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
-from privgram.regression.inference import TRUSTED_COUNT, Estimand, hull, quantile_of, rows_behind
+from privgram.regression.inference import (
+    TRUSTED_COUNT,
+    Estimand,
+    full_rows,
+    hull,
+    quantile_of,
+    rows_behind,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
@@ -170,17 +176,10 @@ class Correlation(Printed):
         return as_frame(self.matrix, self.names, self.names)
 
     def __str__(self) -> str:
-        width = max(len(shown(name)) for name in self.names) + 1
-        cell = max(width, 9)
-        lines = [" " * width + "".join(f"{shown(name):>{cell}}" for name in self.names)]
-        for i, name in enumerate(self.names):
-            row = "".join(f"{x:>{cell}.3f}" for x in self.matrix[i, : i + 1])
-            lines.append(f"{shown(name):<{width}}{row}")
         gone = np.isnan(self.matrix).sum(axis=1) >= len(self.names) - 1
         hidden = [shown(self.names[i]) for i in np.flatnonzero(gone & (len(self.names) > 1))]
-        if hidden:
-            lines.append(f"The noise hides the variance of {', '.join(hidden)}.")
-        return "\n".join(lines)
+        legend = [f"The noise hides the variance of {', '.join(hidden)}."] if hidden else []
+        return as_text(self.names, dict(zip(self.names, self.matrix, strict=True)), *legend)
 
     plot = of_results.plot_correlation
 
@@ -221,8 +220,8 @@ def describe(
     quantile = quantile_of(level)
     check_one_of(estimand, "estimand", get_args(Estimand))
     basis = _Basis(release, columns, estimand)
-    means = [basis.mean(i, quantile) for i in range(len(basis.rows))]
-    deviations = [basis.deviation(i, quantile) for i in range(len(basis.rows))]
+    means = [basis.mean(i, quantile) for i in range(len(basis.frame))]
+    deviations = [basis.deviation(i, quantile) for i in range(len(basis.frame))]
     (mean, mean_error, *mean_ends), unit = np.array(means).T, basis.unit
     std, std_error, *std_ends = np.array(deviations).T * unit
     if basis.clipped:
@@ -231,7 +230,7 @@ def describe(
     ends = basis.origin[:, None] + unit[:, None] * np.array(mean_ends).T
     count, error = basis.count, basis.count_stderr
     return Description(
-        names=basis.variables.names,
+        names=basis.names,
         count=count,
         count_stderr=error,
         count_interval=np.array([max(count - quantile * error, 0.0), count + quantile * error]),
@@ -322,7 +321,7 @@ def correlation(
             "of it where they are held fixed: leave one of these levels out"
         )
     basis = _Basis(release, columns, estimand)
-    if estimand == "population" and (partial or not basis.variables.two_valued):
+    if estimand == "population" and (partial or not basis.two_valued):
         raise RefusedError(FOURTH_MOMENTS)
     if basis.clipped:
         raise RefusedError(CLIPPED)
@@ -353,7 +352,7 @@ def correlation(
         if p > 1 and np.isnan(intervals[~np.eye(p, dtype=bool)]).all():
             raise RefusedError(LOST)
     return Correlation(
-        names=basis.variables.names,
+        names=basis.names,
         matrix=matrix,
         stderr=stderr,
         intervals=intervals,
@@ -364,7 +363,7 @@ def correlation(
     )
 
 
-class _Basis:
+class _Basis(Variables):
     """The columns as images of the released ones, with the ones and their count.
 
     The noise in each statistic is, to first order, a product x^T N y of two rows with the noise N
@@ -378,20 +377,18 @@ class _Basis:
             raise RefusedError(
                 "the repair moved the released matrix, whose error is not the noise's alone"
             )
-        self.variables = Variables(release, columns, center=True)
-        ones = self.variables.ones
-        assert ones is not None
+        super().__init__(release, columns, center=True)
+        assert self.ones is not None
+        self.one = ones = self.ones
         if release.weighted and estimand != "sample":
             raise RefusedError(
                 "the second moment of weighted rows does not tell their sampling error: take "
                 'estimand="sample", for intervals about the rows at hand'
             )
-        self.release, self.ones, self.estimand = release, ones, estimand
+        self.estimand = estimand
         self.clipped = clipped_share(release) > MOST_CLIPPED
-        self.rows = self.variables._affine[0]
-        self.origin, self.unit = self.variables.origin, self.variables.unit
         self.matrix = release.unbiased
-        self.public = self.variables.public_count
+        self.public = full_rows(release)
         behind = rows_behind(release)  # None if rows are weighted
         released, variance = float(ones @ self.matrix @ ones), self._variance(ones, ones)
         #: What sums are divided by.
@@ -405,8 +402,8 @@ class _Basis:
     @cached_property
     def bounds(self) -> tuple[Vector, Vector]:
         """Public bounds in own units."""
-        longest = self.release.bound * np.linalg.norm(self.rows, axis=1)
-        low, high = self.variables._limits
+        longest = self.release.bound * np.linalg.norm(self.frame, axis=1)
+        low, high = self._limits
         low, high = np.maximum(low, -longest), np.minimum(high, longest)
         return self.origin + self.unit * low, self.origin + self.unit * high
 
@@ -418,7 +415,7 @@ class _Basis:
     @cached_property
     def _moments(self) -> tuple[Vector, Vector]:
         """Means and sums of squares about them, in the scale of the matrix."""
-        _, means, scatter = self.variables.about()
+        _, means, scatter = self.about()
         return means, scatter.diagonal()
 
     def mean(self, i: int, quantile: float) -> tuple[float, float, float, float]:
@@ -427,18 +424,18 @@ class _Basis:
         Where the count is noisy too, the interval is Fieller's: of m for which the sum of the
         column less m is within the quantile of its errors.
         """
-        x, n = self.rows[i], self.n
+        x, n = self.frame[i], self.n
         m, scatter = (float(moment[i]) for moment in self._moments)
         sampling = max(scatter, 0.0) * n / max(n - 1, 1.0) if self.estimand == "population" else 0.0
-        low, high = (float(ends[i]) for ends in self.variables._limits)
+        low, high = (float(ends[i]) for ends in self._limits)
         if self.public is not None:
-            stderr = math.sqrt(sampling + self._variance(x, self.ones)) / n
+            stderr = math.sqrt(sampling + self._variance(x, self.one)) / n
             ends = m - quantile * stderr, m + quantile * stderr
         else:
-            stderr = math.sqrt(sampling + self._variance(x - m * self.ones, self.ones)) / n
-            at = [self._variance(x - t * self.ones, self.ones) for t in (-1.0, 0.0, 1.0)]
+            stderr = math.sqrt(sampling + self._variance(x - m * self.one, self.one)) / n
+            at = [self._variance(x - t * self.one, self.one) for t in (-1.0, 0.0, 1.0)]
             by_noise = Polynomial(_parabola(*at))
-            total = float(x @ self.matrix @ self.ones)
+            total = float(x @ self.matrix @ self.one)
             inside = quantile**2 * (by_noise + sampling) - Polynomial([total, -n]) ** 2
             reach = max(1.0, abs(m)) + 1e3 * stderr
             ends = hull(inside, max(low, -reach), min(high, reach), m)
@@ -446,16 +443,16 @@ class _Basis:
 
     def deviation(self, i: int, quantile: float) -> tuple[float, float, float, float]:
         """Standard deviation of the rows, standard error and interval, in the matrix's scale."""
-        x, n = self.rows[i], self.n
+        x, n = self.frame[i], self.n
         m, scatter = (float(moment[i]) for moment in self._moments)
-        low, high = (float(ends[i]) for ends in self.variables._limits)
+        low, high = (float(ends[i]) for ends in self._limits)
         variance = scatter / max(n - 1, 1.0)
         std = math.sqrt(max(variance, 0.0))
         if self.public is not None:
-            noise = self._variance(x, x - 2 * m * self.ones)
+            noise = self._variance(x, x - 2 * m * self.one)
         else:  # the divisor has noise too
-            u = x - m * self.ones
-            noise = self._variance(u + std * self.ones, u - std * self.ones)
+            u = x - m * self.one
+            noise = self._variance(u + std * self.one, u - std * self.one)
         error = math.sqrt(noise) / n
         largest = ((high - low) / 2) ** 2 * n / max(n - 1, 1.0)
         ends = np.clip([variance - quantile * error, variance + quantile * error], 0.0, largest)
@@ -480,7 +477,7 @@ class _Basis:
     @cached_property
     def _skewness(self) -> Vector:
         """Of columns with two values, the public bounds."""
-        low, high = self.variables._limits
+        low, high = self._limits
         mean = self._moments[0]
         with np.errstate(divide="ignore", invalid="ignore"):  # NaN hides what has one value
             skewness: Vector = (low + high - 2 * mean) / np.sqrt((mean - low) * (high - mean))
@@ -491,15 +488,15 @@ class _Basis:
     ) -> tuple[Matrix, Matrix, Matrix, int]:
         """Rows with variance 1, less what is held fixed; correlations; all rows; how many held."""
         fixed = tuple(name for name in fixed if name not in implied(self.release, fixed))
-        controls = _Basis(self.release, fixed, "sample").rows if fixed else self.rows[:0]
-        frame, p = np.vstack([self.rows, controls, self.ones]), len(self.rows)
+        controls = _Basis(self.release, fixed, "sample").frame if fixed else self.frame[:0]
+        frame, p = np.vstack([self.frame, controls, self.one]), len(self.frame)
         moment = frame @ self.matrix @ frame.T
         if fixed or rest:
             values = np.linalg.eigvalsh(moment if rest else moment[p:, p:])
             if values[0] <= 1e-12 * values[-1]:
                 raise RefusedError(LOST)
         scatter = _scatter(moment, p, rest)
-        rows = self.rows - np.linalg.solve(moment[p:, p:], moment[p:, :p]).T @ frame[p:]
+        rows = self.frame - np.linalg.solve(moment[p:, p:], moment[p:, :p]).T @ frame[p:]
         rows = scatter @ rows if rest else rows
         size = scatter.diagonal()
         hidden = size <= 0

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.numbers import check_integer, check_positive, check_within
+from privgram._base.numbers import Matrix, Vector, check_integer, check_positive, check_within
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.variables import (
     ERROR_DRAWS,
     Covariance,
+    NewRows,
     Simulated,
     Variables,
     correlation_of,
@@ -34,15 +35,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Matrix, Vector
-    from privgram.multivariate.variables import NewRows
     from privgram.releases.record import ReleaseRecord
 
 #: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
 CONFIDENCE = 0.95
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CCA(Simulated):
     """The combinations of two sets of columns that are correlated most.
 
@@ -65,7 +64,6 @@ class CCA(Simulated):
     correlations: Vector
     x_weights: Matrix
     y_weights: Matrix
-    release: ReleaseRecord = field(repr=False)
     _variables: Variables = field(repr=False)
 
     def _again(self, one: Covariance) -> Vector:
@@ -121,9 +119,6 @@ class CCA(Simulated):
             f"Below {self.edge():.3g} all may be noise and sampling (95%).",
         )
 
-    def __repr__(self) -> str:
-        return f"<CCA: {len(self.x_names)} with {len(self.y_names)} columns>"
-
 
 def cca(
     release: ReleaseRecord,
@@ -171,7 +166,7 @@ def cca(
     values, left, right = _canonical(covariance, len(x), k)
     largest = np.abs(left * covariance.std[: len(x), None]).argmax(axis=0)
     signs = np.sign(left[largest, np.arange(k)])
-    return CCA(tuple(x), tuple(y), values, left * signs, right * signs, release, variables)
+    return CCA(tuple(x), tuple(y), values, left * signs, right * signs, variables)
 
 
 def _canonical(one: Covariance, p: int, k: int) -> tuple[Vector, Matrix, Matrix]:
@@ -184,7 +179,7 @@ def _canonical(one: Covariance, p: int, k: int) -> tuple[Vector, Matrix, Matrix]
     return values[:k], np.linalg.solve(left.T, u[:, :k]), np.linalg.solve(right.T, v[:k].T)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LDA(Simulated):
     """A rule that tells levels of a factor apart, linear in other columns.
 
@@ -227,30 +222,21 @@ class LDA(Simulated):
     intercept: Vector
     scalings: Matrix
     explained_variance_ratio: Vector
-    release: ReleaseRecord = field(repr=False)
-    _split: _Split = field(repr=False)
+    _variables: _Split = field(repr=False)
 
     def _errors(self, sampling: bool) -> Matrix:
-        split = self._split
-        draws = split.redrawn(2 * draws_of(split.variables), sampling)  # for quantiles
+        split = self._variables
+        draws = split.redrawn_groups(2 * draws_of(split), sampling)  # for quantiles
         coefs = of_draws(draws, lambda groups: groups.rule()[0])
         low, high = np.quantile(coefs, [0.159, 0.841], axis=0)
         return np.asarray((high - low) / 2)
 
     def decision_function(self, table: NewRows) -> Matrix:
-        """Log posteriors of the levels, but for a constant of each row.
+        """Log posteriors of the levels, shape (m, K), but for a constant of each row.
 
-        Parameters
-        ----------
-        table : DataFrame or mapping of str to array_like
-            With the features, in own units; other columns are not read.
-
-        Returns
-        -------
-        ndarray of shape (m, K), float64
-            SECRET, if the table is.
+        Of a data frame or a mapping of the features, in own units. SECRET, if the table is.
         """
-        return self._split.rows(table) @ self.coef.T + self.intercept
+        return self._variables.features.encode(table) @ self.coef.T + self.intercept
 
     def predict_proba(self, table: NewRows) -> Matrix:
         """Posterior probabilities of the levels, shape (m, K)."""
@@ -271,7 +257,9 @@ class LDA(Simulated):
 
     def transform(self, table: NewRows) -> Matrix:
         """Scores on the canonical directions, about the mean of all rows."""
-        return (self._split.rows(table) - self._split.released.centre) @ self.scalings
+        return (
+            self._variables.features.encode(table) - self._variables.released.centre
+        ) @ self.scalings
 
     def frame(self) -> Any:
         """`coef` as a data frame (needs pandas), with a row for each feature."""
@@ -282,11 +270,6 @@ class LDA(Simulated):
         return as_text(
             [*self.names, "intercept", "part of the rows"],
             dict(zip(self.levels, numbers, strict=True)),
-        )
-
-    def __repr__(self) -> str:
-        return (
-            f"<LDA: {len(self.levels)} levels of {shown(self.factor)} by {len(self.names)} columns>"
         )
 
 
@@ -329,51 +312,45 @@ class _Groups:
         return coef, np.log(self.priors) - (coef * (self.means + self.centre)).sum(axis=1) / 2
 
 
-@dataclass(frozen=True, eq=False)
-class _Split:
+class _Split(Variables):
     """Features and indicators of the levels, of one release."""
 
-    variables: Variables
-    n_features: int
+    def __init__(self, release: ReleaseRecord, features: list[str], indicators: list[str]) -> None:
+        super().__init__(release, [*features, *indicators], center=False)
+        self.features = Variables(release, features, center=False)
 
     @cached_property
     def released(self) -> _Groups:
-        return self.groups(self.variables.about()[2])
+        return self.groups(self.about()[2])
 
     def groups(self, moment: Matrix) -> _Groups:
         """Of the second moment of features and indicators."""
-        p, v = self.n_features, self.variables
-        weight = np.append(np.ones(p), v.unit[p:])
+        p = len(self.features.names)
+        weight = np.append(np.ones(p), self.unit[p:])
         moment = weight[:, None] * moment * weight
         counts = moment.diagonal()[p:]
         safe = np.maximum(counts, 1.0)
         means = moment[p:, :p] / safe[:, None]
         within = moment[:p, :p] - (means.T * safe) @ means
-        unit, origin = v.unit[:p], v.origin[:p]
+        unit, origin = self.unit[:p], self.origin[:p]
         return _Groups(counts, origin + unit * means, unit[:, None] * within * unit)
 
-    def redrawn(self, draws: int, sampling: bool) -> Iterator[_Groups]:
+    def redrawn_groups(self, draws: int, sampling: bool) -> Iterator[_Groups]:
         """As other draws of the noise, and other rows, would have made them."""
         rng = np.random.default_rng(0)
-        release, released = self.variables.release, self.released
+        release, released = self.release, self.released
         root = root_of(released.covariance)
         counts = np.maximum(released.counts, 1.0)
         dof = max(round(counts.sum()) - len(counts), 1)
         for _ in range(draws):
             drawn = release.noise.draw(release.matrix, rng)
-            noisy = self.groups(self.variables.about(drawn)[2])
+            noisy = self.groups(self.about(drawn)[2])
             if not sampling:
                 yield noisy
                 continue
             means = rng.standard_normal(released.means.shape) @ root.T / np.sqrt(counts)[:, None]
             within = noisy.within + dof * sampling_error(root, dof, rng)
             yield _Groups(noisy.counts, noisy.means + means, within)
-
-    def rows(self, table: NewRows) -> Matrix:
-        """The features of new rows, in own units."""
-        p = self.n_features
-        features = Variables(self.variables.release, self.variables.names[:p], center=False)
-        return features.encode(table)
 
 
 def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = None) -> LDA:
@@ -431,10 +408,10 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     indicators = indicators_of(factor, described)
     if targets := [name for name in features if name in indicators]:
         raise ValueError(f"{', '.join(map(shown, targets))} is what the features are to tell")
-    split = _Split(Variables(release, [*features, *indicators], center=False), len(features))
+    split = _Split(release, list(features), indicators)
     groups = split.released
     coef, intercept = groups.rule()
-    of_draws(split.redrawn(ERROR_DRAWS, sampling=True), _Groups.rule)
+    of_draws(split.redrawn_groups(ERROR_DRAWS, sampling=True), _Groups.rule)
     scalings, ratio = _directions(groups)
     return LDA(
         factor=factor,
@@ -447,8 +424,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
         intercept=intercept,
         scalings=scalings,
         explained_variance_ratio=ratio,
-        release=release,
-        _split=split,
+        _variables=split,
     )
 
 

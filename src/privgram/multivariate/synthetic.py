@@ -12,11 +12,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, minres
 
-from privgram._base.numbers import check_integer
+from privgram._base.numbers import Matrix, Vector, check_integer
 from privgram._base.text import listed, warn
-from privgram.columns.structure import ties, zeros
+from privgram.columns.structure import Tie, ties, zeros
 from privgram.columns.terms import INTERCEPT, ONES, Piece, parse_terms
-from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric
+from privgram.columns.variables import DAYS, Boolean, Dates, Factor, Log, Numeric, Variable
 from privgram.multivariate.variables import image_of, indicators_of, root_of
 from privgram.noise import ImageLaw, TiedLaw
 from privgram.regression import RefusedError
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.columns.structure import Tie
-    from privgram.columns.variables import Variable
     from privgram.releases.record import ReleaseRecord
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -14,17 +14,16 @@ import numpy as np
 from privgram._base.text import Printed, shown
 from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import Boolean, Dates, Factor, Log, Number
+from privgram.columns.variables import Boolean, Dates, Factor, Level, Log, Number, Variable
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label, intercept_of
-from privgram.regression.inference import about_means, full_rows, rows_behind
+from privgram.regression.inference import about_means, rows_behind
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.columns.variables import Level, Variable
     from privgram.releases.record import ReleaseRecord
 
 #: Rows that callers pass: a data frame or a mapping of names to columns, or an array.
@@ -98,7 +97,6 @@ class Covariance:
             )
 
 
-@dataclass(frozen=True, eq=False)
 class Variables:
     """Some columns of a release, or levels of its factors, and moments of them.
 
@@ -121,55 +119,37 @@ class Variables:
         If `center` is not True, False or None.
     """
 
-    release: ReleaseRecord = field(repr=False)
-    columns: Sequence[str] | None = None
-    center: bool | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.center, (bool, np.bool_, type(None))):
+    def __init__(
+        self,
+        release: ReleaseRecord,
+        columns: Sequence[str] | None = None,
+        center: bool | None = None,
+    ) -> None:
+        if not isinstance(center, (bool, np.bool_, type(None))):
             raise TypeError("center is True, False or None")
-        has_ones = intercept_of(self.release) is not None
-        if self.center and not has_ones:
+        has_ones = intercept_of(release) is not None
+        if center and not has_ones:
             raise ValueError(
                 "a mean needs a release with a column of ones: make it with "
                 "Columns(..., intercept=True), or take components about zero, center=False"
             )
-        names = self.columns
-        if isinstance(names, str):
-            names = [names]
+        names = [columns] if isinstance(columns, str) else columns
         if names is None:
-            names = [name for name in self.release.names if name != INTERCEPT]
+            names = [name for name in release.names if name != INTERCEPT]
         if not names:
             raise ValueError("there is no column but the intercept")
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise ValueError(f"columns are different ones: {shown(twice[0])} is named twice")
         if INTERCEPT in names:
             raise ValueError("the intercept is the same in all rows: leave it out of columns")
-        object.__setattr__(self, "columns", tuple(names))
-        object.__setattr__(self, "center", has_ones if self.center is None else bool(self.center))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The p columns."""
-        assert self.columns is not None
-        return tuple(self.columns)
-
-    @cached_property
-    def _affine(self) -> tuple[Matrix, Vector, Vector]:
-        """Images of the released columns, shape (p, d); own units are origin + unit * image."""
-        images = [image_of(self.release, name) for name in self.names]
-        frame, origin, unit = map(np.array, zip(*images, strict=True))
-        return frame, origin, unit
-
-    @property
-    def origin(self) -> Vector:
-        """What zero of the moments stands for in own units, shape (p,)."""
-        return self._affine[1]
-
-    @property
-    def unit(self) -> Vector:
-        """What one in the scale of the moments is in own units, shape (p,)."""
-        return self._affine[2]
+        self.release = release
+        self.names = tuple(names)
+        self.center = has_ones if center is None else bool(center)
+        #: Images of the released columns, shape (p, d); own units are origin + unit * image.
+        frame, origin, unit = zip(*(image_of(release, name) for name in names), strict=True)
+        self.frame: Matrix = np.array(frame)
+        self.origin: Vector = np.array(origin)
+        self.unit: Vector = np.array(unit)
 
     @cached_property
     def squares(self) -> Matrix:
@@ -209,11 +189,6 @@ class Variables:
         """The ones as an image of the released columns, shape (d,); None about zero."""
         return intercept_of(self.release) if self.center else None
 
-    @cached_property
-    def public_count(self) -> float | None:
-        """Rows that the sums are of, where that is public and all contribute in full."""
-        return full_rows(self.release)
-
     def about(self, matrix: Matrix | None = None) -> tuple[float, Vector, Matrix]:
         """Rows, mean (or zero) and second moment about it, in the scale of the released matrix.
 
@@ -222,12 +197,11 @@ class Variables:
         matrix : ndarray of shape (d, d), optional
             The released one by default, or another draw of it.
         """
-        frame = self._affine[0]
         matrix = self.release.matrix if matrix is None else matrix
         whole = matrix - self.release.noise.shift_matrix(len(matrix))
         if self.ones is None:
-            return math.nan, np.zeros(len(frame)), frame @ whole @ frame.T
-        return about_means(self.release, frame, self.ones, matrix=whole, limits=self._limits)
+            return math.nan, np.zeros(len(self.frame)), self.frame @ whole @ self.frame.T
+        return about_means(self.release, self.frame, self.ones, matrix=whole, limits=self._limits)
 
     @cached_property
     def covariance(self) -> Covariance:
@@ -306,9 +280,8 @@ class Variables:
             if rows.ndim != 2 or rows.shape[1] != len(self.names):
                 raise ValueError(f"rows of {len(self.names)} columns are needed")
             return rows
-        frame = self._affine[0]
         places = [described.names.index(name) for name in self.release.names]
-        used = {places[i] for i in np.flatnonzero(frame.any(axis=0))}
+        used = {places[i] for i in np.flatnonzero(self.frame.any(axis=0))}
         read = {
             name
             for stored in described.layout.stored
@@ -327,7 +300,7 @@ class Variables:
         # What is not read is not looked at either: any value will do.
         for name, variable in described.reads.items():
             parts.setdefault(name, [_any_value(variable)] * size)
-        stored: Matrix = described.encode(parts)[:, places] @ frame.T
+        stored: Matrix = described.encode(parts)[:, places] @ self.frame.T
         return self.origin + self.unit * stored
 
 
@@ -410,6 +383,14 @@ class Simulated(Printed):
     """
 
     _variables: Variables
+
+    @property
+    def release(self) -> ReleaseRecord:
+        """The release that it was computed from."""
+        return self._variables.release
+
+    def __repr__(self) -> str:  # its text takes simulation
+        return f"<{type(self).__name__} of {len(self._variables.names)} columns>"
 
     def _repr_html_(self) -> str | None:
         try:
