@@ -32,7 +32,7 @@ from privgram.regression.glm import GLMResults
 from privgram.regression.groups import GroupFits, regress_groups
 from privgram.regression.hypothesis import Contrasts, WaldTest
 from privgram.regression.prediction import Prediction
-from privgram.regression.results import NotReleasedError, RefusedError, result_of
+from privgram.regression.results import NotReleasedError, RefusedError
 
 #: For what takes any case.
 FIRST = next(case for case in CASES.values() if case.intercept and not case.weighted)
@@ -695,26 +695,6 @@ def test_windows_of_a_stream_are_regressions_on_their_months(tmp_path):
         assert fit.nobs == theirs.nobs
     same(stream.change("y ~ x").params, stream.window().regress("y ~ x").params - stream.window(
         1, 2).regress("y ~ x").params)  # fmt: skip
-
-
-# --- what an estimator gets -----------------------------------------------------------------------
-
-
-def test_result_of_numbers_has_all_that_results_have():
-    case = CASES["y ~ all"] if "y ~ all" in CASES else CASES["log(v) ~ all"]
-    ols = case.ols
-    own = result_of(
-        case.target, list(ols.params.index), ols.params, ols.cov_params(), nobs=ols.nobs,
-        df=ols.df_resid,
-    )  # fmt: skip
-    labelled(own.params, ols.params)
-    labelled(own.bse, ols.bse)
-    labelled(own.tvalues, ols.tvalues)
-    labelled(own.conf_int(), ols.conf_int())
-    f_test(type("", (), {"fit": own, "ols": ols}))
-    t_test(type("", (), {"fit": own, "ols": ols}))
-    assert own.df_resid == ols.df_resid
-    assert "Dep. Variable" in str(own.summary())
 
 
 def test_names_of_tests_and_predictions_are_in_the_table():

@@ -24,7 +24,7 @@ from privgram.regression.inference import (
     why_refused,
 )
 from privgram.regression.posterior import _prior, _weighed, posterior
-from privgram.regression.prediction import Means
+from privgram.regression.prediction import Prediction
 
 module = importlib.import_module("privgram.regression.posterior")
 
@@ -96,7 +96,7 @@ def test_variance_of_a_contrast_is_that_of_the_noise_where_it_has_another_value(
 @pytest.mark.parametrize(("slope", "curvature"), [(0.0, 0.0), (0.1, 0.05), (-0.2, 0.1)])
 def test_interval_ends_where_the_statistic_is_the_quantile(slope, curvature):
     one = Inference(
-        np.array([3.0]), np.array([[4.0]]), "", None, np.array([math.inf]),
+        np.array([3.0]), np.array([[4.0]]), None, np.array([math.inf]),
         np.array([slope]), np.array([curvature]),
     )  # fmt: skip
     quantile = stats.norm.ppf(0.975)
@@ -138,8 +138,8 @@ def test_effects_of_units_are_degrees_of_freedom():
 @pytest.mark.parametrize("family", ["binomial", "poisson"])
 def test_errors_of_means_are_those_of_predictors_times_the_slope(family):
     eta = np.array([-2.0, 0.3, 1.5])
-    known = Inference(eta, np.diag([0.04, 0.01, 0.09]), "", None, np.full(3, math.inf))
-    found = Means(np.eye(3), 1.0, math.inf, lambda *_: known, FAMILIES[family])
+    known = Inference(eta, np.diag([0.04, 0.01, 0.09]), None, np.full(3, math.inf))
+    found = Prediction(np.eye(3), 1.0, math.inf, lambda *_: known, FAMILIES[family])
     high, low = (FAMILIES[family].means(eta + step)[0] for step in (1e-6, -1e-6))
     np.testing.assert_allclose(found.se_mean, known.stderr * (high - low) / 2e-6, rtol=1e-6)
 

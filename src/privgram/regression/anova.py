@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privgram._base.text import Printed, as_frame, shown
+from privgram._base.text import Printed, as_frame, as_text
 from privgram.regression.hypothesis import independent, verdict, wald
 from privgram.regression.inference import Equations, hull
 
@@ -159,31 +159,23 @@ class Anova(Printed):
         """`sum_sq` over `df`."""
         return self.sum_sq / self.df
 
-    def frame(self) -> DataFrame:
-        """A data frame (needs pandas) as statsmodels' `anova_lm` gives."""
-        columns = {
+    @property
+    def _columns(self) -> dict[str, list[float]]:
+        return {
             "df": [*self.df.astype(float), self.df_resid],
             "sum_sq": [*self.sum_sq, self.residual],
             "mean_sq": [*self.mean_sq, self.residual / self.df_resid],
             "F": [*self.fvalue, math.nan],
             "PR(>F)": [*self.pvalue, math.nan],
         }
-        return as_frame(columns, [*self.terms, "Residual"])
+
+    def frame(self) -> DataFrame:
+        """A data frame (needs pandas) as statsmodels' `anova_lm` gives."""
+        return as_frame(self._columns, [*self.terms, "Residual"])
 
     def __str__(self) -> str:
-        width = max(len(shown(name)) for name in (*self.terms, "Residual")) + 1
-        heads = f"{'df':>10}{'sum_sq':>13}{'mean_sq':>13}{'F':>12}{'PR(>F)':>10}"
-        lines = [" " * width + heads]
-        rows = zip(self.df, self.sum_sq, self.mean_sq, self.fvalue, self.pvalue, strict=True)
-        for name, (df, squares, mean, f, p) in zip(self.terms, rows, strict=True):
-            lines.append(
-                f"{shown(name):<{width}}{df:>10}{squares:>13.5g}{mean:>13.5g}{f:>12.4g}{p:>10.3g}"
-            )
-        mean = self.residual / self.df_resid
-        lines.append(
-            f"{'Residual':<{width}}{self.df_resid:>10.0f}{self.residual:>13.5g}{mean:>13.5g}"
-        )
-        return "\n".join([*lines, f"Type {self.typ}. F counts the privacy noise, sums hold it."])
+        legend = f"Type {self.typ}. F counts the privacy noise, sums hold it."
+        return as_text([*self.terms, "Residual"], self._columns, legend)
 
 
 def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: float) -> Anova:

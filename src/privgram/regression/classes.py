@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_positive
-from privgram._base.saved import ArchiveFormat
-from privgram.privacy import Profile
-from privgram.regression.results import check_saved
+from privgram._base.numbers import Matrix, Vector, check_integer, check_positive
+from privgram._base.saved import ArchiveFormat, JsonObject
+from privgram.regression.saved import SavedFit, check_sizes
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix, Vector
-    from privgram.privacy import Adjacency
-
-__all__ = ["ClassFit", "HeldOut", "read_classes"]
-
-CLASSES_FORMAT = ArchiveFormat(
-    "privgram-classes", 1, "a classifier", key="fit", arrays=("coef", "intercept", "right", "wrong")
-)
-
-#: Numbers of a file must leave room for products.
-MOST = 1e30
+    from privgram.privacy import Adjacency, Profile
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +61,7 @@ class HeldOut:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassFit:
+class ClassFit(SavedFit):
     """A multinomial regression by private scores. It costs nothing to use.
 
     Attributes
@@ -113,6 +100,10 @@ class ClassFit:
     held_out: HeldOut | None = None
     reproducible: bool = False
 
+    _format = ArchiveFormat(
+        "privgram-classes", 1, "a classifier", key="fit", arrays=("coef", "intercept")
+    )
+
     def __repr__(self) -> str:
         d = self.coef.shape[1]
         text = f"classifier of {len(self.classes)} classes by {d} features"
@@ -140,58 +131,22 @@ class ClassFit:
         e = np.exp(eta - eta.max(axis=1, keepdims=True))
         return np.asarray(e / e.sum(axis=1, keepdims=True))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to `.json` or `.npz`, whole or not at all; `privgram.load` reads it back.
+    @classmethod
+    def _parts(cls, header: JsonObject) -> JsonObject:
+        held = header["held_out"]
+        if held is not None:
+            right, wrong = (np.array(held[name], np.float64) for name in ("right", "wrong"))
+            held = HeldOut(right, wrong, check_positive(held["noise_std"], "noise_std"))
+        return header | {"classes": tuple(header["classes"]), "held_out": held}
 
-        Raises
-        ------
-        ValueError
-            For any other suffix.
-        OSError
-            If it cannot be written.
-        """
-        arrays = {"coef": self.coef, "intercept": self.intercept}
-        if self.held_out is not None:
-            arrays |= {"right": self.held_out.right, "wrong": self.held_out.wrong}
-        CLASSES_FORMAT.save(Path(path), self._header(), arrays)
-
-    def _header(self) -> dict[str, Any]:
-        plain = "n_rows", "epsilon", "delta", "adjacency", "parameters", "refusal", "reproducible"
-        return {name: getattr(self, name) for name in plain} | {
-            "classes": list(self.classes),
-            "privacy": self.privacy.to_dict(),
-            "held_out_std": None if self.held_out is None else self.held_out.noise_std,
-        }
-
-
-def read_classes(path: Path) -> ClassFit:
-    """A classifier that `ClassFit.save` wrote; what it raises is said by `privgram.load`."""
-    header, arrays = CLASSES_FORMAT.read(path)
-    with CLASSES_FORMAT.understood(path):
-        std = header.pop("held_out_std")
-        counts = [arrays.pop(name) for name in ("right", "wrong") if name in arrays]
-        if (std is not None) != (len(counts) == 2):
-            raise ValueError("counts of held-out rows and their noise go together")
-        held = None if std is None else HeldOut(counts[0], counts[1], check_positive(std, "std"))
-        header["classes"] = tuple(header["classes"])
-        header["privacy"] = Profile.from_dict(header["privacy"])
-        loaded = ClassFit(**(header | arrays), held_out=held)
-        _check(loaded)
-    return loaded
-
-
-def _check(fit: ClassFit) -> None:
-    """Raise unless the parts of a classifier are sound and fit together."""
-    n_classes = len(fit.classes)
-    if n_classes < 2 or len(set(fit.classes)) < n_classes:
-        raise ValueError("there are two classes at least, each once")
-    if fit.coef.ndim != 2 or len(fit.coef) != n_classes or fit.intercept.shape != (n_classes,):
-        raise ValueError("there are coefficients for each class")
-    for array in (fit.coef, fit.intercept):
-        if not (np.abs(array) <= MOST).all():  # also if it is NaN
-            raise ValueError(f"coefficients are finite, {MOST:g} at most")
-    held = fit.held_out
-    if held is not None and (held.right.ndim != 1 or held.right.shape != held.wrong.shape):
-        raise ValueError("rows are counted by the same bins")
-    check_saved(fit)
-    check_integer(fit.parameters["seen"], "seen", 0, fit.coef.shape[1] + 1)
+    def _check(self) -> None:
+        n_classes, held = len(self.classes), self.held_out
+        if n_classes < 2 or len(set(self.classes)) < n_classes:
+            raise ValueError("there are two classes at least, each once")
+        one_each = self.intercept.shape == (n_classes,)
+        if self.coef.ndim != 2 or len(self.coef) != n_classes or not one_each:
+            raise ValueError("there are coefficients for each class")
+        check_sizes(coef=self.coef, intercept=self.intercept)
+        if held is not None and (held.right.ndim != 1 or held.right.shape != held.wrong.shape):
+            raise ValueError("rows are counted by the same bins")
+        check_integer(self.parameters["seen"], "seen", 0, self.coef.shape[1] + 1)

@@ -9,12 +9,11 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.columns.terms import INTERCEPT
-from privgram.regression.design import intercept_of
+from privgram.regression.design import Design, intercept_of
 from privgram.regression.inference import rows_behind, uncounted
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram.regression.design import Design
     from privgram.releases.record import ReleaseRecord
 
 #: Columns are said to depend on each other where a direction of the features is within so many

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.numbers import check_positive, check_within
-from privgram._base.saved import ArchiveFormat
+from privgram._base.numbers import Matrix, Vector, check_positive, check_within
+from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram.columns.features import RandomFeatures
-from privgram.privacy import Profile
-from privgram.regression.classes import MOST
-from privgram.regression.results import check_saved
+from privgram.regression.saved import SavedFit, check_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from privgram._base.numbers import Matrix, Vector
-    from privgram.privacy import Adjacency
+    from privgram.privacy import Adjacency, Profile
     from privgram.releases.release import Release
-
-__all__ = ["NO_SLOPES", "FeatureFit", "LinearPart", "check_features", "places", "read_features"]
 
 NO_SLOPES = (
     "random features have no slopes to read: each coefficient is of a cosine or a sine of all "
     "columns. predict and prediction_error_ are what there is; slopes take a fit without features="
-)
-
-FEATURES_FORMAT = ArchiveFormat(
-    "privgram-features",
-    1,
-    "a regression on random features",
-    key="fit",
-    arrays=("center", "half", "slopes", "coef"),
 )
 
 #: The length of the constant of a row, and of its columns at most; its features have length 1.
@@ -121,7 +106,7 @@ class LinearPart:
 
 
 @dataclass(frozen=True, eq=False)
-class FeatureFit:
+class FeatureFit(SavedFit):
     """A regression on random features beside its columns. It costs nothing to use.
 
     Attributes
@@ -161,6 +146,10 @@ class FeatureFit:
     refusal: str | None = None
     reproducible: bool = False
 
+    _format = ArchiveFormat(
+        "privgram-features", 1, "a regression on random features", key="fit", arrays=("coef",)
+    )
+
     def __repr__(self) -> str:
         text = f"regression on {self.features.n} random features: {self.outcome}"
         return text + "; REPRODUCIBLE" * self.reproducible
@@ -183,31 +172,34 @@ class FeatureFit:
             predicted = predicted + explained * linear.size
         return np.asarray(sum(linear.target) / 2 + linear.height * predicted)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to `.json` or `.npz`, whole or not at all; `privgram.load` reads it back.
-
-        Raises
-        ------
-        ValueError
-            For any other suffix.
-        OSError
-            If it cannot be written.
-        """
-        linear = self.linear
-        arrays = {"center": linear.center, "half": linear.half, "slopes": linear.slopes}
-        FEATURES_FORMAT.save(Path(path), self._header(), arrays | {"coef": self.coef})
-
-    def _header(self) -> dict[str, Any]:
-        plain = "n_rows", "epsilon", "delta", "adjacency", "refusal", "reproducible"
-        return {name: getattr(self, name) for name in plain} | {
-            "error": None if math.isnan(self.error) else self.error,
-            "features": self.features.to_dict(),
-            "names": list(self.names),
-            "privacy": self.privacy.to_dict(),
-            "target": list(self.linear.target),
-            "size": self.linear.size,
-            "clamps": self.linear.clamps,
+    @classmethod
+    def _parts(cls, header: JsonObject) -> JsonObject:
+        linear, error = header["linear"], header["error"]
+        for name in ("center", "half", "slopes"):
+            linear[name] = np.array(linear[name], np.float64)
+        lower, upper = (float(end) for end in linear.pop("target"))
+        check_positive(linear["size"], "size")
+        return header | {
+            "features": RandomFeatures(**header["features"]),
+            "names": tuple(header["names"]),
+            "linear": LinearPart(**linear, target=(lower, upper)),
+            "error": math.nan if error is None else check_within(error, "error", 0, math.inf),
         }
+
+    def _check(self) -> None:
+        names, linear, d = self.names, self.linear, len(self.names)
+        if not d or len(set(names)) < d or not all(isinstance(name, str) for name in names):
+            raise ValueError("columns have names, each its own")
+        places(self.features, names)
+        shapes = linear.center.shape, linear.half.shape, linear.slopes.shape, self.coef.shape
+        if shapes != ((d,), (d,), (d + 1,), (self.features.n + d + 1,)):
+            raise ValueError("there is a coefficient for each column and feature")
+        check_sizes(center=linear.center, half=linear.half, slopes=linear.slopes, coef=self.coef)
+        check_sizes(target=np.array(linear.target))
+        if not (linear.half > 0).all() or not linear.height > 0:
+            raise ValueError("bounds are in order")
+        if type(linear.clamps) is not bool:
+            raise ValueError("clamps is true or false")
 
 
 def rows_of(features: RandomFeatures, names: Sequence[str], scaled: Matrix) -> Matrix:
@@ -225,45 +217,6 @@ def rows_of(features: RandomFeatures, names: Sequence[str], scaled: Matrix) -> M
 def row_bound() -> float:
     """The longest row that `rows_of` makes."""
     return math.sqrt(1 + COLUMNS**2 + ROW_CONSTANT**2)
-
-
-def read_features(path: Path) -> FeatureFit:
-    """A regression that `FeatureFit.save` wrote; what it raises is said by `privgram.load`."""
-    header, arrays = FEATURES_FORMAT.read(path)
-    with FEATURES_FORMAT.understood(path):
-        coef = arrays.pop("coef")
-        lower, upper = (float(end) for end in header.pop("target"))
-        size, clamps = check_positive(header.pop("size"), "size"), header.pop("clamps")
-        linear = LinearPart(**arrays, target=(lower, upper), size=size, clamps=clamps)
-        header["features"] = RandomFeatures(**header["features"])
-        header["names"] = tuple(header["names"])
-        header["privacy"] = Profile.from_dict(header["privacy"])
-        header["error"] = math.nan if header["error"] is None else header["error"]
-        values: dict[str, Any] = header
-        loaded = FeatureFit(**values, linear=linear, coef=coef)
-        _check(loaded)
-    return loaded
-
-
-def _check(fit: FeatureFit) -> None:
-    """Raise unless the parts of a regression are sound and fit together."""
-    d, linear = len(fit.names), fit.linear
-    if not d or len(set(fit.names)) < d or not all(isinstance(name, str) for name in fit.names):
-        raise ValueError("columns have names, each its own")
-    places(fit.features, fit.names)
-    shapes = linear.center.shape, linear.half.shape, linear.slopes.shape, fit.coef.shape
-    if shapes != ((d,), (d,), (d + 1,), (fit.features.n + d + 1,)):
-        raise ValueError("there is a coefficient for each column and feature")
-    for array in (linear.center, linear.half, linear.slopes, fit.coef, np.array(linear.target)):
-        if not (np.abs(array) <= MOST).all():  # also if it is NaN
-            raise ValueError(f"numbers are finite, {MOST:g} at most")
-    if not (linear.half > 0).all() or not linear.height > 0:
-        raise ValueError("bounds are in order")
-    if type(linear.clamps) is not bool:
-        raise ValueError("clamps is true or false")
-    if not math.isnan(fit.error):
-        check_within(fit.error, "error", 0, math.inf)
-    check_saved(fit)
 
 
 def without_features(fit: FeatureFit, refusal: str) -> FeatureFit:

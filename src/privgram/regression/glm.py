@@ -4,55 +4,39 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import check_integer, check_not_negative, check_one_of
-from privgram._base.saved import ArchiveFormat
+from privgram._base.numbers import Matrix, Vector, check_integer, check_not_negative, check_one_of
+from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
-from privgram.privacy import Profile
+from privgram.privacy import Adjacency, GaussianProfile, Profile, ProofStatus
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
-from privgram.regression.families import FAMILIES, FamilyName
+from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.prediction import Means, Prediction, PredictiveResults
-from privgram.regression.results import CONSTANT, check_saved
+from privgram.regression.prediction import PredictiveResults
+from privgram.regression.results import CONSTANT
+from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import row_facts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
-    from privgram.privacy import Adjacency, ProofStatus
 else:
     of_results = LazyModule("privgram.plots.of_results")
-
-__all__ = ["CovType", "GLMResults"]
 
 #: What standard errors allow for, by statsmodels' names.
 CovType = Literal["nonrobust", "HC1", "cluster"]
 
-FIT_FORMAT = ArchiveFormat(
-    "privgram-regression",
-    1,
-    "a regression by scores",
-    key="fit",
-    arrays=("solution", "sampling", "noise", "unidentified"),
-)
-
 #: Which ways a fit may have come about, as the summary says it.
 METHODS = {"scores": "Scores", "one round": "One round"}
-
-#: Powers of what a file holds must stay a float64.
-MOST_POWER = 1e30
 
 PREDICTIONS_ALONE = (
     'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
@@ -61,7 +45,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMResults(PredictiveResults):
+class GLMResults(SavedFit, PredictiveResults):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -129,6 +113,14 @@ class GLMResults(PredictiveResults):
     unit: str | None = None
     family: FamilyName = "gaussian"
 
+    _format = ArchiveFormat(
+        "privgram-regression",
+        1,
+        "a regression by scores",
+        key="fit",
+        arrays=("solution", "sampling", "noise", "unidentified"),
+    )
+
     @cached_property
     def design(self) -> Design:  # type: ignore[override]
         """The columns of the regression, and the way to own units."""
@@ -145,8 +137,12 @@ class GLMResults(PredictiveResults):
         return self.family == "gaussian"
 
     @property
+    def _family(self) -> Family:
+        return FAMILIES[self.family]
+
+    @property
     def _title(self) -> str:  # type: ignore[override]
-        return "Private Huber Regression" if self._bounded else FAMILIES[self.family].title
+        return "Private Huber Regression" if self._bounded else self._family.title
 
     @property
     def _bounded(self) -> bool:
@@ -159,15 +155,6 @@ class GLMResults(PredictiveResults):
         names = self.design.names
         constant = self.design.has_level if self._linear else self.with_intercept
         return (*names, CONSTANT) if constant else names
-
-    @property
-    def _to_params(self) -> tuple[Matrix, Vector]:
-        """From coefficients of the design's columns to `params`: what they are times, and plus."""
-        size = len(self.param_names)
-        if self._linear:
-            return self.design.transform[:size], self.design.offset[:size]
-        # Of the linear predictor, which has no units.
-        return self.design.transform[:size] / self.design.spread[-1], np.zeros(size)
 
     @property
     def proof_status(self) -> ProofStatus:
@@ -195,7 +182,10 @@ class GLMResults(PredictiveResults):
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
-        transform, level = self._to_params
+        size = len(self.param_names)
+        transform, level = self.design.transform[:size], self.design.offset[:size]
+        if not self._linear:  # of the linear predictor, which has no units
+            transform, level = transform / self.design.spread[-1], np.zeros(size)
         of_solution, offset = matrix @ transform, matrix @ level
         known = self.noise + (self.sampling if estimand == "population" else 0.0)
         hidden = ((of_solution @ self.unidentified) * of_solution).sum(axis=1)
@@ -203,15 +193,13 @@ class GLMResults(PredictiveResults):
         estimate = of_solution @ self.solution + offset
         if self.parameters["purpose"] == "prediction":
             nothing = np.full_like(covariance, np.nan)
-            return Inference(
-                estimate, nothing, "none", PREDICTIONS_ALONE, np.full(len(of_solution), np.nan)
-            )
+            return Inference(estimate, nothing, PREDICTIONS_ALONE, nothing.diagonal())
         # What is mostly hidden is open.
         is_open = hidden > ((of_solution @ known) * of_solution).sum(axis=1)
         covariance[is_open, is_open] = np.inf
         students = estimand == "population" and self._linear
         df = np.full(len(of_solution), self.df_resid if students else math.inf)
-        return Inference(estimate, covariance, self.cov_type, None, df)
+        return Inference(estimate, covariance, None, df)
 
     def predict(self, X: Features, which: Literal["mean", "linear"] = "mean") -> Vector:
         """Predict the target's mean for new rows, where an offset is 0.
@@ -238,7 +226,7 @@ class GLMResults(PredictiveResults):
         if self.refusal is not None:
             raise RefusedError(f"there is no fit: {self.refusal}")
         linear = np.asarray(self._rows(X) @ self._estimate)
-        return linear if which == "linear" else FAMILIES[self.family].means(linear)[0]
+        return linear if which == "linear" else self._family.means(linear)[0]
 
     def predict_proba(self, X: Features) -> Matrix:
         """Probabilities of not being `target`, and of being it, as scikit-learn has them.
@@ -255,12 +243,6 @@ class GLMResults(PredictiveResults):
         self._need_family("binomial", "probabilities are")
         p = self.predict(X)
         return np.column_stack([1 - p, p])
-
-    def _prediction(self, rows: Matrix) -> Prediction:
-        if self._linear:
-            return super()._prediction(rows)
-        family = FAMILIES[self.family]
-        return Means(rows, self.scale, self.df_resid, self._contrasts, family)
 
     def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
         """By what odds are multiplied per unit of each feature, with its interval.
@@ -313,8 +295,8 @@ class GLMResults(PredictiveResults):
     plot = of_results.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
-        family = FAMILIES[self.family]
-        model = {} if self._linear else {"Model Family": family.name.title(), "Link": family.link}
+        family, link = self._family.name.title(), self._family.link
+        model = {} if self._linear else {"Model Family": family, "Link": link}
         return {
             "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
@@ -381,90 +363,55 @@ class GLMResults(PredictiveResults):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        kind = "Fit" if self._linear else FAMILIES[self.family].title.removeprefix("Private ")
+        kind = "Fit" if self._linear else self._family.title.removeprefix("Private ")
         text = f"{kind} of {shown(self.target)} on {names}: {self.proof_status}"
         return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fit to `.json` or `.npz`, whole or not at all.
+    @classmethod
+    def _parts(cls, header: JsonObject) -> JsonObject:
+        columns, terms = Columns.from_dict(header["columns"]), tuple(header["terms"])
+        return header | {"columns": columns, "terms": terms}
 
-        Raises
-        ------
-        ValueError
-            For any other suffix.
-        OSError
-            If it cannot be written.
+    def _check(self) -> None:
+        q = len(self.solution)
+        if self.design.intercept != self.with_intercept or self.design.transform.shape[1] != q:
+            raise ValueError("the terms are others than those of the solution")
+        for name in self._format.arrays:
+            array, shape = getattr(self, name), (q,) if name == "solution" else (q, q)
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}")
+            check_sizes(**{name: array})
+        if self.family not in FAMILIES:
+            raise ValueError("no such family")
+        if type(self.robust) is not bool:
+            raise ValueError("robust is true or false")
+        check_one_of(self.parameters["method"], "method", METHODS)
+        if not isinstance(self.parameters["reason"], str):
+            raise ValueError("a reason is a sentence")
+        for name in ("clipped_rows", "rows_std"):
+            check_not_negative(self.parameters[name], name)
+        if self.parameters["units"] is not None:
+            check_integer(self.parameters["units"], "units", 0, 2**63 - 1)
+        if self.refusal is None:
+            self._check_errors()
+        json.dumps(self._header(), allow_nan=False)
+        with np.errstate(all="ignore"):
+            str(self.summary())
+
+    def _check_errors(self) -> None:
+        """Raise unless standard errors may be those of a fit with this ratio of the guarantee.
+
+        Noise hides a row, and of n rows one has at least an nth of the sum of their squares, which
+        is what sampling errors are of: so noise has about 1 / (n ratio^2) of their variance at
+        least. A hundredth of that is asked for, as clipped rows are shorter.
         """
-        FIT_FORMAT.save(
-            Path(path), self._header(), {name: getattr(self, name) for name in FIT_FORMAT.arrays}
-        )
-
-    def _header(self) -> dict[str, Any]:
-        plain = (
-            "target", "reference", "with_intercept", "robust", "n_rows", "refusal", "epsilon",
-            "delta", "adjacency", "parameters", "reproducible", "unit", "family",
-        )  # fmt: skip
-        return {name: getattr(self, name) for name in plain} | {
-            "terms": list(self.terms),
-            "columns": self.columns.to_dict(),
-            "privacy": self.privacy.to_dict(),
-        }
-
-
-def read_fit(path: Path) -> GLMResults:
-    """A fit that `GLMResults.save` wrote; what it raises is said by `privgram.load`."""
-    header, arrays = FIT_FORMAT.read(path)
-    with FIT_FORMAT.understood(path):
-        header["columns"] = Columns.from_dict(header["columns"])
-        header["privacy"] = Profile.from_dict(header["privacy"])
-        header["terms"] = tuple(header["terms"])
-        loaded = GLMResults(**(header | arrays))
-        _check(loaded)
-    return loaded
-
-
-def _check(fit: GLMResults) -> None:
-    """Raise unless the parts of a fit are sound and fit together, as saved ones do."""
-    q = len(fit.solution)
-    if fit.design.intercept != fit.with_intercept or fit.design.transform.shape[1] != q:
-        raise ValueError("the terms are others than those of the solution")
-    for name in FIT_FORMAT.arrays:
-        array, shape = getattr(fit, name), (q,) if name == "solution" else (q, q)
-        if array.shape != shape or not (np.abs(array) <= MOST_POWER).all():  # also if it is NaN
-            raise ValueError(
-                f"{name} must have shape {shape}, and be finite, {MOST_POWER:g} at most"
-            )
-    profile = check_saved(fit)
-    if fit.family not in FAMILIES:
-        raise ValueError("no such family")
-    if type(fit.robust) is not bool:
-        raise ValueError("robust is true or false")
-    check_one_of(fit.parameters["method"], "method", METHODS)
-    if not isinstance(fit.parameters["reason"], str):
-        raise ValueError("a reason is a sentence")
-    for name in ("clipped_rows", "rows_std"):
-        check_not_negative(fit.parameters[name], name)
-    if fit.parameters["units"] is not None:
-        check_integer(fit.parameters["units"], "units", 0, 2**63 - 1)
-    if fit.refusal is None:
-        _check_errors(fit, profile.sensitivity_ratio)
-    json.dumps(fit._header(), allow_nan=False)
-    with np.errstate(all="ignore"):
-        str(fit.summary())
-
-
-def _check_errors(fit: GLMResults, ratio: float) -> None:
-    """Raise unless standard errors may be those of a fit with this ratio of the guarantee.
-
-    Noise hides a row, and of n rows one has at least an nth of the sum of their squares, which is
-    what sampling errors are of: so noise has about 1 / (n ratio^2) of their variance at least. A
-    hundredth of that is asked for, as clipped rows are shorter.
-    """
-    if fit.df_resid <= 0:
-        raise ValueError("the rows are too few for standard errors")
-    if not (fit.sampling.diagonal() > 0).all():
-        raise ValueError("a variance is not positive")
-    try:
-        np.linalg.cholesky(fit.noise - 0.01 * fit.sampling / (fit.n_rows * ratio**2))
-    except np.linalg.LinAlgError:
-        raise ValueError("the covariance has less noise than the guarantee needs") from None
+        if self.df_resid <= 0:
+            raise ValueError("the rows are too few for standard errors")
+        if not (self.sampling.diagonal() > 0).all():
+            raise ValueError("a variance is not positive")
+        assert isinstance(self.privacy, GaussianProfile)
+        part = 0.01 / (self.n_rows * self.privacy.sensitivity_ratio**2)
+        try:
+            np.linalg.cholesky(self.noise - part * self.sampling)
+        except np.linalg.LinAlgError:
+            raise ValueError("the covariance has less noise than the guarantee needs") from None

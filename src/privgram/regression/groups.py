@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from privgram._base.installed import LazyModule, extra
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import as_text, framed, shown
 from privgram.regression.inference import RefusedError, rows_behind
 from privgram.regression.least_squares import regress
@@ -24,17 +24,15 @@ from privgram.regression.pooling import (
     empirical_bayes,
     pooled,
 )
-from privgram.releases.record import check_independent
+from privgram.releases.record import ReleaseRecord, check_independent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
     from privgram.regression.design import Features
-    from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
 
@@ -184,14 +182,11 @@ class GroupFits(Mapping[Any, OLSResults]):
             With the columns of `params` under "params", of `bse` under "bse", and
             "n_rows" (as the release tells it) and "refusal" under "fit".
         """
-        columns: dict[Any, Any] = {}
-        for under, values in (("params", self._estimates), ("bse", self._errors)):
-            columns |= {(under, name): values[:, j] for j, name in enumerate(self.param_names)}
-        columns["fit", "n_rows"] = [fit.n_rows for fit in self._fits.values()]
-        columns["fit", "refusal"] = [self.refusals.get(group) for group in self.groups]
         with extra("pandas", "a table of groups as a data frame needs"):
-            from pandas import DataFrame
-        return DataFrame(columns, self._index())
+            import pandas
+        rows, refusals = [fit.n_rows for fit in self._fits.values()], map(self.refusals.get, self)
+        fits = pandas.DataFrame({"n_rows": rows, "refusal": list(refusals)}, self._index())
+        return pandas.concat({"params": self.params, "bse": self.bse, "fit": fits}, axis=1)
 
     def difference(self, one: object, other: object) -> Estimates:
         """Coefficients of one group less those of another, with standard errors.

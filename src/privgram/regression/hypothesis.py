@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from privgram._base.text import Printed, as_frame, shown
-from privgram.regression.inference import level_of
+from privgram._base.text import Printed, as_frame, as_text, shown
+from privgram.regression.inference import Equations, Inference, level_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.regression.inference import Equations, Inference
 
 #: What says which linear functions of the parameters are which numbers.
 Hypothesis: TypeAlias = "str | Sequence[str] | ArrayLike | tuple[ArrayLike, ArrayLike]"
@@ -43,23 +42,21 @@ def restrictions(
     return _of_matrix(hypothesis, len(names))
 
 
-_NEITHER = (
-    "a hypothesis is a text such as 'depth, table' or 'depth = 2 * table', or an array with a row "
-    "of {size} numbers, not all zero, for each restriction, as param_names has them, or a tuple "
-    "of such an array and what its rows are to give"
-)
-
-
 def _of_matrix(hypothesis: Hypothesis, size: int) -> tuple[tuple[str, ...], Matrix, Vector]:
+    neither = (
+        "a hypothesis is a text such as 'depth, table' or 'depth = 2 * table', or an array with a "
+        f"row of {size} numbers, not all zero, for each restriction, as param_names has them, or a "
+        "tuple of such an array and what its rows are to give"
+    )
     try:
         matrix, values = hypothesis if isinstance(hypothesis, tuple) else (hypothesis, 0.0)
         matrix = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
         values = np.broadcast_to(np.asarray(values, dtype=np.float64), len(matrix))
     except (TypeError, ValueError):
-        raise ValueError(_NEITHER.format(size=size)) from None
+        raise ValueError(neither) from None
     sound = len(matrix) and np.isfinite(matrix).all() and np.isfinite(values).all()
     if not sound or matrix.ndim != 2 or matrix.shape[1] != size or not matrix.any(axis=1).all():
-        raise ValueError(_NEITHER.format(size=size))
+        raise ValueError(neither)
     return tuple(f"restriction {i} = {r:g}" for i, r in enumerate(values)), matrix, values
 
 
@@ -142,24 +139,21 @@ def _sides(words: list[str], names: list[str]) -> list[Vector]:
                 return unit[int(name[1:])]
             case ast.Constant(float(number)):
                 return number * unit[-1]
-            case ast.UnaryOp(ast.UAdd(), operand):
-                return value(operand)
-            case ast.UnaryOp(ast.USub(), operand):
-                return -value(operand)
-            case ast.BinOp(left, ast.Add(), right):
-                return value(left) + value(right)
-            case ast.BinOp(left, ast.Sub(), right):
-                return value(left) - value(right)
-            case ast.BinOp(left, ast.Mult(), right):
+            case ast.UnaryOp(sign, operand):
+                return value(operand) if isinstance(sign, ast.UAdd) else -value(operand)
+            case ast.BinOp(left, operation, right):
                 a, b = value(left), value(right)
-                if not a[:-1].any():
-                    return b * a[-1]
-                if not b[:-1].any():
-                    return a * b[-1]
-            case ast.BinOp(left, ast.Div(), right):
-                a, b = value(left), value(right)
-                if b[-1] and not b[:-1].any():
-                    return a / b[-1]
+                match operation:
+                    case ast.Add():
+                        return a + b
+                    case ast.Sub():
+                        return a - b
+                    case ast.Mult() if not a[:-1].any():
+                        return b * a[-1]
+                    case ast.Mult() if not b[:-1].any():
+                        return a * b[-1]
+                    case ast.Div() if b[-1] and not b[:-1].any():
+                        return a / b[-1]
         raise ValueError("not linear")
 
     sides = " ".join(map(python, words)).split("=")
@@ -260,30 +254,18 @@ class Contrasts(Printed):
         """Confidence intervals of the functions, shape (k, 2)."""
         return self.inference.intervals(level_of(alpha))
 
+    def _columns(self, alpha: float) -> dict[str, Vector]:
+        low, high = self.conf_int(alpha).T
+        law, ends = self.inference.law, {"Conf. Int. Low": low, "Conf. Int. Upp.": high}
+        tests = {"coef": self.effect, "std err": self.sd, law: self.tvalue}
+        return tests | {f"P>|{law}|": self.pvalue} | ends
+
     def summary_frame(self, alpha: float = 0.05) -> DataFrame:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        low, high = self.conf_int(alpha).T
-        law = self.inference.law
-        columns = {
-            "coef": self.effect,
-            "std err": self.sd,
-            law: self.tvalue,
-            f"P>|{law}|": self.pvalue,
-            "Conf. Int. Low": low,
-            "Conf. Int. Upp.": high,
-        }
-        return as_frame(columns, [f"c{i}" for i in range(len(low))])
+        return as_frame(self._columns(alpha), [f"c{i}" for i in range(len(self.value))])
 
     def __str__(self) -> str:
-        low, high = self.conf_int().T
-        columns = (self.effect, self.sd, self.tvalue, self.pvalue, low, high)
-        return "\n".join(
-            f"{equation}: {b:.4g} +- {sd:.3g}, {'t' if math.isfinite(df) else 'z'} = {t:.4g}, "
-            f"p = {p:.3g}, [{lo:.4g}, {hi:.4g}]"
-            for equation, df, b, sd, t, p, lo, hi in zip(
-                self.hypothesis, self.df_denom, *columns, strict=True
-            )
-        )
+        return as_text(self.hypothesis, self._columns(0.05))
 
 
 def wald(equations: Equations, contrasts: Matrix, offset: Vector) -> tuple[float, int]:

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_within
+from privgram._base.numbers import Matrix, Vector, check_within
 from privgram.regression.design import intercept_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.noise import NoiseLaw
     from privgram.releases.record import ReleaseRecord
 
@@ -146,7 +145,6 @@ class Inference:
 
     estimate: Vector  # (k,), without penalty, known shift and second-order bias
     covariance: Matrix  # (k, k), at the estimate
-    method: str
     refusal: str | None  # why there is no inference
     df: Vector  # (k,), of Student's law of the statistics; infinite where it is normal
     slope: Vector | float = 0.0  # (k,); 0 where the noise does not depend on the coefficients
@@ -198,7 +196,7 @@ def refuse(size: int, reason: str) -> Inference:
     """No inference on `size` contrasts."""
     nothing = np.full(size, np.nan)
     unknown = np.full((size, size), np.nan)
-    return Inference(nothing, unknown, "none", reason, nothing)
+    return Inference(nothing, unknown, reason, nothing)
 
 
 def level_of(alpha: float) -> float:
@@ -412,7 +410,7 @@ def infer(
     # Of a given meat the degrees of freedom are unknown. The noise, whose variance is known, could
     # be given more of them, and is not: they are never above the rows less the parameters.
     df = np.full(len(of_contrasts), equations.df_resid if equations.meat is None else math.inf)
-    return Inference(estimate, of_contrasts, "first-order", None, df, slope, curvature)
+    return Inference(estimate, of_contrasts, None, df, slope, curvature)
 
 
 def dependence(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one, parse_terms
-from privgram.regression.design import RegressionTerms
+from privgram.regression.design import Described, Design, Features, RegressionTerms
 from privgram.regression.diagnostics import caveats
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
@@ -35,9 +35,6 @@ from privgram.regression.summary import facts_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from privgram._base.numbers import Matrix, Vector
-    from privgram.noise import NoiseLaw
-    from privgram.regression.design import Described, Design, Features
     from privgram.releases.record import ReleaseRecord
 
 
@@ -85,8 +82,7 @@ class IVResults(OfRelease):
     @property
     def df_resid(self) -> float:
         """Rows less parameters, and effects of units that were taken off."""
-        rows = self._moments.n_rows
-        return math.nan if rows is None else rows - self._moments.n_features
+        return self._moments.df_resid
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         reason = self.without or why_refused(self.release, self._moments.reduced, estimand)
@@ -211,7 +207,7 @@ class IVResults(OfRelease):
 
     def _assumes(self) -> list[str]:
         return [
-            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "Standard errors cover sampling and privacy noise (first-order).",
             "They assume errors of equal variance, which second moments cannot show.",
         ]
 
@@ -235,24 +231,21 @@ class IVResults(OfRelease):
         return self._shown(f"IVResults of {shown(self.target)} by {self.method}")
 
 
-@dataclass(frozen=True, eq=False)
-class _Moments:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Moments(Equations):
     """Second moment of features W, instruments and target, in the scale of the release.
 
     The columns are in the order: endogenous, exogenous (with the ones), excluded instruments,
     target.
     """
 
-    law: NoiseLaw
-    shifted: Matrix
-    n_rows: float | None
     n_endogenous: int
     n_features: int
     liml: bool
 
-    @cached_property
-    def matrix(self) -> Matrix:
-        return self.shifted - self.law.shift_matrix(len(self.shifted))
+    @property
+    def size(self) -> int:
+        return self.n_features
 
     @property
     def w(self) -> slice:
@@ -356,9 +349,7 @@ class _Moments:
         """Fieller's, as of a regression: with first stages in the place of the features."""
         df, sampling = math.inf, np.zeros_like(self.bread)
         if estimand == "population":
-            assert self.n_rows is not None
-            df = self.n_rows - self.n_features
-            sampling = self.squares / df * (self.bread + self.bread.T) / 2
+            df, sampling = self.df_resid, self.variance * (self.bread + self.bread.T) / 2
         pull = self.bread @ self.weights
         covariance = sampling + pull @ self.noise @ pull.T
         of_contrasts = transform @ covariance @ transform.T
@@ -371,7 +362,7 @@ class _Moments:
         slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
         estimate = transform @ self.theta + offset
         degrees = np.full(len(of_contrasts), df)
-        return Inference(estimate, of_contrasts, "first-order", None, degrees, slope, curvature)
+        return Inference(estimate, of_contrasts, None, degrees, slope, curvature)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""
@@ -465,9 +456,9 @@ def iv(
         law,
         shifted,
         degrees_behind(release, rows_behind(release)),
-        n_endogenous,
-        len(design.images) - 1,
-        method == "liml",
+        n_endogenous=n_endogenous,
+        n_features=len(design.images) - 1,
+        liml=method == "liml",
     )
     kappa, without = math.nan, None
     try:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, Goodness, ShareEstimand, anova
-from privgram.regression.design import intercept_of
+from privgram.regression.design import Design, Features, intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
@@ -36,10 +36,8 @@ from privgram.regression.results import OfRelease
 from privgram.regression.summary import facts_of
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix, Vector
     from privgram.plots import of_results
     from privgram.privacy import Profile, ProofStatus
-    from privgram.regression.design import Design, Features
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
@@ -445,7 +443,7 @@ class OLSResults(OfRelease, PredictiveResults):
 
     def _assumes(self) -> list[str]:
         notes = [
-            f"Standard errors cover sampling and privacy noise ({self.inference.method}).",
+            "Standard errors cover sampling and privacy noise (first-order).",
             "Of a population they assume equal error variances; study.regress does not.",
         ]
         unit = self.release.privacy_unit

@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from privgram._base.text import as_text
-from privgram.noise import MaskedLaw, TiedLaw
+from privgram.noise import MaskedLaw, NoiseLaw, TiedLaw
 from privgram.regression.inference import Inference, RefusedError
-from privgram.regression.results import Numbers
+from privgram.regression.results import Results
 from privgram.regression.summary import heads_of
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
-    from privgram.noise import NoiseLaw
     from privgram.regression.ols import OLSResults
     from privgram.releases.record import ReleaseRecord
 
@@ -35,20 +34,27 @@ PoolingMethod: TypeAlias = Literal["fixed", "dersimonian-laird", "paule-mandel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimates(Numbers):
+class Estimates(Results):
     """Estimates of some coefficients: `params`, `bse` and all else of `Results`.
 
     Attributes
     ----------
-    param_names : tuple of str
-        Of the coefficients.
-    inference : Inference
-        The estimates, their covariance and degrees of freedom, or why they are refused.
+    target, param_names, inference, n_rows, epsilon, delta
+        As of `Results`.
     what : str
         What they are.
     """
 
+    target: str
+    param_names: tuple[str, ...]
+    inference: Inference
+    n_rows: float | None
+    epsilon: float
+    delta: float
     what: str
+
+    #: They are never refused: what they are made of has standard errors.
+    refusal = None
 
     @property
     def df_resid(self) -> float:
@@ -108,7 +114,7 @@ def estimates_of(
     return Estimates(
         target=fits[0].target,
         param_names=fits[0].param_names,
-        inference=Inference(estimate, covariance, "first-order", None, df),
+        inference=Inference(estimate, covariance, None, df),
         n_rows=sum(fit.nobs for fit in fits),
         epsilon=max(fit.epsilon for fit in fits),
         delta=max(fit.delta for fit in fits),

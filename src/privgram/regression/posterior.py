@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_integer
-from privgram._base.text import Printed, as_frame, shown
+from privgram._base.numbers import Matrix, Vector, check_integer
+from privgram._base.text import Printed, as_frame, as_text
 from privgram.noise import ImageLaw
 from privgram.regression.inference import (
     RefusedError,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from privgram._base.numbers import Matrix, Vector
-    from privgram.noise import NoiseLaw
     from privgram.regression.design import Design
     from privgram.releases.record import ReleaseRecord
 
@@ -98,14 +96,10 @@ class Posterior(Printed):
         return as_frame(self.draws, columns=self.names).assign(sigma=self.sigma)
 
     def __str__(self) -> str:
-        width = max(len(shown(name)) for name in self.names) + 1
-        lines = [f"{'':<{width}}{'mean':>11}{'sd':>11}{'2.5%':>11}{'97.5%':>11}"]
-        rows = zip(self.names, self.mean, self.std, self.interval(), strict=True)
-        for name, mean, std, (low, high) in rows:
-            lines.append(
-                f"{shown(name):<{width}}{mean:>11.4g}{std:>11.4g}{low:>11.4g}{high:>11.4g}"
-            )
-        return "\n".join([*lines, f"{len(self.draws)} draws, worth {self.effective:.0f}"])
+        low, high = self.interval().T
+        columns = {"mean": self.mean, "sd": self.std, "2.5%": low, "97.5%": high}
+        legend = f"{len(self.draws)} draws, worth {self.effective:.0f}"
+        return as_text(self.names, columns, legend)
 
 
 def posterior(
@@ -172,7 +166,10 @@ def posterior(
         raise ValueError(uncounted(release))
     design = design_of(release, terms_of(release, target, features, intercept, reference))
     law, shifted = design.block(release)
-    if _base_of(law).depends:
+    base = law
+    while isinstance(base, ImageLaw):
+        base = base.base
+    if base.depends:
         raise RefusedError("a posterior is given for mechanisms that add noise, as AnalyzeGauss")
     q = len(shifted) - 1
     degrees = degrees_behind(release, n_rows)
@@ -209,11 +206,6 @@ def posterior(
         effective=effective,
         accepted=len(drawn) / tried,
     )
-
-
-def _base_of(law: NoiseLaw) -> NoiseLaw:
-    """The law of which this one is an image."""
-    return _base_of(law.base) if isinstance(law, ImageLaw) else law
 
 
 def _weighed(

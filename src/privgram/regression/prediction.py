@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_one_of
+from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import as_frame
+from privgram.regression.families import FAMILIES, Family
 from privgram.regression.inference import Estimand, Inference, RefusedError, level_of, students
 from privgram.regression.results import OfDesign
 
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.regression.design import Features
-    from privgram.regression.families import Family
 
 #: Rows that are predicted at once.
 _ROWS = 256
@@ -44,6 +43,7 @@ class Prediction:
     var_resid: float
     df_resid: float
     _infer: Callable[[Matrix, Estimand], Inference] = field(repr=False)
+    _family: Family
 
     def _parts(self, estimand: Estimand) -> list[Inference]:
         """Inference on the means, of some rows each."""
@@ -58,14 +58,20 @@ class Prediction:
         return self._parts("population")
 
     @cached_property
+    def _means(self) -> tuple[Vector, Vector]:
+        """Means at the linear predictors, and the roots of their slopes there."""
+        return self._family.means(np.concatenate([part.estimate for part in self._of_population]))
+
+    @property
     def predicted_mean(self) -> Vector:
-        """Means of the target, shape (m,), of the estimate `OLSResults.params`."""
-        return np.concatenate([part.estimate for part in self._of_population])
+        """Means of the target, shape (m,), of the estimate `params`."""
+        return self._means[0]
 
     @cached_property
     def se_mean(self) -> Vector:
-        """Their standard errors, shape (m,)."""
-        return np.concatenate([part.stderr for part in self._of_population])
+        """Their standard errors, shape (m,); of another family than "gaussian" to first order."""
+        errors = np.concatenate([part.stderr for part in self._of_population])
+        return np.asarray(errors * self._means[1] ** 2)
 
     @property
     def se_obs(self) -> Vector:
@@ -80,7 +86,8 @@ class Prediction:
         Parameters
         ----------
         obs : bool
-            Of an observation, whose error is taken to be normal, and not of the mean.
+            Of an observation, whose error is taken to be normal, and not of the mean. Of family
+            "gaussian" alone.
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
         estimand : {"population", "sample"}, default "population"
@@ -99,6 +106,8 @@ class Prediction:
             If an argument is out of its range, or a new observation is asked for of the data.
         """
         check_one_of(estimand, "estimand", get_args(Estimand))
+        if obs and self._family.name != "gaussian":
+            raise ValueError("intervals are of means here, not of new observations: leave obs out")
         if obs and estimand == "sample":
             raise ValueError(
                 "a new observation is not one of these rows: leave obs or estimand out"
@@ -107,7 +116,7 @@ class Prediction:
         parts = self._of_population if estimand == "population" else self._parts(estimand)
         ends = np.concatenate([part.intervals(level) for part in parts])
         if not obs:
-            return ends
+            return np.column_stack([self._family.means(end)[0] for end in ends.T])
         middle = self.predicted_mean[:, None]
         around = students(level, self.df_resid) * np.sqrt(self.var_resid)
         half = np.hypot(ends - middle, around)
@@ -115,15 +124,12 @@ class Prediction:
 
     def summary_frame(self, alpha: float = 0.05) -> DataFrame:
         """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        mean, obs = self.conf_int(alpha=alpha), self.conf_int(alpha=alpha, obs=True)
-        columns = {
-            "mean": self.predicted_mean,
-            "mean_se": self.se_mean,
-            "mean_ci_lower": mean[:, 0],
-            "mean_ci_upper": mean[:, 1],
-            "obs_ci_lower": obs[:, 0],
-            "obs_ci_upper": obs[:, 1],
-        }
+        low, high = self.conf_int(alpha=alpha).T
+        columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
+        columns |= {"mean_ci_lower": low, "mean_ci_upper": high}
+        if self._family.name == "gaussian":
+            low, high = self.conf_int(alpha=alpha, obs=True).T
+            columns |= {"obs_ci_lower": low, "obs_ci_upper": high}
         return as_frame(columns)
 
 
@@ -134,6 +140,10 @@ class PredictiveResults(OfDesign):
     def scale(self) -> float:
         """Variance of the errors, in the target's units squared."""
         raise NotImplementedError
+
+    @property
+    def _family(self) -> Family:
+        return FAMILIES["gaussian"]
 
     def get_prediction(self, X: Features) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.
@@ -146,8 +156,8 @@ class PredictiveResults(OfDesign):
         Returns
         -------
         Prediction
-            Of another family than "gaussian", of means alone: intervals are those of the linear
-            predictor, on the scale of the mean.
+            Of another family than "gaussian" of means alone, whose intervals are those of the
+            linear predictor, on the scale of the mean.
 
         Raises
         ------
@@ -155,48 +165,5 @@ class PredictiveResults(OfDesign):
             A ValueError: where there is no inference.
         """
         self._need_inference()
-        return self._prediction(self._rows(X))
-
-    def _prediction(self, rows: Matrix) -> Prediction:
-        return Prediction(rows, self.scale, self.df_resid, self._contrasts)
-
-
-@dataclass(frozen=True, eq=False)
-class Means(Prediction):
-    """Predicted means of a generalised linear model."""
-
-    _family: Family
-
-    @cached_property
-    def linpred(self) -> Vector:
-        """Linear predictors, shape (m,)."""
-        return np.concatenate([part.estimate for part in self._of_population])
-
-    @cached_property
-    def predicted_mean(self) -> Vector:
-        """Means of the target, shape (m,)."""
-        return self._family.means(self.linpred)[0]
-
-    @cached_property
-    def se_mean(self) -> Vector:
-        """Their standard errors by the delta method, shape (m,)."""
-        errors = np.concatenate([part.stderr for part in self._of_population])
-        return np.asarray(errors * self._family.means(self.linpred)[1] ** 2)
-
-    def conf_int(
-        self, obs: bool = False, alpha: float = 0.05, *, estimand: Estimand = "population"
-    ) -> Matrix:
-        """Intervals (m, 2) of the means: those of the linear predictors, on the scale of the mean.
-
-        With `obs` it is refused: observations are no normal ones about the mean.
-        """
-        if obs:
-            raise ValueError("intervals are of means here, not of new observations: leave obs out")
-        ends = super().conf_int(alpha=alpha, estimand=estimand)
-        return np.column_stack([self._family.means(end)[0] for end in ends.T])
-
-    def summary_frame(self, alpha: float = 0.05) -> DataFrame:
-        """All of it as a data frame (needs pandas), with the columns that statsmodels has."""
-        low, high = self.conf_int(alpha=alpha).T
-        mean = {"mean": self.predicted_mean, "mean_se": self.se_mean}
-        return as_frame(mean | {"mean_ci_lower": low, "mean_ci_upper": high})
+        rows, family = self._rows(X), self._family
+        return Prediction(rows, self.scale, self.df_resid, self._contrasts, family)

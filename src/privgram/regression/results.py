@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
-from privgram._base.numbers import check_adjacency, check_one_of, check_positive, check_within
-from privgram._base.text import as_frame, framed, shown
-from privgram.privacy import GaussianProfile
-from privgram.regression.design import features_of
+from privgram._base.numbers import Matrix, Vector, check_one_of
+from privgram._base.text import as_frame, framed
+from privgram.regression.design import Design, Features, features_of
 from privgram.regression.hypothesis import (
     Contrasts,
     Hypothesis,
@@ -27,12 +26,9 @@ from privgram.regression.summary import Summary, counted, heads_of, skewed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-    from privgram.regression.design import Design, Features
     from privgram.regression.named import Named
     from privgram.releases.record import ReleaseRecord
 
@@ -114,8 +110,8 @@ class Model:
 class Results:
     """The parameters of a regression and what follows from them, under statsmodels' names.
 
-    An estimator gives these attributes and inherits the rest; `result_of` makes a result of
-    numbers alone. Where its noise is in the features too, it overrides `_contrasts` and `_tested`.
+    An estimator gives these attributes and inherits the rest. Where its noise is in the features
+    too, it overrides `_contrasts` and `_tested`.
 
     Where pandas is installed `params`, `bse`, `tvalues` and `pvalues` are Series and
     `conf_int` and `cov_params` data frames, with `param_names` for index; where it is not they
@@ -180,9 +176,7 @@ class Results:
         # A harmonic mean of theirs: no more than a sum of independent estimates has.
         with np.errstate(divide="ignore", invalid="ignore"):
             df = 1 / ((parts / parts.sum(axis=1)[:, None]) / inference.df).sum(axis=1)
-        return Inference(
-            matrix @ inference.estimate, covariance, inference.method, inference.refusal, df
-        )
+        return Inference(matrix @ inference.estimate, covariance, inference.refusal, df)
 
     def _tested(
         self, hypothesis: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
@@ -622,85 +616,3 @@ class OfRelease(OfDesign):
     @property
     def _described(self) -> Columns | None:
         return self.release.columns
-
-
-@dataclass(frozen=True, eq=False)
-class Numbers(Results):
-    """A result of numbers alone."""
-
-    target: str
-    param_names: tuple[str, ...]
-    inference: Inference
-    n_rows: float | None
-    epsilon: float
-    delta: float
-
-    @property
-    def refusal(self) -> str | None:  # type: ignore[override]
-        """Why there are no standard errors, or None."""
-        return self.inference.refusal
-
-    def __repr__(self) -> str:
-        return self._shown(
-            f"Results of {shown(self.target)} on {', '.join(map(shown, self.param_names))}"
-        )
-
-
-def result_of(
-    target: str,
-    names: Sequence[str],
-    params: ArrayLike,
-    covariance: ArrayLike,
-    *,
-    nobs: float | None = None,
-    df: ArrayLike = math.inf,
-    epsilon: float = math.nan,
-    delta: float = math.nan,
-    method: str = "first-order",
-) -> Results:
-    """A result with all of `Results`, of an estimator that has no more than numbers.
-
-    Parameters
-    ----------
-    target : str
-    names : sequence of str
-        Of the k parameters, the constant as "Intercept".
-    params : array-like of shape (k,)
-    covariance : array-like of shape (k, k)
-        Of sampling and privacy noise together.
-    nobs : float, optional
-        Rows behind the estimates.
-    df : float or array-like of shape (k,)
-        Degrees of freedom of Student's law of the statistics; infinite where it is normal.
-    epsilon, delta : float
-        The guarantee.
-    method : str
-        How the covariance was found.
-
-    Returns
-    -------
-    Results
-    """
-    estimate = np.array(params, dtype=np.float64)
-    matrix = np.array(covariance, dtype=np.float64)
-    freedom = np.broadcast_to(np.asarray(df, dtype=np.float64), estimate.shape)
-    inference = Inference(estimate, matrix, method, None, freedom)
-    return Numbers(target, tuple(names), inference, nobs, epsilon, delta)
-
-
-def check_saved(fit: Any) -> GaussianProfile:
-    """Raise unless guarantee, rows and refusal of a fit or classifier are sound; the profile."""
-    for name in ("epsilon", "n_rows"):
-        check_positive(getattr(fit, name), name)
-    check_within(fit.delta, "delta", 0, 1)
-    check_adjacency(fit.adjacency)
-    if type(fit.reproducible) is not bool:
-        raise ValueError("reproducible is true or false")
-    if not (fit.refusal is None or isinstance(fit.refusal, str)):
-        raise ValueError("a refusal is a sentence")
-    profile = fit.privacy
-    if not isinstance(profile, GaussianProfile) or profile.adjacency != fit.adjacency:
-        raise ValueError("the privacy profile is Gaussian, for the adjacency of the fit")
-    if not math.isclose(profile.delta(fit.epsilon), fit.delta, rel_tol=0.01):
-        raise ValueError("the privacy profile has another delta at epsilon than the fit")
-    return profile

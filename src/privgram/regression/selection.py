@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.numbers import check_integer, check_not_negative, check_one_of
+from privgram._base.numbers import Matrix, Vector, check_integer, check_not_negative, check_one_of
 from privgram.regression.inference import (
     Equations,
     RefusedError,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.regression.design import Design
     from privgram.releases.record import ReleaseRecord
 

@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.text import as_frame, facts_html, shown
-from privgram.regression.inference import students
+from privgram.regression.inference import Inference, students
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix
-    from privgram.regression.inference import Inference
     from privgram.releases.record import ReleaseRecord
 
 #: Longer names are cut.
@@ -61,17 +59,9 @@ class SummaryTable:
 
     def as_latex_tabular(self) -> str:
         """The table as a LaTeX tabular."""
-        width = max(map(len, self.data))
-        rows = [" & ".join(map(_latex, row)) + r" \\" for row in self.data]
-        return "\n".join(
-            [
-                rf"\begin{{tabular}}{{l{'r' * (width - 1)}}}",
-                r"\hline",
-                *rows,
-                r"\hline",
-                r"\end{tabular}",
-            ]
-        )
+        form = "l" + "r" * (max(map(len, self.data)) - 1)
+        rows = "".join(" & ".join(map(_latex, row)) + " \\\\\n" for row in self.data)
+        return f"\\begin{{tabular}}{{{form}}}\n\\hline\n{rows}\\hline\n\\end{{tabular}}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,21 +109,15 @@ class Summary:
 
     def as_html(self) -> str:
         """The table as notebooks show it."""
-        head = "".join(f"<th>{escape(name)}</th>" for name in ("", *self.columns))
-        body = "".join(
-            f"<tr><th>{escape(shown(name))}</th>"
-            + "".join(
-                f"<td>{_cell(x, c).strip()}</td>" for x, c in zip(row, self.columns, strict=True)
-            )
-            + f"<td>{mark.strip()}</td></tr>"
-            for name, row, mark in self._rows()
-        )
+        heads, *rows = self.tables[1].data
+        marks = [mark.strip() for *_, mark in self._rows()]
+        marked = [[*row, mark] for row, mark in zip(rows, marks, strict=True)]
+        numbers = SummaryTable([[*heads, ""], *marked])
         refused = "" if self.refusal is None else f"<p>{escape(self._refused())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
             f"{refused}{facts_html(self.title.capitalize(), self.facts)}"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<ol>{notes}</ol>"
+            f"{numbers.as_html()}<ol>{notes}</ol>"
         )
 
     _repr_html_ = as_html
@@ -210,23 +194,18 @@ def skewed(
     leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
     moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
     marks: list[list[int]] = [[] for _ in table]
-    unlike = np.logical_or(leaning.any(axis=1), moved)
-    if unlike.any():
-        _mark(marks, unlike, len(notes))
-        notes.append(
-            "Noise in the features makes the std err depend on the coefficient: "
-            f"{inference.law} takes it at 0, an interval at its ends."
-        )
-    if np.isinf(ends).any():
-        _mark(marks, np.isinf(ends[:, 0]), len(notes))
-        notes.append("Where an interval has no ends, the noise leaves the coefficient open.")
+    skew = (
+        "Noise in the features makes the std err depend on the coefficient: "
+        f"{inference.law} takes it at 0, an interval at its ends."
+    )
+    is_open = "Where an interval has no ends, the noise leaves the coefficient open."
+    unlike = leaning.any(axis=1) | moved
+    for rows, note in ((unlike, skew), (np.isinf(ends).any(axis=1), is_open)):
+        if rows.any():
+            notes.append(note)
+            for i in np.flatnonzero(rows):
+                marks[i].append(len(notes))
     return tuple(map(tuple, marks))
-
-
-def _mark(marks: list[list[int]], rows: NDArray[np.bool_], notes: int) -> None:
-    """Refer from some rows to the note that comes next."""
-    for i in np.flatnonzero(rows):
-        marks[i].append(notes + 1)
 
 
 def _as_text(cell: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -24,9 +25,9 @@ Saved = TypeVar("Saved", bound="Release | Releases | GLMResults | ClassFit | Fea
 READERS = {
     "privgram-release": "privgram.releases.release:read_release",
     "privgram-releases": "privgram.releases.groups:read_releases",
-    "privgram-features": "privgram.regression.features:read_features",
-    "privgram-classes": "privgram.regression.classes:read_classes",
-    "privgram-regression": "privgram.regression.glm:read_fit",
+    "privgram-features": "privgram.regression.features:FeatureFit._read",
+    "privgram-classes": "privgram.regression.classes:ClassFit._read",
+    "privgram-regression": "privgram.regression.glm:GLMResults._read",
 }
 
 
@@ -69,7 +70,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
             "fit, or is damaged"
         )
     module, _, reader = READERS[name].partition(":")
-    result = getattr(import_module(module), reader)(path)
+    result = attrgetter(reader)(import_module(module))(path)
     if kind is not None and not isinstance(result, kind):
         raise TypeError(
             f"{shown(path.name)} holds a {type(result).__name__}, and no {kind.__name__}"
