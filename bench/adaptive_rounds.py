@@ -1,4 +1,4 @@
-"""What a adaptive release of a Parquet file costs, beside one pass over it.
+"""What an adaptive release of a Parquet file costs, beside one pass over it.
 
     python -m bench.adaptive_rounds [--rows 2000000] [--columns 22] [--factors 24,12] [--threads 2]
 

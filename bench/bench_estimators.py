@@ -1,14 +1,12 @@
 """A private fit, from rows to coefficients, against scikit-learn's own on the same rows."""
 
-import itertools
-
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 
 from privgram.estimators import PrivateLinearRegression, PrivatePCA, PrivateRidge
 
-from .common import fastest, size
+from .common import fastest, print_tracks, size
 
 UNIT = {"bounds": (-1, 1), "target_bounds": (-1, 1)}
 PAIRS = {
@@ -39,10 +37,5 @@ class Fit:
         return theirs / ours
 
 
-if __name__ == "__main__":  # every ratio, without asv
-    for values in itertools.product(*Fit.params):
-        case = Fit()
-        case.setup(*values)
-        ratio = case.track_times_as_fast_as_scikit_learn(*values)
-        ours = min(fastest(case.time_fit))
-        print(*values, f"{1e3 * ours:.0f} ms, {ratio:.1f} times as fast", sep=", ")
+if __name__ == "__main__":
+    print_tracks(Fit)

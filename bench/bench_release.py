@@ -88,22 +88,3 @@ class Regression:
         rngs = [np.random.default_rng(seed) for seed in range(draws)]
         errors = [np.linalg.norm(self.fit(method, rng) - self.beta) for rng in rngs]
         return math.sqrt(np.mean(np.square(errors)))
-
-
-class Release:
-    """A release of a second moment that is there already, and a regression on it."""
-
-    params = ([22, 200], list(MECHANISMS))
-    param_names = ("d", "mechanism")
-
-    def setup(self, d, mechanism):
-        x = np.random.default_rng(0).uniform(-1, 1, (2**16, d))
-        self.moment = pg.second_moment(x, math.sqrt(d))
-        self.mechanism = MECHANISMS[mechanism]
-        self.release = self.mechanism.release(self.moment, 8.0, 1e-6)  # definite, to regress on
-
-    def time_release(self, d, mechanism):
-        self.mechanism.release(self.moment, *BUDGET)
-
-    def time_regress(self, d, mechanism):
-        self.release.regress(0)

