@@ -14,7 +14,7 @@ from support.integers import cholesky, int128_of, integers, inverse, is_positive
 
 from privgram.exact import exact_matmul, rounding
 from privgram.exact.exact_matmul import DigitMatrix
-from privgram.exact.rounding import add_wisharts
+from privgram.exact.rounding import add_wisharts, round_gram, round_product
 from privgram.exact.variates import bartlett, normals
 from privgram.papers.sheffet import certified as _certified
 from privgram.papers.sheffet.certified import (
@@ -24,9 +24,7 @@ from privgram.papers.sheffet.certified import (
     gram_exponent,
     inverse_exponent,
     round_inverse_wishart,
-    round_sketch_rows,
     rows_exponent,
-    sketch_gram,
     smallest_eigenvalue,
 )
 
@@ -134,7 +132,7 @@ def test_releases_round_exact_products(rng):
                 exponent = max(gram_exponent(regulariser, d), 0) - fine
                 # Counts are exact to 2^53.
                 exponent = max(exponent, int((m @ m.T).max()).bit_length() + 4 * UNIT - 52)
-                counts = sketch_gram(whitener.factor, draws, exponent)
+                counts = round_gram(whitener.factor, draws, exponent)
                 np.testing.assert_array_equal(
                     integers(counts), rounded(m @ m.T, exponent - 4 * UNIT), name
                 )
@@ -142,7 +140,7 @@ def test_releases_round_exact_products(rng):
                     rows_exponent(regulariser) - fine,
                     int(np.abs(m).max()).bit_length() + 2 * UNIT - 52,
                 )
-                rows = round_sketch_rows(whitener.factor, draws, exponent)
+                rows = round_product(whitener.factor, draws, exponent).T
                 np.testing.assert_array_equal(
                     integers(rows.T), rounded(m, exponent - 2 * UNIT), name
                 )
@@ -195,7 +193,7 @@ def release_mismatches(rng, draws):
             exact = m @ m.T
             exponent = gram_exponent(regulariser, dof) - adjust
             expected = rounded(exact, exponent - 4 * UNIT)
-            counts = sketch_gram(whitener.factor, a, exponent)
+            counts = round_gram(whitener.factor, a, exponent)
             # Beyond 2^53 a count is a float64 near it.
             mismatches += int((np.abs(integers(counts) - expected) > abs(expected) >> 50).any())
             if d <= 2:
@@ -239,7 +237,7 @@ def test_boundaries(side):
         assert 2**61 * (1 + 2 * x / 2**-UNIT) == pytest.approx(target, abs=1)
         distance = (2**61 * (2**-UNIT + 2 * x) - (2 * count + 1) * 2 ** (39 - UNIT)) * side
         assert 0 < distance < 2 ** (40 - 60 - UNIT)
-        assert sketch_gram(whitener.factor, a, 40)[1, 0] == count + (side > 0)
+        assert round_gram(whitener.factor, a, 40)[1, 0] == count + (side > 0)
 
 
 def unsure(value, error):
@@ -272,10 +270,10 @@ def test_same_counts_whatever_decides(rng, bits, deciding, monkeypatch):
         a, b = bartlett(rng, 20.0, 12), bartlett(rng, 20.0, 12)
         m = factor @ exact_draws(a)
         np.testing.assert_array_equal(
-            integers(sketch_gram(whitener.factor, a, 30)), rounded(m @ m.T, 30 - 4 * UNIT)
+            integers(round_gram(whitener.factor, a, 30)), rounded(m @ m.T, 30 - 4 * UNIT)
         )
         np.testing.assert_array_equal(
-            integers(round_sketch_rows(whitener.factor, a, 10).T), rounded(m, 10 - 2 * UNIT)
+            integers(round_product(whitener.factor, a, 10)), rounded(m, 10 - 2 * UNIT)
         )
         q = Fraction(rounding._root(2.0**50))
         for minus in (None, b):
@@ -346,13 +344,13 @@ def test_permuting_and_scaling(rng):
     """The law depends on H alone: compare L L^T, not L, under a permutation."""
     g = semidefinite(rng, 5, 5, 70, 3)
     order = rng.permutation(5)
-    one = sketch_gram(certified_whitener(int128_of(g), 2**46).factor, Known(np.eye(5)), 20)
-    two = sketch_gram(
+    one = round_gram(certified_whitener(int128_of(g), 2**46).factor, Known(np.eye(5)), 20)
+    two = round_gram(
         certified_whitener(int128_of(g[np.ix_(order, order)]), 2**46).factor, Known(np.eye(5)), 20
     )
     np.testing.assert_array_equal(one[np.ix_(order, order)], two)
     np.testing.assert_array_equal(integers(one), rounded(g + 2**46 * integers(np.eye(5)), 20))
-    scaled_up = sketch_gram(
+    scaled_up = round_gram(
         certified_whitener(int128_of(g * 2**10), 2**56).factor, Known(np.eye(5)), 30
     )
     np.testing.assert_array_equal(one, scaled_up)
@@ -367,7 +365,7 @@ def test_large_matrix_against_float64(rng):
     a = bartlett(rng, 100.0, d)
     m = factor @ a.to_float()
     np.testing.assert_allclose(
-        sketch_gram(whitener.factor, a, 20) * 2.0**20, m @ m.T, rtol=1e-9, atol=2**21
+        round_gram(whitener.factor, a, 20) * 2.0**20, m @ m.T, rtol=1e-9, atol=2**21
     )
     n = np.linalg.solve(a.to_float(), factor.T)
     np.testing.assert_allclose(
@@ -504,7 +502,7 @@ def test_indefinite_matrices_are_refused(g, regulariser):
 def test_negative_regulariser(rng):
     g = semidefinite(rng, 3, 3, 70) + 2**60 * integers(np.eye(3))
     whitener = certified_whitener(int128_of(g), -(2**59))
-    one = sketch_gram(whitener.factor, Known(np.eye(3)), 20)
+    one = round_gram(whitener.factor, Known(np.eye(3)), 20)
     np.testing.assert_array_equal(integers(one), rounded(g - 2**59 * integers(np.eye(3)), 20))
 
 

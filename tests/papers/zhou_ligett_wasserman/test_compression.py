@@ -1,4 +1,4 @@
-"""Compression: two routes of one distribution, truncation, and what is claimed of it."""
+"""Compression: its law by another route, truncation, and what is claimed of it."""
 
 import math
 from dataclasses import replace
@@ -36,23 +36,7 @@ stored = pytest.mark.parametrize("store", STORAGE.values(), ids=STORAGE)
 
 
 @stored
-def test_stream_is_phi_times_the_normalised_table(rng, store):
-    A = table(rng)
-    out = compress(store(A), 300, rng=generator(), method="stream")
-    source = generator()
-    Phi = np.hstack(
-        [
-            source.standard_normal((size, 300)).T
-            for size in ((7, 43, 450) if store is STORAGE["blocks"] else (500,))
-        ]
-    ) / math.sqrt(500)
-    np.testing.assert_allclose(out.matrix, Phi @ normalised(A), atol=1e-9)
-    assert out.matrix.shape == (300, 4)
-    assert out.n_rows == 500
-
-
-@stored
-def test_gram_route_draws_rows_of_the_covariance(rng, store, monkeypatch):
+def test_rows_are_drawn_of_the_covariance(rng, store, monkeypatch):
     A = table(rng)
     sigma = normalised(A).T @ normalised(A) / 500
     values, vectors = np.linalg.eigh(sigma)
@@ -72,12 +56,11 @@ def test_gram_of_column_blocks(rng, monkeypatch):
     np.testing.assert_allclose(gram, A.T @ A)
 
 
-@pytest.mark.parametrize("method", ["gram", "stream"])
-def test_both_routes_have_one_distribution(method):
+def test_whitened_rows_are_normal():
     """Whitened, the rows are independent standard normals; false alarm 4e-6."""
     rng = generator(4)
     A = table(rng, n=60, p=5)
-    out = compress(A, 20_000, rng=rng, method=method)
+    out = compress(A, 20_000, rng=rng)
     sigma = normalised(A).T @ normalised(A) / 60
     white = np.linalg.solve(np.linalg.cholesky(sigma), out.matrix.T)
     assert stats.kstest(white.ravel(), "norm").pvalue > 1e-6
@@ -89,17 +72,14 @@ def test_both_routes_have_one_distribution(method):
 
 
 @pytest.mark.slow
-def test_two_routes_against_each_other():
+def test_rows_have_the_law_of_phi_times_the_normalised_table():
     """Quadratic forms of many small releases, by Kolmogorov and Smirnov; false alarm 1e-6."""
     rng = generator(8)
     A = table(rng, n=12, p=3)
-    forms = [
-        [
-            np.trace(np.diag([3.0, 2.0, 1.0]) @ compress(A, 5, rng=rng, method=m).covariance())
-            for _ in range(1500)
-        ]
-        for m in ("gram", "stream")
-    ]
+    ours = [compress(A, 5, rng=rng).covariance() for _ in range(1500)]
+    phi = rng.standard_normal((1500, 5, 12)) / math.sqrt(12)
+    plain = [rows.T @ rows / 5 for rows in phi @ normalised(A)]
+    forms = [[np.trace(np.diag([3.0, 2.0, 1.0]) @ one) for one in made] for made in (ours, plain)]
     assert stats.ks_2samp(*forms).pvalue > 1e-6
 
 
@@ -388,11 +368,10 @@ def test_profile_holds_for_neighbours_with_the_floor(rng):
 def test_public_scales(rng):
     A = table(rng)
     scales = np.array([1.0, 0.5, 2.0, 0.1])
-    for method in ("gram", "stream"):
-        out = compress(A, 40_000, rng=generator(), scales=scales, method=method)
-        assert out.public_scales
-        sigma = (A * scales).T @ (A * scales) / 500
-        np.testing.assert_allclose(out.covariance(), sigma, atol=0.05 * sigma.max())
+    out = compress(A, 40_000, rng=generator(), scales=scales)
+    assert out.public_scales
+    sigma = (A * scales).T @ (A * scales) / 500
+    np.testing.assert_allclose(out.covariance(), sigma, atol=0.05 * sigma.max())
 
 
 def test_pca_and_proposition_3_4(rng):
@@ -429,7 +408,6 @@ A = np.ones((20, 3))
     ("call", "error", "message"),
     [
         (lambda: compress(A, 0), ValueError, "rows"),
-        (lambda: compress(A, 5, method="x"), ValueError, "method"),
         (lambda: compress(A * [1, 0, 1], 5), ValueError, "column 1 is zero"),
         (lambda: compress(A * np.nan, 5), ValueError, "row 0, column 0"),
         (lambda: compress(A, 5, np.eye(2)), ValueError, r"shape \(3, 3\)"),

@@ -31,7 +31,7 @@ from scipy.linalg.blas import dtrsm
 from privgram._base.numbers import bisect_boundary
 from privgram.exact.exact_matmul import SLACK, DigitDraws, DigitMatrix, gram, integer_matrix, place
 from privgram.exact.int128 import GRID_BITS, to_integers
-from privgram.exact.rounding import in_digits, round_gram, round_product
+from privgram.exact.rounding import in_digits
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -65,7 +65,7 @@ def largest_epsilon(delta: float, dof: float) -> float:
 
 
 def gram_exponent(regulariser: int, dof: float) -> int:
-    """Exponent of the grid of `sketch_gram`.
+    """Exponent of the grid of a sketch's second moment, ``L A A^T L^T``.
 
     The variance of an entry is ``dof (H_ii H_jj + H_ij^2)``, at least ``dof w^2``.
     """
@@ -73,7 +73,7 @@ def gram_exponent(regulariser: int, dof: float) -> int:
 
 
 def rows_exponent(regulariser: int) -> int:
-    """Exponent of the grid of `round_sketch_rows`: the variance of an entry is ``H_jj >= w``."""
+    """Exponent of the grid of a sketch's rows: the variance of an entry is ``H_jj >= w``."""
     return math.floor(math.log2(regulariser) / 2) - GRID_BITS
 
 
@@ -168,24 +168,6 @@ def _solve_lower(a: Matrix, b: Matrix) -> Matrix:
 
 def _lower_half(matrix: Matrix) -> Matrix:
     return np.tril(matrix) - np.diag(np.diagonal(matrix) / 2)
-
-
-def sketch_gram(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
-    """Round ``L A A^T L^T`` to multiples of ``2^exponent`` units, for draws A of d rows.
-
-    Counts of the grid, symmetric (d, d). The draws (d, columns), columns <= d, are Bartlett's
-    factor, or normals where the sketch has fewer rows than columns: they are then the transpose of
-    these rows.
-    """
-    return round_gram(factor, draws, exponent)
-
-
-def round_sketch_rows(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
-    """Round the rows ``A^T L^T`` themselves to ``2^exponent`` square roots of the unit.
-
-    Counts of the grid (rows, d), for normals (d, rows).
-    """
-    return round_product(factor, draws, exponent).T
 
 
 def round_inverse_wishart(factor: DigitMatrix, draws: Variates, exponent: int) -> Matrix:

@@ -15,6 +15,7 @@ from privgram.disclosure.additive import noisy_matrix
 from privgram.disclosure.samplers import Sample, draw
 from privgram.exact import variates
 from privgram.exact.int128 import from_float
+from privgram.exact.rounding import round_gram, round_product
 from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.laws import InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
@@ -55,13 +56,13 @@ def gaussian_sketch(
     factor = certified.certified_whitener(moment.int128(), adjusted.regulariser).factor
     if mechanism.keep_rows:
         exponent = certified.rows_exponent(adjusted.floor)
-        counts = certified.round_sketch_rows(factor, variates.normals(rng, d, rows), exponent)
+        counts = round_product(factor, variates.normals(rng, d, rows), exponent).T
         sketch = counts * (2.0**exponent * math.sqrt(moment.resolution))
         return Sample(sketch.T @ sketch / rows, law, parameters, sketch)
     whole = rows >= d  # else the Wishart matrix is singular, and drawn by its rows
     draws = variates.bartlett(rng, rows, d) if whole else variates.normals(rng, d, rows)
     exponent = certified.gram_exponent(adjusted.floor, rows)
-    counts = certified.sketch_gram(factor, draws, exponent)
+    counts = round_gram(factor, draws, exponent)
     return Sample(counts * (2.0**exponent * moment.resolution) / rows, law, parameters)
 
 

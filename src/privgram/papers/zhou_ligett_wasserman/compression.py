@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -202,7 +202,6 @@ def compress(
     rng: np.random.Generator | None = None,
     *,
     scales: ArrayLike | None = None,
-    method: Literal["gram", "stream"] = "gram",
 ) -> Compressed:
     """Compress a table to `rows` random mixtures of its rows.
 
@@ -225,10 +224,6 @@ def compress(
     scales : array_like of shape (p,), optional
         Public numbers to multiply the columns by, needed for differential privacy. By default
         every column is scaled to squared norm n, as in the paper.
-    method : {"gram", "stream"}
-        "gram" makes one pass for A^T A and draws rows of N(0, A^T A / n). "stream" makes one
-        pass for Phi A, Phi drawn block by block and never stored, and one more for every draw
-        that is thrown away. The results have the same distribution.
 
     Returns
     -------
@@ -244,7 +239,8 @@ def compress(
 
     Notes
     -----
-    In floating point: nothing is claimed about its low bits.
+    One pass is made for A^T A, and rows are drawn of N(0, A^T A / n): the law of Phi A
+    (docs/theory/compression.md). In floating point: nothing is claimed about its low bits.
 
     References
     ----------
@@ -255,8 +251,6 @@ def compress(
     blocks = Blocks(A)
     n, p = blocks.shape
     m = check_integer(rows, "rows", 1)
-    if method not in ("gram", "stream"):
-        raise ValueError(f"method must be 'gram' or 'stream', not {method!r}")
     given = None if reference is None else _check_reference(reference, p)
     if delta_max is None:
         if given is not None and scales is not None:
@@ -265,22 +259,13 @@ def compress(
     delta_max = check_not_negative(delta_max, "delta_max")
     threshold = theorems.deviation(m, n, p) + delta_max
     public = None if scales is None else _check_scales(scales, p)
-
-    if method == "gram" or given is None:
-        gram = _gram(blocks)
-        scale = _scales(np.diag(gram), n) if public is None else public
-        sigma = gram * np.outer(scale, scale) / n
-        centre = sigma if given is None else given
-        root = _root(sigma)
-    elif public is None:
-        scale, centre = _scales(_squared_columns(blocks), n), given
-    else:
-        scale, centre = public, given
+    gram = _gram(blocks)
+    scale = _scales(np.diag(gram), n) if public is None else public
+    sigma = gram * np.outer(scale, scale) / n
+    centre = sigma if given is None else given
+    root = _root(sigma)
     for _ in range(MAX_DRAWS):
-        if method == "gram":
-            draw = generator.standard_normal((m, p)) @ root
-        else:
-            draw = _stream(blocks, m, generator) * scale
+        draw = generator.standard_normal((m, p)) @ root
         if np.abs(draw.T @ draw / m - centre).max() <= threshold:
             return Compressed(
                 draw, n, delta_max, threshold, given, public is not None, reproducible
@@ -330,16 +315,6 @@ def _dense(values: Any) -> Matrix:
     return np.asarray(values if isinstance(values, np.ndarray) else values.toarray())
 
 
-def _squared_columns(blocks: Blocks) -> Matrix:
-    total = np.zeros(blocks.shape[1])
-    for block in blocks:
-        square = (
-            np.multiply if isinstance(block.values, np.ndarray) else type(block.values).multiply
-        )
-        total[block.columns] += np.asarray(square(block.values, block.values).sum(axis=0)).ravel()
-    return total
-
-
 def _scales(squares: Matrix, n: int) -> Matrix:
     zero = np.flatnonzero(squares <= 0)
     if zero.size:
@@ -352,22 +327,6 @@ def _root(sigma: Matrix) -> Matrix:
     values, vectors = np.linalg.eigh(sigma)
     root: Matrix = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     return root
-
-
-def _stream(blocks: Blocks, m: int, rng: np.random.Generator) -> Matrix:
-    """Phi A, the columns of Phi drawn as their rows of A come by."""
-    n, p = blocks.shape
-    out = np.zeros((p, m))
-    for block in blocks:
-        if block.columns != slice(0, p):
-            raise TypeError("method='stream' goes by rows: pass a CSC matrix as CSR, by .tocsr()")
-        # A few rows at a time: Phi is never larger than a block.
-        values, step = block.values, max(1, (1 << 21) // m)
-        for start in range(0, values.shape[0], step):
-            piece = values[start : start + step]
-            out += piece.T @ rng.standard_normal((piece.shape[0], m))
-    out /= math.sqrt(n)
-    return out.T
 
 
 def _check_reference(reference: ArrayLike, p: int) -> Matrix:
