@@ -1,6 +1,7 @@
 """``privgram init --unit``, and what is released of the study."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,10 +54,14 @@ def test_release_by_unit(visits):
     assert shown["units"] == units
 
 
-def test_every_option_arrives(visits):
-    more = "--unit who --unit-bound auto --bound-epsilon 0.5 --clip trace --fixed-effects"
-    more += " --bound-quantile 0.6 --unit-missing drop"
-    result = run(*more.split(), epsilon="1.5", delta="0")
+def test_file_says_more_of_a_unit(visits):
+    run("--unit", "who", delta="0", epsilon="0")
+    file = Path("study.toml")
+    more = 'clip = "trace", fixed_effects = true, missing = "drop", '
+    more += "bound = {epsilon = 0.5, quantile = 0.6}"
+    file.write_text(file.read_text().replace('"who"', '{name = "who", ' + more + "}"))
+    release = ["release", "study.toml", "--epsilon", "1.5", "--out", "r.json"]
+    result = CliRunner().invoke(program, release)
     assert result.exit_code == 0, result.stderr
     release = pg.load("r.json")
     assert release.privacy_unit == PrivacyUnit("who", "trace", True, missing="drop")
@@ -66,11 +71,7 @@ def test_every_option_arrives(visits):
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        ("--unit-bound 3", "say by --unit which column"),
-        ("--clip trace", "say by --unit which column"),
-        ("--unit who --bound-epsilon 1", "--bound-epsilon needs --unit-bound auto"),
-        ("--unit who --unit-bound auto", "say how much by --bound-epsilon"),
-        ("--unit who --unit-bound wide", "must be a number or auto"),
+        ("--max-rows 3", "say by --unit which column"),
         ("--unit whom --max-rows 3", "no column named 'whom'; did you mean 'who'"),
         ("--unit a --max-rows 3", "is no column to release"),
     ],

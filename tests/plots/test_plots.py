@@ -277,7 +277,7 @@ def test_bad_arguments(release, fit):
         release.plot(level=0.0)
     with pytest.raises(ValueError, match="confidence"):
         release.plot_spectrum(confidence=2.0)
-    with pytest.raises(ValueError, match="per must be"):
+    with pytest.raises(ValueError, match="per is"):
         fit.plot(per="mile")
     with pytest.raises(ValueError, match="alpha"):
         fit.plot(level=95)

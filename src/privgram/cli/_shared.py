@@ -20,15 +20,10 @@ from rich.table import Table
 import privgram as pg
 from privgram._base.text import shown
 from privgram.cli._status import Status
-from privgram.mechanisms._base import NAMES, class_name, hyphenated
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
     from privgram.planning.precision import AnyResults
-
-    Kind = click.ParamType[str]
-else:
-    Kind = click.ParamType
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -279,23 +274,3 @@ def contents(release: pg.Release) -> dict[str, object]:
         "reproducible", "parameters",
     )  # fmt: skip
     return {name: getattr(release, name) for name in names} | {"mechanism": str(release.mechanism)}
-
-
-class Name(Kind):
-    """The name of a mechanism, or one of some other classes, in any form; the class's comes out."""
-
-    name = "mechanism"
-
-    def __init__(self, others: tuple[str, ...] = ()) -> None:
-        self.others = others
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """For the help text."""
-        return f"[{'|'.join([*NAMES.values(), *map(hyphenated, self.others)])}]"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Give the class's name."""
-        try:
-            return class_name(value, self.others)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)

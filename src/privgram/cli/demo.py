@@ -16,11 +16,12 @@ import numpy as np
 
 import privgram as pg
 from privgram._base.installed import extra
-from privgram.cli._shared import command, console, json_option, print_json, table
+from privgram.cli._shared import PATH, command, console, json_option, print_json, table
 
 if TYPE_CHECKING:
     import pyarrow
-    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Vector
 
 # Public bounds: what anyone knows of flights within the United States, and not
 # taken from the table. Values beyond are clamped: delays at five hours, flights
@@ -42,12 +43,7 @@ TARGET = "arr_delay"
 )
 @click.option("--epsilon", type=float, default=1.0)
 @click.option("--delta", type=float, default=1e-6)
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    default=Path("demo-out"),
-    help="Folder for the release.",
-)
+@click.option("--out", type=PATH, default=Path("demo-out"), help="Folder for the release.")
 @json_option
 def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     """Explain delays of real flights, with and without privacy.
@@ -79,10 +75,10 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     path = out / "flights.json"
     releases["private"].save(path)
 
-    raw_coef, raw_stderr = least_squares(clamp(flights), features)
+    raw_coef, raw_stderr = least_squares(flights, features)
     names = [*features, "intercept"]
-    shown = {name: _fit(release, features) for name, release in releases.items()}
-    away = {name: (coef - raw_coef) / raw_stderr for name, (coef, _) in shown.items()}
+    fits = {name: release.regress(TARGET, features) for name, release in releases.items()}
+    away = {name: (np.asarray(fit.params) - raw_coef) / raw_stderr for name, fit in fits.items()}
     if as_json:
         print_json(
             {
@@ -95,7 +91,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
                 "release": str(path),
                 "rounds": releases["private"].parameters["rounds"],
                 "names": names,
-                **{name: {"coef": fit[0], "stderr": fit[1]} for name, fit in shown.items()},
+                **{name: {"coef": fit.params, "stderr": fit.bse} for name, fit in fits.items()},
                 "not_private": {"coef": raw_coef, "stderr": raw_stderr},
                 "difference_in_standard_errors": away["private"],
                 "difference_of_one_look": away["one_round"],
@@ -103,9 +99,10 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         )
         return
 
-    numbers = [raw_coef, raw_stderr, *shown["private"], away["private"]]
-    numbers += [shown["one_round"][0], away["one_round"]]
+    numbers = [raw_coef, raw_stderr, fits["private"].params, fits["private"].bse, away["private"]]
+    numbers += [fits["one_round"].params, away["one_round"]]
     forms = [*[".4f"] * 4, "+.1f", ".4f", "+.1f"]
+    heads = ["", "not private", "std. error", "adaptive-gaussian", "std. error", "off"]
     print_ = console().print
     print_(
         f"\nEvery flight out of New York City in 2013: {flights.num_rows:,} rows, "
@@ -118,16 +115,7 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
     )
     print_(
         table(
-            [
-                "",
-                "not private",
-                "std. error",
-                "adaptive-gaussian",
-                "std. error",
-                "off",
-                "one round",
-                "off",
-            ],
+            [*heads, "one round", "off"],
             [[name, *map(format, row, forms)] for name, *row in zip(names, *numbers, strict=True)],
             title="Minutes late on arrival, by linear regression",
         )
@@ -140,27 +128,6 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         f"\n\nThe adaptive release is in {path}. Further regressions on it cost no more privacy:"
         f"\n    {_called()} regress {path} --target arr_delay --features dep_delay,hour\n"
     )
-
-
-def _fit(
-    release: pg.Release, features: list[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    fit = release.regress(TARGET, features)
-    return np.asarray(fit.params), np.asarray(fit.bse)
-
-
-def clamp(flights: pyarrow.Table) -> pyarrow.Table:
-    """Return the table with all values clamped to the public bounds, as a release takes them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values = {
-        name: pc.min_element_wise(
-            pc.max_element_wise(flights[name], low, skip_nulls=False), high, skip_nulls=False
-        )
-        for name, (low, high) in BOUNDS.items()
-    }
-    return pa.table(values)
 
 
 def _called() -> str:
@@ -188,13 +155,13 @@ def load_flights() -> pyarrow.Table:
         return csv.read_csv(file, convert_options=options)
 
 
-def least_squares(
-    flights: pyarrow.Table, features: list[str]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return coefficients and standard errors from the raw table, without any privacy."""
-    complete = flights.drop_null()
-    x = np.column_stack([*(complete[name].to_numpy() for name in features), np.ones(len(complete))])
-    y = complete[TARGET].to_numpy().astype(np.float64)
+def least_squares(flights: pyarrow.Table, features: list[str]) -> tuple[Vector, Vector]:
+    """Return coefficients and standard errors without any privacy, of values within the bounds."""
+    columns = [flights[name].to_numpy().astype(np.float64) for name in (*features, TARGET)]
+    bounds = [BOUNDS[name] for name in (*features, TARGET)]
+    rows = np.column_stack([np.clip(x, *ends) for x, ends in zip(columns, bounds, strict=True)])
+    rows = rows[~np.isnan(rows).any(axis=1)]
+    x, y = np.column_stack([rows[:, :-1], np.ones(len(rows))]), rows[:, -1]
     coef = np.linalg.lstsq(x, y)[0]
     residual = y - x @ coef
     variance = residual @ residual / (len(y) - x.shape[1])

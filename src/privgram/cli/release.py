@@ -14,7 +14,6 @@ import privgram as pg
 from privgram._base.text import listed
 from privgram.cli._shared import (
     STUDY,
-    Name,
     command,
     console,
     contents,
@@ -27,7 +26,7 @@ from privgram.cli._shared import (
     spending,
 )
 from privgram.cli.study import load_study
-from privgram.mechanisms._base import by_name, hyphenated, parameters
+from privgram.mechanisms._base import NAMES, by_name, hyphenated
 
 if TYPE_CHECKING:
     from privgram.columns.groups import HandleUnknown
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 @delta_option
 @click.option(
     "--mechanism",
-    type=Name(),
+    metavar=f"[{'|'.join(NAMES.values())}]",
     help="Default: the one that `privgram plan` says to take, in adaptive rounds where they pay.",
 )
 @click.option(
@@ -146,23 +145,13 @@ def _read_groups(text: str) -> list[str] | list[int]:
 
 
 def make(name: str, settings: tuple[str, ...]) -> Mechanism:
-    """Make a mechanism from its name and ``name=value`` settings, or raise UsageError."""
-    known, needed = parameters(name)
+    """Make a mechanism from its name and ``name=value`` settings."""
     values: dict[str, object] = {}
     for setting in settings:
         key, equals, value = setting.partition("=")
-        key = key.strip().replace("-", "_")
-        if not equals or key not in known:
-            raise click.UsageError(
-                f"--set {setting}: {hyphenated(name)} takes name=value with names "
-                f"{', '.join(known) or 'none'}"
-            )
-        values[key] = _value(value.strip())
-    missing = [key for key in needed if key not in values]
-    if missing:
-        raise click.UsageError(
-            f"{hyphenated(name)} needs " + " ".join(f"--set {key}=..." for key in missing)
-        )
+        if not equals:
+            raise click.UsageError(f"--set {setting}: write NAME=VALUE")
+        values[key.strip().replace("-", "_")] = _value(value.strip())
     try:
         return by_name(name, values)
     except TypeError:

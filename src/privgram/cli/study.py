@@ -243,39 +243,10 @@ def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
     "--unit",
     metavar="COLUMN",
     help="Column that tells whose row a row is. All rows of one unit are then protected"
-    " together, and the number of units is public instead of that of rows.",
+    " together, and the number of units is public instead of that of rows. The file may say more"
+    " of it: unit = {name = COLUMN, bound = 3.0, fixed_effects = true}.",
 )
 @click.option("--max-rows", type=POSITIVE, help="No unit of up to so many rows is scaled down.")
-@click.option(
-    "--unit-bound",
-    metavar="NUMBER|auto",
-    help="Bound of a unit. Longer units are scaled down to it. auto chooses it by the table in"
-    " every release, at --bound-epsilon.",
-)
-@click.option(
-    "--bound-epsilon",
-    type=float,
-    help="With --unit-bound auto: privacy parameter of the choice, a part of each release's.",
-)
-@click.option(
-    "--bound-quantile",
-    type=float,
-    help="With --unit-bound auto: leave about this part of the units as it is. Default: half.",
-)
-@click.option(
-    "--clip",
-    type=click.Choice(["frobenius", "trace"]),
-    help="Norm of a unit's matrix. trace also serves matrix-laplace.",
-)
-@click.option(
-    "--fixed-effects", is_flag=True, help="Subtract each unit's means: an effect for each unit."
-)
-@click.option(
-    "--unit-missing",
-    type=click.Choice(["error", "drop"]),
-    help="What to do about a row without a unit. Default: error, or drop if neighbours are by"
-    " add-remove.",
-)
 @click.option("--weights", metavar="COLUMN", help="Column that weights rows.")
 @click.option(
     "--missing",
@@ -287,14 +258,6 @@ def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
 def init(
     tables: tuple[str, ...],
     out: Path,
-    unit: str | None,
-    max_rows: int | None,
-    unit_bound: str | None,
-    bound_epsilon: float | None,
-    bound_quantile: float | None,
-    clip: str | None,
-    fixed_effects: bool,
-    unit_missing: str | None,
     **settings: Any,
 ) -> None:
     """Write the file of a study of TABLE by its columns' types, and by what options say.
@@ -313,37 +276,15 @@ def init(
         raise click.UsageError(
             f"--columns {columns}: columns are described in a .toml or .json file"
         )
-    more = {
-        "bound": _read_unit_bound(unit_bound, bound_epsilon, bound_quantile),
-        "clip": clip,
-        "fixed_effects": fixed_effects or None,
-        "missing": unit_missing,
-    }
-    more = {name: value for name, value in more.items() if value is not None}
-    if unit is None and (more or max_rows is not None):
+    if settings["unit"] is None and settings["max_rows"] is not None:
         raise click.UsageError(
-            "--unit-bound, --max-rows, --clip, --fixed-effects and --unit-missing are of a unit: "
-            "say by --unit which column tells whose row a row is"
+            "--max-rows is of a unit: say by --unit which column tells whose row a row is"
         )
-    settings |= {"unit": {"name": unit, **more} if more else unit, "max_rows": max_rows}
     chosen = {name: value for name, value in settings.items() if value is not None}
     text = template(list(tables) if len(tables) > 1 else tables[0], chosen)
     write_atomically(out, text.encode())
     then = "" if "columns" in chosen else "fill in the bounds, then "
     print_lines(f"{out}: {then}privgram check {out}")
-
-
-def _read_unit_bound(
-    text: str | None, epsilon: float | None, quantile: float | None
-) -> float | dict[str, float] | None:
-    """Read ``--unit-bound``, and what its choice by the table costs."""
-    if text != "auto":
-        if epsilon is not None or quantile is not None:
-            raise click.UsageError("--bound-epsilon needs --unit-bound auto, which spends it")
-        return None if text is None else read_number("--unit-bound", text, "auto")
-    if epsilon is None:
-        raise click.UsageError("--unit-bound auto spends privacy: say how much by --bound-epsilon")
-    return {"epsilon": epsilon} | ({} if quantile is None else {"quantile": quantile})
 
 
 @command("privgram check study.toml")

@@ -40,7 +40,7 @@ with extra("opendp", "privgram.interop.opendp needs"):
     from opendp.extras.numpy import array2_domain
 
 import privgram
-from privgram._base.numbers import check_adjacency
+from privgram._base.numbers import check_adjacency, check_one_of
 from privgram.mechanisms._base import check_mechanism
 from privgram.privacy import GaussianProfile, MatrixLaplaceProfile
 
@@ -105,8 +105,7 @@ def make_measurement(
         raise ValueError('adjacency="replace" keeps n public: pass n_rows')
     if adjacency == "add-remove" and n_rows is not None:
         raise ValueError('adjacency="add-remove" keeps n private: leave n_rows out')
-    if measure not in ("approxDP", "pureDP", "zCDP"):
-        raise ValueError(f'measure must be "approxDP", "pureDP" or "zCDP", not {measure!r}')
+    check_one_of(measure, "measure", ("approxDP", "pureDP", "zCDP"))
     if measure == "pureDP" and delta:
         raise ValueError(f'measure="pureDP" is for delta = 0, not {delta!r}: use "approxDP"')
     check_mechanism(mechanism)

@@ -328,25 +328,19 @@ NAMES = {
 from_dict = Mechanism.from_dict
 
 
-def class_name(name: str, others: tuple[str, ...] = ()) -> str:
-    """The class's name for any of the names of one thing, a mechanism or one of `others`.
+def class_name(name: str) -> str:
+    """The class's name for any name of a mechanism.
 
     That is itself, or with hyphens between the words; capitals do not matter.
     """
     bare = name.replace("-", "").replace("_", "").lower()
-    names = {kind.lower(): kind for kind in (*NAMES, *others)}
+    names = {kind.lower(): kind for kind in NAMES}
     if bare not in names:
         names |= {kind.lower(): kind for kind in Mechanism.all_kinds()}
     if bare not in names:
-        there_are = ", ".join(map(hyphenated, (*NAMES, *others)))
+        there_are = ", ".join(NAMES.values())
         raise ValueError(f"there is no mechanism {name!r}; there are {there_are}")
     return names[bare]
-
-
-def parameters(name: str) -> tuple[list[str], list[str]]:
-    """Names of the parameters of a mechanism, and of those without a default."""
-    known = fields(Mechanism.kinds[class_name(name)])
-    return [field.name for field in known], [f.name for f in known if f.default is MISSING]
 
 
 def by_name(name: str, values: Mapping[str, Any]) -> Mechanism:
@@ -358,12 +352,13 @@ def by_name(name: str, values: Mapping[str, Any]) -> Mechanism:
         If there is no such mechanism, or it lacks a parameter, or has no parameter of that name.
     """
     kind = class_name(name)
-    known, needed = parameters(kind)
+    known = {field.name: field.default for field in fields(Mechanism.kinds[kind])}
     for parameter in values:
         if parameter not in known:
-            raise ValueError(f"{hyphenated(kind)} takes {', '.join(known)}, not {parameter}")
-    for key in needed:
-        if key not in values:
+            there_are = ", ".join(known) or "no parameters"
+            raise ValueError(f"{hyphenated(kind)} takes {there_are}, not {parameter}")
+    for key, default in known.items():
+        if default is MISSING and key not in values:
             raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
     mechanism: Mechanism = Mechanism.kinds[kind](**values)
     return mechanism

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_integer
+from privgram._base.numbers import check_integer, check_one_of
 from privgram.plots._axes import (
     BLUE,
     GREY,
@@ -74,8 +74,7 @@ def plot_coefficients(
         If an argument is out of its range, if there are no coefficients, or if `per` is "sd" and
         the standard deviations are unknown: a regression by scores does not hold them.
     """
-    if per not in ("unit", "sd"):
-        raise ValueError(f"per must be 'unit' or 'sd', not {per!r}")
+    check_one_of(per, "per", ("unit", "sd"))
     scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
     coef = np.asarray(fit.params)[: len(scale)]
     if np.isnan(coef).any():

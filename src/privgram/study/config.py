@@ -263,12 +263,10 @@ def template(table: str | list[str], settings: Mapping[str, Any]) -> str:
     if columns is not None:
         return HEAD + _aligned([*lines, (f"columns = {toml_value(columns)}", "describes them")])
     kinds = _kinds(first)
-    unit = settings.get("unit")
-    unit = unit["name"] if isinstance(unit, Mapping) else unit
     described = [
         (f"{_key(name)} = {KINDS[kind][0]}", KINDS[kind][1])
         for name, kind in kinds.items()
-        if name != unit
+        if name != settings.get("unit")
     ]
     return f"{HEAD}{_aligned(lines)}\n[columns]\n{_aligned(described)}"
 

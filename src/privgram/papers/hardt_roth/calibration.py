@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from privgram._base.numbers import (
     check_budget,
     check_integer,
     check_not_negative,
     check_number,
+    check_one_of,
     largest_safe,
 )
 from privgram.papers.hardt_roth.theorems import (
@@ -31,11 +32,10 @@ CalibrationKind = Literal["exact", "published"]
 TEST_MARGIN = 2.0**-11
 
 
-def check_calibration(calibration: Any) -> CalibrationKind:
-    """Return a name of the constants to take."""
-    if calibration not in get_args(CalibrationKind):
-        raise ValueError(f'calibration must be "exact" or "published", not {calibration!r}')
-    return calibration  # type: ignore[no-any-return]
+def is_published(calibration: CalibrationKind) -> bool:
+    """Tell whether the paper's constants are asked for; ValueError for any other word."""
+    check_one_of(calibration, "calibration", get_args(CalibrationKind))
+    return calibration == "published"
 
 
 def check_ranks(shape: tuple[int, int], rank: int, oversample: int | None) -> tuple[int, int]:
@@ -170,7 +170,7 @@ def calibrate(
     epsilon, delta = check_budget(epsilon, delta)
     r, p = check_ranks((m, n), rank, oversample)
     k, c = r + p, check_row_change(row_change)
-    if check_calibration(calibration) == "published":
+    if is_published(calibration):
         half = epsilon / 2, delta / 2
         rho = finder_std(k, c, *half, "published", allow_published_erratum)
         # One row of noise after the other: together a ratio of sqrt(k) at most.
@@ -212,7 +212,7 @@ def finder_std(
 ) -> float:
     """Standard deviation rho of the range finder's noise, for a budget of its own."""
     least = row_change / finder_ratio(k, epsilon, delta)
-    if calibration == "exact":
+    if not is_published(calibration):
         return least
     rho = row_change * figure_2(k, epsilon, delta, allow_published_erratum=allow_published_erratum)
     # What is refused as an erratum is less than that, but for the rounding of Omega.

@@ -15,11 +15,11 @@ from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
     CalibrationKind,
     calibrate,
-    check_calibration,
     check_ranks,
     check_row_change,
     check_share,
     finder_std,
+    is_published,
 )
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.products import (
@@ -146,7 +146,6 @@ def range_finder(
     epsilon, delta = check_budget(epsilon, delta)
     blocks = Rounded(A, row_change)
     k = sum(check_ranks(blocks.shape, rank, oversample))
-    check_calibration(calibration)
     std = finder_std(k, blocks.row_change, epsilon, delta, calibration, allow_published_erratum)
     return find_factors(blocks, k, std, generator)
 
@@ -215,7 +214,7 @@ def project(
         )
     if not np.isfinite(basis).all():
         raise ValueError("W must be finite")
-    if check_calibration(calibration) == "published":
+    if is_published(calibration):
         std = published_std(basis, blocks.row_change, epsilon, delta)
     else:
         std = exact_std(basis, blocks.row_change, gaussian_ratio(epsilon, delta))
