@@ -7,12 +7,18 @@ read_release <- function(path) {
   as_release(read_json(path))
 }
 
+# What else privgram saves as .json, and what to do about it.
+OTHERS <- list(
+  "privgram-releases" = "releases of groups: in Python, save the one of each group alone",
+  "privgram-regression" = "one regression's results, which Python alone reads, by privgram.load",
+  "privgram-features" = "one fit for predictions, which Python alone reads, by privgram.load",
+  "privgram-classes" = "one classifier, which Python alone reads, by privgram.load"
+)
+
 as_release <- function(file) {
-  kind <- if (is.list(file)) file$format
-  if (identical(kind, "privgram-releases")) {
-    stop("the file holds releases of groups: in Python, save the one of each group alone",
-         call. = FALSE)
-  }
+  kind <- if (is.list(file)) as.character(file$format)
+  other <- if (length(kind) == 1) OTHERS[[kind]]
+  if (!is.null(other)) stop("the file holds ", other, call. = FALSE)
   if (!identical(kind, "privgram-release")) stop("the file is no release", call. = FALSE)
   if (file$version != 1) {
     stop("the release is of version ", file$version, ", and this package reads version 1",
@@ -20,8 +26,7 @@ as_release <- function(file) {
   }
   release <- file$release
   if (is.null(release$derived)) {
-    stop("the release was saved before files had what R needs: in Python, load it and save it again",
-         call. = FALSE)
+    stop("the file lacks what R needs: in Python, load it and save it again", call. = FALSE)
   }
   d <- length(release$names)
   release$names <- as.character(release$names)

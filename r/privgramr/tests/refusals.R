@@ -30,6 +30,9 @@ writeBin(c(charToRaw("PK"), as.raw(0:9)), npz)
 refused(read_release(npz), "save it as .json")
 refused(read_release(text("{\"format\": \"other\"}")), "no release")
 refused(read_release(text("{\"format\": \"privgram-releases\"}")), "groups")
+for (kind in c("regression", "features", "classes")) {
+  refused(read_release(text(sprintf("{\"format\": \"privgram-%s\"}", kind))), "by privgram.load")
+}
 refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 2}")), "version 2")
 refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 1, \"release\": {}}")),
         "load it and save it again")

@@ -59,11 +59,10 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     ax = axes_of_matrix(ax, d)
     from matplotlib import colormaps, colors, ticker
 
-    scores = noise_scores(release)
+    scores, known = _scores(release)
     top = max(float(np.abs(scores).max()), 10 * level)
     norm = colors.SymLogNorm(level, linscale=0.3, vmin=-top, vmax=top)
     cmap = colormaps["RdBu_r"].with_extremes(bad=_muted())
-    known = _known(release)
     faint = (np.abs(scores) < level) & ~known
     image = ax.imshow(np.ma.masked_where(faint | known, scores), norm=norm, cmap=cmap)
     blank = np.where(known, 1.0, np.nan)
@@ -90,17 +89,11 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
                 line(at.start - 0.5, color=ax.xaxis.label.get_color(), linewidth=0.8)
     if d <= MOST_SCORES:
         for i, j in np.argwhere(~known).tolist():
-            shade = 0.299 * (c := cmap(norm(scores[i, j])))[0] + 0.587 * c[1] + 0.114 * c[2]
-            color = "black" if shade > 0.5 else "white"
-            ax.text(
-                j,
-                i,
-                _short(float(scores[i, j])),
-                ha="center",
-                va="center",
-                fontsize="small",
-                color=ax.xaxis.label.get_color() if faint[i, j] else color,
-            )
+            red, green, blue, _ = cmap(norm(scores[i, j]))
+            dark = 0.299 * red + 0.587 * green + 0.114 * blue <= 0.5
+            color = ax.xaxis.label.get_color() if faint[i, j] else "white" if dark else "black"
+            text, centred = _short(float(scores[i, j])), {"ha": "center", "va": "center"}
+            ax.text(j, i, text, fontsize="small", color=color, **centred)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02)
     bar.set_label("entry / standard deviation of its noise")
     bar.outline.set_visible(False)
@@ -190,26 +183,19 @@ def noise_scores(release: ReleaseRecord) -> NDArray[np.float64]:
 
     The known shift of the diagonal is taken off. Zero where the entry is known to be zero.
     """
-    centred, variance = _entries(release)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scores: NDArray[np.float64] = centred / np.sqrt(np.maximum(variance, 0.0))
-    scores[_known(release)] = 0.0
-    return np.nan_to_num(scores, nan=0.0)
+    return _scores(release)[0]
 
 
-def _known(release: ReleaseRecord) -> NDArray[np.bool_]:
-    """Entries that are zero without noise, but for rounding."""
-    centred, variance = _entries(release)
-    size = np.abs(centred)
-    known: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (size <= 1e-9 * size.max())
-    return known
-
-
-def _entries(release: ReleaseRecord) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The matrix less its known shift, and the variances of the noise in it."""
+def _scores(release: ReleaseRecord) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """As `noise_scores`, and which entries are zero without noise, but for rounding."""
     d, law = release.n_columns, release.noise
     variance = law.entry_variance(release.matrix, np.eye(d))
-    return release.matrix - law.shift_matrix(d), variance
+    centred = release.matrix - law.shift_matrix(d)
+    size = np.abs(centred)
+    known: NDArray[np.bool_] = (variance <= 1e-12 * variance.max()) & (size <= 1e-9 * size.max())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scores = np.where(known, 0.0, centred / np.sqrt(np.maximum(variance, 0.0)))
+    return np.nan_to_num(scores, nan=0.0), known
 
 
 def _blocks(release: ReleaseRecord) -> dict[str, slice]:
