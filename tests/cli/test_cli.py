@@ -101,16 +101,16 @@ def test_release_is_entered_in_its_ledger(folder):
     text = fail(*table, "--out", "b.json", status=4)
     assert "over the budget of study.ledger" in text
     assert not (folder / "b.json").exists()
-    report = json.loads(succeed("ledger", "show", "study.ledger", "--json"))
+    report = json.loads(succeed("ledger", "study.ledger", "--json"))
     assert [entry["epsilon"] for entry in report["entries"]] == [0.8]
     assert report["spent_epsilon"] == pytest.approx(0.8, abs=2e-4)
-    assert "AdaptiveGaussian" in succeed("ledger", "show", "study.ledger")
-    left = json.loads(succeed("ledger", "show", "study.ledger", "--delta", "1e-7", "--json"))
+    assert "AdaptiveGaussian" in succeed("ledger", "study.ledger")
+    left = json.loads(succeed("ledger", "study.ledger", "--delta", "1e-7", "--json"))
     assert left.pop("left_epsilon") == pg.Ledger("study.ledger").remaining(1e-7) > 0
     assert left.pop("left_delta") == 1e-7
     assert left == report
-    assert "left_epsilon" in succeed("ledger", "show", "study.ledger", "--delta", "1e-7")
-    assert "is not in the range" in fail("ledger", "show", "study.ledger", "--delta", "1")
+    assert "left_epsilon" in succeed("ledger", "study.ledger", "--delta", "1e-7")
+    assert "is not in the range" in fail("ledger", "study.ledger", "--delta", "1")
 
 
 def test_ledger_is_made_once_and_before_it_is_used(folder):
@@ -368,14 +368,6 @@ def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
     assert "value" not in message
 
 
-def test_interrupt_is_one_line(folder, monkeypatch):
-    def interrupt(path):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pg, "load", interrupt)
-    assert fail("info", "gram.json", status=130) == "privgram: interrupted\n"
-
-
 # --- as a process -------------------------------------------------------------------
 
 
@@ -410,11 +402,6 @@ def test_process_with_stdout_closed(folder):
     assert process.wait() == 1
     assert message.startswith("privgram: ")
     assert message.count("\n") == 1
-
-
-def test_group_without_its_command_shows_its_commands():
-    shown = succeed("ledger")
-    assert "Commands:\n  show" in shown
 
 
 def test_folder_is_no_place_for_a_release(folder):

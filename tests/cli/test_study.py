@@ -101,7 +101,7 @@ def test_file_is_made_filled_in_and_serves_all_commands(folder):
         "regress", "--epsilon", "0.2", "study.toml", "b ~ x", "--family", "binomial"
     )
     assert [entry.label for entry in pg.Study.load(file).entries] == ["one", "", "b ~ x"]
-    assert "one" in run("ledger", "show", "study.toml")
+    assert "one" in run("ledger", "study.toml")
     more = ("--loss", "huber", "--reference", "g=b", "--epsilon", "0.001")
     assert "g[a]" in run("regress", "study.toml", "x ~ g", *more, code=3)  # of so few rows
     assert "FACTOR=LEVEL" in run(

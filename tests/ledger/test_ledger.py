@@ -149,11 +149,11 @@ def test_promise_about_the_data_is_kept_and_shown(path, moment):
     assert "within 0.01 of the reference" in conditions[3]
     assert [e.condition for e in Ledger(path).entries] == conditions
     assert [e.proof_status for e in ledger.entries] == ["exact", "exact", "stated", "upper bound"]
-    shown = CliRunner().invoke(program, ["ledger", "show", str(path)]).output
+    shown = CliRunner().invoke(program, ["ledger", str(path)]).output
     assert "1 holds only if every table considered" in " ".join(shown.split())
     assert "3 holds only if pigs fly; nothing enforces that" in " ".join(shown.split())
     assert "2 holds only if" not in shown
-    read = json.loads(CliRunner().invoke(program, ["ledger", "show", str(path), "--json"]).output)
+    read = json.loads(CliRunner().invoke(program, ["ledger", str(path), "--json"]).output)
     assert [entry["condition"] for entry in read["entries"]] == conditions
 
 

@@ -84,7 +84,6 @@ DRAWS = {
     "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
-    "compress, streamed": partial(compress, TABLE, 30, method="stream"),
     "private_norm_bound": norm_bounds,
     **{
         name: estimator(name)

@@ -63,11 +63,11 @@ def test_terminals_get_no_control_characters(release, tmp_path, monkeypatch, com
 def test_ledgers_are_shown_without_control_characters(tmp_path):
     path = tmp_path / "study.ledger"
     pg.Ledger(path, 1.0, 1e-6).spend(0.1, 0.0, adjacency="replace", unit="", what=BAD)
-    done = CliRunner().invoke(program, ["ledger", "show", str(path)])
+    done = CliRunner().invoke(program, ["ledger", str(path)])
     assert done.exit_code == 0
     assert "]0;owned" in done.output
     assert not CONTROLS.search(done.output)
-    done = CliRunner().invoke(program, ["ledger", "show", f"{path}\x1b[2J"])
+    done = CliRunner().invoke(program, ["ledger", f"{path}\x1b[2J"])
     assert r"study.ledger\x1b[2J" in done.stderr
     assert not CONTROLS.search(done.output)
 

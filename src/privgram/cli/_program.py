@@ -92,9 +92,6 @@ class OneLine(click.Command):
                 warnings.showwarning = show
                 result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
             sys.stdout.flush()
-        except click.exceptions.NoArgsIsHelpError as error:  # a group without its command
-            click.echo(error.format_message())
-            result = None
         except click.ClickException as error:
             _fail(error.format_message(), Status(error.exit_code))
         except click.Abort:

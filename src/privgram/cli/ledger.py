@@ -9,21 +9,17 @@ import click
 import privgram as pg
 from privgram.cli._shared import (
     PATH,
+    command,
     console,
-    example,
     facts,
     json_option,
     print_json,
+    print_lines,
     table,
 )
 
 
-@click.group("ledger", epilog=example("privgram ledger show study.ledger"))
-def ledger() -> None:
-    """Show what was spent of a table's privacy budget."""
-
-
-@ledger.command("show", epilog=example("privgram ledger show study.ledger --delta 1e-7"))
+@command("privgram ledger study.toml", "privgram ledger study.ledger --delta 1e-7")
 @click.argument("path", type=PATH)
 @click.option(
     "--delta",
@@ -32,24 +28,24 @@ def ledger() -> None:
     " Gaussian noise may have.",
 )
 @json_option
-def show(path: Path, delta: float | None, as_json: bool) -> None:
+def ledger(path: Path, delta: float | None, as_json: bool) -> None:
     """Show the budget of the ledger at PATH, or of the study there, and every spend."""
-    ledger = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
-    entries = ledger.entries
-    spent_epsilon, spent_delta = ledger.spent
+    kept = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
+    entries = kept.entries
+    spent_epsilon, spent_delta = kept.spent
     budget = {
-        "ledger": str(ledger.path),
-        "epsilon": ledger.epsilon,
-        "delta": ledger.delta,
-        "adjacency": ledger.adjacency,
-        "composition": ledger.composition,
-        "unit": {None: "not said yet", "": "single rows"}.get(ledger.unit, ledger.unit),
+        "ledger": str(kept.path),
+        "epsilon": kept.epsilon,
+        "delta": kept.delta,
+        "adjacency": kept.adjacency,
+        "composition": kept.composition,
+        "unit": {None: "not said yet", "": "single rows"}.get(kept.unit, kept.unit),
         "spends": len(entries),
         "spent_epsilon": spent_epsilon,
         "spent_delta": spent_delta,
     }
     if delta is not None:
-        budget |= {"left_epsilon": ledger.remaining(delta), "left_delta": delta}
+        budget |= {"left_epsilon": kept.remaining(delta), "left_delta": delta}
     cost = ("epsilon", "delta", "spent")
     columns = ("number", "when", "label", "what", *cost, "proof_status", "condition")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]
@@ -63,6 +59,4 @@ def show(path: Path, delta: float | None, as_json: bool) -> None:
         console().print(table(shown, [row[:-1] for row in rows], words=words))
     for entry in entries:
         if entry.condition is not None:
-            console().print(
-                f"{entry.number} holds only if {entry.condition}; nothing enforces that."
-            )
+            print_lines(f"{entry.number} holds only if {entry.condition}; nothing enforces that.")

@@ -2,15 +2,8 @@ r"""privgram's profiles inside Google's dp_accounting.
 
 `pld_from_profile` turns a profile into a pessimistic
 ``dp_accounting.pld.PrivacyLossDistribution``; `ReleaseDpEvent` and `ReleaseAccountant`
-let a release be composed with any other event that library knows::
-
-    from dp_accounting import GaussianDpEvent
-    from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent
-
-    accountant = ReleaseAccountant.of("add-remove")
-    accountant.compose(ReleaseDpEvent.of(release))
-    accountant.compose(GaussianDpEvent(noise_multiplier=3.0))
-    accountant.get_epsilon(1e-6)
+let a release be composed with any other event that library knows: docs/guide/budget.md has an
+example.
 
 What is pessimistic and what is not. The distribution of one release dominates the exact
 one at every epsilon, up to one unit in the ninth digit of delta that is added on top.

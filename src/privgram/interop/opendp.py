@@ -1,17 +1,7 @@
 """privgram's mechanisms inside OpenDP.
 
 `make_measurement` wraps a mechanism as an OpenDP measurement on two-dimensional NumPy
-arrays, for use in OpenDP's compositors::
-
-    import opendp.prelude as dp
-    import privgram as pg
-    from privgram.interop.opendp import make_measurement
-
-    dp.enable_features("contrib", "honest-but-curious")
-    gram = make_measurement(pg.AnalyzeGauss(), 3, bound=2.0, epsilon=1.0, delta=1e-6, n_rows=1000)
-    both = dp.c.make_composition([gram, gram])
-    both.map(d_in=1)  # (2.0, 2e-06)
-    first, second = both(table)  # two privgram.Release
+arrays, for use in OpenDP's compositors: docs/guide/budget.md has an example.
 
 What is lost in the conversion. OpenDP has no measure that a privacy profile fits and
 that its compositors add up, so

@@ -155,24 +155,16 @@ def write_names(
             left = x + 4 if side > 0 else x - 4 - width
             place = (left, low, left + width, low + 1.1 * size)
             if not any(
-                place[0] < b[2] and b[0] < place[2] and place[1] < b[3] and b[1] < place[3]
-                for b in taken
+                left < b[2] and b[0] < place[2] and low < b[3] and b[1] < place[3] for b in taken
             ):
                 break
         else:
             left_out.append(names[i])
             continue
         taken.append(place)
-        ax.annotate(
-            text,
-            tuple(points[i]),
-            (4 * side, low - y + size / 2),
-            textcoords="offset points",
-            ha="left" if side > 0 else "right",
-            va="center",
-            fontsize=size,
-            color=colors[i],
-        )
+        beside, end = (4 * side, low - y + size / 2), "left" if side > 0 else "right"
+        style = {"ha": end, "va": "center", "fontsize": size, "color": colors[i]}
+        ax.annotate(text, tuple(points[i]), beside, textcoords="offset points", **style)
     return left_out
 
 

@@ -65,8 +65,7 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     cmap = colormaps["RdBu_r"].with_extremes(bad=_muted())
     faint = (np.abs(scores) < level) & ~known
     image = ax.imshow(np.ma.masked_where(faint | known, scores), norm=norm, cmap=cmap)
-    blank = np.where(known, 1.0, np.nan)
-    ax.imshow(blank, cmap=colors.ListedColormap([ax.get_facecolor()]))
+    ax.imshow(np.where(known, 1.0, np.nan), cmap=colors.ListedColormap([ax.get_facecolor()]))
     blocks = _blocks(release)
     if d <= MOST_NAMES:
         hatch(ax, faint)
@@ -160,17 +159,11 @@ def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
     """
     limits = (0.0, max(last_epsilon(release.privacy), 1.3 * release.epsilon))
     ax = plot_profile(release.privacy, ax, label="this release", limits=limits)
-    ax.plot(
-        [release.epsilon],
-        [release.delta],
-        "o",
-        color=ax.xaxis.label.get_color(),
-        markersize=7,
-        zorder=5,
-        label=f"the guarantee ({release.epsilon:g}, {release.delta:g})",
-    )
-    ax.axvline(release.epsilon, color=GREY, linewidth=0.8, linestyle=":")
-    ax.axhline(release.delta, color=GREY, linewidth=0.8, linestyle=":")
+    epsilon, delta, ink = release.epsilon, release.delta, ax.xaxis.label.get_color()
+    label = f"the guarantee ({epsilon:g}, {delta:g})"
+    ax.plot([epsilon], [delta], "o", color=ink, markersize=7, zorder=5, label=label)
+    ax.axvline(epsilon, color=GREY, linewidth=0.8, linestyle=":")
+    ax.axhline(delta, color=GREY, linewidth=0.8, linestyle=":")
     ax.set_xlim(*limits)
     ax.set_ylim(min(1e-10, release.delta / 100), 2.0)
     heading(ax, f"Privacy profile, {release.adjacency}: smaller is more private")
@@ -206,12 +199,12 @@ def _blocks(release: ReleaseRecord) -> dict[str, slice]:
     blocks: dict[str, slice] = {}
     for term, stored in by_term(columns).items():
         for one in stored:
-            # Terms that share columns, which can lie apart, are of several blocks.
-            label = term if term not in blocks else f"{term}, {release.names[one.start]}"
-            joined = term in blocks and blocks[term].stop == one.start
-            blocks[term if joined else label] = slice(
-                blocks[term].start if joined else one.start, one.columns.stop
-            )
+            before = blocks.get(term)
+            if before is not None and before.stop == one.start:
+                blocks[term] = slice(before.start, one.columns.stop)
+            else:  # terms that share columns, which can lie apart, are of several blocks
+                label = term if before is None else f"{term}, {release.names[one.start]}"
+                blocks[label] = one.columns
     return dict(sorted(blocks.items(), key=lambda block: block[1].start))
 
 

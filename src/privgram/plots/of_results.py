@@ -86,6 +86,7 @@ def plot_coefficients(
     order = _order(np.abs(size), list(fit.design.terms.values()))
     p = len(order)
     few = p <= MOST_NAMES
+    marker, size_of = ("o", 6) if few else (".", 3)
     ax = axes_for(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
     ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     for row, j in enumerate(order):
@@ -96,18 +97,12 @@ def plot_coefficients(
         low, high = ends[j]
         clear = known and not low <= 0 <= high
         color = BLUE if clear else GREY
+        face = color if clear or not known else ax.get_facecolor()
         if known and np.isinf(high):  # the noise leaves it open: across all
             ax.axhline(row, color=color, linewidth=0.8, linestyle=":")
         elif known:
             ax.plot([low, high], [row, row], color=color, linewidth=2.2 if few else 1.0)
-        ax.plot(
-            coef[j],
-            row,
-            "o" if few else ".",
-            color=color,
-            markersize=6 if few else 3,
-            markerfacecolor=color if clear or not known else ax.get_facecolor(),
-        )
+        ax.plot(coef[j], row, marker, color=color, markersize=size_of, markerfacecolor=face)
         if few:
             text = f"{coef[j]:.3g}" + (f"  [{low:.3g}, {high:.3g}]" if known else "")
             write_beside(ax, row, text)
@@ -206,9 +201,8 @@ def plot_forest(
             ax.plot(ends, [row, row], color=BLUE, linewidth=2.0 if few else 0.8, alpha=0.7)
     ax.plot(value[order], range(n), "o" if few else ".", color=BLUE, label="own", markersize=5)
     if shrunk is not None:
-        ax.plot(
-            shrunk.estimate[order, at], range(n), "|", color=ORANGE, label="shrunk", markersize=9
-        )
+        moved = shrunk.estimate[order, at]
+        ax.plot(moved, range(n), "|", color=ORANGE, label="shrunk", markersize=9)
     lay_rows(ax, [str(fits.groups[i]) for i in order], f"{cut(fits.by)}, by coefficient")
     ax.set_xlabel(f"change of {cut(fits.target)} per unit of {cut(name)}")
     heading(ax, f"{cut(name)} in {n} groups by {cut(fits.by)}, {level:.0%} intervals")
@@ -318,16 +312,9 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     negative = values < floor - 1e-9 * np.abs(values).max()
     # Half a rank to both sides, so that one eigenvalue has a band too.
     steps = np.concatenate([rank - 0.5, [len(rank) + 0.5]])
-    ax.fill_between(
-        steps,
-        np.append(edge, edge[-1]),
-        np.append(floor, floor[-1]),
-        step="post",
-        color=GREY,
-        alpha=0.2,
-        linewidth=0,
-        label="without correlations" if pca.of_correlations else "what noise may make",
-    )
+    ends = [np.append(limit, limit[-1]) for limit in (edge, floor)]
+    said = "without correlations" if pca.of_correlations else "what noise may make"
+    ax.fill_between(steps, *ends, step="post", color=GREY, alpha=0.2, linewidth=0, label=said)
     if not pca.of_correlations:
         ax.axhline(edge[0], color=GREY, linewidth=1)
     size = 6 if len(values) <= 60 else 3
@@ -338,15 +325,9 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
         (negative, "v", ORANGE, "below what there may be"),
     ):
         if kind.any():
-            ax.plot(
-                rank[kind],
-                values[kind],
-                marker,
-                color=color,
-                markersize=size,
-                markerfacecolor=color if color != GREY else "none",
-                label=f"{label}: {int(kind.sum())}",
-            )
+            style = {"markersize": size, "markerfacecolor": color if color != GREY else "none"}
+            label = f"{label}: {int(kind.sum())}"
+            ax.plot(rank[kind], values[kind], marker, color=color, label=label, **style)
     if not pca.of_correlations:
         _logarithmic(ax, float(edge[0]), values)
     ax.margins(y=0.08)
@@ -405,10 +386,8 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
         raise ValueError("a biplot draws two components, and there is one: ask for two, as pca(2)")
     at = [check_integer(axis, "axes", 1, k) - 1 for axis in axes]
     loadings = pca.loadings[:, at]
-    scale = np.divide(
-        loadings, pca.components_[at].T, out=np.zeros_like(loadings), where=loadings != 0
-    )
-    errors = 2 * np.abs(scale) * pca.stderr[at].T
+    components = np.where(loadings != 0, pca.components_[at].T, 1.0)
+    errors = 2 * np.abs(loadings / components) * pca.stderr[at].T
     ax = axes_for(ax, (6.5, 6.0))
     ink = ax.xaxis.label.get_color()
     colors: list[Any] = []
@@ -426,11 +405,8 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
     if pca.of_correlations:
         turn = np.linspace(0, 2 * np.pi, 200)
         ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
-    labels = [
-        f"component {j + 1} ({pca.explained_variance_ratio_[j]:.0%} of the variance)" for j in at
-    ]
-    ax.set_xlabel(labels[0])
-    ax.set_ylabel(labels[1])
+    for j, label in zip(at, (ax.set_xlabel, ax.set_ylabel), strict=True):
+        label(f"component {j + 1} ({pca.explained_variance_ratio_[j]:.0%} of the variance)")
     text = "Columns by their loadings; crosses: two standard errors"
     if unnamed := write_names(ax, pca.names, loadings, colors):
         text += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
