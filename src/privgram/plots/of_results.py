@@ -312,9 +312,10 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     negative = values < floor - 1e-9 * np.abs(values).max()
     # Half a rank to both sides, so that one eigenvalue has a band too.
     steps = np.concatenate([rank - 0.5, [len(rank) + 0.5]])
-    ends = [np.append(limit, limit[-1]) for limit in (edge, floor)]
+    upper, lower = (np.append(limit, limit[-1]) for limit in (edge, floor))
     said = "without correlations" if pca.of_correlations else "what noise may make"
-    ax.fill_between(steps, *ends, step="post", color=GREY, alpha=0.2, linewidth=0, label=said)
+    band: dict[str, Any] = {"color": GREY, "alpha": 0.2, "linewidth": 0}
+    ax.fill_between(steps, upper, lower, step="post", label=said, **band)
     if not pca.of_correlations:
         ax.axhline(edge[0], color=GREY, linewidth=1)
     size = 6 if len(values) <= 60 else 3
@@ -325,9 +326,9 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
         (negative, "v", ORANGE, "below what there may be"),
     ):
         if kind.any():
-            style = {"markersize": size, "markerfacecolor": color if color != GREY else "none"}
-            label = f"{label}: {int(kind.sum())}"
-            ax.plot(rank[kind], values[kind], marker, color=color, label=label, **style)
+            face, label = color if color != GREY else "none", f"{label}: {int(kind.sum())}"
+            style: dict[str, Any] = {"color": color, "markersize": size, "markerfacecolor": face}
+            ax.plot(rank[kind], values[kind], marker, label=label, **style)
     if not pca.of_correlations:
         _logarithmic(ax, float(edge[0]), values)
     ax.margins(y=0.08)
@@ -405,8 +406,10 @@ def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
     if pca.of_correlations:
         turn = np.linspace(0, 2 * np.pi, 200)
         ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
-    for j, label in zip(at, (ax.set_xlabel, ax.set_ylabel), strict=True):
-        label(f"component {j + 1} ({pca.explained_variance_ratio_[j]:.0%} of the variance)")
+    share = pca.explained_variance_ratio_
+    across, up = (f"component {j + 1} ({share[j]:.0%} of the variance)" for j in at)
+    ax.set_xlabel(across)
+    ax.set_ylabel(up)
     text = "Columns by their loadings; crosses: two standard errors"
     if unnamed := write_names(ax, pca.names, loadings, colors):
         text += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
