@@ -215,10 +215,14 @@ def on_command_line(options: Iterable[str]) -> list[str]:
     return [name for name in options if source(name) is ParameterSource.COMMANDLINE]
 
 
+def example(*lines: str) -> str:
+    """Write the end of a help text, its lines marked to be left as they are."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
 def command(*lines: str) -> Callable[[Callable[..., Any]], click.Command]:
     """Make a command of the function's name, whose help text ends with an example."""
-    # Lines behind this mark are left as they are.
-    return click.command(epilog="\b\nExample:\n" + "\n".join(f"  {line}" for line in lines))
+    return click.command(epilog=example(*lines))
 
 
 def open_release(path: Path, groups: bool = False) -> Any:

@@ -9,7 +9,7 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -99,8 +99,8 @@ def demo(epsilon: float, delta: float, out: Path, as_json: bool) -> None:
         )
         return
 
-    numbers = [raw_coef, raw_stderr, fits["private"].params, fits["private"].bse, away["private"]]
-    numbers += [fits["one_round"].params, away["one_round"]]
+    numbers: list[Any] = [raw_coef, raw_stderr, fits["private"].params, fits["private"].bse]
+    numbers += [away["private"], fits["one_round"].params, away["one_round"]]
     forms = [*[".4f"] * 4, "+.1f", ".4f", "+.1f"]
     heads = ["", "not private", "std. error", "adaptive-gaussian", "std. error", "off"]
     print_ = console().print

@@ -91,8 +91,8 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
             red, green, blue, _ = cmap(norm(scores[i, j]))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue <= 0.5
             color = ax.xaxis.label.get_color() if faint[i, j] else "white" if dark else "black"
-            text, centred = _short(float(scores[i, j])), {"ha": "center", "va": "center"}
-            ax.text(j, i, text, fontsize="small", color=color, **centred)
+            text = _short(float(scores[i, j]))
+            ax.text(j, i, text, ha="center", va="center", fontsize="small", color=color)
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02)
     bar.set_label("entry / standard deviation of its noise")
     bar.outline.set_visible(False)
