@@ -222,6 +222,21 @@ def test_fit_that_can_be_saved_nowhere_is_returned(full, monkeypatch):
     assert fit.refusal is None
 
 
+@pytest.mark.parametrize("fault", ["full", "unread"])
+def test_warning_that_is_an_error_loses_nothing_after_the_spend(full, fault):
+    if fault == "full":
+        table, out, shows = TABLE, full / "it.json", NotSavedWarning
+    else:
+        table, out, shows = Breaking(2, OSError("gone")), None, UserWarning
+    study = pg.Study(table, COLUMNS, epsilon=8.0, delta=1e-6)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("error")
+        released = study.release(4.0, out=out)
+    assert [one.category for one in caught] == [shows]
+    assert released.epsilon == 4.0
+    assert len(study.entries) == 1
+
+
 def test_room_for_a_fit_is_made_sure_of_before_the_spend(tmp_path, monkeypatch):
     def full(handle, start, size):
         raise OSError(28, "No space left on device")

@@ -487,12 +487,13 @@ def test_lines_cannot_be_removed_moved_or_doubled(path):
             Ledger(path)
 
 
-def test_older_copy_is_noticed_by_who_knows_better(path):
+@pytest.mark.parametrize("named", [False, True])
+def test_older_copy_is_noticed_by_who_knows_better(path, named):
     ledger = Ledger(path, 1.0, 1e-6)
     spend(ledger)
     copy = path.with_suffix(".copy")
     shutil.copy(path, copy)
-    spend(ledger)
+    spend(ledger.entered_as("an answer") if named else ledger)
     shutil.copyfile(copy, path)
     with pytest.raises(ValueError, match="lost entries"):
         spend(ledger)

@@ -11,6 +11,7 @@ from privgram.papers.sheffet import GaussianSketch
 from privgram.privacy import compose
 from privgram.regression import RefusedError
 from privgram.releases.groups import Releases
+from privgram.releases.record import check_independent
 
 COLUMNS = pg.Columns({"x": (-1, 1), "y": (-2, 2)}, intercept=True, missing="error")
 
@@ -150,3 +151,12 @@ def test_file_of_nothing_that_was_saved(tmp_path):
             pg.load(path)
     with pytest.raises(OSError, match="nothing"):
         pg.load(tmp_path / "nothing.json")
+
+
+def test_part_of_a_release_has_its_noise():
+    one, other = made(seed=0), made(seed=1)
+    part = one.marginal(["y", "x"])
+    for shares in (part, part.marginal(["x"]), pg.pool([one, other]).marginal(["x"])):
+        with pytest.raises(ValueError, match="given twice"):
+            check_independent([one, shares])
+    check_independent([other, part])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
+from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss
 from privgram.study.study import identity, table_name
 
@@ -367,6 +368,46 @@ def test_fork_in_the_middle_of_a_pass_gives_no_answer_that_was_not_charged(tmp_p
     assert answers <= len(it.entries)
     if out.exists():
         assert np.abs(np.load(out) - np.asarray(answer.coef)).max() > 0
+
+
+@pytest.mark.slow
+def test_child_of_the_source_leaves_the_budget_to_its_parent():
+    passes, children = [], []
+
+    class Table:
+        def __iter__(self):
+            passes.append(1)
+            if len(passes) == 2:
+                children.append(os.fork())
+                if children[0] == 0:
+                    raise OSError
+                os.waitpid(children[0], 0)
+            return iter([made()])
+
+    try:
+        fit = pg.regress(Table(), "y ~ x", COLUMNS, 1.0, 1e-6)
+    finally:
+        if children[:1] == [0]:
+            os._exit(0)
+    assert len(passes) > 2
+    assert fit.refusal is None
+
+
+@pytest.mark.slow
+def test_unit_whose_bound_a_table_chose_is_charged_for_the_choice(tmp_path):
+    table = {name: np.asarray(column) for name, column in made().items()}
+    table["who"] = np.arange(20_000) // 2
+    columns = pg.Columns(COLUMNS, intercept=True)
+    bound = private_norm_bound(table, 0.25, columns=columns, unit="who")
+    options = {"epsilon": 4.0, "delta": 1e-6, "unit": pg.Unit("who", bound=bound)}
+    it = pg.Study(table, COLUMNS, **options, ledger=tmp_path / "it.ledger")
+    it.regress("y ~ x", 1.0)
+    assert sorted(entry.epsilon for entry in it.entries) == [0.25, 1.0]
+    with pytest.raises(ValueError, match="not chosen by the table"):
+        it.regress("g[b] ~ x", 1.0, family="binomial")
+    with pytest.raises(ValueError, match="cannot be chosen by a table"):
+        pg.Stream(it, 3, 1.0, 1e-7, path=tmp_path / "it.stream")
+    assert len(it.entries) == 2
 
 
 KILLED = """

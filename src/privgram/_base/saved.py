@@ -204,7 +204,8 @@ def save_paid(save: Callable[[Path], None], path: Path) -> None:
         whereabouts = f"It is in {other} instead"
     except Exception:
         whereabouts = "It is in no file: save what this call returns"
-    warn(f"{path}: {reason}. What was paid for is not lost. {whereabouts}", NotSavedWarning)
+    message = f"{path}: {reason}. What was paid for is not lost. {whereabouts}"
+    warn(message, NotSavedWarning, paid=True)
 
 
 @dataclass(frozen=True)

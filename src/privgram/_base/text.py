@@ -68,12 +68,22 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(map(shown, names[:MOST_LISTED]))} and {more:,} more"
 
 
-def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside of privgram that led here, from however deep within."""
+def warn(message: str, category: type[Warning] = UserWarning, *, paid: bool = False) -> None:
+    """Warn at the line outside of privgram that led here, from however deep within.
+
+    After a spend (`paid`) it is no error where warnings are: what was paid for would be lost.
+    """
     depth, frame = 1, sys._getframe()
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(f"{_OWN}."):
         depth, frame = depth + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=depth)
+    try:
+        warnings.warn(message, category, stacklevel=depth)
+    except Warning:
+        if not paid:
+            raise
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn(message, category, stacklevel=depth)
 
 
 def as_frame(

@@ -242,7 +242,8 @@ def run_rounds(
     except UnreadError as error:
         warn(
             f"the table could not be read again ({error}), so the release is of what the first "
-            "reading of it gave, without further rounds. Nothing of the budget is lost"
+            "reading of it gave, without further rounds. Nothing of the budget is lost",
+            paid=True,
         )
         rounds.record["parameters"]["unread"] = True
         return rounds.once(first, rounds.left)

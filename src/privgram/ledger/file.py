@@ -161,9 +161,9 @@ class Ledger:
             _accountant(new)
             with suppress(FileExistsError):  # another process was faster; open what it made
                 files.create_file(self.path, saved.chain_line(new.header(_now()), "")[0])
-        #: Lines after the header this object has seen, and the digest of the last: they may not
-        #: go away.
-        self._seen: tuple[int, str | None] = (0, None)
+        #: Lines after the header that this object, or a copy by `entered_as`, has seen, and the
+        #: digest of the last: they may not go away.
+        self._seen: list[tuple[int, str | None]] = [(0, None)]
         self._known: dict[str, Entry] = {}
         with self._open() as handle:
             budget = self._read(handle).budget
@@ -498,7 +498,7 @@ class Ledger:
         """Enter a line, durably; if this fails, the file is as it was."""
         line, digest = saved.chain_line(record, file.chain.last)
         files.append_durably(handle, file.chain.gap + line, file.chain.end)
-        self._seen = len(file.chain.digests), digest
+        self._seen[0] = len(file.chain.digests), digest
 
     def _check_price(self, price: Price) -> None:
         check_text(price.what, "what")
@@ -550,14 +550,14 @@ class Ledger:
 
     def _read(self, handle: int) -> Contents:
         contents = parse_ledger(files.read_all(handle), self.path.name, self._known)
-        count, digest = self._seen
+        count, digest = self._seen[0]
         digests = contents.chain.digests
         if digest is not None and digest not in digests[count : count + 1]:
             raise ValueError(
                 f"{self._name} lost entries that were there before: it was replaced by an "
                 "older or another copy"
             )
-        self._seen = len(digests) - 1, digests[-1]
+        self._seen[0] = len(digests) - 1, digests[-1]
         if contents.chain.lost:
             warn(
                 f"the last line of {self._name} is cut off: what it was to enter is not "

@@ -209,6 +209,7 @@ class ReleaseRecord:
             matrix=self.matrix[np.ix_(index, index)],
             names=tuple(self.names[i] for i in index),
             noise=self.noise.marginal(self.n_columns, index),
+            parameters=self.parameters | {"noise_sources": sorted(self.noise_sources)},
             sketch=None if self.sketch is None else self.sketch[:, index],
         )
 

@@ -31,12 +31,13 @@ from privgram._base.files import (
 from privgram._base.installed import extra
 from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import BinaryFormat, JsonObject, understood
-from privgram.columns.unit import PrivacyUnit
+from privgram.columns.unit import PrivacyUnit, PrivateBound
 from privgram.disclosure import generators
 from privgram.disclosure.additive import noisy_matrix
 from privgram.disclosure.samplers import impose
 from privgram.exact import int128
 from privgram.mechanisms import AnalyzeGauss
+from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
@@ -312,9 +313,10 @@ class Stream:
     ) -> None:
         self.study = study
         unit = study.unit
-        if unit is not None and unit.max_rows is None and not isinstance(unit.bound, float):
+        chosen = unit is not None and isinstance(unit.bound, PrivateBound | NormBound | None)
+        if unit is not None and unit.max_rows is None and chosen:
             raise ValueError(
-                "the bound of a unit cannot be chosen by a table that is not there yet: "
+                "the bound of a unit cannot be chosen by a table, of which more is to come: "
                 f"unit=pg.Unit({unit.name!r}, max_rows=...) for units of about so many rows"
             )
         self._nothing = no_rows(study.columns, unit)
@@ -637,7 +639,7 @@ class Stream:
             return second_moment(
                 source, columns=columns, unit=unit, threads=threads, progress=progress
             )
-        alike = (*SecondMoment._alike, "sensitivity_bound", "of_group")
+        alike = (*SecondMoment._alike, "norm_bound", "sensitivity_bound", "of_group")
         if any(getattr(source, what) != getattr(self._nothing, what) for what in alike):
             raise ValueError(
                 "this second moment has other columns, another bound or another unit than the "

@@ -17,6 +17,7 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import MOST_LEVELS, FitPurpose, HighCardinalityFactor, Problem
+from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
@@ -54,8 +55,8 @@ CHOOSING = 0.1
 
 BY_SCORES = (
     'family="binomial" and "poisson" are fitted by scores, which take rows that can be read again '
-    "by one machine, a unit whose bound is not PrivateBound, a positive delta, and no instruments "
-    "or mechanism; and an intercept where rows have weights"
+    "by one machine, a unit whose bound is not chosen by the table, a positive delta, and no "
+    "instruments or mechanism; and an intercept where rows have weights"
 )
 
 OFFSET = (
@@ -215,7 +216,7 @@ def release_and_fit(
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
             "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "
-            "whose bound is not PrivateBound: leave out cov_type"
+            "whose bound is not chosen by the table: leave out cov_type"
         )
     _check_design(parsed, used, options.reference)
     unit, guarantee = protected(unit, guarantee)
@@ -271,7 +272,9 @@ def _have_scores(
     if parsed.endogenous or isinstance(source, Iterator) or scale_out(source) is not None:
         return False
     if unit is not None and (
-        unit.fixed_effects or unit.clip != "frobenius" or isinstance(unit.bound, PrivateBound)
+        unit.fixed_effects
+        or unit.clip != "frobenius"
+        or isinstance(unit.bound, PrivateBound | NormBound)  # which a release counts in
     ):
         return False
     if written is None:

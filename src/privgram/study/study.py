@@ -737,6 +737,7 @@ def regress(
     guarantee = Guarantee.of(epsilon, delta, adjacency, example)
     parsed = parse_one(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
+    owner = os.getpid()  # a child that the source forks comes to the end of this too
     once = Study(
         table,
         columns,
@@ -752,4 +753,4 @@ def regress(
         )
     finally:
         if not once.durable:
-            forget(str(once.ledger.path.parent), os.getpid())
+            forget(str(once.ledger.path.parent), owner)
