@@ -55,7 +55,7 @@ def rows(n, seed=0):
 
 
 def private_fit(x, mechanism, rng=None):
-    release = mechanism.release(pg.second_moment(x, BOUND), *BUDGET, rng=rng)
+    release = pg.release(pg.second_moment(x, BOUND), None, *BUDGET, rng=rng, mechanism=mechanism)
     return release.regress(LABEL, FEATURES).used[:-1]
 
 

@@ -258,7 +258,15 @@ def measure(
                     key = adjacency, label, epsilon
                     if wanted is not None and key not in wanted:
                         continue
-                    release = mechanism.release(moment, epsilon, DELTA, adjacency, rng=rng)
+                    release = pg.release(
+                        moment,
+                        None,
+                        epsilon,
+                        DELTA,
+                        adjacency=adjacency,
+                        rng=rng,
+                        mechanism=mechanism,
+                    )
                     counts[key] = counts.get(key, 0) + 1
                     found = hits.setdefault(key, [])
                     fit = release.regress(table.target, table.features)

@@ -559,7 +559,9 @@ def measure(
                     rng=rng,
                 )
             else:
-                release = mechanism.release(moment, EPSILON, DELTA, adjacency, rng=rng)
+                release = pg.release(
+                    moment, None, EPSILON, DELTA, adjacency=adjacency, rng=rng, mechanism=mechanism
+                )
             for kind in kinds:
                 try:
                     for statistic, shares in KINDS[kind](release, known, sample, rng):

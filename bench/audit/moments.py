@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
+import privgram as pg
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Mechanism
 from privgram.moment import SecondMoment
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
@@ -133,7 +134,15 @@ def scores(
     adjacency = cast(Adjacency, case.adjacency)
     for out, moment in zip(result, moments, strict=True):
         releases = [
-            released.release(moment, case.epsilon, case.delta, adjacency, rng=rng)
+            pg.release(
+                moment,
+                None,
+                case.epsilon,
+                case.delta,
+                adjacency=adjacency,
+                rng=rng,
+                mechanism=released,
+            )
             for _ in range(draws)
         ]
         a, b = (log_density(releases, truth) for truth in truths)

@@ -1,7 +1,6 @@
 """Second-moment matrices of sensitive tables, exact and differentially private."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from privgram._base import installed as _installed
 from privgram._base.installed import __version__ as __version__
@@ -54,10 +53,8 @@ __all__ = [
     "second_moment",
 ]
 
-# A saved release may name a mechanism of the papers, which no other room imports; and a mechanism
-# releases, of which its room, which is public, knows nothing.
+# A saved release may name a mechanism of the papers, which no other room imports.
 _installed.ROOMS.append("privgram.papers")
-_installed.DOORS["release_moment"] = "privgram.disclosure.release"
 
 #: Where each public name lives: a room is imported when one of its names is first asked for.
 _ROOMS = {
@@ -78,22 +75,7 @@ _ROOMS = {
     "scan.executor": ("second_moment",),
     "scan.warehouse": ("Query",),
 }
-_ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOM_OF:
-        found = getattr(import_module(f"privgram.{_ROOM_OF[name]}"), name)
-        globals()[name] = found
-        return found
-    try:
-        if name.startswith("__"):
-            raise ModuleNotFoundError(name=f"privgram.{name}")
-        return import_module(f"privgram.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"privgram.{name}":
-            raise
-        raise AttributeError(f"module 'privgram' has no attribute {name!r}") from None
+__getattr__ = _installed.lazy_names(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:

@@ -59,7 +59,7 @@ def test_one_round_is_the_average_of_two_by_their_shares():
     """Errors that cancel in it: eight hundredths of the first, and the rest of the second."""
     one, error = Counted(), np.arange(9.0).reshape(3, 3)
     one.take = lambda moment, share: np.eye(3) - error * 0.08 / share
-    average, law, _ = one.once(np.eye(3) + error, 0.92)
+    average, law = one.once(np.eye(3) + error, 0.92)
     np.testing.assert_allclose(average, np.eye(3), atol=1e-12)
     assert law.std == pytest.approx(one.noise.law.std)
 

@@ -201,8 +201,8 @@ def test_joint_loss_of_adaptive_rounds_is_a_gaussian_mechanisms():
     for _ in range(600):
         rounds = audit.Watched(pair.first, pair.second, noise=noise, rng=rng)
         samplers.run_rounds(pg.AdaptiveGaussian(), rounds)
-        assert rounds.record["parameters"]["rounds"] in (3, 4)
-        assert "number_mu" in rounds.record["parameters"]
+        assert rounds.parameters["rounds"] in (3, 4)
+        assert "number_mu" in rounds.parameters
         scores.append((rounds.ratio - noise.mu**2 / 2) / noise.mu)
     assert abs(np.mean(scores)) < 4.5 / math.sqrt(600)
     assert abs(np.mean(np.square(scores)) - 1) < 4.5 * math.sqrt(2 / 600)
@@ -250,8 +250,13 @@ def test_table_that_cannot_be_read_again_is_refused_before_anything_is_spent(tmp
             ledger=ledger,
         )
     with pytest.raises(TypeError, match="no rows to read"):
-        pg.AdaptiveGaussian().release(
-            pg.second_moment(TABLE, columns=COLUMNS), 1.0, 1e-6, ledger=ledger
+        pg.release(
+            pg.second_moment(TABLE, columns=COLUMNS),
+            None,
+            1.0,
+            1e-6,
+            ledger=ledger,
+            mechanism=pg.AdaptiveGaussian(),
         )
     assert not ledger.entries
     assert adaptive(np.array_split(TABLE, 3)).parameters["rounds"] >= 3

@@ -79,7 +79,7 @@ def test_noise_is_no_smaller_than_calibrated(draws, mechanism, adjacency):
     rows = np.diag([2.0, 2.0, 0.0, 0.0])
     one, other = (pg.SecondMoment(4, bound=2.0).update(rows[[i]]) for i in (0, 1))
     noise = mechanism.calibrate(4, one.sensitivity_bound, 1.0, 1e-6, adjacency)
-    mechanism.release(one, 1.0, 1e-6, adjacency=adjacency)
+    pg.release(one, None, 1.0, 1e-6, adjacency=adjacency, mechanism=mechanism)
     (off, _), (along, _) = draws
     exact, moved = (int128.to_integers(one.int128()), int128.to_integers(other.int128()))
     change = exact - moved if adjacency == "replace" else exact

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.disclosure.norm_bound import private_norm_bound
-from privgram.disclosure.release import release_for, release_moment
+from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.mechanisms import calibrate_groups
 from privgram.noise import added_up
@@ -69,7 +69,8 @@ def test_each_is_a_release_of_its_own_table(table, mechanism):
     made = release_for(ReleaseRequest(moments, guarantee, mechanism=mechanism, rng=rng))
     for site, one in made.items():
         part = {name: column[table["site"] == site] for name, column in table.items()}
-        alone = release_moment(mechanism, pg.second_moment(part, columns=COLUMNS), guarantee, again)
+        moment = pg.second_moment(part, columns=COLUMNS)
+        alone = release_for(ReleaseRequest(moment, guarantee, mechanism=mechanism, rng=again))
         assert_array_equal(one.matrix, alone.matrix)
         assert (one.noise, one.privacy) == (alone.noise, alone.privacy)
 

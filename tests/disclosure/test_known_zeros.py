@@ -49,12 +49,12 @@ def test_entries_besides_zeros_are_those_of_the_sum(name, law, noise, drawn, mon
     columns = COLUMNS[name]
     moment = pg.second_moment(table(500, LEVELS), columns=columns)
     mechanism = pg.AnalyzeGauss(noise=noise)
-    usual = mechanism.release(moment, epsilon=1.0, delta=1e-6)
+    usual = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=mechanism)
     d = len(columns)
     assert sum(drawn) == d * (d + 1) // 2
     drawn.clear()
     monkeypatch.setattr(samplers, "MANY_ZEROS", 0)
-    fewer = mechanism.release(moment, epsilon=1.0, delta=1e-6)
+    fewer = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=mechanism)
     assert isinstance(fewer.noise, law)
     assert fewer.noise == usual.noise
     assert drawn == [d * (d - 1) // 2 - moment.n_known_zeros, d]
@@ -68,7 +68,9 @@ def test_every_entry_has_noise_of_its_deviation(monkeypatch):
     columns = COLUMNS["masked"]
     moment = pg.second_moment(table(500, LEVELS), columns=columns)
     rng = np.random.default_rng(7)
-    made = [GAUSS.release(moment, epsilon=1.0, delta=1e-6, rng=rng) for _ in range(300)]
+    made = [
+        pg.release(moment, epsilon=1.0, delta=1e-6, rng=rng, mechanism=GAUSS) for _ in range(300)
+    ]
     law = made[0].noise
     noise = np.array([one.matrix for one in made]) - moment.matrix()
     variances = law.independent(len(columns))

@@ -431,7 +431,9 @@ ALL_MECHANISMS = {
 def test_every_mechanism_counts_the_bound(rng, name):
     x = rng.standard_normal((3000, 3))
     bound = private_norm_bound(x, 0.5, 0.8, lower=0.1, upper=10)
-    release = ALL_MECHANISMS[name].release(pg.second_moment(x, bound), 1.0, 1e-6)
+    release = pg.release(
+        pg.second_moment(x, bound), None, 1.0, 1e-6, mechanism=ALL_MECHANISMS[name]
+    )
     assert (release.epsilon, release.delta) == (1.5, 1e-6)
     assert bound.privacy in release.privacy.profiles
 
@@ -526,7 +528,7 @@ def test_fixed_scale_is_composed_by_what_it_states(rng):
     x = 0.1 * rng.standard_normal((1000, 3))
     fields = {"adjacency": "replace", "quantile": 0.9, "lower": 0.25, "upper": 2.0}
     bound = NormBound(0.25, epsilon=chosen, bins_per_octave=1, reproducible=False, **fields)
-    release = mechanism.release(pg.second_moment(x, bound), 1.0, delta)
+    release = pg.release(pg.second_moment(x, bound), None, 1.0, delta, mechanism=mechanism)
     # The composition of one profile with the choice, as in the test by quadrature above.
     node, weight = np.polynomial.legendre.leggauss(20)
     weight *= np.exp(chosen * node / 2)
@@ -553,7 +555,7 @@ def test_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     bound = private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
     for b in (bound, float(bound)):
         mechanism = pg.AdditiveWishart(scale=20.0)
-        mechanism.release(pg.second_moment(x, b), 1.0, 1e-6, ledger=ledger)
+        pg.release(pg.second_moment(x, b), None, 1.0, 1e-6, ledger=ledger, mechanism=mechanism)
     assert [type(e.privacy).__name__ for e in ledger.entries] == [
         "BoundedRangeProfile",
         "NoneType",

@@ -79,7 +79,11 @@ def test_audit_of_the_worst_pair():
     rng = np.random.default_rng(5)
     along = [
         [
-            np.sum(difference * pg.AnalyzeGauss().release(m, 1.0, 1e-3, rng=rng).matrix) / distance
+            np.sum(
+                difference
+                * pg.release(m, None, 1.0, 1e-3, rng=rng, mechanism=pg.AnalyzeGauss()).matrix
+            )
+            / distance
             for _ in range(600)
         ]
         for m in moments

@@ -84,7 +84,7 @@ def test_fit_is_one_entry_that_covers_all_rounds(tmp_path, monkeypatch, adjacenc
     model.fit(X, y)
     assert len(ledger.entries) == 1
     [rounds] = taken
-    spent = rounds.record["parameters"]
+    spent = rounds.parameters
     assert len(spent["score_mu"]) == 34  # thirty steps, and errors four times
     first = model.release_.privacy.sensitivity_ratio
     whole = pg.release(X, bound=1.0, epsilon=1.0, adjacency=adjacency, **given).privacy

@@ -285,7 +285,7 @@ def ledger_seeds() -> list[bytes]:
             delta = max(profile.delta(1.0), 1e-12) * 1.1
             reserved = budget.reserve(Price(1.0, delta, "replace", "", profile, what="b"))
             if isinstance(profile, GaussianProfile):
-                reserved.settle(GaussianProfile(0.05))
+                budget.settle(reserved, GaussianProfile(0.05))
         budget.spend(0.1, 0.0, adjacency="replace", unit="", id="c")
         budget.enter_period("c", 1, "0" * 64)
         seeds.append(path.read_bytes())

@@ -16,7 +16,6 @@ import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import saved
 from privgram._base.saved import DamagedFile
-from privgram.ledger import Reservation
 from privgram.ledger.accountant import GaussianAccountant
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy.calibration import gaussian_ratio
@@ -260,9 +259,9 @@ def test_unspent_part_of_a_reservation_is_back(ledger, path):
     with pytest.raises(BudgetExceeded):
         ledger.spend(**gaussian(0.5))
     first = privacy.GaussianProfile(WHOLE * math.sqrt(0.1))
-    entry = reserved.settle(first)
+    entry = ledger.settle(reserved, first)
     assert entry.settled == first
-    assert entry.epsilon == reserved.entry.epsilon > entry.spent
+    assert entry.epsilon == reserved.epsilon > entry.spent
     for opened in (ledger, Ledger(path)):
         assert opened.entries == (entry,)
         assert opened.spent[0] == pytest.approx(first.epsilon(DELTA), rel=1e-8)
@@ -277,7 +276,7 @@ def test_in_other_ledgers_the_whole_stays_spent(path, composition):
     ledger = Ledger(path, EPSILON, DELTA, composition=composition)
     reserved = ledger.reserve(privacy.Price(**gaussian(0.8)))
     before = path.read_bytes()
-    assert reserved.settle(privacy.GaussianProfile(WHOLE / 100)) == reserved.entry
+    assert ledger.settle(reserved, privacy.GaussianProfile(WHOLE / 100)) == reserved
     assert path.read_bytes() == before
 
 
@@ -289,16 +288,16 @@ def test_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
         (privacy.GaussianProfile(0.01, "replace"), "other neighbours"),
     ):
         with pytest.raises(ValueError, match=says):
-            reserved.settle(bad)
+            ledger.settle(reserved, bad)
     half = privacy.GaussianProfile(WHOLE / 2)
-    reserved.settle(half)
+    ledger.settle(reserved, half)
     again = Ledger(path)
-    for other in (reserved, Reservation(again.entries[0], again)):
+    for other in (reserved, again.entries[0]):
         with pytest.raises(ValueError, match="settled before"):
-            other.settle(privacy.GaussianProfile(0.01))
+            again.settle(other, privacy.GaussianProfile(0.01))
     paid_once = ledger.reserve(privacy.Price(**gaussian(0.1), id="a stream"))
     with pytest.raises(ValueError, match="paid once for all that rests on it"):
-        paid_once.settle(privacy.GaussianProfile(0.01))
+        ledger.settle(paid_once, privacy.GaussianProfile(0.01))
     assert [entry.settled for entry in Ledger(path).entries] == [half, None]
 
 
@@ -345,7 +344,7 @@ if {point!r} == "in it":
         os.write(handle, data[:50])
         os.kill(os.getpid(), signal.SIGKILL)
     files._write = torn
-reserved.settle(privacy.GaussianProfile(WHOLE * math.sqrt(0.1)))
+ledger.settle(reserved, privacy.GaussianProfile(WHOLE * math.sqrt(0.1)))
 """
 
 

@@ -272,7 +272,7 @@ def test_multiplicative_releases_enter_their_finite_precision(path, moment):
 def test_erratum_is_charged_at_its_true_delta(path, moment):
     ledger = Ledger(path, 5.0, 0.1)
     mechanism = PublishedAnalyzeGauss(allow_published_erratum=True)
-    release = mechanism.release(moment, 0.5, 1e-6, ledger=ledger)
+    release = pg.release(moment, None, 0.5, 1e-6, ledger=ledger, mechanism=mechanism)
     (entry,) = ledger.entries
     assert entry.delta == release.delta == release.privacy.delta(0.5) > 1e-6
 

@@ -94,7 +94,7 @@ def test_published_erratum_is_refused_unless_allowed():
 
 def test_release_under_an_erratum_states_its_true_delta(moment):
     mechanism = PublishedAnalyzeGauss(allow_published_erratum=True)
-    release = mechanism.release(moment, 1.0, DELTA)
+    release = pg.release(moment, None, 1.0, DELTA, mechanism=mechanism)
     assert release.delta == pytest.approx(7.0e-6, rel=0.01)
 
 
@@ -170,7 +170,9 @@ def test_dictionary_round_trip(mechanism):
 def test_law_of_the_release(mechanism):
     moment = pg.SecondMoment(3, bound=1.0).update(np.eye(3)[[0, 1, 2] * 300])
     rng = np.random.default_rng(11)
-    draws = [mechanism.release(moment, EPSILON, DELTA, rng=rng) for _ in range(2000)]
+    draws = [
+        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism) for _ in range(2000)
+    ]
     noise = np.array([r.matrix for r in draws]) - moment.matrix()
     law = draws[0].noise
     expected = law.shift * np.eye(3)
@@ -188,7 +190,7 @@ def test_law_of_the_release(mechanism):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
 def test_release_lies_on_its_public_grid(moment, mechanism):
-    release = mechanism.release(moment, EPSILON, DELTA)
+    release = pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism)
     matrix = release.matrix + release.parameters.get("subtracted", 0.0) * np.eye(4)
     noise = mechanism.calibrate(4, moment.sensitivity_bound, EPSILON, DELTA).noise_std
     exponent = math.floor(math.log2(noise / moment.resolution)) - 10
@@ -199,21 +201,24 @@ def test_release_lies_on_its_public_grid(moment, mechanism):
 
 def test_same_seed_same_release_and_a_mark(moment):
     first, second = (
-        AnalyzeGauss().release(moment, 1.0, 1e-6, rng=np.random.default_rng(5)) for _ in range(2)
+        pg.release(moment, None, 1.0, 1e-6, rng=np.random.default_rng(5), mechanism=AnalyzeGauss())
+        for _ in range(2)
     )
     assert np.array_equal(first.matrix, second.matrix)
     assert first.reproducible
-    assert not AnalyzeGauss().release(moment, 1.0, 1e-6).reproducible
+    assert not pg.release(moment, None, 1.0, 1e-6, mechanism=AnalyzeGauss()).reproducible
 
 
 def test_default_releases_differ(moment):
-    first, second = (AnalyzeGauss().release(moment, 1.0, 1e-6) for _ in range(2))
+    first, second = (
+        pg.release(moment, None, 1.0, 1e-6, mechanism=AnalyzeGauss()) for _ in range(2)
+    )
     assert not np.array_equal(first.matrix, second.matrix)
 
 
 def test_seed_is_not_a_generator(moment):
     with pytest.raises(TypeError, match="default_rng"):
-        AnalyzeGauss().release(moment, 1.0, 1e-6, rng=5)
+        pg.release(moment, None, 1.0, 1e-6, rng=5, mechanism=AnalyzeGauss())
 
 
 def test_number_of_rows_is_public_under_replace_alone():
@@ -222,21 +227,26 @@ def test_number_of_rows_is_public_under_replace_alone():
     moment.update(np.array([[0.1, 0.2], [np.nan, 0.3], [0.3, 0.4]]))
     assert moment.n_rows == 2
     # The dropped row counts: which rows have gaps is nobody's business.
-    assert AnalyzeGauss().release(moment, 1.0, 1e-6).n_rows == 3
-    assert AnalyzeGauss().release(moment, 1.0, 1e-6, "add-remove").n_rows is None
+    assert pg.release(moment, None, 1.0, 1e-6, mechanism=AnalyzeGauss()).n_rows == 3
+    assert (
+        pg.release(moment, None, 1.0, 1e-6, adjacency="add-remove", mechanism=AnalyzeGauss()).n_rows
+        is None
+    )
 
 
 def test_repairs():
     moment = pg.SecondMoment(5, bound=1.0)  # empty: the release is pure noise
     rng = np.random.default_rng(6)
-    plain = AnalyzeGauss().release(moment, 1.0, 1e-6, rng=rng)
+    plain = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=AnalyzeGauss())
     assert np.linalg.eigvalsh(plain.matrix)[0] < 0
     rng = np.random.default_rng(6)
-    projected = AnalyzeGauss(repair="project").release(moment, 1.0, 1e-6, rng=rng)
+    projected = pg.release(
+        moment, None, 1.0, 1e-6, rng=rng, mechanism=AnalyzeGauss(repair="project")
+    )
     values, vectors = np.linalg.eigh(plain.matrix)
     np.testing.assert_allclose(projected.matrix, (vectors * values.clip(0)) @ vectors.T, atol=1e-9)
     rng = np.random.default_rng(6)
-    shifted = AnalyzeGauss(repair="shift").release(moment, 1.0, 1e-6, rng=rng)
+    shifted = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=AnalyzeGauss(repair="shift"))
     added = shifted.parameters["added"]
     np.testing.assert_allclose(shifted.matrix, plain.matrix + added * np.eye(5))
     assert shifted.noise.shift == added
@@ -246,7 +256,14 @@ def test_repairs():
 def test_papers_other_shifts_bound_the_norm():
     empty = pg.SecondMoment(5, bound=1.0)
     releases = {
-        repair: AnalyzeGauss(repair=repair).release(empty, 1.0, 1e-2, rng=np.random.default_rng(6))
+        repair: pg.release(
+            empty,
+            None,
+            1.0,
+            1e-2,
+            rng=np.random.default_rng(6),
+            mechanism=AnalyzeGauss(repair=repair),
+        )
         for repair in ("none", "shift", "shift-upper", "shift-lower")
     }
     plain, mean, upper, lower = (r.parameters.get("added", 0.0) for r in releases.values())
@@ -266,11 +283,20 @@ def test_no_repair_where_none_is_needed(moment):
     for _ in range(12):
         big = big + big.copy()
     for repair in ("none", "shift", "shift-upper", "shift-lower", "project", "feasible"):
-        release = AnalyzeGauss(repair=repair).release(big, 1.0, 1e-6, rng=np.random.default_rng(2))
+        release = pg.release(
+            big,
+            None,
+            1.0,
+            1e-6,
+            rng=np.random.default_rng(2),
+            mechanism=AnalyzeGauss(repair=repair),
+        )
         assert release.noise.shift == 0.0
         np.testing.assert_array_equal(
             release.matrix,
-            AnalyzeGauss().release(big, 1.0, 1e-6, rng=np.random.default_rng(2)).matrix,
+            pg.release(
+                big, None, 1.0, 1e-6, rng=np.random.default_rng(2), mechanism=AnalyzeGauss()
+            ).matrix,
         )
 
 
@@ -293,7 +319,7 @@ def test_debiasing_keeps_the_release_positive_definite():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         for moment in (empty, rich):
-            release = AdditiveWishart().release(moment, 1.0, 1e-6, rng=rng)
+            release = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=AdditiveWishart())
             noise = release.parameters
             assert np.linalg.eigvalsh(release.matrix)[0] > 0
             if moment is rich:
@@ -307,13 +333,15 @@ def test_wishart_release_is_positive_definite_before_debiasing():
     empty = pg.SecondMoment(6, bound=1.0)
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        release = AdditiveWishart(debias=False).release(empty, 1.0, 1e-6, rng=rng)
+        release = pg.release(
+            empty, None, 1.0, 1e-6, rng=rng, mechanism=AdditiveWishart(debias=False)
+        )
         assert np.linalg.eigvalsh(release.matrix)[0] > 0
 
 
 def test_infinitesimal_epsilon_is_refused_not_wrapped(moment):
     with pytest.raises(ValueError, match=r"2\*\*126|epsilon|noise"):
-        AnalyzeGauss().release(moment, 1e-30, 1e-300)
+        pg.release(moment, None, 1e-30, 1e-300, mechanism=AnalyzeGauss())
 
 
 # --- The nearest feasible second moment --------------------------------------------------------
@@ -361,8 +389,14 @@ def test_inference_is_refused_where_the_repair_binds(kind, adjacency, tmp_path):
     fits = {True: 0, False: 0}
     for seed in range(12):
         plain, repaired = (
-            kind(repair=repair).release(
-                moment, 1.0, 1e-6, adjacency, rng=np.random.default_rng(seed)
+            pg.release(
+                moment,
+                None,
+                1.0,
+                1e-6,
+                adjacency=adjacency,
+                rng=np.random.default_rng(seed),
+                mechanism=kind(repair=repair),
             )
             for repair in ("none", "feasible")
         )

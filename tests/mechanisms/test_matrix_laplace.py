@@ -44,7 +44,7 @@ def test_release_is_private_at_delta_zero(tmp_path):
 )
 def test_no_other_mechanism_is(mechanism):
     with pytest.raises(ValueError, match=r"delta must be above 0 .* MatrixLaplace\(\)"):
-        mechanism.release(MOMENT, 1.0, 0.0)
+        pg.release(MOMENT, None, 1.0, 0.0, mechanism=mechanism)
 
 
 def test_dof_that_is_too_small_or_a_published_constant_is_refused():
@@ -66,7 +66,9 @@ def test_one_column_is_the_laplace_mechanism(adjacency):
     moment = pg.second_moment(np.ones((20, 1)), bound=1.0)
     rng = np.random.default_rng(1)
     drawn = [
-        pg.MatrixLaplace().release(moment, 0.5, 0.0, adjacency, rng=rng).matrix[0, 0]
+        pg.release(
+            moment, None, 0.5, 0.0, adjacency=adjacency, rng=rng, mechanism=pg.MatrixLaplace()
+        ).matrix[0, 0]
         for _ in range(6000)
     ]
     noise = (np.array(drawn) - moment.matrix()[0, 0]) / moment.sensitivity_bound**2
@@ -87,7 +89,8 @@ def test_exact_draws_have_the_law():
         scale = moment.sensitivity_bound**2 * (0.5 if d == 1 else 1.0)
         dof = d + 1
         noise = [
-            pg.MatrixLaplace().release(moment, 1.0, 0.0, rng=rng).matrix / scale for _ in range(300)
+            pg.release(moment, None, 1.0, 0.0, rng=rng, mechanism=pg.MatrixLaplace()).matrix / scale
+            for _ in range(300)
         ]
         trace = np.trace(noise, axis1=1, axis2=2)
         gammas = rng.gamma(dof * d / 2, 2.0, (2, 20_000))
@@ -111,7 +114,9 @@ def test_exact_draws_have_the_law():
     ids=["pure", "Laplace", "Wishart"],
 )
 def test_releases_lie_on_a_public_grid(mechanism, delta):
-    release = mechanism.release(MOMENT, 1.0, delta, rng=np.random.default_rng(4))
+    release = pg.release(
+        MOMENT, None, 1.0, delta, rng=np.random.default_rng(4), mechanism=mechanism
+    )
     grid = MOMENT.resolution * 2.0 ** int128.grid_exponent(
         mechanism.calibrate(3, MOMENT.sensitivity_bound, 1.0, delta).noise_std / MOMENT.resolution
     )

@@ -98,7 +98,7 @@ def test_adaptive_sketch_pays_where_it_says(times, pays):
     eigenvalue = sheffet.adaptive_pays(400, 3, **setting)
     moment = pg.second_moment(np.tile(np.eye(3), (round(times * eigenvalue), 1)), bound=1.0)
     sketch = GaussianSketch(400, adaptive=True)
-    released = sketch.release(moment, 1.0, 1e-6, rng=np.random.default_rng(5))
+    released = pg.release(moment, None, 1.0, 1e-6, rng=np.random.default_rng(5), mechanism=sketch)
     plain = GaussianSketch(400).calibrate(3, **setting).regulariser
     assert (released.parameters["adjusted_regulariser"] < plain) is pays
 

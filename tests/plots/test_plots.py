@@ -177,7 +177,7 @@ def test_profile_is_drawn_as_it_is():
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 def test_privacy_has_the_guarantee(calibration):
     moment = pg.second_moment(np.eye(4), bound=1.0)
-    release = by(calibration, pg.AdditiveWishart()).release(moment, 0.5, 1e-6)
+    release = pg.release(moment, None, 0.5, 1e-6, mechanism=by(calibration, pg.AdditiveWishart()))
     ax = release.plot_privacy()
     profile = ax.lines[0]
     assert profile.get_label() == "this release"

@@ -17,7 +17,7 @@ def rows(n: int, seed: int = 3) -> np.ndarray:
 def release(n: int, mechanism: object, epsilon: float) -> pg.Release:
     moment = pg.SecondMoment(6, bound=1.5).update(rows(n))
     rng = np.random.default_rng(4)
-    return mechanism.release(moment, epsilon, 1e-6, rng=rng)  # type: ignore[attr-defined]
+    return pg.release(moment, None, epsilon, 1e-6, rng=rng, mechanism=mechanism)  # type: ignore[attr-defined]
 
 
 MECHANISMS = [
@@ -83,7 +83,9 @@ def test_intercept_is_found_in_the_columns_own_units() -> None:
     columns = pg.Columns({"a": (0, 30), "b": (0, 30), "y": (0, 30)}, intercept=True)
     moment = pg.SecondMoment(4, bound=columns.bound, columns=columns)
     moment.update(np.column_stack([x, y]))
-    out = pg.AnalyzeGauss().release(moment, 4.0, 1e-6, rng=np.random.default_rng(7))
+    out = pg.release(
+        moment, None, 4.0, 1e-6, rng=np.random.default_rng(7), mechanism=pg.AnalyzeGauss()
+    )
     fit = out.regress("y", ridge="auto")
     np.testing.assert_allclose(fit.used[:-1], [1.0, -0.5], atol=0.1)
     assert fit.predict([[15.0, 15.0]])[0] == pytest.approx(10.5, abs=0.2)
@@ -118,7 +120,14 @@ def test_more_epsilon_predicts_no_worse_on_a_wide_small_table(seed: int) -> None
     found = []
     for epsilon in (1.0, 4.0, 10.0, 40.0, 1e3, 1e6):
         drawn = [
-            pg.AnalyzeGauss().release(moment, epsilon, 1e-6, rng=np.random.default_rng(k))
+            pg.release(
+                moment,
+                None,
+                epsilon,
+                1e-6,
+                rng=np.random.default_rng(k),
+                mechanism=pg.AnalyzeGauss(),
+            )
             for k in range(3)
         ]
         found.append(np.mean([error(one.regress(128, ridge="auto").used[:-1]) for one in drawn]))

@@ -101,7 +101,9 @@ def test_dropped_rows_are_not_behind_the_fit(adjacency):
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True, missing="drop")
     secret = pg.SecondMoment(3, columns.bound, columns=columns).update(np.column_stack([x, y]))
     # So large an epsilon that noise is nothing: what is left is the textbook.
-    release = pg.AnalyzeGauss().release(secret, 1e5, 1e-6, adjacency, rng=rng)
+    release = pg.release(
+        secret, None, 1e5, 1e-6, adjacency=adjacency, rng=rng, mechanism=pg.AnalyzeGauss()
+    )
     there = ~np.isnan(x)
     fit = release.regress("y")
     _, stderr = textbook(np.column_stack([x, np.ones(5000)])[there], y[there])
@@ -401,7 +403,7 @@ def test_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
     texts = []
     for bound in (columns.bound, 1.2):
         secret = pg.SecondMoment(3, bound, columns=columns).update(rows)
-        release = pg.AnalyzeGauss().release(secret, 5.0, 1e-6, rng=rng)
+        release = pg.release(secret, None, 5.0, 1e-6, rng=rng, mechanism=pg.AnalyzeGauss())
         texts.append(str(release.regress("b").summary()))
     assert "clip" not in texts[0]
     assert "are clipped" in texts[1]
@@ -410,11 +412,15 @@ def test_summary_speaks_of_clipping_only_where_a_row_can_be_clipped():
 @pytest.mark.slow
 def test_summary_warns_of_a_reproducible_release(table):
     secret = pg.second_moment(table, bound=3.0)
-    seeded = pg.AnalyzeGauss().release(secret, 5.0, 1e-6, rng=np.random.default_rng(1))
+    seeded = pg.release(
+        secret, None, 5.0, 1e-6, rng=np.random.default_rng(1), mechanism=pg.AnalyzeGauss()
+    )
     assert re.search(r"\] Reproducible: .*not private", str(seeded.regress("x2").summary()))
-    refused = pg.AnalyzeGauss().release(secret, 1e-3, 1e-6, rng=np.random.default_rng(1))
+    refused = pg.release(
+        secret, None, 1e-3, 1e-6, rng=np.random.default_rng(1), mechanism=pg.AnalyzeGauss()
+    )
     text = str(refused.regress("x2", ridge=1e7).summary())
     assert "No standard errors" in text
     assert "Reproducible" in text
-    private = pg.AnalyzeGauss().release(secret, 5.0, 1e-6)
+    private = pg.release(secret, None, 5.0, 1e-6, mechanism=pg.AnalyzeGauss())
     assert "Reproducible" not in str(private.regress("x2").summary())

@@ -391,7 +391,7 @@ def test_coverage_where_rows_are_clipped():
         rows[:, 21] = 1.0
         rows[:, 20] = rows[:, :20] @ beta[:20] + beta[20] + 0.5 * rows[:, 20]
         moment = pg.SecondMoment(22, bound, PAPER_NAMES).update(rows)
-        release = pg.AnalyzeGauss().release(moment, 4.0, 1e-6, rng=rng)
+        release = pg.release(moment, None, 4.0, 1e-6, rng=rng, mechanism=pg.AnalyzeGauss())
         clipped = clipped_coefficients(beta, bound)
         for unclip, truths in ((False, {"clipped": clipped, "model": beta}), (True, {"": beta})):
             fit = release.regress("y", unclip=unclip)
@@ -431,7 +431,7 @@ def test_unclip_leaves_rows_alone_that_no_bound_can_reach():
     columns = pg.Columns({"u": (-1, 1), "w": (-1, 1)})
     table = rng.uniform(-1, 1, (5000, 2))
     moment = pg.SecondMoment(2, columns.bound, columns=columns).update(table)
-    release = pg.AnalyzeGauss().release(moment, 1.0, 1e-6, rng=rng)
+    release = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=pg.AnalyzeGauss())
     plain, unclipped = (release.regress("w", unclip=x) for x in (False, True))
     np.testing.assert_array_equal(plain.used[:-1], unclipped.used[:-1])
     assert "as if they were normal" in str(unclipped.summary())

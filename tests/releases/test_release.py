@@ -249,7 +249,9 @@ def _study(**more):
     [
         lambda: pg.release(ROWS, bound=2.0, **WEAK),
         lambda: pg.release(pg.second_moment(ROWS, bound=2.0), **WEAK),
-        lambda: pg.AnalyzeGauss().release(pg.second_moment(ROWS, bound=2.0), 1000.0, 1e-6),
+        lambda: pg.release(
+            pg.second_moment(ROWS, bound=2.0), None, 1000.0, 1e-6, mechanism=pg.AnalyzeGauss()
+        ),
         lambda: _study().release(1000.0),
         pytest.param(
             lambda: _study().regress("y ~ x", 1000.0),

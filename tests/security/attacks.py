@@ -61,7 +61,9 @@ class Game:
         mechanism = pg.AnalyzeGauss(noise="triangular")
 
         def release(coin: int, rng: np.random.Generator) -> Matrix:
-            return mechanism.release(moments[coin], self.epsilon, self.delta, rng=rng).matrix
+            return pg.release(
+                moments[coin], None, self.epsilon, self.delta, rng=rng, mechanism=mechanism
+            ).matrix
 
         return release
 

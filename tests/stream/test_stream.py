@@ -270,7 +270,7 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     stream.release(month(0) | {"who": np.arange(400)})
     table = month(1) | ({} if unit is None else {"who": np.arange(400)})
     moment = pg.second_moment(table, columns=study.columns, unit=unit)
-    once = pg.AnalyzeGauss().release(moment, 1.0, 1e-6, adjacency)
+    once = pg.release(moment, None, 1.0, 1e-6, adjacency=adjacency, mechanism=pg.AnalyzeGauss())
     moved = stream._stream.sums.epochs[0].sensitivity
     assert stream._noise.noise_std / once.noise.std == pytest.approx(moved, rel=1e-12)
     longest = moment.sensitivity_bound**2 * np.sqrt(2.0 if adjacency == "replace" else 1.0)

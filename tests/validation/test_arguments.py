@@ -127,11 +127,6 @@ def test_guarantee_given_as_arrays_of_one_number(moment):
     assert release.epsilon == 1.0
 
 
-def test_mechanism_releases_no_table(moment):
-    with pytest.raises(TypeError, match=r"second_moment.*pg\.release\(table"):
-        pg.AnalyzeGauss().release(moment.matrix(), 1.0, 1e-6)
-
-
 def test_path_is_no_ledger(moment, tmp_path):
     pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6)
     for call in (

@@ -78,8 +78,13 @@ class Trial:
         """
         if self.calibration == "published":
             mechanism = sheffet.published(mechanism, allow_published_erratum=True)
-        release = mechanism.release(
-            self.moment, self.epsilon, self.setting.delta, rng=self.rng(noise)
+        release = pg.release(
+            self.moment,
+            None,
+            self.epsilon,
+            self.setting.delta,
+            rng=self.rng(noise),
+            mechanism=mechanism,
         )
         parameters = release.parameters
         return Estimate(release.matrix, parameters.get("adjusted_dof", parameters.get("dof")))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import privgram as pg
 from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 
@@ -38,8 +39,14 @@ class SecondMomentRelease:
 
     def __call__(self, rng: np.random.Generator) -> NDArray[np.float64]:
         """Coefficients of one private run, shape (d,)."""
-        release = AnalyzeGauss().release(
-            self.moment, self.epsilon, self.task.delta, adjacency="add-remove", rng=rng
+        release = pg.release(
+            self.moment,
+            None,
+            self.epsilon,
+            self.task.delta,
+            adjacency="add-remove",
+            rng=rng,
+            mechanism=AnalyzeGauss(),
         )
         fit = release.regress(target=self.task.n_features, ridge="auto")
         coef: NDArray[np.float64] = fit.used[:-1] / self.weight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from types import MethodType
@@ -10,11 +10,9 @@ from typing import Any
 
 __version__ = "1.0.0rc2"
 
-#: Packages with further classes of what is saved, imported when a name is not known.
+#: Packages with further classes of what is saved, imported when a name is not known. The root fills
+#: it in.
 ROOMS: list[str] = []
-
-#: Functions that a room below calls of one above, by where they are. The root fills in both.
-DOORS: dict[str, str] = {}
 
 #: Extras of the distribution, and what each brings, as an error says it.
 EXTRAS = {
@@ -32,11 +30,6 @@ EXTRAS = {
 }
 
 
-def door(function: str) -> Any:
-    """A function of a room above."""
-    return getattr(import_module(DOORS[function]), function)
-
-
 @contextmanager
 def extra(name: str, needed_by: str) -> Iterator[None]:
     """Import what an extra brings, or say in one line how to install it, after "plots need"."""
@@ -47,7 +40,7 @@ def extra(name: str, needed_by: str) -> Iterator[None]:
 
 
 class LazyModule:
-    """Stands for a module that is imported when a method taken from it is first asked for.
+    """Stands for a module that is imported when a function taken from it is first asked for.
 
     A class takes it where a type checker sees the module itself, and says ``plot = room.plot``.
     """
@@ -55,14 +48,42 @@ class LazyModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def __getattr__(self, function: str) -> _Method:
-        return _Method(self._name, function)
+    def __getattr__(self, function: str) -> _Function:
+        return _Function(self._name, function)
 
 
-class _Method:
+class _Function:
     def __init__(self, room: str, name: str) -> None:
         self.room, self.name = room, name
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.__get__(None, type(self))(*arguments)
 
     def __get__(self, one: object, owner: type) -> Any:
         function = getattr(import_module(self.room), self.name)
         return function if one is None else MethodType(function, one)
+
+
+def lazy_names(package: str, rooms: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """The `__getattr__` of a package whose rooms are imported when a name of theirs is asked for.
+
+    Names by the room that they live in; all other modules are there by their own.
+    """
+    room_of = {name: room for room, names in rooms.items() for name in names}
+
+    def find(name: str) -> Any:
+        module = f"{package}.{room_of.get(name, name)}"
+        try:
+            if name.startswith("__"):
+                raise ModuleNotFoundError(name=module)
+            found = import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module or name in room_of:
+                raise
+            raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
+        if name in room_of:
+            found = getattr(found, name)
+            setattr(import_module(package), name, found)
+        return found
+
+    return find

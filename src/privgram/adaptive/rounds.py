@@ -143,7 +143,7 @@ class UnreadError(Exception):
 
 
 class AdaptiveRounds(ABC):
-    """Rounds over one table, and the record of them.
+    """Rounds over one table, and what is recorded of them.
 
     The second moment has its `n_columns`, `names`, `columns` and `bound`; `again` says whether the
     table can be read again.
@@ -156,7 +156,8 @@ class AdaptiveRounds(ABC):
         self.std: list[float] = []  # noise off the diagonal of each round
         self.beyond_std = 0.0  # that of the last number of rows beyond a radius
         names = ("round_mu", "round_radius", "round_noise_std", "counts_mu")
-        self.record: dict[str, Any] = {"parameters": {"rounds": 0} | {name: [] for name in names}}
+        #: What a release records of its rounds.
+        self.parameters: dict[str, Any] = {"rounds": 0} | {name: [] for name in names}
 
     @abstractmethod
     def take(self, moment: Any, share: float) -> Matrix:
@@ -190,21 +191,21 @@ class AdaptiveRounds(ABC):
     @property
     def left(self) -> float:
         """The share of the budget that no round has taken yet, by the record of them."""
-        parameters = self.record["parameters"]
-        ratios = [*parameters["round_mu"], *parameters["counts_mu"], parameters.get("number_mu", 0)]
+        taken = self.parameters
+        ratios = [*taken["round_mu"], *taken["counts_mu"], taken.get("number_mu", 0)]
         return float(1 - sum(mu**2 for mu in ratios) / self.mu(1.0) ** 2)
 
     def std_at(self, radius: float, share: float) -> float:
         """Noise off the diagonal for rows up to a radius."""
         return self.noise.std(radius, self.mu(share)) / math.sqrt(2.0)
 
-    def once(self, first: Matrix, left: float) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+    def once(self, first: Matrix, left: float) -> tuple[Matrix, NoiseLaw]:
         """Spend what is left on another round without a frame, and average it with the first."""
         rest = self.take(self.moment, left)
         whole = rules.FIRST + left
         average = (rules.FIRST * first + left * rest) / whole
         law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
-        return average, law, self.record
+        return average, law
 
     def ranked_std(self, n_bins: int, share: float) -> float:
         """Noise of weighted counts of lengths."""
@@ -228,14 +229,12 @@ def names_of(moment: Any) -> tuple[str, ...]:
     return tuple(moment.names or (f"x{i}" for i in range(moment.n_columns)))
 
 
-def run_rounds(
-    mechanism: AdaptiveGaussian, rounds: AdaptiveRounds
-) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Matrix, NoiseLaw]:
     """Let each round's release decide the next: nothing else of the table is used here."""
     moment = rounds.moment
     if mechanism.most_rounds == 1 or not rounds.again:
         released = rounds.take(moment, 1.0)
-        return released, rounds.noise.law, rounds.record
+        return released, rounds.noise.law
     first = rounds.take(moment, rules.FIRST)
     try:
         return _further_rounds(mechanism, rounds, first)
@@ -245,13 +244,13 @@ def run_rounds(
             "reading of it gave, without further rounds. Nothing of the budget is lost",
             paid=True,
         )
-        rounds.record["parameters"]["unread"] = True
+        rounds.parameters["unread"] = True
         return rounds.once(first, rounds.left)
 
 
 def _further_rounds(
     mechanism: AdaptiveGaussian, rounds: AdaptiveRounds, first: Matrix
-) -> tuple[Matrix, NoiseLaw, dict[str, Any]]:
+) -> tuple[Matrix, NoiseLaw]:
     """The rounds after the first."""
     moment, bound = rounds.moment, float(rounds.moment.bound)
     left = 1 - rules.FIRST
@@ -303,12 +302,12 @@ def _further_rounds(
         return rounds.once(first, left)
     last = rounds.take(rounds.mapped(transform, choice.size), left)
     released, law = _together(transform, first, last, rounds)
-    rounds.record["parameters"] |= {
+    rounds.parameters |= {
         "clipped_rows": choice.beyond,
         "clipped_rows_std": rounds.beyond_std,
         "clipping_bias": rules.ALLOWED * rounds.std[-1] / math.sqrt(rows),
     }
-    return (released + released.T) / 2, law, rounds.record
+    return (released + released.T) / 2, law
 
 
 def _with_known(transform: WhiteningTransform, released: Matrix, rounds: AdaptiveRounds) -> Matrix:

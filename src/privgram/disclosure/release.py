@@ -135,12 +135,17 @@ def release(
     Raises
     ------
     TypeError
-        If epsilon or delta is missing, or as in `Mechanism.release`.
+        If epsilon or delta is missing, or a parameter is not of its type.
     ValueError
         If there is no mechanism of that name, a guarantee cannot be met or paid for, or as in
         `second_moment`. Nothing is spent then.
     OSError
         If the table cannot be read, or the ledger or `out` written.
+
+    Warns
+    -----
+    UserWarning
+        If epsilon is above 20, or delta above 0.01 or one in the public number of rows.
 
     Notes
     -----
@@ -200,26 +205,6 @@ def release_for(request: ReleaseRequest) -> Release | Releases:
     if path is not None:
         save_paid(result.save, path)
     return result
-
-
-def release_moment(
-    mechanism: Mechanism,
-    moment: SecondMoment,
-    guarantee: Guarantee,
-    rng: np.random.Generator | None = None,
-    *,
-    ledger: Ledger | None = None,
-) -> Release:
-    """Release a second moment by a mechanism: `Mechanism.release`, which documents it."""
-    if not isinstance(moment, SecondMoment):
-        raise TypeError(
-            "what a mechanism releases is a SecondMoment, as second_moment(table, ...) makes it, "
-            f"not {type(moment).__name__}; pg.release(table, ...) takes a table"
-        )
-    request = ReleaseRequest(moment, guarantee, mechanism=mechanism, ledger=ledger, rng=rng)
-    release = release_for(request)
-    assert isinstance(release, Release)
-    return release
 
 
 def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread | None]:

@@ -262,10 +262,11 @@ def draw_adaptive_gaussian(
 
     `moment` is of all its rows, and the table is read again for every further round.
     """
-    matrix, law, record = run_rounds(mechanism, TableRounds(moment, noise, rng, reread))
+    table = TableRounds(moment, noise, rng, reread)
+    matrix, law = run_rounds(mechanism, table)
     if isinstance(law, GaussianLaw):  # as of one round: what is known of it takes off noise
         matrix, law = impose(matrix, law, moment.columns)
-    return Sample(matrix, law, record["parameters"])
+    return Sample(matrix, law, table.parameters)
 
 
 class TableRounds(rounds.AdaptiveRounds):
@@ -296,7 +297,7 @@ class TableRounds(rounds.AdaptiveRounds):
         std = self.std_at(moment.sensitivity_bound, share)
         released = add_gaussian(moment, GaussianLaw.isotropic(std), self.rng)
         self.std.append(std)
-        parameters = self.record["parameters"]
+        parameters = self.parameters
         parameters["rounds"] += 1
         parameters["round_mu"].append(self.mu(share))
         parameters["round_radius"].append(float(moment.bound))
@@ -322,16 +323,16 @@ class TableRounds(rounds.AdaptiveRounds):
 
     def _noisy(self, exact: NDArray[np.int64], std: float, share: float) -> Vector:
         """Whole numbers with noise, for which a share of the budget is spent."""
-        self.record["parameters"]["counts_mu"].append(self.mu(share))
+        self.parameters["counts_mu"].append(self.mu(share))
         return noisy_sums(exact, std, self.rng)
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""
-        self.record["parameters"]["number_mu"] = self.mu(share)
+        self.parameters["number_mu"] = self.mu(share)
         std = self.noise.counts_std(self.mu(share))
-        self.record["parameters"]["rows_std"] = std
+        self.parameters["rows_std"] = std
         rows = float(noisy_sums(np.array([self.moment.n_rows]), std, self.rng)[0])
-        self.record["parameters"]["rows"] = rows
+        self.parameters["rows"] = rows
         return rows
 
     def mapped(self, frame: WhiteningTransform, radius: float) -> SecondMoment:

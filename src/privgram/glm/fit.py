@@ -28,8 +28,8 @@ from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitParts, Problem, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
-from privgram.ledger import Ledger, Reservation, check_ledger
-from privgram.mechanisms.adaptive import AdaptiveGaussian, AdaptiveGaussianCalibration
+from privgram.ledger import check_ledger
+from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
@@ -38,6 +38,8 @@ from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
     from privgram.glm.accumulators import LevelSums
+    from privgram.ledger import Entry, Ledger
+    from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.moment import SecondMoment
     from privgram.privacy.guarantee import Guarantee
     from privgram.scan.progress import Progress
@@ -103,10 +105,9 @@ def fit_problem(
         check_room(
             path, 3 * problem.n_written * (problem.n_written + 1) * BYTES_OF_ENTRY[path.suffix]
         )
-    reservation = None
+    entry = None
     if ledger is not None:
-        what = f"regress({problem.terms.target})"
-        reservation = ledger.reserve(replace(noise.price, what=what))
+        entry = ledger.reserve(replace(noise.price, what=f"regress({problem.terms.target})"))
     read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
     rounds = rounds_of(first, noise, generator, lambda new: read(scan, new)[0])
     try:
@@ -119,8 +120,8 @@ def fit_problem(
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
         parts = refused_parts(problem.n_written, lost(error))
-    if parts.stopped and reservation is not None:
-        parts = _settled(parts, reservation, rounds, noise)
+    if parts.stopped and ledger is not None and entry is not None:
+        parts = _settled(parts, ledger, entry, rounds, noise)
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
         save_paid(fitted.save, path)
@@ -153,13 +154,16 @@ def _estimator(
 
 
 def _settled(
-    parts: FitParts, reservation: Reservation, rounds: Rounds, noise: AdaptiveGaussianCalibration
+    parts: FitParts,
+    ledger: Ledger,
+    entry: Entry,
+    rounds: Rounds,
+    noise: AdaptiveGaussianCalibration,
 ) -> FitParts:
     """Give back what a fit that was stopped did not spend, and say so."""
     share = math.sqrt(min(rounds.spent * (1 + 1e-9), 1.0))
     spent = replace(noise.privacy, sensitivity_ratio=noise.mu * share)  # type: ignore[type-var]
-    entry = reservation.settle(spent)
-    if entry.settled is None:  # in a ledger that keeps the whole
+    if ledger.settle(entry, spent).settled is None:  # in a ledger that keeps the whole
         return parts
     epsilon = spent.epsilon(noise.delta)
     back = f"epsilon={epsilon:.2g} of {noise.epsilon:g} was spent, and the rest is back"
@@ -223,7 +227,7 @@ def _recorded(
         parts = refused_parts(problem.n_written, NO_NUMBER)
     unit = problem.unit
     parameters: dict[str, object] = {"rows_std": 0.0, "units": None if unit is None else public}
-    parameters |= rounds.record["parameters"]
+    parameters |= rounds.parameters
     parameters |= {
         "method": parts.method,
         "reason": parts.reason,

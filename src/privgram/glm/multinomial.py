@@ -169,7 +169,7 @@ def fit_classes(
         delta=guarantee.delta,
         adjacency=guarantee.adjacency,
         privacy=noise.privacy,
-        parameters=rounds.record["parameters"] | parts.parameters,
+        parameters=rounds.parameters | parts.parameters,
         refusal=refusal,
         held_out=parts.held_out,
         reproducible=reproducible,

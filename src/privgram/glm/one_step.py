@@ -435,7 +435,7 @@ class OneStepEstimator:
 def estimated_rows(rounds: Rounds, first: Matrix, ones: Vector) -> float:
     """The number of rows, or the sum of their weights, off the first round; its error is kept."""
     error = math.sqrt(2.0) * rounds.std[-1] * float(ones @ ones)
-    rounds.record["parameters"]["rows_std"] = error
+    rounds.parameters["rows_std"] = error
     return max(float(ones @ first @ ones), 1.0)
 
 

@@ -67,7 +67,7 @@ class Rounds(TableRounds):
         self.spent += share
         mu = self.mu(share)
         std = moves * clip * (UNITS / scale(q)) / mu
-        parameters = self.record["parameters"]
+        parameters = self.parameters
         parameters.setdefault("score_mu", []).append(mu)
         parameters.setdefault("score_noise_std", []).append(std)
         unit = clip / scale(q)
@@ -78,7 +78,7 @@ class Rounds(TableRounds):
         self.spent += share
         mu = self.mu(share)
         std = self.moves * most / mu
-        parameters = self.record["parameters"]
+        parameters = self.parameters
         parameters.setdefault("score_mu", []).append(mu)
         return noisy_sums(total, std, self.rng)
 
@@ -89,7 +89,7 @@ class Rounds(TableRounds):
         """
         mu = self.mu(share)
         std = self.noise.counts_std(mu)
-        self.record["parameters"]["held_out_mu"] = mu
+        self.parameters["held_out_mu"] = mu
         return noisy_sums(counts, std, self.rng), std
 
     def reread_all(self, new: Callable[[int], Any]) -> Any:
@@ -107,7 +107,7 @@ class Rounds(TableRounds):
         self.spent += share
         mu = self.mu(share)
         std = PARTS * radius.counts_sensitivity(len(counts) - 1, self.noise.adjacency) / mu
-        self.record["parameters"]["counts_mu"].append(mu)
+        self.parameters["counts_mu"].append(mu)
         noisy = noisy_sums(radius.weighted_counts(counts[1:]), std, self.rng)
         return np.append(radius.cumulative_counts(noisy) / PARTS, 0.0)
 

@@ -20,7 +20,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from privgram.ledger.accountant import Accountant
     from privgram.privacy import Profile
 
-__all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "Reservation", "check_ledger"]
+__all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "check_ledger"]
 
 
 def check_ledger(ledger: object) -> None:
@@ -369,28 +369,10 @@ class Ledger:
             If the ledger cannot be written. Nothing was spent then.
         """
         price = Price(epsilon, delta, adjacency, unit, privacy, delta_fp, what, condition, id)
-        return self.reserve(price).entry
+        return self.reserve(price)
 
-    def reserve(self, price: Price) -> Reservation:
-        """Enter the most that an answer may spend, durably, before any noise of it is drawn.
-
-        It is spent, also if the process dies, until `Reservation.settle` says that it was less.
-
-        Parameters
-        ----------
-        price : Price
-            With what `spend` takes.
-
-        Returns
-        -------
-        Reservation
-            Of the new entry, or the one that is there.
-
-        Raises
-        ------
-        ValueError, TypeError, OSError
-            As `spend`. Nothing was spent then.
-        """
+    def reserve(self, price: Price) -> Entry:
+        """Enter a price, as `spend`: the most that an answer may cost, until `settle` says less."""
         self._check_price(price)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
@@ -399,7 +381,7 @@ class Ledger:
                 if known.id == price.id:
                     if (known.epsilon, known.delta) != (price.epsilon, price.delta):
                         raise ValueError(f"{self._name} has another spend with the id {price.id!r}")
-                    return Reservation(known, self)
+                    return known
             entry = self._entry(len(file.entries) + 1, _now(), price)
             # A profile's delta is good to nine digits, and never 0.
             profile = entry.privacy
@@ -413,7 +395,7 @@ class Ledger:
                     del record[name]
             # If this fails, nothing was spent: nothing is released after it.
             self._append(handle, file, record)
-            return Reservation(entry, self)
+            return entry
 
     def _entry(self, number: int, when: str, price: Price) -> Entry:
         """What a price is entered as."""
@@ -437,8 +419,32 @@ class Ledger:
             price.unit,
         )
 
-    def _settle(self, entry: Entry, privacy: Profile) -> Entry:
-        """Enter what was spent of an entry: see `Reservation.settle`."""
+    def settle(self, entry: Entry, privacy: Profile) -> Entry:
+        """Enter, durably and once, what was spent of an entry in the end; no noise comes after it.
+
+        In a ledger of composition "gaussian" the rest is free again: stages of Gaussian noise add
+        up in mu^2 whatever decides that one is the last (docs/theory/composition.md). In others
+        nothing is entered, and the whole stays spent.
+
+        Parameters
+        ----------
+        entry : Entry
+            As it was entered for the answer, before its noise was drawn.
+        privacy : GaussianProfile
+            Of all noise that was drawn.
+
+        Returns
+        -------
+        Entry
+            As it counts now.
+
+        Raises
+        ------
+        ValueError
+            If it was settled before, is not of Gaussian noise, or more was spent than reserved.
+        OSError
+            If the ledger cannot be written: the whole stays spent.
+        """
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             entered = file.entries[entry.number - 1]
@@ -575,43 +581,3 @@ def _accountant(budget: Budget | Ledger) -> Accountant:
     from privgram.ledger.accountant import ACCOUNTANTS
 
     return ACCOUNTANTS[budget.composition](budget.epsilon, budget.delta)
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """What a ledger has entered for an answer before its noise is drawn.
-
-    Attributes
-    ----------
-    entry : Entry
-        The spend, as it stands in the ledger.
-    """
-
-    entry: Entry
-    _ledger: Ledger = field(repr=False)
-
-    def settle(self, privacy: Profile) -> Entry:
-        """Enter, durably and once, what the answer spent in the end; no noise is drawn after it.
-
-        In a ledger of composition "gaussian" the rest is free again: stages of Gaussian noise add
-        up in mu^2 whatever decides that one is the last (docs/theory/composition.md). In others
-        nothing is entered, and the whole stays spent.
-
-        Parameters
-        ----------
-        privacy : GaussianProfile
-            Of all noise that was drawn.
-
-        Returns
-        -------
-        Entry
-            As it counts now.
-
-        Raises
-        ------
-        ValueError
-            If it was settled before, is not of Gaussian noise, or more was spent than reserved.
-        OSError
-            If the ledger cannot be written: the whole stays spent.
-        """
-        return self._ledger._settle(self.entry, privacy)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privgram import privacy
-from privgram._base.installed import door
 from privgram._base.numbers import Adjacency, check_integer, check_number, check_positive
 from privgram._base.saved import JsonObject, Registry
 from privgram.privacy.guarantee import Guarantee, Price
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from privgram.columns.unit import UnitNorm
-    from privgram.ledger import Ledger
     from privgram.noise import NoiseLaw
     from privgram.privacy import Profile, ProofStatus
 
@@ -211,55 +209,6 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
     @abstractmethod
     def _calibrated(self, request: Request) -> Calibration:
         """Noise by the exact profile."""
-
-    def release(
-        self,
-        moment: Any,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = "replace",
-        rng: np.random.Generator | None = None,
-        *,
-        ledger: Ledger | None = None,
-    ) -> Any:
-        """Release a second moment under (epsilon, delta)-differential privacy.
-
-        Parameters
-        ----------
-        moment : SecondMoment
-            The exact second moment. If `private_norm_bound` chose its bound, the release states
-            what both cost: epsilons add up, and the profiles are composed.
-        epsilon, delta, adjacency
-            As in `calibrate`.
-        rng : numpy.random.Generator, optional
-            For experiments only: the release is then marked `reproducible`.
-            By default a cryptographic generator, keyed by the operating system.
-        ledger : Ledger, optional
-            Budget to enter the release in, durably, before its noise is drawn. The choice of
-            the bound is entered too, unless it is in there already.
-
-        Returns
-        -------
-        Release
-
-        Warns
-        -----
-        UserWarning
-            If epsilon is above 20, or delta above 0.01 or one in the public number of rows.
-
-        Raises
-        ------
-        ValueError
-            As in `calibrate`; if the bound was chosen under another notion of neighbours; and
-            if the ledger has no room for the release or is damaged,
-            when nothing is released.
-        TypeError
-            If the moment is not a SecondMoment, the ledger not a Ledger, or a number not a number.
-        OSError
-            If the ledger cannot be written; nothing is released then.
-        """
-        guarantee = Guarantee(epsilon, delta, adjacency, None)
-        return door("release_moment")(self, moment, guarantee, rng, ledger=ledger)
 
 
 @lru_cache(maxsize=1024)

@@ -392,7 +392,7 @@ class Setting:
         rng = np.random.default_rng(seed)
         if isinstance(mechanism, AdaptiveGaussian):
             assert isinstance(calibration, AdaptiveGaussianCalibration)
-            released, law, _ = run_rounds(mechanism, _SimulatedRounds(self, calibration, rng))
+            released, law = run_rounds(mechanism, _SimulatedRounds(self, calibration, rng))
             if not isinstance(law, GaussianLaw):
                 return released, law
         law = calibration.law

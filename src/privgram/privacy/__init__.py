@@ -8,9 +8,9 @@ delta)-differentially private, and back. It knows the mechanism's noise and neve
 True
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from privgram._base.installed import lazy_names
 from privgram._base.numbers import Adjacency
 from privgram.privacy.guarantee import Guarantee, Price
 
@@ -50,17 +50,9 @@ __all__ = [
     "compose",
 ]
 
-#: Modules that need SciPy: imported, all of them, when one of their names is first asked for.
-_MODULES = ("calibration", "composition", "profiles")
-
-
-def __getattr__(name: str) -> Any:
-    if name not in (*__all__, *_MODULES):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for room in _MODULES:
-        module = import_module(f"{__name__}.{room}")
-        globals().update({one: getattr(module, one) for one in __all__ if hasattr(module, one)})
-    return globals()[name]
+#: What needs SciPy is imported when it is first asked for.
+_PROFILES = [name for name in __all__ if name.endswith(("Profile", "Status"))]
+__getattr__ = lazy_names(__name__, {"composition": ["compose"], "profiles": _PROFILES})
 
 
 def __dir__() -> list[str]:

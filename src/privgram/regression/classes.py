@@ -150,3 +150,6 @@ class ClassFit(SavedFit):
         if held is not None and (held.right.ndim != 1 or held.right.shape != held.wrong.shape):
             raise ValueError("rows are counted by the same bins")
         check_integer(self.parameters["seen"], "seen", 0, self.coef.shape[1] + 1)
+
+
+read_classes = ClassFit._read

@@ -222,3 +222,6 @@ def row_bound() -> float:
 def without_features(fit: FeatureFit, refusal: str) -> FeatureFit:
     """The fit by the columns alone, where that by features failed."""
     return replace(fit, coef=np.zeros_like(fit.coef), error=math.nan, refusal=refusal)
+
+
+read_features = FeatureFit._read

@@ -415,3 +415,6 @@ class GLMResults(SavedFit, PredictiveResults):
             np.linalg.cholesky(self.noise - part * self.sampling)
         except np.linalg.LinAlgError:
             raise ValueError("the covariance has less noise than the guarantee needs") from None
+
+
+read_fit = GLMResults._read

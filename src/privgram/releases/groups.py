@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram.columns.variables import Level
+    from privgram.multivariate.description import Description
     from privgram.privacy import ProofStatus
     from privgram.regression.groups import GroupFits
 
@@ -38,25 +39,6 @@ def _stacked(by: str, frames: Mapping[Level, Any]) -> Any:
     return pd.concat(frames, names=[by])
 
 
-class GroupDescription(Protocol):
-    """What `Release.describe` gives of one group: `privgram.multivariate.Description`."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Of the columns."""
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Numbers by heading."""
-
-    @property
-    def level(self) -> float:
-        """Of the intervals."""
-
-    def frame(self) -> Any:
-        """A data frame of them."""
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class GroupDescriptions(Printed):
     """Counts, means and standard deviations in the groups of a table.
@@ -70,9 +52,9 @@ class GroupDescriptions(Printed):
     """
 
     by: str
-    groups: dict[Level, GroupDescription | None]
+    groups: dict[Level, Description | None]
 
-    def __getitem__(self, group: Level) -> GroupDescription | None:
+    def __getitem__(self, group: Level) -> Description | None:
         return self.groups[group]
 
     def frame(self) -> Any:
@@ -233,7 +215,7 @@ class Releases(Mapping[Any, Release]):
         """
         from privgram.regression.inference import RefusedError
 
-        described: dict[Level, GroupDescription | None] = dict.fromkeys(self)
+        described: dict[Level, Description | None] = dict.fromkeys(self)
         for group, one in self.items():
             try:
                 described[group] = one.describe(columns, level=level)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from privgram._base.installed import LazyModule
 from privgram._base.saved import DamagedFile, format_of
 from privgram._base.text import shown
 
@@ -23,11 +22,11 @@ Saved = TypeVar("Saved", bound="Release | Releases | GLMResults | ClassFit | Fea
 
 #: What reads a file of each format, imported when there is one.
 READERS = {
-    "privgram-release": "privgram.releases.release:read_release",
-    "privgram-releases": "privgram.releases.groups:read_releases",
-    "privgram-features": "privgram.regression.features:FeatureFit._read",
-    "privgram-classes": "privgram.regression.classes:ClassFit._read",
-    "privgram-regression": "privgram.regression.glm:GLMResults._read",
+    "privgram-release": LazyModule("privgram.releases.release").read_release,
+    "privgram-releases": LazyModule("privgram.releases.groups").read_releases,
+    "privgram-features": LazyModule("privgram.regression.features").read_features,
+    "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
+    "privgram-regression": LazyModule("privgram.regression.glm").read_fit,
 }
 
 
@@ -69,8 +68,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
             f"{shown(path.name)} is not a release of privgram, of groups or of one table, nor a "
             "fit, or is damaged"
         )
-    module, _, reader = READERS[name].partition(":")
-    result = attrgetter(reader)(import_module(module))(path)
+    result = READERS[name](path)
     if kind is not None and not isinstance(result, kind):
         raise TypeError(
             f"{shown(path.name)} holds a {type(result).__name__}, and no {kind.__name__}"

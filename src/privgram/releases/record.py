@@ -38,8 +38,8 @@ RELEASE_FORMAT = ArchiveFormat(
 class ReleaseRecord:
     """A private second-moment matrix and everything public about how it was made.
 
-    Made by a mechanism's `release`, or read back by `load`.  What is
-    computed from it costs no further privacy.
+    Made by `privgram.release`, or read back by `load`.  What is computed from it costs no further
+    privacy.
 
     Attributes
     ----------

@@ -162,7 +162,9 @@ def compare(first, second):
 def released(mechanism, moment, rng, keys=("matrix",), **arguments):
     draws = []
     for _ in range(DRAWS):
-        release = mechanism.release(moment, EPSILON, DELTA, rng=rng, **arguments)
+        release = pg.release(
+            moment, None, EPSILON, DELTA, rng=rng, **arguments, mechanism=mechanism
+        )
         draws.append({"matrix": release.matrix} | {k: release.parameters[k] for k in keys[1:]})
     return draws
 
@@ -212,7 +214,7 @@ def test_inverse_of_a_sketch_is_inverse_wishart():
             (GaussianSketch(r), by_sketch),
             (InverseWishart(float(r)), by_inverse),
         ):
-            release = mechanism.release(moment, EPSILON, DELTA, rng=rng)
+            release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
             scale = moment.matrix() + release.noise.shift * np.eye(d)
             L = np.linalg.cholesky(scale)
             if mechanism.__class__ is GaussianSketch:
@@ -256,8 +258,14 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
         pytest.skip("n is private")
     A = table()
     plain, scaled = (
-        mechanism.release(
-            accumulate(c * A, c * BOUND), 1.0, 1e-6, adjacency, rng=np.random.default_rng(5)
+        pg.release(
+            accumulate(c * A, c * BOUND),
+            None,
+            1.0,
+            1e-6,
+            adjacency=adjacency,
+            rng=np.random.default_rng(5),
+            mechanism=mechanism,
         )
         for c in (1.0, 2.0**-7)
     )
@@ -295,8 +303,13 @@ def test_no_column_is_special(mechanism):
 
 
 def test_order_of_columns_does_not_matter_to_a_regression():
-    release = pg.AnalyzeGauss().release(
-        accumulate(many_rows()), 1.0, 1e-6, rng=np.random.default_rng(7)
+    release = pg.release(
+        accumulate(many_rows()),
+        None,
+        1.0,
+        1e-6,
+        rng=np.random.default_rng(7),
+        mechanism=pg.AnalyzeGauss(),
     )
     turned = release.marginal([2, 1, 0])
     for ridge in (0.0, "auto"):
@@ -313,12 +326,17 @@ def test_one_column_by_hand():
     moment = pg.SecondMoment(1, 1.0).update(np.ones((50, 1)))
     rng = np.random.default_rng(8)
     ratio = gaussian_ratio(EPSILON, DELTA)
-    gauss = [pg.AnalyzeGauss().release(moment, EPSILON, DELTA, rng=rng) for _ in range(DRAWS)]
+    gauss = [
+        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=pg.AnalyzeGauss())
+        for _ in range(DRAWS)
+    ]
     sigma = moment.sensitivity_bound**2 / ratio  # of a 1 x 1 matrix: one number, one row's square
     draws = [(r.matrix[0, 0] - moment.matrix()[0, 0]) / sigma for r in gauss]
     assert stats.kstest(draws, stats.norm.cdf).pvalue > LEVEL
     mechanism = pg.AdditiveWishart(debias=False)
-    wishart = [mechanism.release(moment, EPSILON, DELTA, rng=rng) for _ in range(DRAWS)]
+    wishart = [
+        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism) for _ in range(DRAWS)
+    ]
     scale, dof = (wishart[0].parameters[name] for name in ("scale", "dof"))
     draws = [(r.matrix[0, 0] - moment.matrix()[0, 0]) / scale for r in wishart]
     assert stats.kstest(draws, stats.chi2(dof).cdf).pvalue > LEVEL
@@ -340,7 +358,7 @@ def test_two_columns_by_hand(mechanism):
     G, rng = moment.matrix(), np.random.default_rng(9)
     draws = []
     for _ in range(DRAWS):
-        release = mechanism.release(moment, EPSILON, DELTA, rng=rng)
+        release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
         dof = release.parameters["dof"]
         a, b, c = release.matrix[0, 0], release.matrix[0, 1], release.matrix[1, 1]
         if isinstance(mechanism, pg.AdditiveWishart):
@@ -358,7 +376,9 @@ def test_two_columns_by_hand(mechanism):
 
 def test_regression_of_two_columns_by_hand():
     moment = pg.SecondMoment(2, 1.0).update(np.tile([[0.6, 0.3], [0.5, 0.2], [0.1, 0.4]], (500, 1)))
-    release = pg.AnalyzeGauss().release(moment, 1.0, 1e-6, rng=np.random.default_rng(10))
+    release = pg.release(
+        moment, None, 1.0, 1e-6, rng=np.random.default_rng(10), mechanism=pg.AnalyzeGauss()
+    )
     a, b, c = release.matrix[0, 0], release.matrix[0, 1], release.matrix[1, 1]
     s = release.parameters["sigma"]
     slope = b / a

@@ -68,7 +68,9 @@ def test_published_constant_and_its_erratum():
 @pytest.mark.long
 def test_law_of_the_inverse(moment):
     mechanism, rng = InverseGauss(300.0), np.random.default_rng(2)
-    releases = [mechanism.release(moment, EPSILON, DELTA, rng=rng) for _ in range(2000)]
+    releases = [
+        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism) for _ in range(2000)
+    ]
     noise = np.linalg.inv([r.matrix for r in releases]) - np.linalg.inv(moment.matrix())
     law = releases[0].noise
     std = np.where(np.eye(3), law.std_diagonal, law.std)
@@ -82,13 +84,15 @@ def test_inverse_lies_on_its_public_grid(moment):
     fine = 2.0 ** (math.floor(math.log2(noise.sensitivity * unit / 3)) - 20) / unit
     std = noise.sigma / math.sqrt(2)
     grid = fine * 2.0 ** (math.floor(math.log2(std / fine)) - 10)
-    steps = np.linalg.inv(mechanism.release(moment, EPSILON, DELTA).matrix) / grid
+    steps = (
+        np.linalg.inv(pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism).matrix) / grid
+    )
     assert np.abs(steps).max() > 1000
     np.testing.assert_allclose(steps, np.rint(steps), rtol=0, atol=1e-6)
 
 
 def test_release_states_its_condition(moment, tmp_path):
-    release = InverseGauss(300.0).release(moment, EPSILON, DELTA)
+    release = pg.release(moment, None, EPSILON, DELTA, mechanism=InverseGauss(300.0))
     assert "eigenvalues are at least 300" in release.condition
     assert "only if" in repr(release)
     release.save(tmp_path / "gram.npz")
@@ -99,13 +103,15 @@ def test_release_is_symmetric(rng):
     x = rng.standard_normal((4000, 7))
     moment = pg.second_moment(x, bound=float(np.linalg.norm(x, axis=1).max()))
     for _ in range(5):
-        released = InverseGauss(3000.0).release(moment, EPSILON, DELTA).matrix
+        released = pg.release(moment, None, EPSILON, DELTA, mechanism=InverseGauss(3000.0)).matrix
         assert (released == released.T).all()
 
 
 def test_singular_moment_breaks_the_promise():
     with pytest.raises(ValueError, match="promise"):
-        InverseGauss(300.0).release(pg.SecondMoment(3, bound=1.0), EPSILON, DELTA)
+        pg.release(
+            pg.SecondMoment(3, bound=1.0), None, EPSILON, DELTA, mechanism=InverseGauss(300.0)
+        )
 
 
 @pytest.mark.parametrize("floor", [0.0, -1.0, math.inf, math.nan])

@@ -112,10 +112,10 @@ def test_published_constants():
 
 
 def test_algorithm_4_takes_its_degrees_of_freedom_from_a_public_n(moment):
-    release = InverseWishart().release(moment, EPSILON, DELTA)
+    release = pg.release(moment, None, EPSILON, DELTA, mechanism=InverseWishart())
     assert release.parameters["dof"] == 204
     with pytest.raises(ValueError, match="n is private"):
-        InverseWishart().release(moment, EPSILON, DELTA, "add-remove")
+        pg.release(moment, None, EPSILON, DELTA, adjacency="add-remove", mechanism=InverseWishart())
     with pytest.raises(ValueError, match="n_rows"):
         InverseWishart().calibrate(4, 1.0, EPSILON, DELTA)
 
@@ -145,7 +145,7 @@ def test_rows_are_an_integer():
 def test_dictionary_and_file_round_trip(mechanism, moment, tmp_path):
     assert from_dict(mechanism.to_dict()) == mechanism
     if isinstance(mechanism, InverseWishart) or mechanism.rows > 3:
-        release = mechanism.release(moment, EPSILON, DELTA)
+        release = pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism)
         release.save(tmp_path / "gram.json")
         loaded = pg.load(tmp_path / "gram.json")
         assert np.array_equal(loaded.matrix, release.matrix)
@@ -170,7 +170,9 @@ def test_dictionary_and_file_round_trip(mechanism, moment, tmp_path):
 def test_law_of_the_release(mechanism):
     moment = rich(100).update(np.array([[0.6, 0.0, -0.8]] * 50))
     rng = np.random.default_rng(11)
-    draws = [mechanism.release(moment, EPSILON, DELTA, rng=rng) for _ in range(800)]
+    draws = [
+        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism) for _ in range(800)
+    ]
     law = draws[0].noise
     mean = moment.matrix() + law.shift * np.eye(3)
     noise = np.array([r.matrix for r in draws]) - mean
@@ -193,17 +195,17 @@ def test_sketch_in_one_dimension_is_a_chi_square():
     ):
         draws = []
         for _ in range(600):
-            release = mechanism.release(moment, EPSILON, DELTA, rng=rng)
+            release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
             total = moment.matrix()[0, 0] + release.noise.regulariser
             draws.append(statistic(release, total))
         assert stats.kstest(draws, stats.chi2(7).cdf).pvalue > 1e-4
 
 
 def test_kept_rows_are_the_sketch(moment):
-    release = GaussianSketch(60, keep_rows=True).release(moment, EPSILON, DELTA)
+    release = pg.release(moment, None, EPSILON, DELTA, mechanism=GaussianSketch(60, keep_rows=True))
     assert release.sketch.shape == (60, 4)
     np.testing.assert_allclose(release.sketch.T @ release.sketch / 60, release.matrix)
-    assert GaussianSketch(60).release(moment, EPSILON, DELTA).sketch is None
+    assert pg.release(moment, None, EPSILON, DELTA, mechanism=GaussianSketch(60)).sketch is None
 
 
 def test_rows_of_the_sketch_have_the_right_covariance():
@@ -212,7 +214,9 @@ def test_rows_of_the_sketch_have_the_right_covariance():
     rng = np.random.default_rng(4)
     total = 0.0
     for _ in range(50):
-        release = GaussianSketch(60, keep_rows=True).release(moment, EPSILON, DELTA, rng=rng)
+        release = pg.release(
+            moment, None, EPSILON, DELTA, rng=rng, mechanism=GaussianSketch(60, keep_rows=True)
+        )
         total += (release.sketch**2).sum() / (100 + release.noise.regulariser)
     assert 1e-4 < stats.chi2(50 * 60 * 3).cdf(total) < 1 - 1e-4
 
@@ -220,7 +224,7 @@ def test_rows_of_the_sketch_have_the_right_covariance():
 def test_fewer_rows_than_columns_give_a_singular_release(moment):
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        release = GaussianSketch(2).release(moment, EPSILON, DELTA, rng=rng)
+        release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=GaussianSketch(2))
         values = np.linalg.eigvalsh(release.matrix)
         # Every entry is rounded by half a step at most: an eigenvalue by half a row of them.
         step = release.noise.regulariser / math.sqrt(2) / 2**int128.GRID_BITS
@@ -235,7 +239,7 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
 @pytest.mark.parametrize("calibration", ["exact", "published"])
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
-    release = by(calibration, mechanism).release(rich(1), EPSILON, DELTA)
+    release = pg.release(rich(1), None, EPSILON, DELTA, mechanism=by(calibration, mechanism))
     p = release.parameters
     assert p["eigenvalue_bound"] == 0.0
     assert p["adjusted_dof"] == 100
@@ -250,7 +254,9 @@ def test_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
     mechanism = by(calibration, mechanism)
     noise = mechanism.calibrate(3, 1.0, EPSILON, DELTA)
     copies = round(noise.eigenvalue_shift + 0.5 * noise.regulariser)
-    release = mechanism.release(rich(copies), EPSILON, DELTA, rng=np.random.default_rng(2))
+    release = pg.release(
+        rich(copies), None, EPSILON, DELTA, rng=np.random.default_rng(2), mechanism=mechanism
+    )
     p = release.parameters
     assert 0 < p["eigenvalue_bound"] < p["regulariser"]
     assert p["adjusted_dof"] == 100
@@ -264,7 +270,7 @@ def test_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
 @pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
 def test_large_eigenvalue_pays_for_more_rows(mechanism):
     moment = rich(4000)
-    release = mechanism.release(moment, EPSILON, DELTA)
+    release = pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism)
     p, ladder = release.parameters, release.privacy
     assert p["adjusted_regulariser"] == 2**21 * moment.resolution
     s, rows = p["eigenvalue_bound"], p["adjusted_dof"]
@@ -275,7 +281,7 @@ def test_large_eigenvalue_pays_for_more_rows(mechanism):
     assert k > 3
     reached = (s + p["eigenvalue_shift"]) / moment.sensitivity_bound**2
     assert ladder.total(k) <= reached < ladder.total(k + 1)
-    p = published(mechanism).release(moment, EPSILON, DELTA).parameters
+    p = pg.release(moment, None, EPSILON, DELTA, mechanism=published(mechanism)).parameters
     assert p["adjusted_regulariser"] == 2**21 * moment.resolution
     log = math.log(8 / DELTA)
     bound = moment.sensitivity_bound
@@ -306,7 +312,7 @@ def test_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows,
     """Singular data on a rung without regulariser: what delta allows must look like the rest."""
     moment = pg.SecondMoment(3, bound=1.0).update(np.tile([[0.6, 0.0, 0.8]], (rows, 1)))
     monkeypatch.setattr("privgram.exact.variates.laplace_step", breach)
-    release = by(calibration, mechanism).release(moment, EPSILON, DELTA)
+    release = pg.release(moment, None, EPSILON, DELTA, mechanism=by(calibration, mechanism))
     p = release.parameters
     assert p["adjusted_dof"] > 100
     assert p["adjusted_regulariser"] == 2**21 * moment.resolution
@@ -316,7 +322,13 @@ def test_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows,
 @pytest.mark.slow
 def test_rows_that_are_kept_are_bounded(monkeypatch):
     monkeypatch.setattr("privgram.papers.sheffet.drawing.KEPT_ENTRIES", 3 * 150)
-    release = GaussianSketch(100, adaptive=True, keep_rows=True).release(rich(4000), EPSILON, DELTA)
+    release = pg.release(
+        rich(4000),
+        None,
+        EPSILON,
+        DELTA,
+        mechanism=GaussianSketch(100, adaptive=True, keep_rows=True),
+    )
     assert release.sketch.shape == (150, 3)
     assert release.parameters["adjusted_dof"] == release.noise.rows == 150
     assert np.allclose(release.matrix, release.sketch.T @ release.sketch / 150)
@@ -332,7 +344,7 @@ def test_noise_on_the_eigenvalue_is_asked_for_as_the_calibration_states(monkeypa
     monkeypatch.setattr("privgram.exact.variates.laplace_step", none)
     moment, mechanism = rich(4000), published(GaussianSketch(5, adaptive=True))
     noise = mechanism.calibrate(3, moment.sensitivity_bound, EPSILON, DELTA)
-    p = mechanism.release(moment, EPSILON, DELTA).parameters
+    p = pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism).parameters
     assert asked == [(-noise.eigenvalue_shift, noise.laplace_scale)]
     assert p["eigenvalue_bound"] == pytest.approx(4000 - noise.eigenvalue_shift, rel=1e-5)
 
@@ -344,7 +356,9 @@ def test_eigenvalue_bound_has_the_stated_law():
     noise = mechanism.calibrate(3, moment.sensitivity_bound, EPSILON, DELTA)
     rng = np.random.default_rng(5)
     draws = [
-        mechanism.release(moment, EPSILON, DELTA, rng=rng).parameters["eigenvalue_bound"]
+        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism).parameters[
+            "eigenvalue_bound"
+        ]
         for _ in range(300)
     ]
     law = stats.laplace(300 - noise.eigenvalue_shift, noise.laplace_scale)
