@@ -96,6 +96,12 @@ def check_adjacency(adjacency: str) -> Adjacency:
     return adjacency  # type: ignore[return-value]
 
 
+def set_fields(record: object, **values: object) -> None:
+    """Give fields of a frozen dataclass the values that they are checked to be, as it is made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
 def is_number(text: str) -> bool:
     """Tell whether a text, such as a cell of a header, is a number."""
     try:

@@ -57,20 +57,14 @@ class Gains:
         self, transform: WhiteningTransform, columns: Columns | None, bound: float
     ) -> None:
         d = len(transform.matrix)
-        law: MaskedLaw | TiedLaw | None = None
-        if columns is not None and (blocks := zeros(columns.layout)):
-            known = imposed(GaussianLaw.isotropic(1.0), blocks, ties(columns.layout))
-            law = None if isinstance(known, GaussianLaw) else known
         groups = _groups(columns, d)
         back, within = transform.inverse, transform.known(1.0, columns)
         second = np.eye(d) if transform.second is None else transform.second
         inverse = _inverse(back @ second @ back.T, columns)
         draws = max(1, _DRAWN // d**2)
         one, other = _noise(d, draws)
-        if law is not None:
-            one = np.array([law.project(noise) for noise in one])
-        if not isinstance(within, GaussianLaw):
-            other = np.array([within.project(noise) for noise in other])
+        law = known_of(GaussianLaw.isotropic(1.0), columns)
+        one, other = _projected(one, law), _projected(other, within)
         sizes = [
             np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
             for noise in (one, back @ other @ back.T)
@@ -91,6 +85,17 @@ class Gains:
         """
         each = self._each / square
         return bool(np.exp(np.log(each).mean()) >= needed and each.min() >= 1)
+
+
+def known_of(law: GaussianLaw, columns: Columns | None) -> GaussianLaw | MaskedLaw | TiedLaw:
+    """The law of a release that is projected on what the description of its columns says."""
+    return law if columns is None else imposed(law, zeros(columns.layout), ties(columns.layout))
+
+
+def _projected(noise: Matrix, law: NoiseLaw) -> Matrix:
+    if isinstance(law, MaskedLaw | TiedLaw):
+        return np.array([law.project(one) for one in noise])
+    return noise
 
 
 def _noise(d: int, draws: int) -> Matrix:
@@ -281,7 +286,7 @@ def _further_rounds(
         if transform.clear >= enough or not transform.teaches(noise, rows):
             break
         left -= rules.TRIAL
-        needed = rules.WORTH_IF_HIDDEN if transform.hidden else rules.WORTH
+        needed = rules.WORTH if transform.clear >= 1 else rules.WORTH_IF_HIDDEN
         rounds.prepare(radius)
         if not gains.are(rounds.choose(transform, rules.TRIAL, left).size ** 2, needed):
             return rounds.once(first, left)

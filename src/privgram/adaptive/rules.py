@@ -1,10 +1,5 @@
 """The rules by which released numbers decide the next round: docs/theory/adaptive.md."""
 
-from __future__ import annotations
-
-# The rules by which released numbers decide the next round, applied in `privgram.adaptive.rounds`:
-# docs/theory/adaptive.md.
-
 #: Shares of the squared ratio mu^2: of the first round, of each middle one, of the histogram
 #: of lengths before each of these, and of the number of rows where nothing else says it.
 FIRST, MIDDLE, TRIAL, NUMBER = 0.08, 0.1, 0.02, 0.01

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from privgram.adaptive.rules import LONG, RESIDUAL, TAUGHT
 from privgram.columns.structure import ties
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, imposed
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix
     from privgram.columns import Columns
-from privgram.adaptive.rules import LONG, RESIDUAL, TAUGHT
 
 
 class LevelBlock(NamedTuple):
@@ -84,11 +84,6 @@ class WhiteningTransform:
         rotation = np.linalg.svd(numbers[:, self.numbers])[0]
         matrix[self.numbers] = rotation.T @ numbers
         return matrix
-
-    @property
-    def hidden(self) -> bool:
-        """Whether the noise hides some direction."""
-        return self.clear < 1
 
     def teaches(self, noise_std: float, rows: float) -> bool:
         """Whether a middle round, of this noise off the diagonal, is worth anything."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram import privacy
 from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._base.text import warn
 from privgram._core.norms import squared_norms
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from privgram._core.units import UnitAccumulator
     from privgram.columns import Columns
     from privgram.ledger import Ledger
-    from privgram.privacy import Adjacency, BoundedRangeProfile
+    from privgram.privacy import Adjacency
     from privgram.privacy.guarantee import Price
     from privgram.sources.table import RawBlock
 
@@ -241,11 +240,6 @@ class BoundSelection:
             ),
         )
         return total
-
-    @property
-    def privacy(self) -> BoundedRangeProfile:
-        """The exact privacy profile of the choice."""
-        return privacy.BoundedRangeProfile(self.epsilon, self.adjacency)
 
     @property
     def price(self) -> Price:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_room
@@ -227,17 +226,13 @@ def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread
     if not request.rereads:
         return total, None
     _check_same(scan)
-    return total, partial(_again, scan)
+    return total, lambda new: accumulate(scan, new)[0]
 
 
 def _check_same(scan: ScanRequest) -> None:
     """See that a table that is read again can be."""
     if isinstance(scan.source, CachedSource):
         scan.source.check_again()
-
-
-def _again(scan: ScanRequest, new: Callable[[int], Any]) -> Any:
-    return accumulate(scan, new)[0]
 
 
 def _draw(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from privgram._base.files import check_distinct, check_room
-from privgram._base.numbers import Adjacency
+from privgram._base.numbers import Adjacency, set_fields
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
 from privgram.disclosure.norm_bound import BoundSelection, check_size
@@ -112,7 +112,7 @@ class ReleaseRequest:
                 "the second argument is the columns, and the mechanism goes by its name: "
                 "release(table, columns, epsilon, delta, mechanism=AnalyzeGauss())"
             )
-        self._set(chosen=named(self.mechanism))
+        set_fields(self, chosen=named(self.mechanism))
         check_ledger(self.ledger)
         if (path := self.path) is not None:
             RELEASE_FORMAT.check_suffix(path)
@@ -128,10 +128,6 @@ class ReleaseRequest:
                 "AdaptiveGaussian() reads the table again, and a SecondMoment has no rows to read: "
                 "pass the table itself to pg.release, or take AnalyzeGauss()"
             )
-
-    def _set(self, **values: object) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     @property
     def path(self) -> Path | None:
@@ -150,12 +146,12 @@ class ReleaseRequest:
             self.guarantee.adjacency,
         )
         if scan.unit is not None:
-            self._set(guarantee=replace(self.guarantee, unit=scan.unit.protected))
+            set_fields(self, guarantee=replace(self.guarantee, unit=scan.unit.protected))
         if self.chosen is None:
             chosen, reason = best(
                 self.source, scan.scaling, self.guarantee, self.purpose, scan.groups
             )
-            self._set(chosen=chosen, reason=reason)
+            set_fields(self, chosen=chosen, reason=reason)
         if scan.groups is not None:
             check_groups(self.planned, self.guarantee)
         self.planned.check_unit(self.guarantee)
@@ -167,9 +163,9 @@ class ReleaseRequest:
         several = scan.auto is not None or self.rereads
         if several and scale_out(scan.source) is None and not in_memory:
             scan = replace(scan, source=CachedSource(scan.source, self.cache_bytes))
-        self._set(scan=scan)
+        set_fields(self, scan=scan)
         if scan.auto is not None:
-            self._set(choice=BoundSelection(scan.auto, scan, self.guarantee.adjacency))
+            set_fields(self, choice=BoundSelection(scan.auto, scan, self.guarantee.adjacency))
         if scan.scaling is not None:
             self.check_names(scan.scaling.names)
             bound = scan.scaling.bound
@@ -277,5 +273,5 @@ class PricedRelease:
             # Both, or neither: a choice that is paid for is of no use without the release.
             if self.choice.id not in (entry.id for entry in ledger.entries):
                 ledger.check(together(self.price, self.choice.price))
-            self.choice.charge(ledger)
+            ledger.reserve(self.choice.price)
         ledger.reserve(self.price)

@@ -16,7 +16,6 @@ from privgram._core.rows import RowAccumulator
 from privgram.adaptive import rounds
 from privgram.adaptive.radius import cumulative_counts, weighted_counts
 from privgram.adaptive.rounds import run_rounds
-from privgram.columns.structure import ties, zeros
 from privgram.disclosure.additive import noisy_entries, noisy_matrix, noisy_sums
 from privgram.disclosure.norm_bound import NormCounts
 from privgram.exact import int128, rounding, variates
@@ -28,7 +27,6 @@ from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
     TiedLaw,
-    imposed,
     symmetric_gaussian,
 )
 
@@ -98,15 +96,8 @@ def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[M
 
     Post-processing: the equations are public (`privgram.columns.structure`).
     """
-    known = _known(law, columns)
+    known = rounds.known_of(law, columns)
     return matrix if isinstance(known, GaussianLaw) else known.project(matrix), known
-
-
-def _known(law: GaussianLaw, columns: Columns | None) -> Imposed:
-    """The law of a release that is projected on what the description says."""
-    if columns is None or not (blocks := zeros(columns.layout)):
-        return law
-    return imposed(law, blocks, ties(columns.layout))
 
 
 def _shifted(law: Imposed, added: float) -> Imposed:
@@ -222,7 +213,7 @@ def besides_zeros(
     drawn = noisy_entries(total, i == j, law.std / unit, law.std_diagonal / unit, rng)
     matrix = np.zeros((d, d))
     matrix[i, j] = matrix[j, i] = unit * drawn
-    known = _known(law, moment.columns)
+    known = rounds.known_of(law, moment.columns)
     return known.project(matrix) if isinstance(known, TiedLaw) else matrix, known
 
 

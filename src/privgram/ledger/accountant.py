@@ -197,7 +197,12 @@ class LossAccountant(BasicAccountant):
         inside = self.epsilon
         while not holds(inside) and inside < most:
             inside = min(2.0 * inside, most)
-        return edge_of(holds, inside, 0.0) if holds(inside) else math.inf, self.delta
+        if not holds(inside):
+            return math.inf, self.delta
+        if holds(0.0):
+            return 0.0, self.delta
+        near = 1e-4 * inside
+        return bisect_boundary(holds, inside, 0.0, lambda a, b: a - b <= near), self.delta
 
     def excess(self, entries: Sequence[Entry]) -> str | None:  # noqa: D102
         return self._excess(self._total(entries)(self.epsilon))
@@ -301,11 +306,3 @@ def _alone(profile: Profile, at: float) -> float:
 
 def _log1pexp(x: float) -> float:
     return x + math.log1p(math.exp(-x))
-
-
-def edge_of(good: Callable[[float], bool], inside: float, outside: float) -> float:
-    """Last good number on the way out from a good one, to a ten-thousandth of the way."""
-    tolerance = 1e-4 * abs(outside - inside)
-    if good(outside):
-        return outside
-    return bisect_boundary(good, inside, outside, lambda a, b: abs(b - a) <= tolerance)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from privgram import privacy
 from privgram._base import saved
-from privgram._base.numbers import check_adjacency, check_budget, check_integer, check_number
+from privgram._base.numbers import (
+    check_adjacency,
+    check_budget,
+    check_integer,
+    check_number,
+    check_one_of,
+    set_fields,
+)
 from privgram._base.saved import DAMAGE, DamagedFile, JsonObject, check_version
 
 if TYPE_CHECKING:
@@ -15,6 +22,9 @@ if TYPE_CHECKING:
 
 FORMAT = "privgram-ledger"
 VERSION = 1
+
+#: What the first line says of the budget, always.
+BUDGET = ("epsilon", "delta", "adjacency", "composition")
 
 Composition = Literal["gaussian", "pld", "basic"]
 
@@ -35,10 +45,7 @@ class Budget:
         check_adjacency(self.adjacency)
         if self.unit is not None:
             check_text(self.unit, "unit")
-        if self.composition not in get_args(Composition):
-            raise ValueError(
-                'composition must be "gaussian", "pld" or "basic", not ' + repr(self.composition)
-            )
+        check_one_of(self.composition, "composition", get_args(Composition))
         if self.composition == "gaussian" and not self.delta:
             raise ValueError(
                 'at delta = 0 there is no Gaussian noise: take composition="basic", which adds up '
@@ -48,22 +55,14 @@ class Budget:
     @classmethod
     def of(cls, header: JsonObject) -> Budget:
         """The budget of a file with this header; KeyError if it has none."""
-        total, table, unit = (
-            (header["epsilon"], header["delta"]),
-            header.get("table"),
-            header.get("unit"),
-        )
-        return cls(*total, header["adjacency"], header["composition"], table, unit)
+        return cls(*(header[name] for name in BUDGET), header.get("table"), header.get("unit"))
 
     def header(self, created: str) -> JsonObject:
         """The first line of a new file."""
-        budget = {name: getattr(self, name) for name in ("epsilon", "delta", "adjacency")}
-        record = {"format": FORMAT, "version": VERSION, **budget, "composition": self.composition}
-        record["created"] = created
-        for name in ("table", "unit"):
-            if (value := getattr(self, name)) is not None:
-                record[name] = value
-        return record
+        record = {"format": FORMAT, "version": VERSION}
+        record |= {name: getattr(self, name) for name in BUDGET} | {"created": created}
+        more = {"table": self.table, "unit": self.unit}
+        return record | {name: value for name, value in more.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -138,29 +137,15 @@ class Entry:
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
-        checked = {
-            "epsilon": epsilon,
-            "delta": delta,
-            "delta_fp": check_number(self.delta_fp, "delta_fp"),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        delta_fp = check_number(self.delta_fp, "delta_fp")
+        set_fields(self, epsilon=epsilon, delta=delta, delta_fp=delta_fp)
         if not 0 <= self.delta_fp <= self.delta:
             raise ValueError(f"delta_fp must lie in [0, delta], not {self.delta_fp!r}")
 
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds.
-
-    Attributes
-    ----------
-    budget : Budget
-    entries : tuple of Entry
-    periods : dict of str to tuple of str
-        Digests of what streams published, period by period, by the streams' ids.
-    chain : Chain
-    """
+    """What a file holds, with the digests of what streams published, by the streams' ids."""
 
     budget: Budget
     entries: tuple[Entry, ...]

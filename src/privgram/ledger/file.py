@@ -290,18 +290,7 @@ class Ledger:
         return bisect_boundary(fits, least, self.epsilon, lambda a, b: abs(b - a) <= least)
 
     def check(self, price: Price) -> None:
-        """Refuse a price that could not be entered now; nothing is.
-
-        Parameters
-        ----------
-        price : Price
-            With what `spend` takes.
-
-        Raises
-        ------
-        BudgetExceeded, ValueError, TypeError, OSError
-            As `spend`.
-        """
+        """Refuse, as `spend` would, a price that could not be entered now; nothing is."""
         self._check_price(price)
         entries = self.entries
         self._check_unit(price.unit, entries)
@@ -462,24 +451,11 @@ class Ledger:
             return self._read(handle).periods.get(id, ())
 
     def enter_period(self, id: str, number: int, digest: str) -> None:
-        """Enter, durably and at no price, that a stream published a further period.
+        """Enter, durably and at no price, what a stream published of its next period, from 1.
 
-        Parameters
-        ----------
-        id : str
-            Of the entry that paid for all of its periods.
-        number : int
-            Of the period, from 1.
-        digest : str
-            Of what was published of it.
-
-        Raises
-        ------
-        ValueError
-            If the stream is not in the ledger, or the period is not the next one. Where it is
-            there with this very digest, nothing is entered.
-        OSError
-            If the ledger cannot be written.
+        By its digest, and the id of the entry that paid for all. ValueError if that is not in the
+        ledger, or the period is not the next one; where it is there with this digest, nothing is
+        entered.
         """
         with self._open(exclusive=True) as handle:
             file = self._read(handle)

@@ -11,7 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from privgram.mechanisms._base import Calibration, Mechanism, by_name, from_dict, named, true_delta
+from privgram._base.numbers import check_one_of
+from privgram.mechanisms._base import Calibration, Mechanism, from_dict, named, true_delta
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.mechanisms.additive import AdditiveWishart, AnalyzeGauss, MatrixLaplace
 
@@ -27,7 +28,6 @@ __all__ = [
     "MatrixLaplace",
     "Mechanism",
     "best",
-    "by_name",
     "default",
     "from_dict",
     "named",
@@ -110,8 +110,7 @@ def best(
         `AdaptiveGaussian`, or None for one round by `default`.
     reason : str
     """
-    if purpose not in get_args(Purpose):
-        raise ValueError(f"purpose is one of {', '.join(get_args(Purpose))}, not {purpose!r}")
+    check_one_of(purpose, "purpose", get_args(Purpose))
     reasons = {
         "for means and components further rounds gain nothing": purpose != "regression",
         "at delta = 0 there are no further rounds": guarantee.delta == 0,

@@ -9,22 +9,27 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from privgram import privacy
-from privgram._base.numbers import Adjacency, check_integer, check_number, check_positive
+from privgram._base.numbers import (
+    Adjacency,
+    check_integer,
+    check_number,
+    check_positive,
+    set_fields,
+)
 from privgram._base.saved import JsonObject, Registry
 from privgram.privacy.guarantee import Guarantee, Price
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from privgram.columns.unit import UnitNorm
     from privgram.noise import NoiseLaw
     from privgram.privacy import Profile, ProofStatus
 
+    OfUnits: TypeAlias = frozenset[tuple[UnitNorm, Adjacency]]
 
 #: Standard deviation of noise beyond which squares of a release leave float64.
 MOST_NOISE = 1e140
@@ -40,13 +45,12 @@ class Request(Guarantee):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checked = {
-            "n_columns": check_integer(self.n_columns, "n_columns", 1),
-            "bound": check_positive(self.bound, "bound"),
-            "n_rows": None if self.n_rows is None else check_integer(self.n_rows, "n_rows", 0),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        set_fields(
+            self,
+            n_columns=check_integer(self.n_columns, "n_columns", 1),
+            bound=check_positive(self.bound, "bound"),
+            n_rows=None if self.n_rows is None else check_integer(self.n_rows, "n_rows", 0),
+        )
 
 
 @dataclass(frozen=True)
@@ -102,7 +106,7 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
 
     #: For which norm of a unit's matrix, and which neighbours, the guarantee is proved where a unit
     #: has many rows: docs/theory/units.md.
-    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset()
+    of_units: ClassVar[OfUnits] = frozenset()
 
     def __post_init__(self) -> None:
         # Python's own numbers and truth values: a release that cannot be saved is budget lost.
@@ -111,14 +115,14 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
             if isinstance(field.default, bool):
                 if not isinstance(value, (bool, np.bool_)):
                     raise TypeError(f"{field.name} must be True or False, not {value!r}")
-                object.__setattr__(self, field.name, bool(value))
+                set_fields(self, **{field.name: bool(value)})
             elif not (
                 value is None or isinstance(field.default, str) or field.type == "str | None"
             ):
                 number: float = check_number(value, field.name)
                 with suppress(TypeError):
                     number = operator.index(value)
-                object.__setattr__(self, field.name, number)
+                set_fields(self, **{field.name: number})
 
     @property
     def scale_free(self) -> bool:
@@ -319,10 +323,9 @@ def check_mechanism(mechanism: object) -> Mechanism:
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
         name = mechanism.__name__
-        needs = [field.name for field in fields(mechanism) if field.default is MISSING]
+        needs = ", ".join(f"{need}=..." for need in parameters(name)[1])
         raise TypeError(
-            f"mechanism must be a Mechanism, and {name} is a class: add (), as in "
-            f"{name}({', '.join(f'{need}=...' for need in needs)})"
+            f"mechanism must be a Mechanism, and {name} is a class: add (), as in {name}({needs})"
         )
     raise TypeError(
         f"mechanism must be a Mechanism such as AnalyzeGauss(), not {type(mechanism).__name__}"
@@ -337,10 +340,12 @@ def named(mechanism: object) -> Mechanism | None:
     TypeError
         If it is something else.
     ValueError
-        As `by_name`.
+        If there is no mechanism of that name, or it lacks a parameter.
     """
-    if mechanism is None:
-        return None
-    if isinstance(mechanism, str):
-        return by_name(mechanism, {})
-    return check_mechanism(mechanism)
+    if not isinstance(mechanism, str):
+        return None if mechanism is None else check_mechanism(mechanism)
+    kind = class_name(mechanism)
+    for key in parameters(kind)[1]:
+        raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
+    made: Mechanism = Mechanism.kinds[kind]()
+    return made

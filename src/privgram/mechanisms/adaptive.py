@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
+from privgram._base.numbers import check_one_of
 from privgram._base.text import listed
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.additive import AnalyzeGauss
@@ -100,8 +101,7 @@ class AdaptiveGaussian(Mechanism):
         super().__post_init__()
         if isinstance(self.rounds, bool) or self.rounds not in ("auto", 1, 2, 3, 4):
             raise ValueError(f"rounds must be 'auto' or 1 to 4, got {self.rounds!r}")
-        if self.purpose not in PURPOSES:
-            raise ValueError(f"purpose must be one of {', '.join(PURPOSES)}, got {self.purpose!r}")
+        check_one_of(self.purpose, "purpose", PURPOSES)
         if not (self.target is None or isinstance(self.target, str)):
             raise TypeError(f"target must be the name of a column, got {self.target!r}")
         if self.target is not None and self.purpose != "regression":

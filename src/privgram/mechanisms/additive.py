@@ -8,13 +8,13 @@ from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from privgram import privacy
-from privgram._base.numbers import check_integer, check_positive
+from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
 
 if TYPE_CHECKING:
-    from privgram.columns.unit import UnitNorm
-    from privgram.privacy import Adjacency, Profile
+    from privgram.mechanisms._base import OfUnits
+    from privgram.privacy import Profile
 
 #: Least ratio of sensitivity to noise: integers of 128 bits have room for the noise of one more
 #: than this, with a share of the budget and on a finer lattice.
@@ -89,22 +89,19 @@ class AnalyzeGauss(Mechanism):
     noise: Literal["symmetric", "triangular"] = "symmetric"
     repair: Literal["none", "shift", "shift-upper", "shift-lower", "project", "feasible"] = "none"
 
-    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset(
+    of_units: ClassVar[OfUnits] = frozenset(
         product(("frobenius", "trace"), ("add-remove", "replace"))
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.noise not in NOISES:
-            raise ValueError(f"noise must be one of {', '.join(NOISES)}, got {self.noise!r}")
-        if self.repair not in REPAIRS:
-            raise ValueError(f"repair must be one of {', '.join(REPAIRS)}, got {self.repair!r}")
+        check_one_of(self.noise, "noise", NOISES)
+        check_one_of(self.repair, "repair", REPAIRS)
 
     def _calibrated(self, request: Request) -> GaussCalibration:
-        sensitivity = self._sensitivity(request)
         ratio = privacy.calibration.gaussian_ratio(request.epsilon, request.delta)
         profile = privacy.GaussianProfile(ratio, request.adjacency)
-        return self._record(request, sensitivity / ratio, profile)
+        return self._record(request, self._sensitivity(request) / ratio, profile)
 
     @staticmethod
     def _sensitivity(request: Request) -> float:
@@ -173,7 +170,7 @@ class AdditiveWishart(Mechanism):
     scale: float | None = None
     debias: bool = True
 
-    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset({("trace", "add-remove")})
+    of_units: ClassVar[OfUnits] = frozenset({("trace", "add-remove")})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -265,16 +262,13 @@ class MatrixLaplace(Mechanism):
 
     pure: ClassVar[bool] = True
 
-    of_units: ClassVar[frozenset[tuple[UnitNorm, Adjacency]]] = frozenset(
-        {("trace", "add-remove"), ("trace", "replace")}
-    )
+    of_units: ClassVar[OfUnits] = frozenset({("trace", "add-remove"), ("trace", "replace")})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.dof is not None:
             check_integer(self.dof, "dof", 2)
-        if self.repair not in ("none", "feasible"):
-            raise ValueError(f"repair must be none or feasible, got {self.repair!r}")
+        check_one_of(self.repair, "repair", ("none", "feasible"))
 
     def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
         budget = request.epsilon, request.delta, request.adjacency

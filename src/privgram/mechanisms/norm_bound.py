@@ -15,7 +15,6 @@ from privgram._base.saved import JsonObject
 from privgram.privacy.guarantee import Price
 
 if TYPE_CHECKING:
-    from privgram.ledger import Ledger
     from privgram.privacy import Adjacency, BoundedRangeProfile, ProofStatus
     from privgram.privacy.guarantee import Guarantee
 
@@ -131,10 +130,6 @@ class NormBound(float):
                 f"{self.adjacency!r}: choose both under one notion of neighbours"
             )
         check_positive(guarantee.epsilon + self.epsilon, "epsilon, in all,")
-
-    def charge(self, ledger: Ledger) -> None:
-        """Enter the choice in a ledger, unless it is there: see `Ledger.spend`."""
-        ledger.reserve(self.price)
 
     @property
     def price(self) -> Price:

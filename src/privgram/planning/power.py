@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,12 @@ import numpy as np
 from privgram._base.numbers import check_positive
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.adaptive.radius import cumulative_counts, weighted_counts
-from privgram.adaptive.rounds import AdaptiveRounds, run_rounds
+from privgram.adaptive.rounds import AdaptiveRounds, known_of, run_rounds
 from privgram.columns import Columns
-from privgram.columns.structure import ties, zeros
 from privgram.columns.variables import Numeric
 from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, MatrixLaplace
 from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
-from privgram.noise import GaussianLaw, imposed, symmetric_gaussian
+from privgram.noise import GaussianLaw, symmetric_gaussian
 from privgram.planning import designs
 from privgram.planning.designs import EARLIER, DesignInput, PlanDesign, plan_design_of
 from privgram.planning.simulation import DrawRule, SimulatedFit, simulate_fits
@@ -206,14 +206,9 @@ class PowerSimulation(Printed):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the simulation as plain values, for JSON."""
-        return {
-            "design": self.design,
-            "n_rows": self.n_rows,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "mechanisms": list(self.mechanisms),
-            "rows": [asdict(row) for row in self.rows],
-        }
+        plain = {name: value for name, value in vars(self).items() if name != "_setting"}
+        rows = [asdict(row) for row in self.rows]
+        return plain | {"mechanisms": list(self.mechanisms), "rows": rows}
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -397,8 +392,7 @@ class Setting:
                 return released, law
         law = calibration.law
         if isinstance(law, GaussianLaw):
-            layout = self.columns.layout
-            law = imposed(law, zeros(layout), ties(layout))
+            law = known_of(law, self.columns)
         exact = self.moment + law.shift_matrix(len(self.columns))
         return law.draw(exact, rng), law
 
@@ -441,21 +435,11 @@ class Setting:
         return self.columns.replace(missing="error")
 
 
-@dataclass(frozen=True, eq=False)
-class _Moment:
+def _moment(matrix: Matrix, bound: float, columns: Columns) -> Any:
     """The second moment of made rows, as rounds take it."""
-
-    matrix: Matrix
-    bound: float
-    columns: Columns
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return self.columns.names
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.matrix)
+    return SimpleNamespace(
+        matrix=matrix, bound=bound, columns=columns, names=columns.names, n_columns=len(matrix)
+    )
 
 
 class _SimulatedRounds(AdaptiveRounds):
@@ -464,19 +448,18 @@ class _SimulatedRounds(AdaptiveRounds):
     def __init__(
         self, setting: Setting, noise: AdaptiveGaussianCalibration, rng: np.random.Generator
     ) -> None:
-        moment = _Moment(setting.moment, setting.bound, setting.columns)
+        moment = _moment(setting.moment, setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
         self.weight = setting.n_rows * setting.design.complete / len(self.rows)
         self.shape = setting.design.shape
         self.rng = rng
 
-    def take(self, moment: _Moment, share: float) -> Matrix:
+    def take(self, moment: Any, share: float) -> Matrix:
         std = self.std_at(moment.bound, share)
         self.std.append(std)
-        return moment.matrix + symmetric_gaussian(
-            moment.n_columns, std, math.sqrt(2.0) * std, self.rng
-        )
+        noise = symmetric_gaussian(moment.n_columns, std, math.sqrt(2.0) * std, self.rng)
+        return np.asarray(moment.matrix + noise)
 
     def count(self, transform: WhiteningTransform, edges: Vector, share: float) -> Vector:
         beyond: Vector
@@ -496,9 +479,9 @@ class _SimulatedRounds(AdaptiveRounds):
     def number(self, share: float) -> float:
         return self.weight * len(self.rows)
 
-    def mapped(self, transform: WhiteningTransform, radius: float) -> _Moment:
+    def mapped(self, transform: WhiteningTransform, radius: float) -> Any:
         image = designs.clipped(self.rows @ transform.matrix.T, radius)
-        return _Moment(self.weight * (image.T @ image), radius, self.moment.columns)
+        return _moment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
 def simulate_power(

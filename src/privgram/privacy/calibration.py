@@ -253,24 +253,18 @@ def matrix_laplace_ratio(
     float
         B^2 / s.
     """
-    return _matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency, 2e-13)
+    return _laplace_ratio(MatrixLaplaceProfile(dof, n_columns, 1.0, adjacency), epsilon, delta)
 
 
-def _matrix_laplace_ratio(
-    n_columns: int,
-    dof: float,
-    epsilon: float,
-    delta: float,
-    adjacency: Adjacency,
-    tolerance: float,
+def _laplace_ratio(
+    unit: MatrixLaplaceProfile, epsilon: float, delta: float, tolerance: float = 2e-13
 ) -> float:
-    unit = MatrixLaplaceProfile(dof, n_columns, 1.0, adjacency)  # checks
     if delta == 0.0:
         epsilon, delta = check_budget(epsilon, delta, zero="delta")
         return _checked(epsilon / unit.pure)
     epsilon, delta = checked_budget(epsilon, delta)
     # delta = 0 at this epsilon, or a delta near that of as much Gaussian noise, is private.
-    guess = gaussian_ratio(epsilon, delta) * math.sqrt(dof - n_columns + 1)
+    guess = gaussian_ratio(epsilon, delta) * math.sqrt(unit.dof - unit.n_columns + 1)
     return _checked(
         largest_safe(
             lambda ratio: replace(unit, ratio=ratio).delta(epsilon),
@@ -300,19 +294,17 @@ def matrix_laplace_noise(
     WishartNoise
         ``(ratio, dof)``, the ratio being the largest for that dof.
     """
-    least = check_integer(n_columns, "n_columns", 1) + 1
+    dof = check_integer(n_columns, "n_columns", 1) + 1
     if delta == 0.0:
-        return WishartNoise(
-            matrix_laplace_ratio(n_columns, least, epsilon, delta, adjacency), least
-        )
+        return WishartNoise(matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
 
     def dof_at(log_freedom: float) -> int:
         return n_columns - 1 + round(math.exp(log_freedom))
 
     def noise(log_freedom: float) -> float:
         dof = dof_at(log_freedom)
-        ratio = _matrix_laplace_ratio(n_columns, dof, epsilon, delta, adjacency, 1e-4)
-        return math.sqrt(dof) / ratio
+        profile = MatrixLaplaceProfile(dof, n_columns, 1.0, adjacency)
+        return math.sqrt(dof) / _laplace_ratio(profile, epsilon, delta, 1e-4)
 
     # By m = k - d + 1 >= 2, on which alone the profile depends.
     low, next_, high = math.log(2.0), math.log(3.0), math.log(1000.0 * (n_columns + 1))

@@ -31,22 +31,9 @@ def dominating_ratio(profile: Profile, slack: float) -> float:
     Then, but for a chance of `slack`, Gaussian noise of sensitivity ratio mu shows at least as much
     whatever is asked: its pair dominates that of the profile.
 
-    Parameters
-    ----------
-    profile : Profile
-    slack : float
-        At least 0.
-
-    Returns
-    -------
-    float
-        To a millionth above; 0.0 if the slack is enough by itself, and infinity if there is none
-        up to a million: where delta does not fall below the slack.
-
-    Notes
-    -----
-    Proof, between the epsilons that are looked at too: docs/theory/composition.md, "Mechanisms of
-    other kinds".
+    To a millionth above; 0.0 if the slack is enough by itself, and infinity if there is none up to
+    a million: where delta does not fall below the slack. Proof, between the epsilons that are
+    looked at too: docs/theory/composition.md, "Mechanisms of other kinds".
     """
     if isinstance(profile, GaussianProfile):
         return profile.sensitivity_ratio

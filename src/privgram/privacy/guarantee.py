@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from privgram._base.numbers import Adjacency, check_adjacency, check_budget
+from privgram._base.numbers import Adjacency, check_adjacency, check_budget, set_fields
 
 if TYPE_CHECKING:
     from privgram.columns.unit import PrivacyUnit
@@ -37,25 +37,9 @@ class Price:
 class Guarantee:
     """Differential privacy as it is asked for: how much, between which tables, and of whom.
 
-    Parameters
-    ----------
-    epsilon : float
-        Positive and finite.
-    delta : float
-        In [0, 1).
-    adjacency : {"replace", "add-remove"}
-        Which tables are neighbours: one row replaced (their number is public), or one row added
-        or removed (it is private).
-    unit : PrivacyUnit or None
-        Whose rows are protected together: these are then what is replaced, added or removed. None
-        for single rows.
-
-    Raises
-    ------
-    TypeError
-        If a number is not a number.
-    ValueError
-        If a parameter is out of its range.
+    Epsilon is positive and finite, and delta in [0, 1). Neighbours have one row replaced, their
+    number being public, or one more, and it is private. The unit is whose rows go together, None
+    for single rows.
     """
 
     epsilon: float
@@ -65,8 +49,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         epsilon, delta = check_budget(self.epsilon, self.delta, zero="delta")
-        object.__setattr__(self, "epsilon", epsilon)
-        object.__setattr__(self, "delta", delta)
+        set_fields(self, epsilon=epsilon, delta=delta)
         check_adjacency(self.adjacency)
 
     @classmethod

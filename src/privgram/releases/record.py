@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
 RELEASE_FORMAT = ArchiveFormat(
     "privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch")
 )
+
+#: What a file says of every release, in this order.
+HEADER = (
+    "names", "mechanism", "parameters", "noise", "epsilon", "delta", "adjacency", "privacy",
+    "bound", "n_rows", "columns", "reproducible", "condition",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,11 +263,8 @@ class ReleaseRecord:
             if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave", "id")
         }
         # A profile composes with the choice if it is the same whatever is chosen.
-        profile = (
-            self.privacy
-            if self.mechanism.scale_free
-            else privacy.StatedProfile(self.epsilon, self.delta)
-        )
+        stated = privacy.StatedProfile(self.epsilon, self.delta)
+        profile = self.privacy if self.mechanism.scale_free else stated
         return replace(
             self,
             epsilon=self.epsilon + bound.epsilon,
@@ -310,25 +313,14 @@ class ReleaseRecord:
         return position
 
     def _header(self) -> JsonObject:
-        return {
-            "names": list(self.names),
-            "mechanism": self.mechanism.to_dict(),
-            "parameters": self.parameters,
-            "noise": self.noise.to_dict(),
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "privacy": self.privacy.to_dict(),
-            "bound": self.bound,
-            "n_rows": self.n_rows,
-            "columns": None if self.columns is None else self.columns.to_dict(),
-            "reproducible": self.reproducible,
-            "condition": self.condition,
-        } | (
-            {}
-            if self.privacy_unit is None
-            else {"privacy_unit": self.privacy_unit.to_dict(), "n_units": self.n_units}
-        )
+        header = {name: _plain(getattr(self, name)) for name in HEADER}
+        if self.privacy_unit is not None:
+            header |= {"privacy_unit": self.privacy_unit.to_dict(), "n_units": self.n_units}
+        return header
+
+
+def _plain(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else value
 
 
 def check_independent(releases: Iterable[ReleaseRecord]) -> None:

@@ -20,7 +20,7 @@ from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw, added_up
 from privgram.releases.checks import check_derived, check_parts, check_stated, derived
-from privgram.releases.record import RELEASE_FORMAT, ReleaseRecord, check_independent
+from privgram.releases.record import HEADER, RELEASE_FORMAT, ReleaseRecord, check_independent
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,21 +97,19 @@ def read_release(path: Path) -> Release:
 def build(header: JsonObject, arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
     columns, unit = header["columns"], header.get("privacy_unit")
-    plain = (
-        "parameters", "epsilon", "delta", "adjacency", "bound", "n_rows", "reproducible",
-        "condition",
-    )  # fmt: skip
+    made = {
+        "names": tuple(header["names"]),
+        "mechanism": mechanisms.from_dict(header["mechanism"]),
+        "noise": NoiseLaw.from_dict(header["noise"]),
+        "privacy": privacy.Profile.from_dict(header["privacy"]),
+        "columns": None if columns is None else Columns.from_dict(columns),
+        "privacy_unit": None if unit is None else PrivacyUnit.from_dict(unit),
+        "n_units": header.get("n_units"),
+    }
     loaded = Release(
-        matrix=arrays["matrix"],
+        arrays["matrix"],
         sketch=arrays.get("sketch"),
-        names=tuple(header["names"]),
-        mechanism=mechanisms.from_dict(header["mechanism"]),
-        noise=NoiseLaw.from_dict(header["noise"]),
-        privacy=privacy.Profile.from_dict(header["privacy"]),
-        columns=None if columns is None else Columns.from_dict(columns),
-        privacy_unit=None if unit is None else PrivacyUnit.from_dict(unit),
-        n_units=header.get("n_units"),
-        **{name: header[name] for name in plain},
+        **{name: header[name] for name in HEADER} | made,
     )
     check_parts(loaded)
     check_stated(loaded)

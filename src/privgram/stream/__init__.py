@@ -324,26 +324,31 @@ class Stream:
         beside = self.path.with_name(self.path.name + ".key")
         self.key = beside if key is None else Path(key).absolute()
         check_distinct({}, {"path": self.path, "key": self.key, "ledger": study.ledger.path})
-        if self.path.exists():
-            self._open(periods, epsilon, delta, months, apart)
-        else:
-            self._begin(periods, epsilon, delta, months, apart)
+        protected = self._nothing.privacy_unit
+        terms: JsonObject = {
+            "epsilon": epsilon,
+            "delta": delta,
+            "adjacency": study.adjacency,
+            "periods": periods,
+            "months": months,
+            "apart": apart,
+            "columns": study.columns.to_dict(),
+            "n_columns": len(study.columns),
+            "bound": float(self._nothing.bound),
+            "unit": None if protected is None else protected.to_dict(),
+        }
+        self._adopt(self._opened(terms) if self.path.exists() else self._begun(terms))
         self._read()
 
-    def _begin(
-        self,
-        periods: int | None,
-        epsilon: float | None,
-        delta: float | None,
-        months: int,
-        apart: int,
-    ) -> None:
-        if epsilon is None or delta is None:
+    def _begun(self, asked: JsonObject) -> StreamTerms:
+        """The terms of a new stream, of which there is a file now."""
+        if asked["epsilon"] is None or asked["delta"] is None:
             raise TypeError("a new stream needs epsilon and delta, the guarantee of all of it")
-        epsilon, delta = check_budget(epsilon, delta)
+        epsilon, delta = check_budget(asked["epsilon"], asked["delta"])
+        periods = asked["periods"]
         if periods is not None:
             periods = check_integer(periods, "periods", 1, MOST_PERIODS)
-        months, apart = check_integer(months, "months", 1), check_integer(apart, "apart", 1)
+        months, apart = (check_integer(asked[name], name, 1) for name in ("months", "apart"))
         if self.study.unit is None and months > 1:
             raise ValueError(
                 "a row is of one period: months is for a unit, such as Study(..., unit='person')"
@@ -353,8 +358,9 @@ class Stream:
                 "where nobody knows how many periods there will be, a person is of one: say "
                 "periods, or leave months out"
             )
-        terms = replace(
-            self._terms(epsilon, delta, periods, months, apart),
+        checked = {"epsilon": epsilon, "delta": delta, "periods": periods}
+        terms = StreamTerms(
+            **asked | checked | {"months": months, "apart": apart},
             id=secrets.token_hex(16),
             epochs=[FIRST_PERIODS if periods is None else periods],
         )
@@ -364,49 +370,19 @@ class Stream:
         # The file first: if this process dies before the ledger has the price, who opens the
         # stream next pays it, and nothing was published.
         StreamState(terms).save(self.path, key, new=True)
-        self._adopt(terms)
+        return terms
 
-    def _open(
-        self,
-        periods: int | None,
-        epsilon: float | None,
-        delta: float | None,
-        months: int,
-        apart: int,
-    ) -> None:
+    def _opened(self, asked: JsonObject) -> StreamTerms:
+        """The terms of the stream that is there; what is as by default may be otherwise."""
         terms = StreamState.read(self.path, read_key(self.key)).terms
-        expected = self._terms(
-            terms.epsilon if epsilon is None else epsilon,
-            terms.delta if delta is None else delta,
-            terms.periods if periods is None else periods,
-            terms.months if months == 1 else months,
-            terms.apart if apart == 1 else apart,
-        )
-        for name, value in vars(replace(expected, id=terms.id, epochs=terms.epochs)).items():
-            if getattr(terms, name) != value:
+        for name, value in asked.items():
+            by_default = name != "unit" and value in (None, *[1] * (name in ("months", "apart")))
+            if not by_default and getattr(terms, name) != value:
                 raise ValueError(
                     f"{self.path.name} is a stream of other {name}: open it with the study that it "
                     "was begun with, and leave out what it knows; or begin another at another path"
                 )
-        self._adopt(terms)
-
-    def _terms(
-        self, epsilon: float, delta: float, periods: int | None, months: int, apart: int
-    ) -> StreamTerms:
-        """The terms of a stream that is not begun."""
-        unit = self._nothing.privacy_unit
-        return StreamTerms(
-            epsilon,
-            delta,
-            self.study.adjacency,
-            periods,
-            months,
-            apart,
-            self.study.columns.to_dict(),
-            len(self.study.columns),
-            float(self._nothing.bound),
-            None if unit is None else unit.to_dict(),
-        )
+        return terms
 
     def _adopt(self, terms: StreamTerms) -> None:
         """Take the terms, and enter the price of all periods, once."""

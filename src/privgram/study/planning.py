@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from privgram._base.numbers import set_fields
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.planning.designs import DesignInput
@@ -106,7 +107,7 @@ class Advice:
 
     def __post_init__(self) -> None:
         if self.unit is not None:  # the ids of an array are secret
-            object.__setattr__(self, "unit", replace(self.unit, values=None))
+            set_fields(self, unit=replace(self.unit, values=None))
 
     def __call__(self) -> str:
         """The advice in a sentence."""

@@ -62,6 +62,15 @@ class Profile(Registry, ABC, key="profile", what="privacy profile"):
 
     _proof_status: ClassVar[ProofStatus] = "stated"
 
+    #: Parameters that are positive numbers.
+    _positive: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse parameters outside their ranges."""
+        for name in self._positive:
+            check_parameter(getattr(self, name), name)
+        check_known_adjacency(getattr(self, "adjacency", None))
+
     @property
     def proof_status(self) -> ProofStatus:
         """How well this profile is founded: "exact", "upper bound" or "stated".
@@ -217,22 +226,13 @@ def pld_from_profile(
     """Return a profile's pessimistic privacy loss distribution of dp_accounting.
 
     Both directions of the neighbouring relation go in, as dp_accounting's "remove" (the table with
-    the row against the one without) and "add". Where it is not known which table has the row, the
-    worse has to stand for both. Distributions compose only with others of the same step.
+    the row against the one without) and "add"; with `symmetric` the worse stands for both, where it
+    is not known which table has the row.
 
     At most 4096 deltas are evaluated in each direction, or as many as the profile says is worth the
     time. Where the loss is spread over more steps than that, only every second, third, ... point of
     the grid is used. The relative excess in delta is about (49 / dots)^2 / 8 far out in the tails,
     and more where losses are in the hundreds.
-
-    Parameters
-    ----------
-    profile : Profile
-        Of any mechanism.
-    discretization : float
-        Step of the grid of privacy losses, positive.
-    symmetric : bool
-        Whether the worse direction stands for both.
     """
     with extra("accounting", "privacy loss distributions need"):
         from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution

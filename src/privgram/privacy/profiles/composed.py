@@ -13,7 +13,7 @@ import numpy as np
 from privgram._base.saved import JsonObject
 from privgram.privacy._numerics import Array
 from privgram.privacy.losses import Losses, composed_losses
-from privgram.privacy.profiles.base import Profile, ProofStatus, check_parameter, weakest
+from privgram.privacy.profiles.base import Profile, ProofStatus, weakest
 
 #: Composition by fast Fourier transforms says nothing below.
 FFT_FLOOR = 1e-12
@@ -37,11 +37,10 @@ class ComposedProfile(Profile):
         Step of the grid of privacy losses, positive.
     """
 
+    _positive = ("discretization",)
+
     profiles: tuple[Profile, ...]
     discretization: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_parameter(self.discretization, "discretization")
 
     @property
     def proof_status(self) -> ProofStatus:

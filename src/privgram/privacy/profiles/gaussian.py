@@ -10,7 +10,7 @@ from scipy import special
 
 from privgram._base.numbers import Adjacency
 from privgram.privacy._numerics import TINY, Array, gauss_legendre, quiet
-from privgram.privacy.profiles.base import Profile, check_known_adjacency, check_parameter
+from privgram.privacy.profiles.base import Profile
 
 # Gaussian noise. Every Gaussian mechanism with L2 sensitivity Delta and noise of standard deviation
 # sigma is at most N(0, 1) against N(mu, 1) with mu = Delta / sigma, and attains it [1].
@@ -88,13 +88,10 @@ class GaussianProfile(Profile):
     """
 
     _proof_status = "exact"
+    _positive = ("sensitivity_ratio",)
 
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
-
-    def __post_init__(self) -> None:
-        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
-        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum(gaussian_delta(epsilon, np.asarray(self.sensitivity_ratio)), TINY)

@@ -9,7 +9,7 @@ import numpy as np
 
 from privgram._base.numbers import Adjacency, check_number
 from privgram.privacy._numerics import Array
-from privgram.privacy.profiles.base import Profile, check_known_adjacency, check_parameter
+from privgram.privacy.profiles.base import Profile
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,10 @@ class LaplaceProfile(Profile):
     """
 
     _proof_status = "exact"
+    _positive = ("sensitivity_ratio",)
 
     sensitivity_ratio: float
     adjacency: Adjacency | None = None
-
-    def __post_init__(self) -> None:
-        check_parameter(self.sensitivity_ratio, "sensitivity_ratio")
-        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         return np.maximum(-np.expm1((epsilon - self.sensitivity_ratio) / 2.0), 0.0)
@@ -44,9 +41,7 @@ class LaplaceProfile(Profile):
         if target == 1.0:
             return 0.0
         epsilon = max(self.sensitivity_ratio + 2.0 * math.log1p(-target), 0.0)
-        while self.delta(epsilon) > target:
-            epsilon = math.nextafter(epsilon, math.inf)
-        return epsilon
+        return _safe(self, epsilon, target)
 
 
 @dataclass(frozen=True)
@@ -80,13 +75,10 @@ class BoundedRangeProfile(Profile):
     """
 
     _proof_status = "exact"
+    _positive = ("at_epsilon",)
 
     at_epsilon: float
     adjacency: Adjacency | None = None
-
-    def __post_init__(self) -> None:
-        check_parameter(self.at_epsilon, "at_epsilon")
-        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)
@@ -95,9 +87,14 @@ class BoundedRangeProfile(Profile):
     def _epsilon(self, target: float) -> float:
         root = math.sqrt(target * -math.expm1(-self.at_epsilon))
         epsilon = max(self.at_epsilon + 2.0 * math.log1p(-root), 0.0) if root < 1.0 else 0.0
-        while self.delta(epsilon) > target:
-            epsilon = math.nextafter(epsilon, math.inf)
-        return epsilon
+        return _safe(self, epsilon, target)
+
+
+def _safe(profile: Profile, epsilon: float, delta: float) -> float:
+    """An epsilon of a closed form, moved past what rounding has made of it."""
+    while profile.delta(epsilon) > delta:
+        epsilon = math.nextafter(epsilon, math.inf)
+    return epsilon
 
 
 @dataclass(frozen=True)
@@ -126,16 +123,16 @@ class StatedProfile(Profile):
     """
 
     _proof_status = "stated"
+    _positive = ("at_epsilon",)
 
     at_epsilon: float
     at_delta: float
     adjacency: Adjacency | None = None
 
     def __post_init__(self) -> None:
-        check_parameter(self.at_epsilon, "at_epsilon")
+        super().__post_init__()
         if not 0 <= check_number(self.at_delta, "at_delta") < 1:
             raise ValueError(f"at_delta must lie in [0, 1), not {self.at_delta!r}")
-        check_known_adjacency(self.adjacency)
 
     def _delta(self, epsilon: Array) -> Array:
         gap = np.minimum(epsilon - self.at_epsilon, 0.0)
