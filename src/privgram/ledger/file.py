@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from privgram.ledger.accountant import Accountant
     from privgram.privacy import Profile
 
-__all__ = ["BudgetExceeded", "Composition", "Entry", "Ledger", "check_ledger"]
-
 
 def check_ledger(ledger: object) -> None:
     """Refuse anything but a ledger or None, before anything is done."""

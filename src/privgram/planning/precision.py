@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults, OLSResults
 
-__all__ = ["FitSimulation", "Precision", "PrecisionRow", "SimulatedTable", "plan_precision"]
 
 #: Where epsilon is looked for, how near to the best one is good enough, and in how many steps.
 LEAST_EPSILON, MOST_EPSILON, NEAR, SEARCH_STEPS = 1e-3, 64.0, 0.95, 10

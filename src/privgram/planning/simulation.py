@@ -16,7 +16,6 @@ import numpy as np
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
 
-__all__ = ["DrawRule", "SimulatedFit", "SimulatedFits", "simulate_fits"]
 
 #: The spread of fits is shown without a tenth of them at either end.
 ENDS = (0.1, 0.9)

@@ -257,19 +257,13 @@ def _lower_hull(
         return index, delta
     keep: list[int] = []
     for i in range(len(index)):
-        while len(keep) >= 2 and _jump(index, delta, keep[-2], keep[-1], i, step) <= 0:
+        while len(keep) >= 2:
+            three = [*keep[-2:], i]
+            if _jumps(index[three], delta[three], step, least=-math.inf)[0] > 0:
+                break
             keep.pop()
         keep.append(i)
     return index[keep], delta[keep]
-
-
-def _jump(
-    index: NDArray[np.int64], delta: Array, before: int, here: int, after: int, step: float
-) -> float:
-    """Return the P-mass at `here`: x times the change of slope, without forming x."""
-    left = (delta[before] - delta[here]) / -np.expm1((index[before] - index[here]) * step)
-    right = (delta[here] - delta[after]) / np.expm1((index[after] - index[here]) * step)
-    return float(left - right)
 
 
 def _jumps(index: NDArray[np.int64], delta: Array, step: float, least: float = 0.0) -> Array:

@@ -152,7 +152,8 @@ class StreamState:
         """Write the file, whole or not at all; a new one must not be there."""
         header = vars(self.terms) | {"n_rows": [period.n_rows for period in self.past]}
         totals = b"".join(period.published.astype("<f8").tobytes() for period in self.past)
-        sums = b"".join(_bytes_of(period.exact) for period in self.past)
+        words = (word for period in self.past for word in period.exact)
+        sums = b"".join(word.astype(f"<{word.dtype.kind}8").tobytes() for word in words)
         digests = b"".join(period.digest for period in self.past)
         nonce = secrets.token_bytes(_NONCE)
         sealed = _cipher(key).encrypt(nonce, digests + sums, _public(header, totals))
@@ -184,12 +185,6 @@ class StreamState:
                 for i, count in enumerate(counts)
             )
         return cls(terms, periods)
-
-
-def _bytes_of(exact: Int128) -> bytes:
-    """Upper and lower words of 128-bit integers."""
-    high, low = exact
-    return high.astype("<i8").tobytes() + low.astype("<u8").tobytes()
 
 
 def create_key(path: Path) -> bytes:
@@ -376,7 +371,7 @@ class Stream:
         """The terms of the stream that is there; what is as by default may be otherwise."""
         terms = StreamState.read(self.path, read_key(self.key)).terms
         for name, value in asked.items():
-            by_default = name != "unit" and value in (None, *[1] * (name in ("months", "apart")))
+            by_default = value == {"months": 1, "apart": 1}.get(name) and name != "unit"
             if not by_default and getattr(terms, name) != value:
                 raise ValueError(
                     f"{self.path.name} is a stream of other {name}: open it with the study that it "

@@ -39,14 +39,6 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
     from privgram.sources.table import TableSource
 
-__all__ = [
-    "RegressOptions",
-    "explained",
-    "fit_release",
-    "needed",
-    "protected",
-    "release_and_fit",
-]
 
 # Secret side: whatever `Study.regress` spends is spent here.
 

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency
     from privgram.sources.table import TableSource
 
-__all__ = [
-    "StudyColumns",
-    "StudyConfig",
-    "described",
-    "forget",
-    "identity",
-    "open_ledger",
-    "read_study",
-    "table_name",
-    "template",
-]
 
 #: What a table's columns are described by.
 StudyColumns: TypeAlias = Columns | Mapping[str, Any] | str | os.PathLike[str] | None

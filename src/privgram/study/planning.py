@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Unit
     from privgram.privacy.guarantee import Guarantee
 
-__all__ = ["Advice", "fits_of"]
 
 #: How many times the epsilon that was refused is advised at least, and what epsilon at most: one
 #: that is larger protects hardly anyone.

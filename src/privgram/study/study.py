@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from privgram.scan.progress import Progress
     from privgram.sources.table import TableSource
 
-__all__ = ["Check", "Precision", "Study", "regress"]
 
 #: Families that are fitted by scores alone.
 ByScores: TypeAlias = Literal["binomial", "poisson"]
@@ -460,20 +459,6 @@ class Study:
         """
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         parsed = parse_one(formula)
-        return self._regress(formula, parsed, options, epsilon, delta, label, weights, out, rng)
-
-    def _regress(
-        self,
-        formula: str,
-        parsed: Parsed,
-        options: RegressOptions,
-        epsilon: float | None,
-        delta: float | None,
-        label: str,
-        weights: str | None,
-        out: str | os.PathLike[str] | None,
-        rng: np.random.Generator | None,
-    ) -> GLMResults | OLSResults | IVResults:
         columns = self._weighted(weights)
         used = needed(parsed, columns, options.offset)
         price = self._price(epsilon, delta)
@@ -735,7 +720,7 @@ def regress(
     """
     example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
     guarantee = Guarantee.of(epsilon, delta, adjacency, example)
-    parsed = parse_one(formula)  # before the columns, whose text is a path
+    parse_one(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
     owner = os.getpid()  # a child that the source forks comes to the end of this too
     once = Study(
@@ -748,8 +733,8 @@ def regress(
         ledger=ledger,
     )
     try:
-        return once._regress(
-            formula, parsed, RegressOptions(**options), epsilon, delta, label, weights, out, rng
+        return once.regress(
+            formula, epsilon, delta=delta, label=label, weights=weights, out=out, rng=rng, **options
         )
     finally:
         if not once.durable:
