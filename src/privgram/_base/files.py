@@ -52,14 +52,12 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 class Guard:
     """Keeper of a lock that a forked child finds free.
 
-    With `wait` a fork waits for the lock, which then must be held for a moment only, and no other
-    guard's be taken under it. Without, what the lock guards must be sound at any time. The lock is
-    reentrant: a thread that forks while holding it does not wait for itself.
+    A fork waits for the lock, which must be held for a moment only, and no other guard's be taken
+    under it. The lock is reentrant: a thread that forks while holding it does not wait for itself.
     """
 
-    def __init__(self, wait: bool = True) -> None:
+    def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.wait = wait
         with _forking:
             _guards.add(self)
 
@@ -90,9 +88,8 @@ def open_locked(path: Path, flags: int) -> Iterator[int]:
 def _before() -> None:
     _forking.acquire()
     for guard in _guards:
-        if guard.wait:
-            guard.lock.acquire()
-            _held.append(guard.lock)
+        guard.lock.acquire()
+        _held.append(guard.lock)
 
 
 def _after_in_parent() -> None:

@@ -307,9 +307,9 @@ class TableRounds(rounds.AdaptiveRounds):
         weighted = weighted_counts(counted.counts[1:])
         return cumulative_counts(self._noisy(weighted, self.ranked_std(len(edges), share), share))
 
-    def noisy(self, counted: Any, share: float, most: int = 1) -> tuple[Vector, float]:
-        """Whole counts with noise, and how much; a row counts at most so much."""
-        std = most * self.noise.counts_std(self.mu(share))
+    def noisy(self, counted: Any, share: float) -> tuple[Vector, float]:
+        """Whole counts with noise, and how much."""
+        std = self.noise.counts_std(self.mu(share))
         return self._noisy(counted.counts, std, share), std
 
     def _noisy(self, exact: NDArray[np.int64], std: float, share: float) -> Vector:

@@ -140,22 +140,22 @@ def _expected(
         return {
             "std": tuple(sigma / narrow for sigma in sigmas),
             "std_diagonal": tuple(sigmas),
-            "added": (number_of(parameters, "added", 0.0),),
+            "added": (number_of(parameters, "added"),),
         }
     if isinstance(law, WishartLaw) and isinstance(profile, privacy.WishartProfile):
         return {
             "scale": (square / profile.ratio,),
             "dof": (profile.dof,),
-            "subtracted": (number_of(parameters, "subtracted", 0.0),),
+            "subtracted": (number_of(parameters, "subtracted"),),
         }
     if isinstance(law, MatrixLaplaceLaw) and isinstance(profile, privacy.MatrixLaplaceProfile):
         return {"scale": (square / profile.ratio,), "dof": (profile.dof,)}
     return law.expected(release)
 
 
-def number_of(parameters: Mapping[str, Any], name: str, default: float) -> float:
-    """A number among the parameters of a release."""
-    value = parameters.get(name, default)
+def number_of(parameters: Mapping[str, Any], name: str) -> float:
+    """A number among the parameters of a release, 0 if it is not there."""
+    value = parameters.get(name, 0.0)
     if not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number")
     return float(value)

@@ -171,8 +171,8 @@ def _drawn(release: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Rows or degrees of freedom of a release, and its regulariser; empty where not known."""
     parameters, profile = release.parameters, release.privacy
     if "adjusted_dof" in parameters:
-        rows = number_of(parameters, "adjusted_dof", 0.0)
-        return (rows,), (number_of(parameters, "adjusted_regulariser", 0.0),)
+        rows = number_of(parameters, "adjusted_dof")
+        return (rows,), (number_of(parameters, "adjusted_regulariser"),)
     if isinstance(profile, SketchProfile):
         return (profile.rows,), (release.bound**2 / profile.ratio,)
     return (), ()
