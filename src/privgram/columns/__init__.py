@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_positive
-from privgram._base.saved import parse_json
+from privgram._base.saved import JsonObject, parse_json
 from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import ColumnTable, Encoder, parts_of
@@ -43,7 +43,6 @@ from privgram.columns.variables import (
     Log,
     Number,
     Numeric,
-    Plain,
     Variable,
     from_plain,
     variable,
@@ -527,12 +526,12 @@ class Columns:
         engine = dialect_of(dialect)
         return self.query(unit).text(quoted_table(table, engine), engine) + "\n"
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> JsonObject:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""
         plain = {name: described.to_plain() for name, described in self._variables.items()}
         return {"bounds": plain, "intercept": self._intercept, **self._options()}
 
-    def _options(self) -> Plain:
+    def _options(self) -> JsonObject:
         """Further parameters, as values of JSON, where they are not the default."""
         options = {
             "missing": self._missing,
@@ -651,7 +650,7 @@ def _key(columns: Columns) -> tuple[Any, ...]:
 _KEYS = ("bounds", "intercept", "missing", "terms", "weights", "row_weights")
 
 
-def _form(path: Path) -> tuple[Callable[[Plain], str], Callable[[str], Any]]:
+def _form(path: Path) -> tuple[Callable[[JsonObject], str], Callable[[str], Any]]:
     """What writes and what reads a file, by its suffix."""
     if path.suffix == ".toml":
         return _to_toml, tomllib.loads
@@ -660,7 +659,7 @@ def _form(path: Path) -> tuple[Callable[[Plain], str], Callable[[str], Any]]:
     raise ValueError(f"{shown(path)}: columns are kept in .toml or .json files")
 
 
-def _to_toml(data: Plain) -> str:
+def _to_toml(data: JsonObject) -> str:
     lines = [f"{key} = {toml_value(data[key])}" for key in _KEYS[1:] if key in data]
     lines += ["", "[bounds]"]
     lines += [f"{toml_value(name)} = {toml_value(plain)}" for name, plain in data["bounds"].items()]

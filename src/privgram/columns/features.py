@@ -10,12 +10,12 @@ import numpy as np
 
 from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._core.random_features import make
-from privgram.columns.variables import Plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from privgram._base.numbers import Matrix
+    from privgram._base.saved import JsonObject
 
 Kernel = Literal["rbf", "matern", "arc-cosine"]
 
@@ -111,6 +111,6 @@ class RandomFeatures:
             return np.ascontiguousarray(weights / self.scale)
         return np.ascontiguousarray(weights / (math.sqrt(d) * np.geomspace(SHORTEST, LONGEST, m)))
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> JsonObject:
         """The parameters as plain values."""
         return asdict(self) | {"columns": None if self.columns is None else list(self.columns)}

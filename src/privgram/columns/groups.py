@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from privgram.columns.variables import Factor, Level, Plain, Variable
+from privgram.columns.variables import Factor, Level, Variable
 
 if TYPE_CHECKING:
+    from privgram._base.saved import JsonObject
     from privgram.columns import Columns
 
 HandleUnknown: TypeAlias = Literal["error", "drop", "other"]
@@ -119,7 +120,7 @@ class Groups:
         held = select if isinstance(select, Mapping) else dict.fromkeys(select)
         return {**held, self.by: self.factor}
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> JsonObject:
         """Give a plain form for JSON, from which `from_dict` makes an equal object."""
         return {"by": self.by, "groups": list(self.factor.levels), "unknown": self.unknown}
 

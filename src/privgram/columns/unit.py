@@ -14,7 +14,8 @@ from privgram._base.numbers import (
     check_positive,
     check_within,
 )
-from privgram.columns.variables import Plain, Variable
+from privgram._base.saved import JsonObject
+from privgram.columns.variables import Variable
 
 Missing: TypeAlias = Literal["error", "drop"]
 
@@ -130,12 +131,12 @@ class PrivacyUnit:
         if self.row_bound is not None:
             check_positive(self.row_bound, "row_bound")
 
-    def to_dict(self) -> Plain:
+    def to_dict(self) -> JsonObject:
         """The attributes, as plain values."""
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: Plain) -> Self:
+    def from_dict(cls, values: JsonObject) -> Self:
         """A unit from what `to_dict` gave."""
         return cls(**values)
 

@@ -43,10 +43,6 @@ Level: TypeAlias = str | int
 _TRUTH_TYPES = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
-#: What JSON and TOML hold of an object, by name.
-Plain: TypeAlias = dict[str, Any]
-
-
 class Variable(ABC):
     """One variable of a table, as it is publicly described."""
 

@@ -55,7 +55,8 @@ class Budget:
     @classmethod
     def of(cls, header: JsonObject) -> Budget:
         """The budget of a file with this header; KeyError if it has none."""
-        return cls(*(header[name] for name in BUDGET), header.get("table"), header.get("unit"))
+        stated: JsonObject = {name: header[name] for name in BUDGET}
+        return cls(**stated, table=header.get("table"), unit=header.get("unit"))
 
     def header(self, created: str) -> JsonObject:
         """The first line of a new file."""

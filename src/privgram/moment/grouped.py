@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.saved import BinaryFormat
+from privgram._base.saved import BinaryFormat, JsonObject
 from privgram._core import rows
 from privgram.columns.encoding import Codes, codes_by_value, codes_of, naming_column
 from privgram.columns.groups import Groups
@@ -23,7 +23,7 @@ from privgram.sources.table import RawBlock, Table, n_rows_of, some_rows
 if TYPE_CHECKING:
     from privgram._core.rows import TableAccumulator
     from privgram.columns import Columns
-    from privgram.columns.variables import Level, Plain
+    from privgram.columns.variables import Level
 
 #: Bytes that the sums of all groups may take: more is rather a mistake.
 MOST_BYTES = 1 << 34
@@ -126,7 +126,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         return self._format.seal(header, *(part.tobytes() for part in parts))
 
     @classmethod
-    def _from_parts(cls, header: Plain, body: bytes) -> Self:
+    def _from_parts(cls, header: JsonObject, body: bytes) -> Self:
         d, bits, public = read_public(header)
         _, columns, bound, unit = public
         groups = Groups.from_dict(header["groups"])

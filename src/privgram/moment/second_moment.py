@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
-from privgram._base.saved import BinaryFormat, understood
+from privgram._base.saved import BinaryFormat, JsonObject, understood
 from privgram._core.rows import RowAccumulator, TableAccumulator
 from privgram.columns import Columns
 from privgram.columns.structure import zeros
 from privgram.columns.unit import PrivacyUnit, Unit
-from privgram.columns.variables import Plain
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import BlockReader, Total, TotalLayout
@@ -65,7 +64,7 @@ class MomentBase(ABC):
 
     @classmethod
     @abstractmethod
-    def _from_parts(cls, header: Plain, body: bytes) -> Self: ...
+    def _from_parts(cls, header: JsonObject, body: bytes) -> Self: ...
 
     @property
     def _layout(self) -> TotalLayout:
@@ -178,7 +177,7 @@ class MomentBase(ABC):
         self._check_addend(other)
         return self.copy().merge(other)
 
-    def _header(self, counts: dict[str, int], more: Plain) -> Plain:
+    def _header(self, counts: dict[str, int], more: JsonObject) -> JsonObject:
         return {
             "n_columns": self.n_columns,
             "bound": self._bound.hex(),
@@ -479,7 +478,7 @@ class SecondMoment(MomentBase):
         return self._format.seal(header, *(part.tobytes() for part in parts))
 
     @classmethod
-    def _from_parts(cls, header: Plain, body: bytes) -> Self:
+    def _from_parts(cls, header: JsonObject, body: bytes) -> Self:
         d, bits, public = read_public(header)
         _, columns, bound, unit = public
         rows = header["n_rows"], header["n_dropped"]
@@ -561,7 +560,7 @@ def check_n_columns(n_columns: int) -> int:
 
 
 def read_public(
-    header: Plain,
+    header: JsonObject,
 ) -> tuple[int, int, tuple[tuple[str, ...] | None, Columns | None, float, PrivacyUnit | None]]:
     """From the header of a file: the number of columns, the bits, and what is public."""
     d = check_n_columns(header["n_columns"])

@@ -733,9 +733,9 @@ def regress(
         ledger=ledger,
     )
     try:
-        return once.regress(
-            formula, epsilon, delta=delta, label=label, weights=weights, out=out, rng=rng, **options
-        )
+        options |= {"delta": delta, "label": label, "weights": weights, "out": out, "rng": rng}
+        fit: GLMResults | OLSResults | IVResults = once.regress(formula, epsilon, **options)
+        return fit
     finally:
         if not once.durable:
             forget(str(once.ledger.path.parent), owner)
