@@ -111,7 +111,7 @@ def test_whole_units_are_drawn_of_a_table_that_has_them():
     who = np.repeat(np.arange(300), sizes)
     table = {"x": who % 97 * 1.0, "who": who}
     for n in (50, len(who), 5000):
-        drawn = simulated_rows(table, columns, n, "who").columns
+        drawn = simulated_rows(table, columns, n, "who")[1]
         assert n <= len(drawn["x"]) < n + 3
         for unit in np.unique(drawn["who"]):
             assert len(set(drawn["x"][drawn["who"] == unit])) == 1

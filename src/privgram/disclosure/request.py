@@ -178,18 +178,13 @@ class ReleaseRequest:
     def _check_made(self) -> None:
         """Refuse what a second moment has already, or no longer knows."""
         many = isinstance(self.source, SecondMoments)
-        has, knows = (
-            ("SecondMoments have their", "SecondMoments no longer know")
-            if many
-            else ("a SecondMoment has its", "a SecondMoment no longer knows")
-        )
+        has = "SecondMoments have their" if many else "a SecondMoment has its"
         if self.by is not None:
-            if many:
-                raise TypeError(f"{has} groups: leave out by")
-            raise TypeError(WHOLE)
+            raise TypeError(f"{has} groups: leave out by" if many else WHOLE)
         if self.columns is not None or self.bound is not None:
             raise TypeError(f"{has} columns and bound: leave out columns and bound")
         if self.unit is not None:
+            knows = "SecondMoments no longer know" if many else "a SecondMoment no longer knows"
             raise ValueError(f"{knows} whose rows are whose: pass the table with its unit")
 
     @property

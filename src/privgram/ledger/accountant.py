@@ -97,7 +97,9 @@ class GaussianAccountant(Accountant):
             return 0.0, self.delta
         epsilon = math.inf
         if square < math.inf and chance < self.delta:
-            epsilon = self._profile(square).epsilon(self.delta - max(chance - self._chances, 0.0))
+            epsilon = GaussianProfile(math.sqrt(square)).epsilon(
+                self.delta - max(chance - self._chances, 0.0)
+            )
         if self.excess(entries) is None:
             epsilon = min(epsilon, self.epsilon)
         return epsilon, self.delta
@@ -113,7 +115,11 @@ class GaussianAccountant(Accountant):
 
     def excess(self, entries: Sequence[Entry]) -> str | None:  # noqa: D102
         square, chance = self._charged(entries)
-        total = self._profile(square).delta(self.epsilon) if 0.0 < square < math.inf else square
+        total = (
+            GaussianProfile(math.sqrt(square)).delta(self.epsilon)
+            if 0.0 < square < math.inf
+            else square
+        )
         if total <= self._most and chance <= self._chances:
             return None
         if len(entries) == 1 and square < math.inf and self._takes_all(entries[0]):
@@ -129,10 +135,6 @@ class GaussianAccountant(Accountant):
         """
         alone = not isinstance(entry.charged, ComposedProfile)
         return alone and _added([entry], self.epsilon) <= self.delta
-
-    @staticmethod
-    def _profile(square: float) -> GaussianProfile:
-        return GaussianProfile(math.sqrt(square))
 
     def _charged(self, entries: Sequence[Entry]) -> tuple[float, float]:
         """Sums over entries of squared ratios, and of chances in units of delta."""

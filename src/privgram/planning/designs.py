@@ -84,15 +84,6 @@ def plan_design_of(design: DesignInput, columns: Columns, bound: float) -> PlanD
     return PlanDesign(what, rows, _mean_product(rows), n_rows, complete)
 
 
-@dataclass(frozen=True, eq=False)
-class SimulatedRows:
-    """Rows of a design in own units, as a plan fits them."""
-
-    what: str  # they are like, in words
-    columns: dict[str, NDArray[Any]]
-    guess: Guess | None  # that they are drawn by; None of a table or a release
-
-
 def simulated_rows(
     design: DesignInput,
     columns: Columns,
@@ -100,10 +91,11 @@ def simulated_rows(
     unit: str | None = None,
     counts: frozenset[str] = frozenset(),
     instrumented: tuple[tuple[str, Sequence[str]], ...] = (),
-) -> SimulatedRows:
+) -> tuple[str, dict[str, NDArray[Any]], Guess | None]:
     """So many rows of what a plan is given, in own units; `counts` and `instrumented` of `Guess`.
 
-    Of a public table that has a column of the `unit` too, whole units are drawn, and the column is
+    With what they are like, in words, and the guess that they are drawn by, if it is one. Of a public
+    table that has a column of the `unit` too, whole units are drawn, and the column is
     among those of the result.
     """
     rng = np.random.default_rng(0)
@@ -115,10 +107,10 @@ def simulated_rows(
             if isinstance(described, Boolean) and values[name].dtype.kind == "f":
                 # Released as numbers within (0, 1): their means and products stay.
                 values[name] = rng.random(n) < values[name]
-        return SimulatedRows(EARLIER, values, None)
+        return EARLIER, values, None
     if is_guess(design, columns):
         guess = Guess.of(design, columns, counts, instrumented)
-        return SimulatedRows(GUESSED, guess.rows(n), guess)
+        return GUESSED, guess.rows(n), guess
     what = plan_design_of(design, columns, columns.bound).what
     assert design is not None  # which is no design
     if unit is not None and unit in design:  # type: ignore[operator]
@@ -130,11 +122,9 @@ def simulated_rows(
     size = len(values[names[0]])
     if unit in values:
         at, values[unit] = _whole_units(values[unit], n, rng)
-        return SimulatedRows(
-            what, {name: x if name == unit else x[at] for name, x in values.items()}, None
-        )
+        return what, {name: x if name == unit else x[at] for name, x in values.items()}, None
     at = np.arange(size) if n == size else rng.choice(size, n, replace=n > size)
-    return SimulatedRows(what, {name: column[at] for name, column in values.items()}, None)
+    return what, {name: column[at] for name, column in values.items()}, None
 
 
 def _whole_units(

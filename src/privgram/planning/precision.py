@@ -20,7 +20,7 @@ from privgram._base.numbers import check_positive
 from privgram._base.text import Printed, aligned, listed, number, shown
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound
-from privgram.planning.designs import DesignInput, SimulatedRows, simulated_rows
+from privgram.planning.designs import DesignInput, simulated_rows
 from privgram.planning.simulation import DrawRule, SimulatedFit, SimulatedFits, simulate_fits
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
+    from privgram.planning.guess import Guess
     from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults, OLSResults
 
@@ -182,7 +183,8 @@ AnyResults: TypeAlias = "GLMResults | OLSResults | IVResults"
 class SimulatedTable:
     """Rows like those of the table, some of which may stand for several."""
 
-    rows: SimulatedRows
+    what: str  # they are like, in words
+    guess: Guess | None  # that they are drawn by; None of a table or a release
     values: Mapping[str, Any]  # by column, the unit's and that of the groups too
     rows_for_one: float
     unit: Unit | None
@@ -201,7 +203,7 @@ class SimulatedTable:
         counts: bool,
     ) -> SimulatedTable:
         """Rows for one regression, by what a plan is given; `counts` of a target that counts."""
-        rows = simulated_rows(
+        what, values, guess = simulated_rows(
             {} if design is None else design,
             columns,
             min(n_rows, MOST_SIMULATED_ROWS),
@@ -209,7 +211,6 @@ class SimulatedTable:
             counts=frozenset(parsed.targets if counts else ()),
             instrumented=_instrumented(parsed, columns),
         )
-        values = dict(rows.columns)
         size = len(next(iter(values.values())))
         rows_of_unit = 0
         if unit is not None:
@@ -220,12 +221,12 @@ class SimulatedTable:
         if groups is not None:  # one of them: all have the same noise
             groups = Groups(groups.by, groups.factor.levels[:1])
             values[groups.by] = np.full(size, groups.labels[0])
-        return cls(rows, values, n_rows / size, unit, rows_of_unit, groups)
+        return cls(what, guess, values, n_rows / size, unit, rows_of_unit, groups)
 
     @property
     def guessed(self) -> bool:
         """Whether anything of the table is guessed."""
-        return self.rows.guess is not None or self._unit_guessed
+        return self.guess is not None or self._unit_guessed
 
     @property
     def _unit_guessed(self) -> bool:
@@ -234,8 +235,7 @@ class SimulatedTable:
     @property
     def assumptions(self) -> list[str]:
         """What nothing public says, as sentences."""
-        guess = self.rows.guess
-        words = [] if guess is None else guess.assumptions
+        words = [] if self.guess is None else self.guess.assumptions
         if self._unit_guessed:
             assert self.unit is not None
             words.append(f"{self.rows_of_unit} rows of one {shown(self.unit.name)}")
@@ -365,7 +365,7 @@ def plan_precision(
         left=left,
         rows=rows,
         heading=(
-            f"{n_rows:,} rows{each} like {fits.table.rows.what}; "
+            f"{n_rows:,} rows{each} like {fits.table.what}; "
             f"delta={guarantee.delta:g}, {guarantee.adjacency}"
         ),
         notes=(*notes, *fits.table.assumptions),
@@ -510,5 +510,5 @@ def _notes(
             f"{like} alone leaves more{', whatever epsilon is' * table.guessed}. It takes about "
             f"{math.ceil(n_rows * max(wanted) ** 2 * 1.1):,} rows."
         ]
-    by = "By the guess below" if table.guessed else f"On {table.rows.what}"
+    by = "By the guess below" if table.guessed else f"On {table.what}"
     return [f"{by} no epsilon up to {MOST_EPSILON:g} gives it: take more rows, or fewer terms."]
