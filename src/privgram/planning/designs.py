@@ -94,9 +94,9 @@ def simulated_rows(
 ) -> tuple[str, dict[str, NDArray[Any]], Guess | None]:
     """So many rows of what a plan is given, in own units; `counts` and `instrumented` of `Guess`.
 
-    With what they are like, in words, and the guess that they are drawn by, if it is one. Of a public
-    table that has a column of the `unit` too, whole units are drawn, and the column is
-    among those of the result.
+    With what they are like, in words, and the guess that they are drawn by, if it is one. Of a
+    public table that has a column of the `unit` too, whole units are drawn, and the column is among
+    those of the result.
     """
     rng = np.random.default_rng(0)
     names = list(columns.reads)
