@@ -438,7 +438,11 @@ class Setting:
 def _moment(matrix: Matrix, bound: float, columns: Columns) -> Any:
     """The second moment of made rows, as rounds take it."""
     return SimpleNamespace(
-        matrix=matrix, bound=bound, columns=columns, names=columns.names, n_columns=len(matrix)
+        matrix=matrix,
+        bound=bound,
+        columns=columns,
+        names=getattr(columns, "names", None),
+        n_columns=len(matrix),
     )
 
 
