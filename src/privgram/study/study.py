@@ -459,6 +459,20 @@ class Study:
         """
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         parsed = parse_one(formula)
+        return self._regress(formula, parsed, options, epsilon, delta, label, weights, out, rng)
+
+    def _regress(
+        self,
+        formula: str,
+        parsed: Parsed,
+        options: RegressOptions,
+        epsilon: float | None,
+        delta: float | None,
+        label: str,
+        weights: str | None,
+        out: str | os.PathLike[str] | None,
+        rng: np.random.Generator | None,
+    ) -> GLMResults | OLSResults | IVResults:
         columns = self._weighted(weights)
         used = needed(parsed, columns, options.offset)
         price = self._price(epsilon, delta)
@@ -720,7 +734,7 @@ def regress(
     """
     example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
     guarantee = Guarantee.of(epsilon, delta, adjacency, example)
-    parse_one(formula)  # before the columns, whose text is a path
+    parsed = parse_one(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
     owner = os.getpid()  # a child that the source forks comes to the end of this too
     once = Study(
@@ -733,9 +747,9 @@ def regress(
         ledger=ledger,
     )
     try:
-        options |= {"delta": delta, "label": label, "weights": weights, "out": out, "rng": rng}
-        fit: GLMResults | OLSResults | IVResults = once.regress(formula, epsilon, **options)
-        return fit
+        return once._regress(
+            formula, parsed, RegressOptions(**options), epsilon, delta, label, weights, out, rng
+        )
     finally:
         if not once.durable:
             forget(str(once.ledger.path.parent), owner)
