@@ -158,7 +158,8 @@ def release_and_fit(
 
     The columns are those of the whole table; what the formula does not use is not read. Without a
     mechanism scores are taken where they are possible: of a table that one machine can read again,
-    for a formula without instruments, and a positive delta. Where single rows are protected, one
+    for a formula without instruments, a unit whose bound the table did not choose (a release counts
+    the choice in), and a positive delta. Where single rows are protected, one
     factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
     or products with it, come from a release.
     """
