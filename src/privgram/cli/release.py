@@ -158,7 +158,6 @@ def make(name: str, settings: tuple[str, ...]) -> Mechanism:
         raise click.UsageError(
             f"--set {' '.join(settings)}: not a value for {hyphenated(name)}"
         ) from None
-    return made
 
 
 def _value(text: str) -> object:

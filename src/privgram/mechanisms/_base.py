@@ -25,6 +25,8 @@ from privgram._base.saved import JsonObject, Registry
 from privgram.privacy.guarantee import Guarantee, Price
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from privgram.columns.unit import UnitNorm
     from privgram.noise import NoiseLaw
     from privgram.privacy import Profile, ProofStatus
@@ -323,7 +325,8 @@ def check_mechanism(mechanism: object) -> Mechanism:
         return mechanism
     if isinstance(mechanism, type) and issubclass(mechanism, Mechanism):
         name = mechanism.__name__
-        needs = ", ".join(f"{need}=..." for need in parameters(name)[1])
+        required = [field.name for field in fields(mechanism) if field.default is MISSING]
+        needs = ", ".join(f"{need}=..." for need in required)
         raise TypeError(
             f"mechanism must be a Mechanism, and {name} is a class: add (), as in {name}({needs})"
         )
@@ -342,10 +345,6 @@ def named(mechanism: object) -> Mechanism | None:
     ValueError
         If there is no mechanism of that name, or it lacks a parameter.
     """
-    if not isinstance(mechanism, str):
-        return None if mechanism is None else check_mechanism(mechanism)
-    kind = class_name(mechanism)
-    for key in parameters(kind)[1]:
-        raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
-    made: Mechanism = Mechanism.kinds[kind]()
-    return made
+    if isinstance(mechanism, str):
+        return by_name(mechanism, {})
+    return None if mechanism is None else check_mechanism(mechanism)
