@@ -278,8 +278,8 @@ def test_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):
     data = {name: column.tolist() for name, column in panel(300).items()}
     data["id"] = list(map(str, data["id"]))
     parquet.write_table(pa.table(data), tmp_path / "t.parquet")
-    seen, plain = [], arrow.keys_by_code
-    monkeypatch.setattr(arrow, "keys_by_code", lambda *given: seen.append(1) or plain(*given))
+    seen, plain = [], arrow.keys_of
+    monkeypatch.setattr(arrow, "keys_of", lambda *given: seen.append(1) or plain(*given))
     more = {"unit": pg.Unit("id", bound=pg.PrivateBound(5.0)), "rng": np.random.default_rng(0)}
     release = pg.release(tmp_path / "t.parquet", **GIVEN, **more)
     assert release.n_units == 300

@@ -58,12 +58,53 @@ def test_every_row_group_is_decoded_once(file, decoded, threads):
     assert sorted(decoded) == [0, 1, 2]
 
 
-def test_rows_that_do_not_fit_are_decoded_again(file, decoded):
-    source = CachedSource(file, 3000 * 16 - 1)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("groups", "again"), [(0, 3), (1.9, 2), (2, 1)])
+def test_rows_that_do_not_fit_are_decoded_again(file, decoded, threads, groups, again):
+    expected = matrix(file)
+    source = CachedSource(file, int(groups * 1000 * 16))
+    np.testing.assert_array_equal(matrix(source, threads), expected)
+    decoded.clear()
     for _ in range(2):
-        np.testing.assert_array_equal(matrix(source), matrix(file))
-    assert len(decoded) == 4 * 3
-    assert not source._record._blocks
+        np.testing.assert_array_equal(matrix(source, threads), expected)
+    # Two threads may each hold a part of a group, of which then none fits.
+    assert len(decoded) == 2 * again or (threads == 2 and 2 * again < len(decoded) <= 6)
+
+
+def test_csv_that_does_not_fit_is_read_again_where_it_was(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "PARSE_BYTES", 10_000)
+    parsed, read = [], files._Csv.read
+    monkeypatch.setattr(
+        files._Csv, "read", lambda self, text: parsed.append(len(text)) or read(self, text)
+    )
+    path = tmp_path / "table.csv"
+    np.savetxt(path, TABLE, delimiter=",", header="a,b", comments="")
+    expected = matrix(path)
+    first = parsed.copy()
+    source = CachedSource(path, 1500 * 16)
+    np.testing.assert_array_equal(matrix(source), expected)
+    parsed.clear()
+    np.testing.assert_array_equal(matrix(source), expected)
+    assert 0.4 * sum(first) < sum(parsed) < 0.6 * sum(first)
+    path.write_text(path.read_text().replace("a,b", "a,b\n0,0"))
+    with pytest.raises(OSError, match="changed while it was read"):
+        matrix(source)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_query_is_run_once_if_all_of_it_fits(file, fits):
+    polars = pytest.importorskip("polars")
+    seen = []
+    query = polars.scan_parquet(file).map_batches(lambda frame: seen.append(1) or frame)
+    expected = matrix(file)
+    source = CachedSource(query, 3000 * 16 - (not fits))
+    for _ in range(3):
+        np.testing.assert_array_equal(matrix(source), expected)
+    assert source._record.whole == fits
+    assert (len(source._record._chunks) > 0) == fits
+    once = len(seen)
+    np.testing.assert_array_equal(matrix(source), expected)
+    assert (len(seen) == once) == fits
 
 
 def test_pass_that_left_out_rows_is_not_taken_for_the_table(file, decoded):

@@ -339,8 +339,6 @@ def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int3
     kind: type = str if factor.text else Number
 
     def code(value: object) -> int:
-        if type(value) is str and factor.text:
-            return known.get(value, unknown)
         if is_missing(value):
             return -1
         if isinstance(value, bool) or not isinstance(value, kind):
@@ -354,7 +352,8 @@ def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int3
     except TypeError:  # something has no hash
         raise TypeError(_OTHER_VALUES.format(factor.holds)) from None
     others = np.flatnonzero(codes == -2)
-    codes[others] = [code(values[i]) for i in others.tolist()]
+    unlisted = map(values.__getitem__, others.tolist())
+    codes[others] = [unknown if type(value) is str else code(value) for value in unlisted]
     return codes
 
 

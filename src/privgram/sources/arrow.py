@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._core.arrow import Array, Field, Stream, array_of
+from privgram._core.arrow import Array, Field, Stream
 from privgram.columns.encoding import (
     DATES,
     LEVELS,
@@ -28,6 +28,9 @@ from privgram.sources.table import Keys, keys_by_code, keys_of
 
 #: Something of each row, which rows of it are taken by their positions.
 RowsT = TypeVar("RowsT", NDArray[Any], Keys)
+
+#: What is made of each value of a dictionary.
+MappedT = TypeVar("MappedT")
 
 #: What each column is publicly known to hold; None for numbers.
 Wanted: TypeAlias = Sequence[Variable | None]
@@ -232,37 +235,6 @@ def _objects(column: Array) -> NDArray[Any]:
     return objects
 
 
-def keys(column: Array) -> Keys:
-    """Keys of whole numbers or texts, encoded in any way."""
-    kind = column.field.format
-    if column.field.dictionary is not None:
-        return keys_by_code(_objects(_dictionary(column)), _indices(column))
-    if kind == "+r":
-        return _runs(column, keys)
-    if kind == "n":
-        return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
-    if kind in _TEXTS:
-        codes, texts = column.encode()
-        return keys_by_code(texts, codes)
-    whole, missing = keys_of(column.values(_NUMBERS[kind])), column.missing()
-    return Keys(whole.values, missing, whole.high)
-
-
-def codes(column: Array, factor: Factor) -> Codes:
-    """Codes of levels; of a dictionary its indices as they are, and what they stand for."""
-    kind = column.field.format
-    if column.field.dictionary is not None:
-        return Codes(_indices(column), codes_of(_objects(_dictionary(column)), factor))
-    if kind == "+r":
-        return Codes(_runs(column, lambda values: codes(values, factor).plain()))
-    if kind == "n":
-        return Codes(np.full(len(column), -1, np.int32))
-    if kind in _TEXTS:
-        indices, texts = column.encode()
-        return Codes(indices, codes_of(np.array(texts, object), factor))
-    return Codes(codes_of(column_to_numpy(column), factor))
-
-
 def _datetimes(column: Array) -> NDArray[Any]:
     kind = column.field.format
     if column.field.dictionary is not None:
@@ -282,38 +254,81 @@ def _datetimes(column: Array) -> NDArray[Any]:
     return values
 
 
-def dates(column: Array) -> NDArray[np.float64]:
-    """Days from 1970 of dates, times, or texts in ISO 8601."""
-    if _kind(_within(column.field)) != "U":
-        return days(_datetimes(column))
-    if column.field.format == "+r":
-        return _runs(column, dates)
-    if column.field.dictionary is not None:
-        return _taken(days(_objects(_dictionary(column))), _indices(column))
-    indices, texts = column.encode()
-    return _taken(days(np.array([*texts, None], object)), indices)
+class ColumnReader:
+    """Columns of batches as what is wanted of them: see `privgram.columns.encoding`.
+
+    What the values of a dictionary stand for is looked up once while batches repeat it.
+    """
+
+    def __init__(self, wanted: Variable | None = None) -> None:
+        self.wanted = wanted
+        self._known: tuple[list[Any], Any] = ([], None)
+
+    def __call__(self, column: Array) -> Raw | Keys:
+        """Codes of the levels of a factor, days, keys or numbers."""
+        if isinstance(self.wanted, Identifier):
+            return self._keys(column)
+        if isinstance(self.wanted, Factor):
+            return self._codes(column, self.wanted)
+        return self._dates(column) if isinstance(self.wanted, Dates) else column_to_numpy(column)
+
+    def _looked_up(self, column: Array, of: Callable[[NDArray[Any]], MappedT]) -> MappedT:
+        """What `of` makes of the values in a column's dictionary, and of None at their end."""
+        values = [*_objects(_dictionary(column)).tolist(), None]
+        known, mapped = self._known
+        if known != values:
+            mapped = of(np.array(values, object))
+            self._known = values, mapped
+        result: MappedT = mapped
+        return result
+
+    def _keys(self, column: Array) -> Keys:
+        """Keys of whole numbers or texts, encoded in any way."""
+        kind = column.field.format
+        if column.field.dictionary is not None:
+            return self._looked_up(column, keys_of)[_indices(column)]
+        if kind == "+r":
+            return _runs(column, self._keys)
+        if kind == "n":
+            return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
+        if kind in _TEXTS:
+            codes, texts = column.encode()
+            return keys_by_code(texts, codes)
+        whole, missing = keys_of(column.values(_NUMBERS[kind])), column.missing()
+        return Keys(whole.values, missing, whole.high)
+
+    def _codes(self, column: Array, factor: Factor) -> Codes:
+        """Codes of levels; of a dictionary its indices as they are, and what they stand for."""
+        kind = column.field.format
+        if column.field.dictionary is not None:
+            lut = self._looked_up(column, lambda values: codes_of(values, factor))
+            return Codes(_indices(column), lut[:-1])
+        if kind == "+r":
+            return Codes(_runs(column, lambda values: self._codes(values, factor).plain()))
+        if kind == "n":
+            return Codes(np.full(len(column), -1, np.int32))
+        if kind in _TEXTS:
+            indices, texts = column.encode()
+            return Codes(indices, codes_of(np.array(texts, object), factor))
+        return Codes(codes_of(column_to_numpy(column), factor))
+
+    def _dates(self, column: Array) -> NDArray[np.float64]:
+        """Days from 1970 of dates, times, or texts in ISO 8601."""
+        if _kind(_within(column.field)) != "U":
+            return days(_datetimes(column))
+        if column.field.format == "+r":
+            return _runs(column, self._dates)
+        if column.field.dictionary is not None:
+            return self._looked_up(column, days)[_indices(column)]
+        indices, texts = column.encode()
+        return _taken(days(np.array([*texts, None], object)), indices)
 
 
-def to_raw(column: Array, wanted: Variable | None) -> Raw | Keys:
-    """Codes of the levels of a factor, days, keys or numbers; see `privgram.columns.encoding`."""
-    if isinstance(wanted, Identifier):
-        return keys(column)
-    if isinstance(wanted, Factor):
-        return codes(column, wanted)
-    return dates(column) if isinstance(wanted, Dates) else column_to_numpy(column)
-
-
-def numpy_columns(
-    batch: Any, wanted: Wanted | None = None, taken: Sequence[int] | None = None
-) -> list[Any]:
-    """View columns of a batch, all by default, as NumPy's; copy those that need it."""
-    columns = batch if isinstance(batch, list) else batch_columns(array_of(batch), taken)
-    wanted = [None] * len(columns) if wanted is None else wanted
+def numpy_columns(columns: Sequence[Array], readers: Sequence[ColumnReader]) -> list[Any]:
+    """View columns as NumPy's; copy those that need it."""
     return [
-        column_to_numpy(column)
-        if want is None
-        else naming_column(to_raw, column.field.name)(column, want)
-        for column, want in zip(columns, wanted, strict=True)
+        naming_column(reader, column.field.name)(column)
+        for column, reader in zip(columns, readers, strict=True)
     ]
 
 

@@ -9,7 +9,7 @@ import re
 import signal
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from io import FileIO
 from pathlib import Path
@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from privgram._base.numbers import is_number
 from privgram._base.text import shown
+from privgram._core.arrow import array_of
 from privgram._core.records import scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
-from privgram.sources.arrow import Wanted, numpy_columns
+from privgram.sources.arrow import ColumnReader, Wanted, batch_columns, numpy_columns
 from privgram.sources.frames import BATCH, fields_of, require, resolve_columns
 from privgram.sources.table import (
     Chunk,
@@ -41,7 +42,7 @@ from privgram.sources.table import (
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import csv
-    from pyarrow.parquet import FileMetaData
+    from pyarrow.parquet import FileMetaData, RowGroupMetaData
 
 # A mapped file that another process truncates ends this one by SIGBUS. Linux can promise that
 # nobody does: while a lease is held on a file, whoever would write to it waits. So each chunk
@@ -343,14 +344,25 @@ class _Csv:
                 text += more
                 end, scanned, quoted = scan(text, scanned, quoted, final=False)
                 if end > 0:
-                    yield Chunk(partial(self.read, text[:end]), f"{shown(self.path)}")
-                    text, scanned = text[end:], scanned - end
+                    yield self._chunk(start, text[:end])
+                    text, scanned, start = text[end:], scanned - end, start + end
                 elif len(text) > _LONGEST_RECORD:
                     raise _too_long(self.path)
             if scan(text, scanned, quoted, final=True)[2]:
                 raise _unended(self.path)
             if text:
-                yield Chunk(partial(self.read, text), f"{shown(self.path)}")
+                yield self._chunk(start, text)
+
+    def _chunk(self, start: int, text: bytes) -> Chunk:
+        again = partial(self._again, start, len(text))
+        return Chunk(partial(self.read, text), f"{shown(self.path)}", again=again)
+
+    def _again(self, start: int, size: int) -> Iterator[RawBlock]:
+        """Parse records that were found before."""
+        with self.path.open("rb") as file, unchanged(self.path, file, self.stamp):
+            file.seek(start)
+            text = file.read(size)
+        yield from self.read(text)
 
     def read(self, text: bytes) -> Iterator[RawBlock]:
         """Parse whole records."""
@@ -371,7 +383,8 @@ class _Csv:
             raise problem
         wanted = list(self.taken.values())
         for batch in table.to_batches():
-            yield numpy_columns(_with_nulls(batch, wanted), wanted)
+            columns = batch_columns(array_of(_with_nulls(batch, wanted)))
+            yield numpy_columns(columns, list(map(ColumnReader, wanted)))
 
     def _types(self) -> dict[str, pa.DataType]:
         return {name: _type(want) for name, want in self.taken.items()}
@@ -490,8 +503,8 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
     wanted = [described_kind(select, name) for name in names]
     read = partial(_read, path, stamp, metadata, names, wanted)
     chunks = (
-        Chunk(partial(read, group), f"{shown(path)}, row group {group}")
-        for group in range(metadata.num_row_groups)
+        Chunk(partial(read, i), f"{shown(path)}, row group {i}", again=partial(read, i))
+        for i in range(metadata.num_row_groups)
     )
     return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
 
@@ -506,7 +519,8 @@ def _read(
     with open_checked(path, stamp) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
-        factors = [name for name, want in zip(names, wanted, strict=True) if type(want) is Factor]
+        readers = list(map(ColumnReader, wanted))
+        dictionaries = _encoded(metadata.row_group(group), names, wanted)
         try:
             with parquet.ParquetFile(
                 source,
@@ -514,7 +528,7 @@ def _read(
                 pre_buffer=False,  # not read ahead, and through a buffer, for the same reason
                 buffer_size=1 << 16 if mapped is None else 0,
                 # Levels as the file has them, by number: no text is made of them row by row.
-                read_dictionary=factors,
+                read_dictionary=dictionaries,
             ) as file:
                 order: list[int] = []  # batches keep the file's
                 batches = file.iter_batches(
@@ -523,11 +537,26 @@ def _read(
                 for count, batch in enumerate(batches, 1):
                     names_there = batch.schema.names
                     order = order or [names_there.index(name) for name in names]
-                    yield numpy_columns(batch, wanted, order)
+                    yield numpy_columns(batch_columns(array_of(batch), order), readers)
                     if mapped is not None and count % RESIDENT == 0:
                         mapped.madvise(mmap.MADV_DONTNEED)
         except _arrow_errors():
             raise _damaged(f"{shown(path)}, row group {group}") from None
+
+
+def _encoded(group: RowGroupMetaData, names: list[str], wanted: Wanted) -> list[str]:
+    """Which columns of texts a row group has by their numbers in a dictionary.
+
+    Where one was given up, as of too many texts, Arrow would make it anew and longer with every
+    batch. Texts take 4 bytes each for their length alone, and numbers of texts less.
+    """
+    columns = [group.column(i) for i in range(group.num_columns)]
+    small = {x.path_in_schema for x in columns if x.total_uncompressed_size < 4 * x.num_values}
+    return [
+        name
+        for name, want in zip(names, wanted, strict=True)
+        if isinstance(want, (Factor, Identifier)) and name in small
+    ]
 
 
 def _arrow_errors() -> tuple[type[BaseException], ...]:
@@ -565,7 +594,7 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
                 names = f"{shown(file)} differ from those of {shown(files[0])}"
                 raise ValueError(f"the columns of {names}{hint}")
             for chunk in table.chunks:
-                yield Chunk(chunk.read, chunk.place or f"{shown(file)}")
+                yield replace(chunk, place=chunk.place or f"{shown(file)}")
 
     return Table(first.names, first.n_columns, None, chunks(), first.decoded)
 

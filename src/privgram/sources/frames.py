@@ -17,7 +17,13 @@ from privgram._core.arrow import Array, Field, Stream, array_of, field_of_schema
 from privgram.columns.encoding import Codes, check_kind, codes_of, naming_column, numbers_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
-from privgram.sources.arrow import Wanted, batch_columns, check_type, numpy_columns, to_raw
+from privgram.sources.arrow import (
+    ColumnReader,
+    Wanted,
+    batch_columns,
+    check_type,
+    numpy_columns,
+)
 from privgram.sources.table import (
     CHUNK_BYTES,
     Chunk,
@@ -76,6 +82,7 @@ def chunks_of(
     """
     n_columns = len(wanted)
     step = max(256, CHUNK_BYTES // (8 * max(n_columns, 1)))
+    readers = list(map(ColumnReader, wanted))
     for columns in _batches(run, n_rows):
         if len(columns) != n_columns:  # the kernel takes it on trust
             raise OSError(f"the source gave {len(columns)} columns and was asked for {n_columns}")
@@ -83,7 +90,7 @@ def chunks_of(
         n = len(columns[0]) if columns else 0
         for start in range(0, n, step):
             part = [column.part(start, min(start + step, n)) for column in columns]
-            yield Chunk(partial(_read, part, wanted))
+            yield Chunk(partial(_read, part, readers))
 
 
 def _batches(run: Callable[[], Iterator[list[Array]]], n_rows: int | None) -> Iterator[list[Array]]:
@@ -108,8 +115,8 @@ def _batches(run: Callable[[], Iterator[list[Array]]], n_rows: int | None) -> It
         raise OSError(f"the Arrow stream ended after {rows} rows and the table has {n_rows}")
 
 
-def _read(part: list[Array], wanted: Wanted) -> Iterator[RawBlock]:
-    yield numpy_columns(part, wanted)
+def _read(part: list[Array], readers: list[ColumnReader]) -> Iterator[RawBlock]:
+    yield numpy_columns(part, readers)
 
 
 def resolve_columns(fields: Sequence[Field], select: Selection) -> list[int]:
@@ -189,7 +196,7 @@ def _to_raw(column: pd.Series, wanted: Variable | None) -> Any:
 
         array = pa.array(column)
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-        return to_raw(array_of(array), wanted)
+        return ColumnReader(wanted)(array_of(array))
     if isinstance(wanted, Identifier):
         if categories:
             return keys_by_code(column.cat.categories, column.cat.codes.to_numpy())

@@ -43,7 +43,8 @@ def open_query(source: TableSource, select: Selection = None) -> Table:
     names = tuple(fields[i].name for i in resolve_columns(fields, select))
     wanted = [described_kind(select, name) for name in names]
     n_rows = getattr(source, "height", None)  # a frame's
-    return Table(names, len(names), n_rows, chunks_of(lambda: run(names), wanted, n_rows))
+    chunks = chunks_of(lambda: run(names), wanted, n_rows)
+    return Table(names, len(names), n_rows, chunks, decoded=n_rows is None)
 
 
 def _of_dataset(dataset: Dataset) -> FrameQuery:

@@ -77,12 +77,14 @@ class InvalidRow(ValueError):
 class Chunk:
     """Consecutive rows of a table; ``place`` says where they came from.
 
-    What is on a device is read as copies; who sums there takes it as it is, ``on_device``.
+    What is on a device is read as copies; who sums there takes it as it is, ``on_device``. Of a
+    file ``again`` decodes it in later passes, which refuses one that has changed.
     """
 
     read: Callable[[], Iterator[RawBlock]]
     place: str = ""
     on_device: Any = None
+    again: Callable[[], Iterator[RawBlock]] | None = None
 
     def blocks(self, sums_on_device: bool) -> Iterator[Any]:
         """Blocks for who reads them, or the rows on the device for who sums there."""
@@ -295,11 +297,12 @@ def _lasting(source: TableSource) -> bool:
 
 
 class CachedSource:
-    """A source whose rows are decoded once. SECRET, and gone with this object.
+    """A source whose rows are decoded once, as far as they fit. SECRET, and gone with this object.
 
-    The first pass that reads every row to its end leaves the blocks here, if they were made by
-    decoding and fit; passes after it are given these. A table in memory is never copied. At most
-    `cache_bytes` are kept, by default a gigabyte, or a quarter of the memory if that is less.
+    The first pass that reads every row to its end leaves the decoded blocks here; passes after it
+    are given these, and decode again the chunks of files that did not fit. Of a query all fits, or
+    it is run again. A table in memory is never copied. At most `cache_bytes` are kept, by default a
+    gigabyte, or a quarter of the memory if that is less.
     """
 
     def __init__(self, source: TableSource, cache_bytes: int | None = None) -> None:
@@ -334,65 +337,78 @@ class CachedSource:
         if record is not None and self._select == select and record.whole:
             return record.replay()
         table = opener(self.source, select, by_position)
-        if not table.decoded or (record is not None and record.left < 0):
+        if not table.decoded or (record is not None and record.too_large):
             return table
         self._select, self._record = select, _Record(table, self._room)
         return replace(table, chunks=self._record.chunks())
 
 
 class _Record:
-    """The blocks of one pass."""
+    """The chunks of one pass, as the next is to read them."""
 
     def __init__(self, table: Table, room: int) -> None:
         self.table = table
-        self.left = room
+        #: Whether something did not fit that cannot be decoded alone.
+        self.too_large = False
+        self._room = room
         self._number: int | None = None  # of chunks, once all were handed out
-        self._blocks: dict[int, list[RawBlock]] = {}
+        self._chunks: dict[int, Chunk] = {}
         self._lock = threading.Lock()
 
     @property
     def whole(self) -> bool:
-        """Whether every chunk was read to its end, and all fit."""
-        return self._number == len(self._blocks) and self.left >= 0
+        """Whether every chunk was read to its end."""
+        return self._number == len(self._chunks) and not self.too_large
 
     def chunks(self) -> Generator[Chunk]:
         number = 0
         try:
             for number, chunk in enumerate(self.table.chunks, 1):
-                yield Chunk(partial(self._read, chunk, number), chunk.place)
+                yield replace(chunk, read=partial(self._read, chunk, number))
             self._number = number
         finally:
             self.table.chunks.close()
 
     def replay(self) -> Table:
-        """The table, from memory."""
-        chunks = (Chunk(partial(iter, blocks)) for _, blocks in sorted(self._blocks.items()))
-        return replace(self.table, chunks=chunks)
+        """The table, from memory as far as it fits."""
+        return replace(self.table, chunks=(chunk for _, chunk in sorted(self._chunks.items())))
 
     def _read(self, chunk: Chunk, number: int) -> Iterator[RawBlock]:
         blocks: list[RawBlock] = []
+        fits, taken = not self.too_large, 0
         for block in chunk.read():
-            self._take(block, blocks)
+            if fits and (fits := self._take(_size(block))):
+                taken += _size(block)
+                blocks.append(block)
+            elif blocks:
+                self._take(-taken)
+                blocks.clear()
             yield block
         with self._lock:
-            if self.left >= 0:
-                self._blocks[number] = blocks
+            self.too_large |= not fits and chunk.again is None
+            if self.too_large:
+                self._chunks.clear()
+            elif fits:
+                self._chunks[number] = Chunk(partial(iter, blocks))
+            else:
+                assert chunk.again is not None
+                self._chunks[number] = replace(chunk, read=chunk.again)
 
-    def _take(self, block: RawBlock, blocks: list[RawBlock]) -> None:
-        if self.left < 0:
-            return
+    def _take(self, size: int) -> bool:
+        """Take so many bytes of the room, if there are as many, or give them back."""
         with self._lock:
-            self.left -= _size(block)
-            if self.left >= 0:
-                blocks.append(block)
-                return
-            self._blocks.clear()
-        blocks.clear()
+            if size > self._room:
+                return False
+            self._room -= size
+            return True
 
 
 def _size(block: RawBlock) -> int:
-    parts = block if isinstance(block, list) else [block]
-    return sum((part.indices if isinstance(part, Codes) else part).nbytes for part in parts)
+    """Bytes of a block, with what its codes stand for."""
+    parts: list[Any] = list(block) if isinstance(block, list) else [block]
+    tables = [part.lut for part in parts if isinstance(part, Codes) and part.lut is not None]
+    parts = [part.indices if isinstance(part, Codes) else part for part in parts]
+    return sum(part.nbytes for part in parts + tables)
 
 
 _USUAL = "pass an array of two dimensions or a data frame"
