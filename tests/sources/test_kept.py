@@ -152,3 +152,69 @@ def test_room_is_a_share_of_what_a_container_may_use(tmp_path, monkeypatch):
     assert machine.memory() == whole
     limit.write_text("4096000\n")
     assert kept.CachedSource(None)._room == 1024000
+
+
+# --- dictionaries, which are looked up once while batches repeat them -----------------------------
+
+
+def dictionary_batches():
+    """Batches of one column: a dictionary twice, one in another order, longer, with a null."""
+    import pyarrow as pa
+
+    rng = np.random.default_rng(2)
+    for words in (list("abc"), list("abc"), list("cba"), list("abcz"), ["b", None, "a"], ["a"]):
+        where = rng.integers(0, len(words), 40)
+        indices = pa.array(where.astype("i4"), mask=rng.random(40) < 0.1)
+        column = pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string()))
+        yield pa.record_batch({"x": rng.uniform(-1, 1, 40), "c": column})
+
+
+@pytest.mark.parametrize("door", ["stream", "parquet"])
+def test_dictionary_that_changes_is_looked_up_again(tmp_path, monkeypatch, door):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    from privgram.sources import arrow
+
+    monkeypatch.setattr(files, "_encoded", lambda group, names, wanted: ["c"])
+    seen, codes_of = [], arrow.codes_of
+    monkeypatch.setattr(arrow, "codes_of", lambda *given: seen.append(1) or codes_of(*given))
+    table = pa.Table.from_batches(dictionary_batches())
+    plain = table.set_column(1, "c", table["c"].cast(pa.string()))
+    columns = pg.Columns(
+        {"x": (-1, 1), "c": pg.Factor(["b", "c", "a"])}, intercept=True, missing="drop"
+    )
+    source = pa.RecordBatchReader.from_batches(table.schema, dictionary_batches())
+    if door == "parquet":
+        source = tmp_path / "t.parquet"
+        with parquet.ParquetWriter(source, plain.schema, use_dictionary=["c"]) as writer:
+            for start in range(0, 240, 40):
+                writer.write_table(plain.slice(start, 40), row_group_size=40)
+    whole = pg.second_moment(source, columns=columns, threads=1)
+    assert len(seen) == (5 if door == "stream" else 6)  # of six batches one repeats the one before
+    expected = pg.second_moment(plain, columns=columns)
+    assert (whole.n_rows, whole.n_dropped) == (expected.n_rows, expected.n_dropped)
+    assert whole.n_dropped > 5
+    np.testing.assert_array_equal(whole.matrix(), expected.matrix())
+
+
+def test_columns_of_too_many_texts_are_read_as_texts(tmp_path, monkeypatch):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    found, encoded = [], files._encoded
+    monkeypatch.setattr(
+        files, "_encoded", lambda *given: found.append(encoded(*given)) or found[-1]
+    )
+    n = 20_000
+    rng = np.random.default_rng(0)
+    few = np.array(["a", "b"])[rng.integers(0, 2, n)]
+    table = pa.table(
+        {"x": rng.uniform(-1, 1, n), "few": few, "who": [f"p{i:06}" for i in range(n)]}
+    )
+    parquet.write_table(table, tmp_path / "t.parquet", dictionary_pagesize_limit=1000)
+    columns = pg.Columns({"x": (-1, 1), "few": pg.Factor(["a", "b"])}, intercept=True)
+    given = {"columns": columns, "unit": pg.Unit("who", max_rows=1)}
+    of_file = pg.second_moment(tmp_path / "t.parquet", **given)
+    assert found == [["few"]]
+    np.testing.assert_array_equal(of_file.matrix(), pg.second_moment(table, **given).matrix())

@@ -16,7 +16,7 @@ from privgram._core.arrow import Array, Field, Stream, array_of
 from privgram.sources.arrow import batch_columns, side_by_side
 from privgram.sources.files import check_once
 from privgram.sources.frames import BATCH, chunks_of, fields_of, resolve_columns
-from privgram.sources.table import Selection, Table, TableSource, described_kind
+from privgram.sources.table import CHUNK_BYTES, Selection, Table, TableSource, described_kind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -111,24 +111,26 @@ def _of_lazy_frame(frame: pl.LazyFrame) -> FrameQuery:
         size = max(256, BATCH // max(len(names), 1))
         query = frame.select(selectors.by_name(*names))  # a bare name may be a pattern
         for batch in query.collect_batches(chunk_size=size, engine="streaming"):
-            yield from side_by_side(batch.get_columns())
+            yield from _columns_of(batch)
 
     return _polars_fields(frame.collect_schema()), run
 
 
 def _of_frame(frame: pl.DataFrame) -> FrameQuery:
-    def run(names: Sequence[str]) -> Iterator[list[Array]]:
-        # By columns: a frame makes one piece of all of them, a copy, before it gives a stream.
-        table = frame[list(names)]
-        pieces = max(table.n_chunks("all"), default=1)
-        if table.height >= SMALL_FRAME * pieces:
-            yield from side_by_side(table.get_columns())
-            return
-        step = max(256, BATCH // max(len(names), 1))
-        for start in range(0, table.height, step):
-            yield from side_by_side(table.slice(start, step).rechunk().get_columns())
+    return _polars_fields(frame.schema), lambda names: _columns_of(frame[list(names)])
 
-    return _polars_fields(frame.schema), run
+
+def _columns_of(frame: pl.DataFrame) -> Iterator[list[Array]]:
+    """The columns of a frame by its pieces; small ones are copied together, a chunk of ours.
+
+    By columns, since a frame makes one piece of all of them, a copy, before it gives a stream.
+    """
+    step = frame.height
+    if frame.height < SMALL_FRAME * max(frame.n_chunks("all"), default=1):
+        step = max(256, CHUNK_BYTES // (8 * max(frame.width, 1)))
+    for start in range(0, frame.height, max(step, 1)):
+        some = frame if step == frame.height else frame.slice(start, step).rechunk()
+        yield from side_by_side(some.get_columns())
 
 
 def _of_relation(relation: DuckDBPyRelation) -> FrameQuery:
