@@ -319,7 +319,8 @@ class ColumnReader:
         if column.field.format == "+r":
             return _runs(column, self._dates)
         if column.field.dictionary is not None:
-            return self._looked_up(column, days)[_indices(column)]
+            of_values: NDArray[np.float64] = self._looked_up(column, days)[_indices(column)]
+            return of_values
         indices, texts = column.encode()
         return _taken(days(np.array([*texts, None], object)), indices)
 
