@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from itertools import repeat
 from numbers import Number, Real
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
@@ -135,12 +136,14 @@ class Encoder:
         self.layout = layout
         self.row_weights = row_weights
         self.place = {name: i for i, name in enumerate(selected)}
-        self._by_value: dict[str, NDArray[np.int32] | None] = {}
         plain = [stored for stored in layout.stored if not stored.piece.factors]
         self.dense = [stored for stored in plain if stored.piece != ONES]
         self.ones = len(plain) > len(self.dense)
         self.blocks = [stored for stored in layout.stored if stored.piece.factors]
         self.factors = list(dict.fromkeys(block.piece.factors for block in self.blocks))
+        self._coders = {
+            name: LevelCoder(name, self._factor(name)) for names in self.factors for name in names
+        }
         self.levels = [
             math.prod(len(self._factor(name)) for name in names) for names in self.factors
         ]
@@ -227,7 +230,7 @@ class Encoder:
 
     def codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
         """Codes of the combinations of levels of some factors."""
-        codes = [self._codes(name, parts[self.place[name]]) for name in names]
+        codes = [self._coders[name](parts[self.place[name]]) for name in names]
         if len(codes) == 1:
             return codes[0]
         combined = np.zeros(len(codes[0]), np.int32)
@@ -238,18 +241,6 @@ class Encoder:
             combined = combined * np.int32(len(self._factor(name))) + plain
         combined[missing] = -1
         return Codes(combined)
-
-    def _codes(self, name: str, part: Raw) -> Codes:
-        """Codes of the levels of one factor; of small whole numbers by their values."""
-        if isinstance(part, Codes):
-            return part
-        factor = self._factor(name)
-        if part.dtype.kind in "iu" and not factor.other:
-            if name not in self._by_value:
-                self._by_value[name] = codes_by_value(factor)
-            if (lut := self._by_value[name]) is not None:
-                return Codes(part, lut)
-        return Codes(naming_column(codes_of, name)(part, factor))
 
     def table(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
         """The stored columns written out, shape (n, layout.size); missing values are NaN."""
@@ -321,16 +312,32 @@ def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     raise TypeError(_OTHER_VALUES.format(factor.holds))
 
 
-def codes_by_value(factor: Factor) -> NDArray[np.int32] | None:
-    """Codes of whole numbers by their values, where the levels are small ones."""
-    if factor.text:
-        return None
-    levels = np.array(factor.levels, np.int64)
-    if not 0 <= levels.min() <= levels.max() < DIRECT:
-        return None
-    lut = np.full(int(levels.max()) + 1, -1, np.int32)
-    lut[levels] = np.arange(len(levels))
-    return lut
+class LevelCoder:
+    """Codes of the levels of one factor, of a column as any source gives it."""
+
+    def __init__(self, name: str, factor: Factor) -> None:
+        self.name = name
+        self.factor = factor
+
+    def __call__(self, part: Raw) -> Codes:
+        """Codes of rows; those that a source has found stay."""
+        if isinstance(part, Codes):
+            return part
+        if part.dtype.kind in "iu" and self._by_value is not None:
+            return Codes(part, self._by_value)
+        return Codes(naming_column(codes_of, self.name)(part, self.factor))
+
+    @cached_property
+    def _by_value(self) -> NDArray[np.int32] | None:
+        """Codes of whole numbers by their values, where the levels are small ones."""
+        if self.factor.text or self.factor.other:
+            return None
+        levels = np.array(self.factor.levels, np.int64)
+        if not 0 <= levels.min() <= levels.max() < DIRECT:
+            return None
+        lut = np.full(int(levels.max()) + 1, -1, np.int32)
+        lut[levels] = np.arange(len(levels))
+        return lut
 
 
 def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
@@ -410,8 +417,7 @@ def parts_of(table: ColumnTable, selected: Mapping[str, Variable]) -> list[Raw]:
         column = as_column(raw, name, described)
         if parts and len(column) != len(parts[0]):
             raise ValueError(f"column {name!r} has {len(column)} rows and others {len(parts[0])}")
-        is_factor = isinstance(described, Factor)
         parts.append(
-            Codes(naming_column(codes_of, name)(column, described)) if is_factor else column
+            LevelCoder(name, described)(column) if isinstance(described, Factor) else column
         )
     return parts

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from privgram._base.saved import BinaryFormat, JsonObject
 from privgram._core import rows
-from privgram.columns.encoding import Codes, codes_by_value, codes_of, naming_column
+from privgram.columns.encoding import Codes, LevelCoder
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivacyUnit
 from privgram.exact import int128
@@ -211,7 +211,7 @@ class GroupBlockReader(BlockReader):
         self._groups = groups
         self._place = place
         self._leave_out = groups.unknown == "drop"
-        self._lut = codes_by_value(groups.factor)
+        self._coder = LevelCoder(groups.by, groups.factor)
 
     def feed(self, block: RawBlock) -> int:
         """Accumulate every row of a block and return how many there were."""
@@ -223,7 +223,8 @@ class GroupBlockReader(BlockReader):
             column = block[:, place]
             last = place == block.shape[1] - 1
             rest = block[:, :place] if last else np.delete(block, place, axis=1)
-        self._feed(rest, n_rows, self._codes(column))
+        codes = self._coder(column)
+        self._feed(rest, n_rows, Codes(np.ascontiguousarray(codes.indices), codes.lut))
         return n_rows
 
     def _problem(self, bad: int, group: Codes | None) -> str:
@@ -232,15 +233,6 @@ class GroupBlockReader(BlockReader):
         return (
             NO_GROUP if lost and self._groups.unknown == "error" else super()._problem(bad, group)
         )
-
-    def _codes(self, column: NDArray[Any] | Codes) -> Codes:
-        if isinstance(column, Codes):
-            codes = column
-        elif self._lut is not None and column.dtype.kind in "iu":
-            codes = Codes(column, self._lut)
-        else:
-            codes = Codes(naming_column(codes_of, self._groups.by)(column, self._groups.factor))
-        return Codes(np.ascontiguousarray(codes.indices), codes.lut)
 
     def _add(self, block: RawBlock, group: Codes | None) -> int:
         assert group is not None

@@ -8,7 +8,6 @@ beyond 64 bits.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ from privgram.scan.partitions import (
 from privgram.scan.progress import INTERVAL, Report
 from privgram.scan.request import ScanRequest
 from privgram.sources.files import check_once, find_files
-from privgram.sources.table import TableSource
+from privgram.sources.table import TableSource, is_a
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,14 +54,14 @@ def total(request: ScanRequest, new: New | None = None) -> Any:
     source = request.source
     client = _client(source) if request.progress else None
     topic = f"privgram-{uuid4().hex}" if client else ""
-    if _is_a("dask.array", "Array", source):
+    if is_a(source, "dask.array", "Array"):
         if request.unit is not None:
             raise ValueError(
                 "the rows of a unit are brought together by a shuffle, which Dask has for "
                 "DataFrames alone: pass a dask.dataframe with the unit as a column"
             )
         n_rows, states = _of_array(source, plan, topic)
-    elif _is_a("dask.dataframe", "DataFrame", source):
+    elif is_a(source, "dask.dataframe", "DataFrame"):
         _check_files(source)
         n_rows, states = None, _of_frame(source, plan, topic)
     else:
@@ -221,9 +220,4 @@ def _watch(client: Client, total: Delayed, topic: str, report: Report) -> Any:
 def _client(source: Array | DataFrame) -> Client | None:
     """Return the client of a distributed cluster if that is where Dask would compute."""
     client = getattr(get_scheduler(collections=[source]), "__self__", None)
-    return client if _is_a("distributed", "Client", client) else None
-
-
-def _is_a(module: str, name: str, what: object) -> bool:
-    """Tell whether this is an instance of a class, which need not have been imported."""
-    return isinstance(what, getattr(sys.modules.get(module), name, ()))
+    return client if is_a(client, "distributed", "Client") else None

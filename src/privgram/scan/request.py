@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from privgram._base.installed import LazyModule
 from privgram._base.machine import cores
 from privgram._base.numbers import check_integer
 from privgram.columns import Columns
@@ -28,10 +29,6 @@ WHOLE = "a SecondMoment is the sum of all rows and cannot be taken apart: pass t
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
-
-# They import what is here, and Dask and Spark themselves.
-dask, spark = LazyModule("privgram.scan.dask"), LazyModule("privgram.scan.spark")
-warehouse = LazyModule("privgram.scan.warehouse")
 
 
 def scale_out(source: TableSource) -> Literal["dask", "spark", "warehouse"] | None:
@@ -92,8 +89,6 @@ class ScanRequest:
     groups: Groups | None = None  # which get a moment each
     threads: int | None = None
     progress: Progress = False
-
-    _by_dask, _by_spark, _by_warehouse = dask.total, spark.total, warehouse.total
 
     def __post_init__(self) -> None:
         if isinstance(self.bound, str):
@@ -161,11 +156,10 @@ class ScanRequest:
     def total_elsewhere(self) -> Any:
         """A function that scans the table where it is, on a cluster or in a warehouse, or None."""
         where = scale_out(self.source)
-        if where == "dask":
-            return self._by_dask
-        if where == "spark":
-            return self._by_spark
-        return None if where is None else self._by_warehouse
+        if where is None:
+            return None
+        # It imports what is here, and Dask or Spark themselves.
+        return partial(import_module(f"privgram.scan.{where}").total, self)
 
     @property
     def auto(self) -> PrivateBound | None:

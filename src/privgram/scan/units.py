@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.scale import DefaultRounding
-from privgram.columns.encoding import Codes, Raw, codes_of, naming_column
+from privgram.columns.encoding import Codes, LevelCoder, Raw, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.grouped import NO_GROUP
@@ -97,7 +97,7 @@ class UnitLayout:
             records["group"] = self._group_codes(self.groups, of_groups)
         for (name, described), part in zip(self.variables.items(), parts, strict=True):
             if isinstance(described, Factor):
-                codes = _codes(name, part, described)
+                codes = LevelCoder(name, described)(part).plain()
                 records["codes"][:, self.coded.index(name)] = codes
                 bad |= codes < 0
             else:
@@ -120,7 +120,7 @@ class UnitLayout:
     @staticmethod
     def _group_codes(groups: Groups, column: Raw) -> NDArray[Any]:
         """Codes of the groups, -1 for rows that are left out."""
-        codes = _codes(groups.by, column, groups.factor)
+        codes = LevelCoder(groups.by, groups.factor)(column).plain()
         lost = (codes < 0) | (codes >= len(groups.factor))
         if groups.unknown == "error" and lost.any():
             raise InvalidRow(int(lost.argmax()), NO_GROUP)
@@ -134,10 +134,6 @@ class UnitLayout:
         raw: dict[str, Raw] = {name: numbers[:, i] for i, name in enumerate(self.numbers)}
         raw |= {name: Codes(records["codes"][:, i]) for i, name in enumerate(self.coded)}
         return columns.encoder.table([raw[name] for name in self.variables])
-
-
-def _codes(name: str, part: Raw, factor: Factor) -> NDArray[Any]:
-    return part.plain() if isinstance(part, Codes) else naming_column(codes_of, name)(part, factor)
 
 
 class Store:

@@ -25,6 +25,7 @@ from privgram.sources.table import (
     Table,
     check_dimensions,
     described_kind,
+    is_a,
     open_array,
     open_mapping,
     positions,
@@ -50,11 +51,8 @@ def is_array(source: object) -> bool:
 
 def library(array: AnyArray) -> str:
     """Name the library of an array that needs more than the standard's word, or ''."""
-    # Half-way through its import in another thread, a module may lack the class.
-    for name, kind in (("torch", "Tensor"), ("cupy", "ndarray"), ("jax", "Array")):
-        if isinstance(array, getattr(sys.modules.get(name), kind, ())):
-            return name
-    return ""
+    kinds = (("torch", "Tensor"), ("cupy", "ndarray"), ("jax", "Array"))
+    return next((name for name, kind in kinds if is_a(array, name, kind)), "")
 
 
 def namespace(array: AnyArray) -> Any:

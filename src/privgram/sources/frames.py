@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -33,6 +32,7 @@ from privgram.sources.table import (
     TableSource,
     chunked,
     described_kind,
+    is_a,
     keys_by_code,
     keys_of,
     positions,
@@ -134,8 +134,7 @@ def fields_of(schema: pa.Schema) -> tuple[Field, ...]:
 
 def is_frame(source: TableSource) -> bool:
     """Tell whether this is a DataFrame, without importing pandas."""
-    # Half-way through its import in another thread, pandas may lack the class.
-    return isinstance(source, getattr(sys.modules.get("pandas"), "DataFrame", ()))
+    return is_a(source, "pandas", "DataFrame")
 
 
 def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool = True) -> Table:

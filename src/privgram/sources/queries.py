@@ -6,7 +6,6 @@ selected is not read, a filter stays where it is, and the result is never whole 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ from privgram._core.arrow import Array, Field, Stream, array_of
 from privgram.sources.arrow import batch_columns, side_by_side
 from privgram.sources.files import check_once
 from privgram.sources.frames import BATCH, chunks_of, fields_of, resolve_columns
-from privgram.sources.table import CHUNK_BYTES, Selection, Table, TableSource, described_kind
+from privgram.sources.table import CHUNK_BYTES, Selection, Table, TableSource, described_kind, is_a
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,11 +150,8 @@ _OPENERS: tuple[tuple[str, str, Callable[[Any], FrameQuery]], ...] = (
 
 
 def _opener(source: TableSource) -> Callable[[Any], FrameQuery] | None:
-    for module, kind, opener in _OPENERS:
-        # Half-way through its import in another thread, a module may lack the class.
-        if isinstance(source, getattr(sys.modules.get(module), kind, ())):
-            return opener
-    return None
+    found = (opener for module, kind, opener in _OPENERS if is_a(source, module, kind))
+    return next(found, None)
 
 
 def _polars_fields(schema: pl.Schema) -> list[Field]:

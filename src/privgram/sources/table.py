@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -71,6 +72,12 @@ class InvalidRow(ValueError):
         """Say so to the user, with the row's position in the stream and never its values."""
         where = f" (in {place})" if place else ""
         return ValueError(f"row {before + self.row}{where} {self.problem}{_TELLS}")
+
+
+def is_a(what: object, module: str, name: str) -> bool:
+    """Tell whether this is an instance of a class, whose module need not have been imported."""
+    # Half-way through its import in another thread, a module may lack the class.
+    return isinstance(what, getattr(sys.modules.get(module), name, ()))
 
 
 @dataclass(frozen=True)
