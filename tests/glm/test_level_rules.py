@@ -1,4 +1,4 @@
-"""The rules of a factor of very many levels, each in numbers that a hand can check."""
+"""The rules of a factor of many levels, each in numbers that a hand can check."""
 
 import math
 from dataclasses import replace

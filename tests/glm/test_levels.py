@@ -1,4 +1,4 @@
-"""One regression with a factor of very many levels: what it fits, what it costs, how it holds."""
+"""One regression with a factor of many levels: what it fits, what it costs, how it holds."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""One regression by scores with a factor of very many levels, whose columns are never made.
+"""One regression by scores with a factor of many levels, whose columns are never made.
 
 Levels are disjoint: their curvature is how many rows each has, and a row's score is that of the
 other columns, less the means of the row's level, and one entry more (docs/theory/glm.md).
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LevelShares:
-    """Shares of mu^2 where a factor has very many levels, and what is known of a level."""
+    """Shares of mu^2 where a factor has many levels, and what is known of a level."""
 
     #: The numbers of rows by level, the means by level, and the second moment within levels.
     numbers: float = 0.05
@@ -76,7 +76,7 @@ class LevelMeans:
 
 
 class LevelEstimator(OneStepEstimator):
-    """The rounds of one regression with a factor of very many levels; as `OneStepEstimator`.
+    """The rounds of one regression with a factor of many levels; as `OneStepEstimator`.
 
     The rounds and the design are of the other columns. `counts`, of rows by level, are SECRET.
     """

@@ -155,10 +155,11 @@ class OneStepEstimator:
         return state
 
     def _with_long_rows(self, state: ScoreState) -> tuple[ScoreState, bool]:
-        """The state with what middle rounds clipped of the Hessian, and whether that is seen.
+        """The state with what middle rounds clipped of the Hessian, and whether that is all.
 
         Rows, or units as the roots of their sums of squares. A direction far longer than noise
-        lets it be aimed at leaves its rows long in others, which the next time shows.
+        lets it be aimed at leaves its rows long in others, which the next time shows; where nothing
+        stood out of the noise, it would show the same.
         """
         rounds, q = self.rounds, self.q
         longest = self._far(self._at(state).matrix[:q]) * math.sqrt(self.most)
@@ -176,8 +177,9 @@ class OneStepEstimator:
             self._at(state), lambda _: HessianAccumulator(summed(q, radius, self.of_units))
         )
         hessian, std = rounds.second(longer.inner, BUDGET.long_rows), rounds.std[-1]
+        after = states.with_excess(state, hessian, std, radius)
         is_seen = states.hessian_noise_edge(q, std) < state.rows
-        return states.with_excess(state, hessian, std, radius), is_seen
+        return after, is_seen or after.whitening is state.whitening
 
     def _without_few(self, state: ScoreState, edges: Vector, beyond: Vector) -> ScoreState:
         """The state without directions of rows, or units, that are too few to be counted."""

@@ -173,7 +173,8 @@ def release_and_fit(
     if options.offset is not None and linear:
         raise ValueError(OFFSET)
     used = needed(parsed, columns, options.offset)
-    if linear and unit is None and parsed.intercept and not parsed.endogenous:
+    huber = options.loss == "huber"
+    if linear and unit is None and parsed.intercept and not (parsed.endogenous or huber):
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
     written = used if linear and factor is None else None
@@ -184,8 +185,8 @@ def release_and_fit(
             "errors of rows of one unit may go together, and standard errors by scores allow for "
             'it: take cov_type="cluster", or leave it out'
         )
-    if options.loss == "huber":
-        single = unit is None and factor is None and used.row_weights is None
+    if huber:
+        single = unit is None and used.row_weights is None
         if not (scores and linear and parsed.intercept and robust and single):
             raise ValueError(HUBER)
     if not linear:
