@@ -99,7 +99,7 @@ def test_terminal_sees_what_a_command_does_and_a_pipe_does_not(tmp_path):
         'table = "it.parquet"\nledger = "it.ledger"\nepsilon = 2.0\ndelta = 1e-6\n'
         "cache_bytes = 1000\n[columns]\nx = [0, 10]\ny = [-5, 30]\n"
     )
-    ask = ["regress", "study.toml", "y ~ x", "--epsilon", "0.5", "--json"]
+    ask = ["regress", "study.toml", "y ~ x", "--epsilon", "2", "--json"]
     command = [sys.executable, "-m", "privgram", *ask]
     piped = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert (piped.returncode, piped.stderr) == (0, "")
