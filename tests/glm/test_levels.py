@@ -167,3 +167,21 @@ def test_other_terms_come_from_a_release():
     """Products with the factor, and two that are wide."""
     assert hasattr(fitted("y ~ a*h + b | firm", **SURE), "sampling")
     assert hasattr(fitted("y ~ a + a:firm + firm", **SURE), "release")
+
+
+@pytest.mark.parametrize("n_levels", [8, 9])
+def test_rare_levels_cost_others_nothing_from_nine_levels_on(n_levels):
+    """Levels of 30 of 60,000 rows, which columns would hide or find with the noise of all."""
+    rng = np.random.default_rng(n_levels)
+    g = np.sort(np.append(np.repeat(np.arange(2, n_levels), 30), rng.integers(0, 2, 60_000)))
+    names = [f"g{i}" for i in range(n_levels)]
+    table = {"x": rng.normal(size=len(g)).clip(-4, 4), "g": np.array(names, object)[g]}
+    table["y"] = (table["x"] + rng.normal(size=len(g))).clip(-10, 10)
+    columns = {"x": (-4, 4), "g": names, "y": (-10, 10)}
+    fit = fitted("y ~ x + g", table, columns=columns)
+    assert ("hidden_levels" in fit.parameters) == (n_levels > 8)
+    if n_levels > 8:
+        error = 1 / math.sqrt(len(g))
+        assert fit.bse["x"] < 1.5 * error
+        assert abs(fit.params["x"] - 1) < 4 * fit.bse["x"]  # 1 seed in 16,000
+        assert fit.bse["g[g1]"] < 1.5 * 2 * error
