@@ -47,6 +47,7 @@ COLUMNS = pg.Columns(VARIABLES, intercept=True)
 UNIT = pg.Unit("who", max_rows=2)
 GROUPS = pg.Groups("g", [0, 1])
 FEATURES = pg.RandomFeatures(n=20, scale=1.0)
+RANDOM = pg.Columns.from_formula("y ~ rf(a, b, n=8) + a", VARIABLES)
 BOXES = {"bounds": (-1, 1), "target_bounds": (0, 1)}
 
 
@@ -133,9 +134,9 @@ def regress(source, ledger, out, formula="y ~ a + b", **options):
     )
 
 
-def stream(source, ledger, out, unit=None):
+def stream(source, ledger, out, unit=None, columns=VARIABLES):
     """A period of a stream, whose ledger has its price from the beginning."""
-    study = pg.Study(frame(), VARIABLES, epsilon=8.0, delta=1e-5, unit=unit)
+    study = pg.Study(frame(), columns, epsilon=8.0, delta=1e-5, unit=unit)
     begun = pg.Stream(study, 2, **BUDGET, path=out.with_suffix(".stream"))
     try:
         return begun.release(source, out=out)
@@ -159,8 +160,10 @@ DOORS = {
     "regression": regress,
     "logistic regression": partial(regress, family="binomial"),
     "regression of units": partial(regress, unit=UNIT),
+    "random features": partial(regress, formula="y ~ rf(a, b, n=8) + a", purpose="prediction"),
     "stream": stream,
     "stream of units": partial(stream, unit=UNIT),
+    "stream of random features": partial(stream, columns=RANDOM),
 }
 
 
@@ -297,6 +300,8 @@ def results():
     pure = {"mechanism": pg.MatrixLaplace(), "epsilon": 4.0, "delta": 0.0}
     made["pure noise"] = pg.release(source, COLUMNS, **pure, rng=rng(1))
     made["units"] = pg.release(source, COLUMNS, **BUDGET, unit=UNIT, rng=rng(1))
+    options = {"mechanism": pg.AnalyzeGauss(), **BUDGET, "rng": rng(1)}
+    made["random features"] = pg.release(source, RANDOM, **options)
     with tempfile.TemporaryDirectory() as folder:
         study = pg.Study(source, VARIABLES, epsilon=8.0, delta=1e-5)
         begun = pg.Stream(study, 2, **BUDGET, path=Path(folder, "a.stream"))
@@ -316,15 +321,17 @@ def results():
 
 #: Of these.
 RESULTS = (
-    "one round", "adaptive rounds", "Wishart noise", "pure noise", "units", "stream",
-    "window of a stream", "groups", "regression", "refused regression", "classifier",
+    "one round", "adaptive rounds", "Wishart noise", "pure noise", "units", "random features",
+    "stream", "window of a stream", "groups", "regression", "refused regression", "classifier",
 )  # fmt: skip
 
 
 def again(result):
     """Another release, as one of the next year's rows."""
     options = {"mechanism": pg.AnalyzeGauss(), **BUDGET}
-    return pg.release(frame(), COLUMNS, **options, rng=np.random.default_rng(2))
+    random = getattr(getattr(result, "columns", None), "random_terms", ())
+    columns = RANDOM if random else COLUMNS
+    return pg.release(frame(), columns, **options, rng=np.random.default_rng(2))
 
 
 def saved(result, suffix):

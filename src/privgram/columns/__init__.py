@@ -23,6 +23,7 @@ from privgram._base.saved import JsonObject, parse_json
 from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import ColumnTable, Encoder, parts_of
+from privgram.columns.features import RandomFeatures
 from privgram.columns.sql import MomentQuery, dialect_of, quoted_table
 from privgram.columns.terms import (
     INTERCEPT,
@@ -76,8 +77,9 @@ class Columns:
         keep it from the public. Dropped rows still count in the public number of rows of
         "replace", and the number of the others is then private: means have up to a third more
         noise, coefficients and slopes no more.
-    terms : sequence of str, optional
+    terms : sequence of str or RandomFeatures, optional
         What is stored: variables, ``poly(x, k)`` (Legendre polynomials up to degree k),
+        ``rf(x, z)`` (`RandomFeatures` of numbers, which have the length 1 together),
         products such as ``"age:sex"`` or ``"sex:region"``, and ``"sex*region"`` for ``sex``,
         ``region`` and ``sex:region``. By default each variable. Terms that follow from others, as
         ``sex`` does from ``sex:region``, are not stored but can be used.
@@ -125,7 +127,7 @@ class Columns:
         intercept: bool = False,
         missing: Missing | None = None,
         *,
-        terms: Sequence[str] | None = None,
+        terms: Sequence[str | RandomFeatures] | None = None,
         weights: Mapping[str, float] | None = None,
         row_weights: str | None = None,
     ) -> None:
@@ -197,7 +199,7 @@ class Columns:
         # The target may be one level of a factor: 'region[n]'.
         needed = (text if text in variables else text.partition("[")[0] for text in parsed.terms)
         terms = parse_terms(needed, variables)
-        used = {name for term in terms for name in _names_in(term)} | {row_weights}
+        used = {name for term in terms for name in term.names} | {row_weights}
         return cls(
             {name: described for name, described in variables.items() if name in used},
             intercept=parsed.intercept,
@@ -209,7 +211,7 @@ class Columns:
 
     def without(self, name: str) -> Columns:
         """These columns without one variable, and without the terms that have it."""
-        terms = [term for term in self._terms if name not in _names_in(term)]
+        terms = [term for term in self._terms if name not in term.names]
         return self.replace(
             bounds={key: described for key, described in self._variables.items() if key != name},
             terms=None if self._written is None else _labels(terms, self._variables),
@@ -271,6 +273,11 @@ class Columns:
     def terms(self) -> tuple[str, ...]:
         """The terms, as they are written."""
         return _labels(self._terms, self._variables)
+
+    @property
+    def random_terms(self) -> tuple[str, ...]:
+        """Those of the terms that have random features."""
+        return _labels((term for term in self._terms if term.features), self._variables)
 
     @property
     def weights(self) -> dict[str, float]:
@@ -337,7 +344,7 @@ class Columns:
     @cached_property
     def selected(self) -> tuple[str, ...]:
         """The names of the columns read from the table: the variables of the terms."""
-        used = {name for term in self._terms for name in _names_in(term)} | {self._row_weights}
+        used = {name for term in self._terms for name in term.names} | {self._row_weights}
         return tuple(name for name in self._variables if name in used)
 
     @cached_property
@@ -373,7 +380,7 @@ class Columns:
         for stored in self.layout.stored:
             of_stored = numbers[:, stored.columns]
             if not stored.piece.factors and stored.piece.linear:
-                described = as_numeric(stored.piece.powers[0][0], self._variables)
+                described = as_numeric(stored.piece.powers[0][0], self.layout.variables)
                 of_stored.T[:] = described.center, described.half_width, *described.interval
             elif not stored.piece.powers:
                 of_stored[2] = stored.piece == ONES
@@ -418,7 +425,8 @@ class Columns:
             while not self.plain and bound * bound < squared:
                 bound = math.nextafter(bound, math.inf)
             # The kernel needs no norms where it can tell so from sums that are not exact.
-            if any(stored.weight**2 * 2**20 % 1 for stored in self.layout.stored):
+            # Rows of features have their length but for rounding.
+            if any(one.square * 2**20 % 1 or one.part < 1 for one in self.layout.stored):
                 bound *= 1 + 2.0**-39
         return bound
 
@@ -629,11 +637,6 @@ def _is_pair(described: object) -> bool:
 
 def _labels(terms: Iterable[Term], variables: Mapping[str, Variable]) -> tuple[str, ...]:
     return tuple(term.label(variables) for term in terms)
-
-
-def _names_in(term: Term) -> Iterator[str]:
-    yield from (name for name, _ in term.degrees)
-    yield from term.factors
 
 
 def _key(columns: Columns) -> tuple[Any, ...]:

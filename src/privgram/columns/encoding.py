@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from privgram._core import rowmap, scale
 from privgram._core.scale import DefaultRounding
+from privgram.columns.features import Feature
 from privgram.columns.terms import ONES, Piece, as_factor, as_numeric
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, is_missing
@@ -203,25 +204,35 @@ class Encoder:
     ) -> NDArray[Any]:
         """A column of a piece; ``seen`` keeps what several columns are computed from."""
         if piece.linear:
-            name = piece.powers[0][0]
-            return naming_column(self._numeric(name).raw, name)(_numbers(parts[self.place[name]]))
+            return self._raw(piece.powers[0][0], parts, seen)
         columns, centers, inverses = [], [], []
         for name, degree in piece.powers:
             described = self._numeric(name)
             center, half_width = described.scaling
-            if name not in seen:
-                seen[name] = naming_column(described.raw, name)(_numbers(parts[self.place[name]]))
+            column = self._raw(name, parts, seen)
             if degree > 1:
                 key = name, self._degree(name)
                 if key not in seen:
-                    seen[key] = scale.legendre(seen[name], center, 1.0 / half_width, key[1])
+                    seen[key] = scale.legendre(column, center, 1.0 / half_width, key[1])
                 columns.append(seen[key][degree - 1])
                 center, half_width = 0.0, 1.0
             else:
-                columns.append(seen[name])
+                columns.append(column)
             centers.append(center)
             inverses.append(1.0 / half_width)
         return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
+
+    def _raw(self, name: str, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]) -> NDArray[Any]:
+        """A number as it is scaled, or one of the features of numbers, which are made together."""
+        described = self._numeric(name)
+        if name in seen:
+            return seen[name]
+        if not isinstance(described, Feature):
+            seen[name] = naming_column(described.raw, name)(_numbers(parts[self.place[name]]))
+            return seen[name]
+        raw = {of: self._raw(of, parts, seen) for of in described.inputs}
+        seen |= features_of(described, raw, self.layout.variables)
+        return seen[name]
 
     def _degree(self, name: str) -> int:
         """The largest degree of a variable."""
@@ -276,11 +287,30 @@ class Encoder:
         return np.asarray(np.sqrt(np.clip(weights, low, high) / high), dtype=np.float64)
 
     def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
-        center, inverse, limit = (array[at] for array in self.scaling)
-        with np.errstate(over="ignore"):
-            moved = (column.astype(np.float64) - center) * inverse
-        clamped: NDArray[np.float64] = np.clip(moved, -limit, limit)
-        return clamped
+        return _clamped(column, *(array[at] for array in self.scaling))
+
+
+def features_of(
+    made: Feature, raw: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
+) -> dict[str, NDArray[np.float64]]:
+    """All features of a term, by name; NaN where a number that they are made of is."""
+    columns = []
+    for name in made.inputs:
+        center, half_width = as_numeric(name, variables).scaling
+        columns.append(_clamped(raw[name], center, 1.0 / half_width, 1.0))
+    x = np.column_stack(columns)
+    rows = np.ascontiguousarray(made.features.rows(x).T)
+    rows[:, np.isnan(x).any(axis=1)] = np.nan
+    return dict(zip(made.features.names, rows, strict=True))
+
+
+def _clamped(
+    column: NDArray[Any], center: float, inverse: float, limit: float
+) -> NDArray[np.float64]:
+    with np.errstate(over="ignore"):
+        moved = (column.astype(np.float64) - center) * inverse
+    clamped: NDArray[np.float64] = np.clip(moved, -limit, limit)
+    return clamped
 
 
 _OTHER_VALUES = "it holds values that are not {}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram.columns.features import Feature
 from privgram.columns.terms import INTERCEPT, Layout, Piece, Stored, as_factor, parse_terms
 from privgram.columns.variables import Boolean
 
@@ -131,7 +132,7 @@ def by_term(columns: Columns) -> dict[str, tuple[Stored, ...]]:
 
 def share(columns: Columns, stored: Collection[Stored]) -> float:
     """The part of the squared bound that some stored columns pay."""
-    return math.fsum(one.weight**2 for one in stored) / columns.layout.squared_bound()
+    return math.fsum(one.square for one in stored) / columns.layout.squared_bound()
 
 
 def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, float]:
@@ -150,7 +151,8 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
 
     with B^2 = sum of m_s w_s^2. Here m_t is the number of polynomials in a term, and r_t the mean
     of 1 / v over them, v the mean square of their columns: 1 / (2 j + 1) for the j-th Legendre
-    polynomial, 1 for true and false, 1 / L for the indicators of L levels. Under the same noise the
+    polynomial, 1 for true and false, 1 / L for the indicators of L levels. For n random features
+    m_t is 1, and v is 1 / n. Under the same noise the
     coefficient of a column is the noisier, the smaller v is; the last part is the noise in the
     features themselves.
 
@@ -164,7 +166,9 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
     if not goals or len(goals) == len(pieces):
         raise ValueError("targets are some of the terms, and others are there to explain them")
     sizes = {
-        term: math.sqrt(math.fsum(_reciprocal_mean_square(columns, one.piece) for one in stored))
+        term: math.sqrt(
+            math.fsum(_reciprocal_mean_square(columns, one.piece) * one.part for one in stored)
+        )
         for term, stored in pieces.items()
     }
     others = [size for term, size in sizes.items() if term not in goals]
@@ -173,11 +177,12 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
     part = 2 / (3 + math.sqrt(1 + 8 * noise))
     squares = {
         term: (part / len(goals) if term in goals else (1 - part) * size / total)
-        / len(pieces[term])
+        / math.fsum(one.part for one in pieces[term])
         for term, size in sizes.items()
     }
     ones = squares.pop(INTERCEPT, None)
-    unit = 1 / ones if ones is not None else math.fsum(map(len, pieces.values()))
+    paying = math.fsum(one.part for stored in pieces.values() for one in stored)
+    unit = 1 / ones if ones is not None else paying
     weights = {term: float(f"{math.sqrt(unit * square):.3g}") for term, square in squares.items()}
     # A column in two terms takes the larger weight, and a term without any has weight 1.
     owners = {one.piece: weights[term] for term in weights for one in pieces[term]}
@@ -203,8 +208,12 @@ def _reciprocal_mean_square(columns: Columns, piece: Piece) -> float:
     """1 / v; the mean square of the k-th Legendre polynomial over [-1, 1] is 1 / (2 k + 1)."""
     reciprocal = 1.0
     for name, degree in piece.powers:
+        described = columns.layout.variables[name]
+        if isinstance(described, Feature):  # whose squares add up to 1
+            reciprocal *= described.features.n
+            continue
         # True and false are the ends, where the polynomials are 1 in size.
-        reciprocal *= 1 if isinstance(columns.variables[name], Boolean) else 2 * degree + 1
+        reciprocal *= 1 if isinstance(described, Boolean) else 2 * degree + 1
     for name in piece.factors:
         reciprocal *= len(as_factor(name, columns.variables))
     return reciprocal

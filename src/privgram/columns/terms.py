@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
 from keyword import kwlist
@@ -16,15 +16,16 @@ from numpy.typing import NDArray
 
 from privgram._base.installed import extra
 from privgram._core.scale import DefaultRounding
+from privgram.columns.features import CALL, Feature, RandomFeatures
 from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
 
 if TYPE_CHECKING:
     from formulaic.parser.types import ASTNode, Token
     from formulaic.parser.types import Term as FormulaicTerm
 
-# A term is a product of polynomials and factors. Its columns are the products of Legendre
-# polynomials with the indicators of every level, none left out: leaving out a reference is up
-# to each regression.
+# A term is a product of polynomials and factors, or has random features. Its columns are the
+# products of Legendre polynomials with the indicators of every level, none left out: leaving out
+# a reference is up to each regression. Each feature is a variable of its own here.
 
 INTERCEPT = "intercept"
 
@@ -65,19 +66,38 @@ ONES = Piece()
 
 @dataclass(frozen=True)
 class Term:
-    """A product of variables, with the degrees up to which polynomials of them go."""
+    """A product of variables, with the degrees up to which polynomials of them go; or features."""
 
     degrees: tuple[tuple[str, int], ...]
     factors: tuple[str, ...]
+    features: RandomFeatures | None = None
+    inputs: tuple[str, ...] = ()  # the variables that features are made of
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables in it."""
+        return (*(name for name, _ in self.degrees), *self.inputs, *self.factors)
+
+    @cached_property
+    def made(self) -> dict[str, Feature]:
+        """The features of the term as variables."""
+        if self.features is None:
+            return {}
+        return dict.fromkeys(self.features.names, Feature(self.features, self.inputs))
 
     def pieces(self) -> Iterator[Piece]:
-        """The columns of the term, by polynomial."""
+        """The columns of the term, by polynomial or feature."""
+        if self.features is not None:
+            yield from (Piece(((name, 1),)) for name in self.made)
+            return
         names = [name for name, _ in self.degrees]
         for powers in product(*(range(1, top + 1) for _, top in self.degrees)):
             yield Piece(tuple(zip(names, powers, strict=True)), self.factors)
 
     def label(self, variables: Mapping[str, Variable]) -> str:
         """The term as it is written: 'poly(age, 2):sex'."""
+        if self.features is not None:
+            return str(self.features)
         labels = [(as_numeric(name, variables).label(name), top) for name, top in self.degrees]
         powers = (label if top == 1 else f"poly({label}, {top})" for label, top in labels)
         return ":".join([*powers, *self.factors])
@@ -97,12 +117,16 @@ def as_factor(name: str, variables: Mapping[str, Variable]) -> Factor:
     return described
 
 
-def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tuple[Term, ...]:
-    """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region'."""
-    if isinstance(texts, str):
+def parse_terms(
+    texts: Iterable[str | RandomFeatures], variables: Mapping[str, Variable]
+) -> tuple[Term, ...]:
+    """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region', 'rf(age)'."""
+    if isinstance(texts, (str, RandomFeatures)):
         texts = [texts]
     terms: dict[Term, None] = {}  # in their order
     for text in texts:
+        if isinstance(text, RandomFeatures):
+            text = str(text)
         if not isinstance(text, str):
             raise TypeError("a term is text, such as 'poly(age, 2)' or 'age:sex'")
         terms |= dict.fromkeys(_expand(text, variables))
@@ -143,7 +167,11 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
     """The term that is the product of variables and functions of them."""
     degrees: dict[str, int] = {}
     factors: list[str] = []
+    made: list[tuple[RandomFeatures, tuple[str, ...]]] = []
     for part in parts:
+        if part not in variables and (match := CALL.fullmatch(part)):
+            made.append(_random_features(match[1], variables))
+            continue
         name, degree = _function(part, variables)
         if degree == 0:
             if name not in factors:  # an indicator's square is itself
@@ -154,12 +182,36 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
             )
         else:
             degrees[name] = degree
+    if made and len(made) + len(degrees) + len(factors) > 1:
+        raise ValueError(
+            f"{made[0][0]} is multiplied by nothing: name a number among its own, as in rf(x, z), "
+            "and for a function in each level of a factor release groups, by=pg.Groups(...)"
+        )
     # In the order of the description, so that a:b and b:a are one term.
     place = list(variables).index
     return Term(
         tuple(sorted(degrees.items(), key=lambda power: place(power[0]))),
         tuple(sorted(factors, key=place)),
+        *(made[0] if made else ()),
     )
+
+
+def _random_features(
+    text: str, variables: Mapping[str, Variable]
+) -> tuple[RandomFeatures, tuple[str, ...]]:
+    """Random features as they are written, of labels, and the variables that they are made of."""
+    features = RandomFeatures.parse(text)
+    inputs = []
+    for part in features.columns or ():
+        name, degree = _function(part, variables)
+        if degree != 1:
+            raise ValueError(
+                f"rf({text}) is made of numbers and their logarithms, and {part!r} is neither: "
+                "make it a term beside"
+            )
+        inputs.append(name)
+    labels = [as_numeric(name, variables).label(name) for name in inputs]
+    return replace(features, columns=labels), tuple(inputs)
 
 
 def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
@@ -200,8 +252,9 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
         if match.group(1) == "poly":
             raise ValueError("a polynomial is written poly(x, k), with a degree k and no more")
         raise ValueError(
-            f"the function {match.group(1)!r} is not known here: a term has poly(x, k), log(x) and "
-            "C(x), whose values public bounds can bound. Make a column of the others yourself"
+            f"the function {match.group(1)!r} is not known here: a term has poly(x, k), log(x), "
+            "C(x) and rf(x, z), whose values public bounds can bound. Make a column of the others "
+            "yourself"
         )
     if name not in variables:
         raise ValueError(
@@ -233,11 +286,17 @@ class Stored:
     start: int
     shape: tuple[int, ...]  # levels of each factor; () for one column
     weight: float
+    part: float = 1.0  # of its squared weight that counts in a row's square: 1/n of n features
 
     @property
     def size(self) -> int:
         """Number of columns."""
         return math.prod(self.shape)
+
+    @property
+    def square(self) -> float:
+        """What these columns add to a row's square, at most, all features of a term together."""
+        return self.weight**2 * self.part
 
     @property
     def columns(self) -> slice:
@@ -255,10 +314,12 @@ class Layout:
         intercept: bool,
         weights: Mapping[Term, float],
     ) -> None:
-        self.variables = variables
+        made = {name: one for term in terms for name, one in term.made.items()}
+        #: Those of the table, and features made of them.
+        self.variables = {**variables, **made}
         weight_of: dict[Piece, float] = {}
         for term in terms:
-            _check_size(math.prod(top for _, top in term.degrees))
+            _check_size(math.prod(top for _, top in term.degrees) * max(len(term.made), 1))
             for piece in term.pieces():
                 # What is in two terms takes the larger weight.
                 weight_of[piece] = max(weights.get(term, 1.0), weight_of.get(piece, 0.0))
@@ -275,10 +336,20 @@ class Layout:
                     f"and a second moment at most {MAX_LEVELS:,} columns: leave the product out, "
                     "or merge levels"
                 )
-            self.stored.append(Stored(piece, start, shape, weight_of[piece]))
+            parts = (made[name].features.n for name, _ in piece.powers if name in made)
+            part = 1 / next(parts, 1)
+            self.stored.append(Stored(piece, start, shape, weight_of[piece], part))
             start += math.prod(shape)
         _check_size(start)
         self.size = start
+
+    def reads(self, piece: Piece) -> tuple[str, ...]:
+        """The variables of the table that a piece is made of."""
+        names: list[str] = []
+        for name, _ in piece.powers:
+            described = self.variables[name]
+            names += described.inputs if isinstance(described, Feature) else [name]
+        return (*names, *piece.factors)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -310,10 +381,11 @@ class Layout:
 
         Legendre polynomials are at most 1 in size on [-1, 1] and all 1 at the end 1, and of an
         indicator's levels one is 1: so every piece contributes its squared weight at most, and
-        all do where every number is at its upper bound.
+        all do where every number is at its upper bound. Features of a term have the length 1
+        together.
         """
         with DefaultRounding():
-            return math.fsum(stored.weight**2 for stored in self.stored)
+            return math.fsum(stored.square for stored in self.stored)
 
     def farthest(self, matrix: NDArray[np.float64]) -> NDArray[np.float64]:
         """The largest size that each linear image of a row can have, at most, shape (m,).
@@ -325,9 +397,17 @@ class Layout:
         parts = [stored.weight * sizes[:, stored.columns].max(axis=1) for stored in self.stored]
         return np.asarray(np.sum(parts, axis=0))
 
+    @cached_property
+    def _by_powers(self) -> dict[tuple[tuple[str, int], ...], list[Stored]]:
+        stored_by_powers: dict[tuple[tuple[str, int], ...], list[Stored]] = {}
+        for stored in self.stored:
+            stored_by_powers.setdefault(stored.piece.powers, []).append(stored)
+        return stored_by_powers
+
     def find(self, piece: Piece) -> Stored | None:
         """The stored piece of which a piece's columns are sums: the one of the fewest columns."""
-        implying = [stored for stored in self.stored if stored.piece.implies(piece)]
+        alike = self._by_powers.get(piece.powers, ())
+        implying = [stored for stored in alike if stored.piece.implies(piece)]
         return min(implying, key=lambda stored: stored.size, default=None)
 
     def image(self, piece: Piece) -> NDArray[np.float64] | None:
@@ -431,7 +511,8 @@ class Parsed:
         for text in self.absorbed:
             for part in _split(text, ":"):
                 name = part if part in variables else _CATEGORY.sub(r"\1", part)
-                unknown = name not in variables and variables  # which is said elsewhere
+                made = CALL.fullmatch(part)
+                unknown = name not in variables and variables and not made  # is said elsewhere
                 if not (unknown or isinstance(variables.get(name), (Factor, Boolean))):
                     some = self.features[0] if self.features else "x"
                     raise ValueError(
@@ -569,7 +650,8 @@ def _sides(text: str, formula: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 # brings pandas, which takes ten times as long as all the rest of a first regression.
 _NAME = r"(?!(?:{})\b)[A-Za-z_]\w*".format("|".join(kwlist))
 _SUMMAND = re.compile(
-    rf" *(?:(1)|({_NAME})|(log|C)\( *({_NAME}) *\)|poly\( *({_NAME}) *, *([1-9]\d?) *\)) *",
+    rf" *(?:(1)|({_NAME})|(log|C)\( *({_NAME}) *\)|poly\( *({_NAME}) *, *([1-9]\d?) *\)"
+    r"|(rf\((?:[^()+]|log\(\w+\))*\))) *",
     re.ASCII,
 )
 
@@ -584,12 +666,12 @@ def _sums(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
             match = _SUMMAND.fullmatch(summand)
             if match is None or len(side) > 1:
                 return None
-            one, name, function, inner, base, degree = match.groups()
-            if among is left and (one or function == "C" or base):
+            one, name, function, inner, base, degree, made = match.groups()
+            if among is left and (one or function == "C" or base or made):
                 return None
-            term = (
-                one or name or (f"{function}({inner})" if function else f"poly({base}, {degree})")
-            )
+            term = one or name or made or f"poly({base}, {degree})"
+            if function:
+                term = f"{function}({inner})"
             among[term] = None
     return tuple(left), tuple(right)
 

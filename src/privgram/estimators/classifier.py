@@ -26,7 +26,8 @@ from privgram.estimators._base import (
 )
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.features import NO_SLOPES, check_features, places
+from privgram.regression.design import NO_SLOPES
+from privgram.regression.features import check_features, places
 from privgram.sources.frames import is_frame
 from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
 from privgram.study.config import described

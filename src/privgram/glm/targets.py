@@ -30,13 +30,13 @@ from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import (
-    DOUBT,
     ROW_CONSTANT,
     FeatureFit,
     row_bound,
     rows_of,
     without_features,
 )
+from privgram.regression.inference import DOUBT
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 

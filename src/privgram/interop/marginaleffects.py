@@ -46,9 +46,9 @@ def public_grid(fit: OLSResults | GLMResults, rows: int = 512) -> dict[str, NDAr
     columns = fit._described
     if columns is None:
         raise ValueError("a grid takes public bounds: release with pg.Columns")
-    used = {name for powers, cells in fit.design.functions for name, _ in (*powers, *cells)}
-    used |= set() if fit.design.functions else set(fit.design.names)
-    variables = {name: one for name, one in columns.variables.items() if name in used}
+    variables = fit.design.reads(columns)
+    if not fit.design.functions:
+        variables = {name: columns.variables[name] for name in fit.design.names}
     places = qmc.Halton(len(variables), scramble=False).random(rows + 1)[1:].T
     grid: dict[str, NDArray[Any]] = {}
     for (name, variable), at in zip(variables.items(), places, strict=True):

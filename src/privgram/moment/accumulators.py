@@ -399,7 +399,7 @@ class BlockReader:
         if encoder is None and not rows.readable(block):  # type: ignore[arg-type]  # has no codes
             step = max(8, PIECE_VALUES // self.accumulator.n_columns)
         elif encoder is not None and encoder.derives:
-            step = COMPUTED
+            step = max(8, min(COMPUTED, 4 * PIECE_VALUES // max(len(encoder.dense), 1)))
         with scale.DefaultRounding():
             for start in range(0, n_rows, max(step, 1)):
                 part = slice(start, start + step)

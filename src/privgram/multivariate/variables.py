@@ -286,7 +286,7 @@ class Variables:
             name
             for stored in described.layout.stored
             if not used.isdisjoint(range(described.layout.size)[stored.columns])
-            for name in (*(name for name, _ in stored.piece.powers), *stored.piece.factors)
+            for name in described.layout.reads(stored.piece)
         }
         names = [name for name in described.selected if name in read]
         if isinstance(table, np.ndarray) and table.dtype.names is None:

@@ -18,9 +18,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import shown
+from privgram.columns.encoding import features_of as made_of
 from privgram.columns.encoding import parts_of
-from privgram.columns.terms import INTERCEPT, LOG_CALL, ONES, Piece, Term, parse_terms
-from privgram.columns.variables import Factor, Numeric
+from privgram.columns.features import Feature
+from privgram.columns.terms import (
+    INTERCEPT,
+    LOG_CALL,
+    ONES,
+    Piece,
+    Term,
+    as_numeric,
+    parse_terms,
+)
+from privgram.columns.variables import Factor, Numeric, Variable
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -45,6 +55,11 @@ Function: TypeAlias = dict[Key, float]
 
 _ONE: Function = {((), ()): 1.0}
 
+
+NO_SLOPES = (
+    "random features have no slopes to read, as each coefficient is of a cosine or a sine of all "
+    "their columns: predictions and their error are what there is"
+)
 
 #: Functions are equal that differ by rounding.
 _SAME = 1e-9
@@ -73,6 +88,7 @@ class Design:
     # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
+    random: bool = False  # whether random features are among them: there are no slopes then
 
     @property
     def has_level(self) -> bool:
@@ -137,10 +153,16 @@ class Design:
         images, units = zip(*(origin.power(*function) for function in self.functions), strict=True)
         return np.array(images), np.array(units)
 
+    def reads(self, columns: Columns) -> dict[str, Variable]:
+        """The variables of a table that the features are computed from, the random ones too."""
+        used: set[str] = set()
+        for powers, cells in self.functions:
+            used |= set(columns.layout.reads(Piece(powers, tuple(name for name, _ in cells))))
+        return {name: one for name, one in columns.variables.items() if name in used}
+
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features (m, p) in own units of a raw table, clamped as for the release."""
-        used = {name for powers, cells in self.functions for name, _ in (*powers, *cells)}
-        reads = {name: described for name, described in columns.variables.items() if name in used}
+        reads, known = self.reads(columns), columns.layout.variables
         parts = dict(zip(reads, parts_of(table, reads), strict=True))
         size = max((len(part) for part in parts.values()), default=len(table))
         features = np.ones((size, len(self.names)))
@@ -151,6 +173,11 @@ class Design:
                 values[name] = described.clamp(part)  # type: ignore[arg-type]
             else:
                 values[name] = part.plain()  # type: ignore[union-attr]
+        powers_of = {known[name] for powers, _ in self.functions for name, _ in powers}
+        for made in powers_of:
+            if isinstance(made, Feature):
+                raw = {of: as_numeric(of, known).raw(parts[of]) for of in made.inputs}  # type: ignore[arg-type]
+                values |= made_of(made, raw, known)
         for column, (powers, cells) in zip(features.T, self.functions, strict=True):
             for name, power in powers:
                 column *= values[name] ** power
@@ -260,8 +287,7 @@ class Origin:
         assert columns is not None
         parts, unit = [], 1.0
         for name, power in powers:
-            described = columns.variables[name]
-            assert isinstance(described, Numeric)
+            described = as_numeric(name, columns.layout.variables)
             largest = abs(described.center) + described.half_width
             unit *= largest**power
             line = np.array([described.center, described.half_width]) / largest
@@ -388,15 +414,18 @@ def left_out(*references: Mapping[str, Any] | None) -> dict[str, str]:
     return levels
 
 
-def design(release: Described, terms: RegressionTerms) -> Design:
+def design(release: Described, terms: RegressionTerms, *, predicts: bool = False) -> Design:
     """Take terms of a release whose columns are described.
 
     The target is a number, its logarithm, or an indicator such as "sex[f]". Of a factor the first
-    level is left out where no reference is named.
+    level is left out where no reference is named. Random features are for what `predicts` alone.
     """
     columns = release.columns
     assert columns is not None
-    return _Builder(release, columns, terms.references).build(terms)
+    made = _Builder(release, columns, terms.references).build(terms)
+    if made.random and not predicts:
+        raise ValueError(NO_SLOPES)
+    return made
 
 
 def _text(name: str | int) -> str:
@@ -419,7 +448,7 @@ class _Builder:
     def __init__(self, release: Described, columns: Columns, reference: Mapping[str, Any]) -> None:
         self.release = release
         self.columns = columns
-        variables = columns.variables.items()
+        variables = columns.layout.variables.items()
         self.numbers = {
             name: described for name, described in variables if isinstance(described, Numeric)
         }
@@ -447,6 +476,7 @@ class _Builder:
         images: list[Vector] = []
         scaled: list[Function] = []
         unscaled: list[Function] = []
+        random = any(term.features is not None for term in terms.values())
         names: list[str] = []
         functions: list[Key] = []
         spans: dict[str, slice] = {}
@@ -495,6 +525,7 @@ class _Builder:
                 references=references,
                 compared=compared,
                 functions=tuple(functions),
+                random=random,
                 constant=_held(functions, before),
             )
         images.append(ones)
@@ -515,6 +546,7 @@ class _Builder:
             compared=compared,
             constant=np.eye(len(images))[-1],
             functions=tuple(functions),
+            random=random,
         )
 
     def _target(self, target: str) -> tuple[str, Vector, float, float]:
@@ -551,7 +583,7 @@ class _Builder:
         of_target = {
             label
             for label, term in by_label.items()
-            for name in (*(name for name, _ in term.degrees), *term.factors)
+            for name in term.names
             if target == label
             or target.startswith(f"{name}[")
             or (name in self.numbers and target == self.numbers[name].label(name))
@@ -611,6 +643,8 @@ class _Builder:
             polynomial: Function = {
                 (((name, k),) if k else (), ()): c for k, c in enumerate(coefficients)
             }
+            if isinstance(described, Feature):  # in its own unit, where it stands for itself
+                polynomial = {(((name, 1),), ()): 1.0}
             function = _times(polynomial, function)
         return function
 

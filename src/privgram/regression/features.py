@@ -11,6 +11,7 @@ import numpy as np
 from privgram._base.numbers import Matrix, Vector, check_positive, check_within
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram.columns.features import RandomFeatures
+from privgram.regression.inference import DOUBT
 from privgram.regression.saved import SavedFit, check_sizes
 
 if TYPE_CHECKING:
@@ -19,19 +20,12 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency, Profile
     from privgram.releases.release import Release
 
-NO_SLOPES = (
-    "random features have no slopes to read: each coefficient is of a cosine or a sine of all "
-    "columns. predict and prediction_error_ are what there is; slopes take a fit without features="
-)
 
 #: The length of the constant of a row, and of its columns at most; its features have length 1.
 ROW_CONSTANT, COLUMNS = 0.25, 0.5
 
 #: Columns of a typical length have that of `COLUMNS`: such a part of it fills their bounds.
 TYPICAL = 1 / 3
-
-#: Deviations of its noise that are added to an error.
-DOUBT = 2.0
 
 
 def places(features: RandomFeatures, names: Sequence[str]) -> list[int]:

@@ -29,6 +29,9 @@ Estimand = Literal["population", "sample"]
 #: the estimate, and what is offered would cover less.  Each interval widens by itself.
 TRUSTED_NOISE = 1 / 8
 
+#: Deviations of its noise that are added to an error of predictions.
+DOUBT = 2.0
+
 #: Rows counted with a relative variance above this are too uncertain to divide by.
 TRUSTED_COUNT = 1 / 16
 

@@ -14,8 +14,8 @@ from privgram.columns.terms import INTERCEPT, parse_one
 from privgram.regression.design import Design, Origin, RegressionTerms, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.diagnostics import clipping_shift, dependent
-from privgram.regression.inference import RefusedError, rows_behind
-from privgram.regression.ols import OLSResults
+from privgram.regression.inference import DOUBT, RefusedError, rows_behind, weight_behind
+from privgram.regression.ols import FeatureResults, OLSResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.noise import NoiseLaw
     from privgram.releases.record import ReleaseRecord
 
     EntryVariance = Callable[[Matrix], Matrix]
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 #: Squares of a release's entries must neither overflow nor vanish.
 MIN_ENTRY = 1e-150
+
+#: By which part the variance of noise grows where a release is parted to tell an error, and the
+#: seed of what parts it, which is no generator's of a release.
+SPLIT, _DRAW = 1 / 16, (0, 0x5EED)
 
 
 def terms_of(
@@ -54,7 +59,7 @@ def terms_of(
     return RegressionTerms.of(parsed, (*parsed.features, *parsed.absorbed), intercept, reference)
 
 
-def design_of(release: ReleaseRecord, terms: RegressionTerms) -> Design:
+def design_of(release: ReleaseRecord, terms: RegressionTerms, *, predicts: bool = False) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
     columns = release.columns
@@ -62,7 +67,8 @@ def design_of(release: ReleaseRecord, terms: RegressionTerms) -> Design:
         if terms.references:
             raise ValueError("reference: there is no factor among these features")
         return _of_columns(release, terms)
-    return terms_design(release, replace(terms, references=left_out(terms.references)))
+    terms = replace(terms, references=left_out(terms.references))
+    return terms_design(release, terms, predicts=predicts)
 
 
 def _are_columns(release: ReleaseRecord, terms: RegressionTerms) -> bool:
@@ -380,7 +386,8 @@ def regress(
         Penalty on the squared coefficients, one for all or one for each feature, in the
         scale of the released matrix (with `Columns`: every column mapped to [-1, 1]), added
         to what the mechanism itself put on the diagonal; not on the intercept.  "auto"
-        chooses it for prediction, by sampling and privacy noise, from the release alone.
+        chooses it for prediction, by sampling and privacy noise, from the release alone; with
+        random features it always does.
     intercept : bool
         Use the column of ones. Without it the fit goes through the origin of own units, which takes
         the ones too, unless all bounds are about 0.
@@ -394,6 +401,7 @@ def regress(
     Returns
     -------
     OLSResults
+        With random features a `FeatureResults`, of predictions alone.
         Coefficients in the columns' own units. Where the released matrix is not positive definite
         on the features the fit is refused: it has NaN, and `refusal` says what to do.
 
@@ -403,24 +411,18 @@ def regress(
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
-    design = design_of(release, terms_of(release, target, features, intercept, reference))
+    terms = terms_of(release, target, features, intercept, reference)
+    design = design_of(release, terms, predicts=True)
     n_rows = rows_behind(release)
     law, matrix = design.block(release)
+    if isinstance(ridge, str) and ridge != "auto":
+        raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
+    if design.random:
+        if unclip or not (isinstance(ridge, str) or np.all(np.asarray(ridge) == 0)):
+            raise ValueError("random features take ridge='auto' and no unclip: leave them out")
+        return _by_features(release, design, n_rows)
     if isinstance(ridge, str):
-        if ridge != "auto":
-            raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-        # About the second moment itself: what the mechanism added is part of the choice.
-        shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
-        sketched = law.sketch_rows(len(matrix))
-        least = np.trace(release.unbiased)
-        counted = release.parameters.get("rows") if n_rows is None else n_rows
-        matrix[:-1, :-1] += auto_ridge(
-            matrix,
-            lambda rows: law.entry_variance(shifted, rows),
-            intercept=design.intercept,
-            sketch=None if sketched is None else Sketch(sketched, law.shift),
-            rows=possible_rows(least / release.bound**2) if counted is None else max(counted, 1.0),
-        )
+        matrix = _with_ridge(release, design, law, matrix, n_rows)
     else:
         slopes = np.arange(len(matrix) - 1 - design.intercept)
         ridge = _check_ridge(ridge, len(slopes))
@@ -434,6 +436,58 @@ def regress(
     if clipping is not None:
         theta = theta - clipping
     return OLSResults(release, design, theta, ridge, n_rows, clipping)
+
+
+def _with_ridge(
+    release: ReleaseRecord,
+    design: Design,
+    law: NoiseLaw,
+    matrix: Matrix,
+    n_rows: float | None,
+    more: float = 1.0,  # times the variance of the noise
+) -> Matrix:
+    """The second moment of a design's columns with the penalty that is chosen for prediction."""
+    # About the second moment itself: what the mechanism added is part of the choice.
+    shifted, matrix = matrix, matrix - law.shift_matrix(len(matrix))
+    sketched = law.sketch_rows(len(matrix))
+    least = np.trace(release.unbiased)
+    counted = release.parameters.get("rows") if n_rows is None else n_rows
+    matrix[:-1, :-1] += auto_ridge(
+        matrix,
+        lambda rows: more * law.entry_variance(shifted, rows),
+        intercept=design.intercept,
+        sketch=None if sketched is None else Sketch(sketched, law.shift),
+        rows=possible_rows(least / release.bound**2) if counted is None else max(counted, 1.0),
+    )
+    return matrix
+
+
+def _by_features(release: ReleaseRecord, design: Design, n_rows: float | None) -> FeatureResults:
+    """A ridge on random features, and what its predictions leave (docs/theory/inference.md).
+
+    With Z of the law of Gaussian noise N, N + t Z and N - Z / t are independent: a ridge on the
+    release with the one has its error told, without bias, by the release with the other. The mean
+    of that over Z and -Z is steady as t vanishes.
+    """
+    law, matrix = design.block(release)
+
+    def ridge(matrix: Matrix, more: float = 1.0) -> Vector:
+        penalised = _with_ridge(release, design, law, matrix, n_rows, more)
+        return np.append(-solve(release, design, penalised, "auto"), 1.0)
+
+    v = ridge(matrix)
+    results = FeatureResults(release, design, -v[:-1], "auto", n_rows)
+    total = None if n_rows is None else weight_behind(release, n_rows)
+    if not law.is_gaussian or total is None or release.parameters.get("moved"):
+        return results
+    noise, t = law.draw(np.zeros_like(matrix), np.random.default_rng(_DRAW)), math.sqrt(SPLIT)
+    left = []
+    for z in (noise, -noise):
+        w = ridge(matrix + t * z, 1 + SPLIT)
+        left.append(float(w @ (matrix - z / t - law.shift_matrix(len(matrix))) @ w))
+    std = math.sqrt(float(law.entry_variance(matrix, v[None])[0, 0]))
+    square = (max(float(np.mean(left)), 0.0) + DOUBT * std) / max(total, 1.0)
+    return replace(results, prediction_error=math.sqrt(square) * float(design.spread[-1]))
 
 
 def solve(

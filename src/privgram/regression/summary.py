@@ -90,7 +90,7 @@ class Summary:
 
     def as_text(self) -> str:
         """The table as statistics packages print it."""
-        margin = max(14, *(len(_short(name)) + 1 for name in self.names))
+        margin = max([14, *(len(_short(name)) + 1 for name in self.names)])
         width = margin + max(64, sum(map(_width, self.columns)))
         lines = [] if self.refusal is None else [self._refused()]
         lines += [f"{self.title} Results".center(width).rstrip(), "=" * width]

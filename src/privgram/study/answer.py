@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -17,8 +18,9 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import MOST_LEVELS, FitPurpose, HighCardinalityFactor, Problem
+from privgram.mechanisms import AnalyzeGauss
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.regression.design import AllColumns, RegressionTerms, design, left_out
+from privgram.regression.design import NO_SLOPES, AllColumns, RegressionTerms, design, left_out
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
 from privgram.regression.iv import Roles
@@ -174,7 +176,10 @@ def release_and_fit(
         raise ValueError(OFFSET)
     used = needed(parsed, columns, options.offset)
     huber = options.loss == "huber"
-    if linear and unit is None and parsed.intercept and not (parsed.endogenous or huber):
+    if used.random_terms:
+        used, options = _by_features(used, options, guarantee)
+    apart = unit or parsed.endogenous or huber or used.random_terms
+    if linear and parsed.intercept and not apart:
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
     written = used if linear and factor is None else None
@@ -193,7 +198,7 @@ def release_and_fit(
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
         parsed, used = explained(parsed, used, options.family)
-    if not linear or (scores and parsed.intercept):
+    if not linear or (scores and parsed.intercept and not used.random_terms):
         problem = Problem(
             RegressionTerms.of(parsed, parsed.features, reference=options.reference),
             used,
@@ -226,13 +231,31 @@ def release_and_fit(
     return replace(shrunk, without=without)
 
 
+def _by_features(
+    used: Columns, options: RegressOptions, guarantee: Guarantee
+) -> tuple[Columns, RegressOptions]:
+    """How columns with random features are released: in one round, features half of a square."""
+    if options.purpose != "prediction":
+        raise ValueError(f'{NO_SLOPES}; ask with purpose="prediction"')
+    if (options.family, options.loss) != ("gaussian", "squared"):
+        raise ValueError(
+            'random features are of family="gaussian" and loss="squared"; '
+            "PrivateClassifier(features=...) learns classes by them"
+        )
+    terms = used.random_terms
+    weight = math.sqrt((used.layout.squared_bound() - len(terms)) / len(terms))
+    if options.mechanism is None and guarantee.delta > 0:
+        options = replace(options, mechanism=AnalyzeGauss())
+    return used.replace(weights=dict.fromkeys(terms, weight)), options
+
+
 def _check_design(parsed: Parsed, used: Columns, reference: Mapping[str, Any] | None) -> None:
     """Refuse before anything is spent what a fit would refuse."""
     described = AllColumns(used)
 
     def design_for(features: list[str]) -> Design:
         terms = RegressionTerms.of(parsed, tuple(features), reference=reference)
-        return design(described, terms)
+        return design(described, terms, predicts=not parsed.endogenous)
 
     if parsed.endogenous:
         exogenous = [*parsed.features, *parsed.absorbed]
