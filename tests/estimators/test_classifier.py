@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from privgram.estimators import PrivateClassifier
+from privgram.estimators import PrivateClassifier, _base, classifier
+from privgram.sources import labelled
 
 
 class OfTheseLabels(PrivateClassifier):
@@ -86,6 +87,77 @@ def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
     again = fitted(X, y, holdout=0.2)
     np.testing.assert_array_equal(whole.coef_, again.coef_)
     np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
+
+
+def as_torch(x):
+    return pytest.importorskip("torch").tensor(x)
+
+
+def as_jax(x):
+    return pytest.importorskip("jax").numpy.asarray(x)
+
+
+def as_strict(x, device="device1"):
+    """On a device that NumPy cannot read, which stands for a GPU."""
+    strict = pytest.importorskip("array_api_strict")
+    return strict.asarray(x, device=strict.Device(device))
+
+
+@pytest.mark.parametrize("put", [as_torch, as_jax, as_strict])
+@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+def test_arrays_of_other_libraries_give_the_same_bits(put):
+    X, y = made(5000)
+    X = X.astype(np.float32)
+    expected = fitted(X, y)
+    for model in (
+        fitted(put(X), put(y)),
+        fitted([(put(X[:777]), put(y[:777])), (put(X[777:]), put(y[777:]))], None),
+    ):
+        np.testing.assert_array_equal(model.coef_, expected.coef_)
+        assert model.score(put(X), put(y)) == expected.score(X, y)
+    described = {"classes": range(3), "columns": {"u": (-1, 1), "v": (-1, 1)}, "random_state": 0}
+    table = {"u": X[:, 0].astype(float), "v": X[:, 1].astype(float)}
+    if put is not as_jax:  # which has no float64 as it is set
+        there = {name: put(column) for name, column in table.items()}
+        np.testing.assert_array_equal(
+            PrivateClassifier(**described).fit(there, put(y)).coef_,
+            PrivateClassifier(**described).fit(table, y).coef_,
+        )
+
+
+def test_rows_on_a_device_are_copied_block_by_block(monkeypatch):
+    copied = []
+
+    def watched(array):
+        copied.append(array.shape)
+        return to_numpy(array)
+
+    to_numpy = labelled.to_numpy
+    for module in (labelled, _base, classifier):
+        monkeypatch.setattr(module, "to_numpy", watched)
+    X, y = made(5000)
+    fitted(as_strict(X), as_strict(y))
+    assert copied[0] == (5000,)  # the labels
+    assert copied[1:] == 2 * [(2048, 5), (2048, 5), (904, 5)]
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "match"),
+    [
+        (lambda X: X[:70], ValueError, "inconsistent numbers"),
+        (lambda X: X + 0j, TypeError, "complex numbers"),
+        (lambda X: X[:, 0], ValueError, r"x\[:, None\]"),
+        (lambda X: np.where(X[7, 3] == X, np.nan, X), ValueError, "row 7 holds a missing value"),
+    ],
+)
+def test_arrays_on_a_device_are_refused_before_the_spend(change, error, match, tmp_path):
+    X, y = made(300)
+    ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
+    with pytest.raises(error, match=match):
+        fitted(as_strict(change(X)), as_strict(y), ledger=ledger)
+    with pytest.raises(error, match=f"{match}|each block has"):
+        fitted([(as_strict(change(X)), as_strict(y))], None, ledger=ledger)
+    assert not ledger.entries
 
 
 def test_frame_is_read_by_its_columns():
@@ -250,3 +322,8 @@ def test_iterator_and_what_is_no_pair_are_refused():
         fitted([X, X], None)
     with pytest.raises(ValueError, match="5 columns"):
         fitted([(X, y), (X[:, :3], y)], None)
+    with pytest.raises(ValueError, match="a label for each row"):
+        fitted([(X, y), (X, y[:3])], None)
+    table = {"u": X[:, 0], "v": X[:, 1]}
+    with pytest.raises(ValueError, match="a label for each row"):
+        fitted([(table, y), (table, y[:3])], None, bound=None, columns=dict.fromkeys("uv", (-1, 1)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,13 @@ from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.privacy.guarantee import Guarantee
 from privgram.regression.design import NO_SLOPES
 from privgram.regression.features import check_features, places
-from privgram.sources.frames import is_frame
+from privgram.sources.arrays import check_real, computes, is_array, to_numpy
 from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
 from privgram.study.config import described
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.features import RandomFeatures
     from privgram.ledger import Ledger
@@ -104,6 +106,10 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
     Notes
     -----
+    Arrays of other libraries are read as NumPy's. From a GPU rows are copied some thousands at a
+    time, in each pass; with rounded images, of two bytes a number, in memory if they fit, there are
+    two passes.
+
     Instead of ``fit(X, y)``, ``fit(blocks)`` takes rows that do not fit into memory: an iterable of
     pairs (X, y) that can be read several times, such as a list of memory-mapped parts.
 
@@ -255,7 +261,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         float
             In [0, 1].
         """
-        return float(super().score(X, y, sample_weight))
+        return float(super().score(X, _near(y), sample_weight))
 
     def _widened(self, rows: Any) -> Any:
         """Rows with their random features."""
@@ -332,15 +338,20 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     def _pairs_of_table(self, X: Any, y: Any) -> Callable[[], Iterable[Pair]]:
         """Blocks of a table in memory."""
         if self._described is None:
-            X = self._validate(X, y if y is None else "no_validation", reset=True)
-            y = column_or_1d(y, warn=True)
+            if is_array(X) and computes(X):  # stays where it is
+                check_real(X)
+                X = self._rows(X, reset=True)
+            else:
+                X = self._validate(X, y if y is None else "no_validation", reset=True)
+            y = column_or_1d(_near(y), warn=True)
             check_consistent_length(X, y)
             if y.dtype.kind == "f" and not np.isfinite(y).all():
                 raise ValueError("Input y contains NaN or infinity: a row has no label")
             check_classification_targets(y)
             return lambda: pieces(X, y)
-        parts, labels = columns_in(X), np.asarray(y)
-        if labels.ndim != 1 or any(len(parts[n]) != len(labels) for n in self._described.selected):
+        parts, labels = columns_in(X), _near(y)
+        lengths = {_length(parts[name]) for name in self._described.selected}
+        if labels.ndim != 1 or lengths - {len(labels)}:
             raise ValueError("X and y must have the same number of rows, and y one dimension")
         self.feature_names_in_ = np.array(list(parts), dtype=object)
         self.n_features_in_ = len(parts)
@@ -348,9 +359,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
         def read() -> Iterator[Pair]:
             for start in range(0, len(labels), LABELLED_ROWS):
-                at = slice(start, start + LABELLED_ROWS)
-                table = {name: _rows(parts[name], at) for name in columns.selected}
-                yield columns.encode(table), labels[at]
+                at = slice(start, min(start + LABELLED_ROWS, len(labels)))
+                yield columns.encode(_rows(parts, columns, at)), labels[at]
 
         return read
 
@@ -375,18 +385,15 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
         def read() -> Iterator[Pair]:
             for X, y in blocks:
+                labels = _near(y)
                 if self._described is not None:
-                    yield self._described.encode(columns_in(X)), np.asarray(y)
-                    continue
-                features = np.asarray(X)
-                if features.ndim != 2 or features.shape[1] != self.n_features_in_:
-                    raise ValueError(f"each block has {self.n_features_in_} columns")
-                if features.dtype.kind not in "fiub":
-                    raise TypeError("blocks hold real numbers")
-                if features.dtype not in (np.float32, np.float64):
-                    features = features.astype(np.float64)
-                labels = np.asarray(y)
-                if labels.shape != (len(features),):
+                    table = _rows(columns_in(X), self._described, slice(None))
+                    features = self._described.encode(table)
+                else:
+                    features = X if is_array(X) else np.asarray(X)
+                    if features.ndim != 2 or features.shape[1] != self.n_features_in_:
+                        raise ValueError(f"each block has {self.n_features_in_} columns")
+                if labels.shape != features.shape[:1]:
                     raise ValueError("each block has a label for each row")
                 yield from pieces(features, labels)
 
@@ -414,6 +421,19 @@ def _is_table(X: Any) -> bool:
     return any(hasattr(X, name) for name in ("__array__", "columns", "column_names", "items"))
 
 
-def _rows(column: Any, rows: slice) -> Any:
-    """Some rows of a column."""
-    return column.iloc[rows] if is_frame(column) or hasattr(column, "iloc") else column[rows]
+def _near(labels: Any) -> NDArray[Any]:
+    """Labels as NumPy's, from any device: they are few numbers."""
+    return to_numpy(labels) if is_array(labels) else np.asarray(labels)
+
+
+def _length(column: Any) -> int:
+    return int(column.shape[0]) if is_array(column) else len(column)
+
+
+def _rows(parts: Mapping[str, Any], columns: Columns, rows: slice) -> dict[str, Any]:
+    """Some rows of the columns that are described, as NumPy reads them."""
+    some = {}
+    for name in columns.selected:
+        part = getattr(parts[name], "iloc", parts[name])[rows]
+        some[name] = to_numpy(part) if is_array(part) else part
+    return some

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram.columns.unit import Missing
+from privgram.sources.arrays import is_array, to_numpy
 from privgram.sources.table import NOT_FINITE, InvalidRow
 
 if TYPE_CHECKING:
@@ -87,6 +88,13 @@ def hashes(features: NDArray[Any], codes: NDArray[np.intp], seed: int) -> NDArra
 
 
 def pieces(features: Any, labels: Any) -> Iterator[Pair]:
-    """The rows of a table in memory."""
+    """The rows of a table in memory, of any library; from a device they are copied as they come."""
     for start in range(0, len(labels), LABELLED_ROWS):
-        yield features[start : start + LABELLED_ROWS], labels[start : start + LABELLED_ROWS]
+        some = slice(start, min(start + LABELLED_ROWS, len(labels)))
+        rows = features[some, :]
+        rows = to_numpy(rows) if is_array(rows) else rows
+        if rows.dtype.kind not in "fiub":
+            raise TypeError("blocks hold real numbers")
+        if rows.dtype not in (np.float32, np.float64):
+            rows = rows.astype(np.float64)
+        yield rows, labels[some]
