@@ -72,7 +72,17 @@ TABLES = {
         "bench.learning FOLDER",
         (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
     ),
+    "learning, text": Table(
+        "docs/benchmarks/accuracy.md",
+        "bench.learning FOLDER",
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+    ),
     "learning, tables": Table(
+        "docs/benchmarks/accuracy.md",
+        "bench.learning FOLDER",
+        ("one round", "adaptive rounds", STEPS, "src/privgram/glm/targets.py"),
+    ),
+    "learning, fresh": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
         ("one round", "adaptive rounds", STEPS, "src/privgram/glm/targets.py"),

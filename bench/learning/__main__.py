@@ -1,8 +1,9 @@
 """What learning on features is worth: `python -m bench.learning FOLDER [what]`.
 
-The folder has tables as `.npz` files with `X`, `y` and `test`, and is where scattering features are
-kept. `what` is "tables", "fashion", "picture", or "page", which writes what was measured into the
-page of results. Cells that were measured are kept, so that a run may be broken off.
+The folder has tables as `.npz` files with `X`, `y` and `test`, and is where features of images
+are kept. `what` is "tables", "fresh", "fashion", "text", "picture", or "page", which writes
+what was measured into the page of results. Cells that were measured are kept, so that a run may be
+broken off.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from bench.learning import fashion, tables
+from bench.learning import fashion, tables, text
 from bench.pages import BENCHMARKS, fill, read, write
 
 EPSILONS = 3.0, 1.0, 2.7, 0.5
+TEXT_EPSILONS = 1.0, 3.0, float("inf")
 SEEDS = range(5)
+WHAT = "tables", "fresh", "fashion", "text", "page", "picture"
 SIZE = 2048
 KINDS = (
     "T-shirt",
@@ -32,6 +35,7 @@ KINDS = (
     "boot",
 )
 FASHION, TABLES = BENCHMARKS / "learning-fashion.csv", BENCHMARKS / "learning-tables.csv"
+TEXT, FRESH = BENCHMARKS / "learning-text.csv", BENCHMARKS / "learning-fresh.csv"
 
 #: Accuracy that others published, at delta 1e-5.
 PUBLISHED = (
@@ -62,7 +66,35 @@ def page() -> None:
             lines.append(f"| `PrivateClassifier` | {epsilon:g} | {shown} | {len(found)} |")
     lines += [f"| {name} | {epsilon} | {value} | |" for name, epsilon, value in PUBLISHED]
     fill("learning, fashion", lines)
-    rows = read(TABLES)
+    fill("learning, text", texts(read(TEXT)))
+    fill("learning, tables", regressions(read(TABLES)))
+    fill("learning, fresh", regressions(read(FRESH)))
+
+
+def texts(rows: list[dict[str, str]]) -> list[str]:
+    """Accuracy by table and epsilon."""
+    epsilons = sorted({float(r["epsilon"]) for r in rows})
+    shown = ["without privacy" if np.isinf(e) else f"ε = {e:g}" for e in epsilons]
+    lines = [
+        f"| texts | rows | classes | largest class | {' | '.join(shown)} |",
+        "|---|" + "--:|" * (3 + len(shown)),
+    ]
+    for name in dict.fromkeys(r["table"] for r in rows):
+        own = [r for r in rows if r["table"] == name]
+        cells = []
+        for epsilon in epsilons:
+            found = [100 * float(r["accuracy"]) for r in own if float(r["epsilon"]) == epsilon]
+            spread = f" ± {np.std(found):.1f}" if len(found) > 1 else ""
+            cells.append(f"{np.mean(found):.1f}{spread}" if found else "")
+        first = own[0]
+        largest = f"{100 * float(first['largest class']):.1f}"
+        cells = [name, f"{int(first['rows']):,}", first["classes"], largest, *cells]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def regressions(rows: list[dict[str, str]]) -> list[str]:
+    """Errors by table and method."""
     methods = "least squares", "AdaSSP", "Hessian mixing", "linear", "features", "told"
     lines = [
         "| table | rows | columns | without privacy | AdaSSP | Hessian mixing | `PrivateRidge` "
@@ -78,7 +110,7 @@ def page() -> None:
             + " | ".join(cells)
             + " |"
         )
-    fill("learning, tables", lines)
+    return lines
 
 
 def picture(folder: Path) -> None:
@@ -121,12 +153,33 @@ def main() -> None:
     """Run what the command line says."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("what", choices=("tables", "fashion", "page", "picture"), nargs="?")
+    parser.add_argument("what", choices=WHAT, nargs="?")
     given = parser.parse_args()
-    if given.what in ("tables", None):
-        paths = {path.stem: path for path in sorted(given.folder.glob("*.npz"))}
+    sources = {
+        "tables": lambda: {path.stem: path for path in sorted(given.folder.glob("*.npz"))},
+        "fresh": lambda: tables.fresh(given.folder / "fresh"),
+    }
+    for what, file in (("tables", TABLES), ("fresh", FRESH)):
+        if given.what not in (what, None):
+            continue
+        paths = sources[what]()
         cells = [{"table": t, "epsilon": 1.0, "seed": seed} for seed in SEEDS for t in paths]
-        measure(TABLES, cells, lambda c: tables.errors(paths[c["table"]], c["epsilon"], c["seed"]))
+        measure(
+            file, cells, lambda c, at=paths: tables.errors(at[c["table"]], c["epsilon"], c["seed"])
+        )
+    if given.what in ("text", None):
+        cells = [
+            {"table": t, "epsilon": e, "seed": s}
+            for s in SEEDS
+            for t in text.SOURCES
+            for e in TEXT_EPSILONS
+            if s == 0 or np.isfinite(e)
+        ]
+        measure(
+            TEXT,
+            cells,
+            lambda c: text.accuracy(c["table"], c["epsilon"], c["seed"]),
+        )
     if given.what in ("fashion", None):
         cells = [{"size": SIZE, "epsilon": e, "seed": s} for s in SEEDS for e in EPSILONS]
         measure(

@@ -66,6 +66,8 @@ CHOICES: dict[str, dict[str, Any]] = {
     "as they are": {},
     "steps 20": {"steps": 20},
     "steps 60": {"steps": 60},
+    "no average": {"averaged": 0.0},
+    "average of half": {"averaged": 0.5},
     "lengths up to 30": {"length": (2.0, 30.0)},
     "lengths up to 100": {"length": (2.0, 100.0)},
     "noise of .5": {"predictor_noise": 0.5},

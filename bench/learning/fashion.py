@@ -1,8 +1,8 @@
 """Fashion-MNIST by scattering features: the features, computed once, and fits of them.
 
 Images are those of Debian's dataset-fashion-mnist; scattering is PyPI's kymatio, which the project
-does not need otherwise. Each image is normalised by itself, group by group, so that features cost
-nothing.
+does not need otherwise. Each image is normalised by itself, in 27 groups of three channels, so that
+features cost nothing. On held-out training rows 27 groups were better than 81.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 IMAGES = Path("/usr/share/datasets/fashion-mnist")
-GROUPS, PLACES = 81, 49
+GROUPS, NUMBERS = 27, 147
 TRAINED = 60_000
 
 
@@ -48,16 +48,16 @@ def scattering() -> Iterator[NDArray[np.float32]]:
     transform = Scattering2D(J=2, shape=(28, 28))
     for start in range(0, len(images), 500):
         parts = transform(images[start : start + 500].astype(np.float32) / 255)
-        parts = parts.reshape(-1, GROUPS, PLACES)
+        parts = parts.reshape(-1, GROUPS, NUMBERS)
         spread = parts.std(axis=2, keepdims=True) + 1e-5
         normal = (parts - parts.mean(axis=2, keepdims=True)) / spread
-        yield normal.reshape(len(normal), -1) / np.float32(np.sqrt(GROUPS * PLACES))
+        yield normal.reshape(len(normal), -1) / np.float32(np.sqrt(GROUPS * NUMBERS))
 
 
 def features(folder: Path, size: int) -> NDArray[np.float32]:
     """All 3,969 features or a public random projection on fewer, in a file of the folder."""
     path = folder / f"fashion-{size}.npy"
-    whole = GROUPS * PLACES
+    whole = GROUPS * NUMBERS
     if path.exists():
         return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
     blocks = scattering()

