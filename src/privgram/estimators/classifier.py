@@ -248,7 +248,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         """Predict the likeliest class, shape (m,)."""
         eta = self.decision_function(X)
         at = (eta > 0).astype(np.intp) if eta.ndim == 1 else eta.argmax(axis=1)
-        return self.classes_[at]
+        return np.asarray(self.classes_[at])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of `predict` on other rows, which is no private number: it reads them plainly.
