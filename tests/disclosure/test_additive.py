@@ -133,12 +133,24 @@ def masses(std, shift=0):
 
 
 def exact_delta(stds, shifts, epsilon):
-    """sup P(S) - e^epsilon Q(S), by adding up where P is more likely."""
+    """sup P(S) - e^epsilon Q(S), by adding up where P is more likely.
+
+    A few values of the last number at a time: all pairs would take gigabytes.
+    """
     p, q = np.ones(1), np.ones(1)
-    for std, shift in zip(stds, shifts, strict=True):
+    *others, (last, shift) = zip(stds, shifts, strict=True)
+    for std, moved in others:
         p = np.multiply.outer(p, masses(std)).ravel()
-        q = np.multiply.outer(q, masses(std, shift)).ravel()
-    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+        q = np.multiply.outer(q, masses(std, moved)).ravel()
+    q *= math.exp(epsilon)
+    return sum(
+        float(np.maximum(np.multiply.outer(a, p) - np.multiply.outer(b, q), 0.0).sum())
+        for a, b in zip(chunks(masses(last)), chunks(masses(last, shift)), strict=True)
+    )
+
+
+def chunks(values, size=32):
+    return (values[at : at + size] for at in range(0, len(values), size))
 
 
 CASES = [
