@@ -73,6 +73,27 @@ def test_scores_far_shorter_than_the_scale_contradict_it(sure, square, contradic
     assert OneStepEstimator._contradicts(judge(), given, square) == contradicted
 
 
+@pytest.mark.parametrize(("square", "sure"), [(50.0, 0.5 - 0.03), (10.0, 0.1 - 0.03), (90.0, 0.6)])
+def test_errors_alone_are_sure_of_no_more_of_a_scale_than_was(square, sure):
+    """Less 1.5 deviations of the noise on the diagonal, of 100 rows; a share of what is left."""
+    seen, noise = [], math.sqrt(2.0)
+    rounds = SimpleNamespace(read=lambda at, new: new(1), std=[9.0])
+
+    def second(total, share):
+        seen.append((total.n_columns, total.bound, share))
+        rounds.std.append(noise)
+        return np.array([[square]])
+
+    rounds.second = second
+    one = SimpleNamespace(
+        rounds=rounds, q=2, most=1.0, of_units=False, left=0.4, _far=lambda leading: 7.0,
+        _map_to=lambda leading: leading, _at=lambda given: SimpleNamespace(matrix=np.eye(3)),
+    )  # fmt: skip
+    found = OneStepEstimator._with_errors(one, state(sure_scale=0.6))
+    assert found.sure_scale == pytest.approx(sure)
+    assert seen == [(1, 7.0, 0.15 * 0.4)]
+
+
 def test_longer_rows_leave_the_hessian_off_by_their_noise():
     one = replace(state(), hessian_bias=0.1)
     seen = states.with_excess(one, np.diag([3 * ROWS, ROWS]), 5.0, 10.0)

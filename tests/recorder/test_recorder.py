@@ -172,6 +172,18 @@ def regress(table, rng, adjacency, formula="y ~ x + g", epsilon=1.0, **options):
     return pg.regress(table, formula, columns, epsilon, 1e-6, **given)
 
 
+def regress_unsure(table, rng, adjacency, **options):
+    """One whose counts of scores contradict the scale, so that errors are looked at alone."""
+    real = OneStepEstimator._choose_clip
+
+    def choose(estimator, state, share):
+        return replace(real(estimator, state, share), least_square=0.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OneStepEstimator, "_choose_clip", choose)
+        return regress(table, rng, adjacency, **options)
+
+
 def classified(table, rng, adjacency, **options):
     """A classifier of g by the numbers."""
     columns = {name: BASE[name] for name in ("x", "z", "y")}
@@ -272,6 +284,7 @@ RUNS = {
     "logistic, long rows": functools.partial(modelled, formula="y ~ x + rare", epsilon=4.0),
     "scores": regress,
     "scores, long rows": functools.partial(regress, formula="y ~ x + z + rare", epsilon=4.0),
+    "scores, errors alone": functools.partial(regress_unsure, epsilon=4.0),
     "scores for predictions": functools.partial(regress, purpose="prediction"),
     "bounded scores": functools.partial(regress, loss="huber"),
     "features": by_features,
@@ -301,6 +314,7 @@ RUNS_OF_UNITS = {
     "logistic": of_units(functools.partial(modelled, epsilon=4.0), max_rows=6),
     "counts": of_units(functools.partial(modelled, family="poisson", epsilon=4.0), max_rows=6),
     "scores": of_units(functools.partial(regress, epsilon=4.0), max_rows=6),
+    "scores, errors alone": of_units(functools.partial(regress_unsure, epsilon=4.0), max_rows=6),
     "scores, chosen": of_units(functools.partial(regress, epsilon=4.0)),
 }
 ALL = [(name, None) for name in RUNS]

@@ -29,6 +29,8 @@ class BudgetShares:
     ahead: float = 0.04
     most_ahead: int = 3
     early: float = 0.3
+    #: And the sum of squared errors by itself, where the counts of scores contradict the scale.
+    errors: float = 0.15
     #: The least and most share of the second moment of scores.
     meat: tuple[float, float] = (0.02, 0.12)
     #: Where the Hessian depends on the coefficients: the least and most share of a score at the

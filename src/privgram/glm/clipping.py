@@ -46,6 +46,8 @@ class Clip:
     size: float
     n_beyond: float
     allowance: float = CLIPPING.allowance
+    #: What counts say that squares of clipped scores add up to, at least.
+    least_square: float = math.inf
 
     def error(self, noise_std: float) -> float:
         """Noise and what clipping may have taken, in one direction of the score."""
@@ -61,4 +63,6 @@ def choose_clip(edges: Vector, beyond: Vector, noise: float, most: float = math.
     so k = c times `noise` bounds their ratio by c times their alignment and their mean excess.
     """
     choice = choose_radius(edges, beyond, min(CLIPPING.rank * noise, most))
-    return Clip(choice.size, choice.beyond)
+    steps = np.diff(edges**2, prepend=0.0)
+    least_square = float((beyond * steps)[edges <= choice.size].sum())
+    return Clip(choice.size, choice.beyond, least_square=least_square)

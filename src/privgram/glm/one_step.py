@@ -102,6 +102,8 @@ class OneStepEstimator:
             seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
         state = self._nearer(state)
         clip = self._choose_clip(state, BUDGET.counts)
+        if clip.least_square < LIMITS.least_square * state.sure_scale * self.q * state.rows:
+            state = self._with_errors(state)
         noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
         if self._worse(state, first, noise):
             return self._once(first, rows, "scores are so long that one round has less noise")
@@ -318,7 +320,7 @@ class OneStepEstimator:
         rounds, share = self.rounds, self.left
         part = self.first_share / (self.first_share + share)
         # As it would be with the noise of both rounds averaged.
-        state = self._plain(first, rounds.std[-1] * math.sqrt(part), rows)
+        state = self._plain(first, rounds.std[0] * math.sqrt(part), rows)
         if self._is_lost(state):
             return self._stopped(state)
         rest = rounds.take(rounds.moment, share)
@@ -373,6 +375,21 @@ class OneStepEstimator:
         beyond = self.rounds.beyond(histogram.counts, share)
         noise = self.rounds.moves / self.rounds.mu(self.left * (1 - BUDGET.meat[0]))
         return choose_clip(edges, beyond, noise)
+
+    def _with_errors(self, state: ScoreState) -> ScoreState:
+        """The state with as much of its scale as the sum of squared errors, by itself, is sure of.
+
+        It moves by less than what the scale was found by: a second moment of all columns.
+        """
+        rounds, target = self.rounds, self._at(state).matrix[self.q, None]
+        longest = self._far(target) * math.sqrt(self.most)
+        read = rounds.read(
+            self._map_to(target),
+            lambda _: HessianAccumulator(summed(1, longest, self.of_units)),
+        )
+        square = float(rounds.second(read.inner, BUDGET.errors * self.left)[0, 0])
+        sure = square - LIMITS.sure * math.sqrt(2.0) * rounds.std[-1]
+        return replace(state, sure_scale=min(state.sure_scale, max(sure / state.rows, 0.0)))
 
     def _nearer(self, state: ScoreState) -> ScoreState:
         """Scores before all others, while the initial estimate's noise would be felt at the end."""
