@@ -48,6 +48,8 @@ UNIT = pg.Unit("who", max_rows=2)
 GROUPS = pg.Groups("g", [0, 1])
 FEATURES = pg.RandomFeatures(n=20, scale=1.0)
 RANDOM = pg.Columns.from_formula("y ~ rf(a, b, n=8) + a", VARIABLES)
+#: Where arrays of torch are.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BOXES = {"bounds": (-1, 1), "target_bounds": (0, 1)}
 
 
@@ -96,13 +98,15 @@ SOURCES = {
         "Arrow": lambda _: pa.table(table()),
         "Parquet": parquet,
         "DuckDB": lambda _: connection().sql("select * from people"),
-        "torch": lambda _: {k: torch.as_tensor(v) for k, v in table().items()},
-        "array API": lambda _: {k: xp.asarray(v) for k, v in table().items()},
         "list": lambda _: [frame()[:900], frame()[900:]],
+    },
+    "mappings of arrays elsewhere": {
+        "torch": lambda _: {k: torch.as_tensor(v, device=DEVICE) for k, v in table().items()},
+        "array API": lambda _: {k: xp.asarray(v) for k, v in table().items()},
     },
     "arrays without names": {
         "NumPy": lambda _: rows(),
-        "torch": lambda _: torch.as_tensor(rows()),
+        "torch": lambda _: torch.as_tensor(rows(), device=DEVICE),
         "array API": lambda _: xp.asarray(rows()),
     },
     "what is read once": {
@@ -267,7 +271,8 @@ ENTERED = {
         name: DOORS[name]
         for name in (
             "one round", "adaptive rounds", "pure noise", "Wishart noise", "units", "groups",
-            "private bound", "regression", "logistic regression",
+            "groups of units", "private bound", "regression", "logistic regression",
+            "regression of units",
         )
     },
     **{name: lambda source, *a, f=f: f((rows()[:, :2], rows()[:, 2]), *a)
@@ -288,33 +293,34 @@ LEDGERS = {
 
 
 @cache
-def results():
+def results(seed=1):
     """What may leave, by its kind."""
-    source, rng = frame(), np.random.default_rng
+    source, rng = frame(), lambda: np.random.default_rng(seed)
     noise = {"one round": pg.AnalyzeGauss(), "adaptive rounds": pg.AdaptiveGaussian(),
              "Wishart noise": pg.AdditiveWishart()}  # fmt: skip
     made = {
-        name: pg.release(source, COLUMNS, **BUDGET, mechanism=mechanism, rng=rng(1))
+        name: pg.release(source, COLUMNS, **BUDGET, mechanism=mechanism, rng=rng())
         for name, mechanism in noise.items()
     }
     pure = {"mechanism": pg.MatrixLaplace(), "epsilon": 4.0, "delta": 0.0}
-    made["pure noise"] = pg.release(source, COLUMNS, **pure, rng=rng(1))
-    made["units"] = pg.release(source, COLUMNS, **BUDGET, unit=UNIT, rng=rng(1))
-    options = {"mechanism": pg.AnalyzeGauss(), **BUDGET, "rng": rng(1)}
-    made["random features"] = pg.release(source, RANDOM, **options)
+    made["pure noise"] = pg.release(source, COLUMNS, **pure, rng=rng())
+    made["units"] = pg.release(source, COLUMNS, **BUDGET, unit=UNIT, rng=rng())
+    options = {"mechanism": pg.AnalyzeGauss(), **BUDGET}
+    made["random features"] = pg.release(source, RANDOM, **options, rng=rng())
     with tempfile.TemporaryDirectory() as folder:
         study = pg.Study(source, VARIABLES, epsilon=8.0, delta=1e-5)
         begun = pg.Stream(study, 2, **BUDGET, path=Path(folder, "a.stream"))
         made["stream"] = begun.release(source[:1000])
         begun.release(source[1000:])
         made["window of a stream"] = begun.window()
-    made["groups"] = pg.release(source, COLUMNS, **BUDGET, by=GROUPS, rng=rng(1))
-    made["regression"] = pg.regress(source, "y ~ a + b", VARIABLES, **BUDGET, rng=rng(1))
+    made["groups"] = pg.release(source, COLUMNS, **BUDGET, by=GROUPS, rng=rng())
+    made["regression"] = pg.regress(source, "y ~ a + b", VARIABLES, **BUDGET, rng=rng())
     few, weak = source[:40], BUDGET | HALF
-    made["refused regression"] = pg.regress(few, "y ~ a + b", VARIABLES, **weak, rng=rng(1))
+    made["refused regression"] = pg.regress(few, "y ~ a + b", VARIABLES, **weak, rng=rng())
     assert made["refused regression"].refusal is not None
-    learner = LEARNERS["classifier"](**BUDGET, random_state=0)
-    made["classifier"] = learner.fit(rows()[:, :2], rows()[:, 2]).result_
+    for name in RESULTS[len(made) :]:
+        learner = LEARNERS[name](**BUDGET, random_state=seed)
+        made[name] = learner.fit(rows()[:, :2], rows()[:, 2]).result_
     assert tuple(made) == RESULTS
     return made
 
@@ -322,21 +328,16 @@ def results():
 #: Of these.
 RESULTS = (
     "one round", "adaptive rounds", "Wishart noise", "pure noise", "units", "random features",
-    "stream", "window of a stream", "groups", "regression", "refused regression", "classifier",
+    "stream", "window of a stream", "groups", "regression", "refused regression",
+    "ridge, random features", "classifier", "classifier, random features",
 )  # fmt: skip
 
 
-def again(result):
-    """Another release, as one of the next year's rows."""
-    options = {"mechanism": pg.AnalyzeGauss(), **BUDGET}
-    random = getattr(getattr(result, "columns", None), "random_terms", ())
-    columns = RANDOM if random else COLUMNS
-    return pg.release(frame(), columns, **options, rng=np.random.default_rng(2))
-
-
-def saved(result, suffix):
+def saved(name, suffix):
+    """What is loaded is what was saved: to the last bit, the noise and its price too."""
+    result = results()[name]
     with in_folder() as folder:
-        path = folder / f"out{suffix}"
+        path, again = folder / f"out{suffix}", folder / "again.json"
         result.save(path)
         found = pg.load(path)
         assert type(found) is type(result)
@@ -345,26 +346,30 @@ def saved(result, suffix):
             np.testing.assert_array_equal(found.matrix, result.matrix)
             assert found.noise == result.noise
             assert found.privacy == result.privacy
+        found.save(again)
+        result.save(folder / "out.json")
+        assert again.read_bytes() == (folder / "out.json").read_bytes()
 
 
 USES = {
     "saved as .json": partial(saved, suffix=".json"),
     "saved as .npz": partial(saved, suffix=".npz"),
-    "pooled with one round": lambda result: pg.pool([result, again(result)]),
-    "pooled with itself": lambda result: pg.pool([result, result]),
-    "`PrivateRidge.fit_from`": lambda result: PrivateRidge().fit_from(result, "y"),
-    "the same with random features": lambda result: PrivateRidge(features=FEATURES).fit_from(
-        result, "y"
+    "pooled with one round": lambda name: pg.pool([results()[name], results(2)["one round"]]),
+    "pooled with another of its kind": lambda name: pg.pool([results()[name], results(2)[name]]),
+    "pooled with itself": lambda name: pg.pool([results()[name]] * 2),
+    "`PrivateRidge.fit_from`": lambda name: PrivateRidge().fit_from(results()[name], "y"),
+    "the same with random features": lambda name: PrivateRidge(features=FEATURES).fit_from(
+        results()[name], "y"
     ),
-    "plan": lambda result: pg.plan(COLUMNS, **BUDGET, design=result, n_rows=N),
+    "plan": lambda name: pg.plan(COLUMNS, **BUDGET, design=results()[name], n_rows=N),
 }
 
 
-def used(result, use):
+def used(name, use):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            use(result)
+            use(name)
         except Exception as error:
             return refused(error)
     return None
@@ -405,6 +410,11 @@ for (file in c({", ".join(f'"{path}"' for path in paths)})) {{
 # --- processes that end ---------------------------------------------------------------------------
 
 KILLED = 9
+AMPLE = 40.0, 1e-5
+#: What is called wherever noise is drawn.
+DRAWS = (
+    "noisy_matrix", "noisy_sums", "noisy_entries", "add_bartlett_noise", "exponential_mechanism",
+)  # fmt: skip
 
 
 def stop_at_noise(number):
@@ -420,8 +430,10 @@ def stop_at_noise(number):
 
         return draw
 
-    for module in [sys.modules[name] for name in list(sys.modules) if name.startswith("privgram.")]:
-        for name in ("noisy_matrix", "noisy_sums"):
+    for path, module in list(sys.modules.items()):
+        if not path.startswith("privgram.") or "_core" in path:
+            continue
+        for name in DRAWS:
             if name in vars(module):
                 setattr(module, name, stopped(getattr(module, name)))
 
@@ -440,10 +452,9 @@ def in_a_child(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def ask(door, folder):
-    """Ask with the ledger of a folder, which may be there."""
-    path = folder / "study.ledger"
-    ledger = pg.Ledger(path) if path.exists() else None
+def ask(door, folder, ledger=None):
+    """Ask with a ledger, or with that of a folder."""
+    ledger = ledger or pg.Ledger(folder / "study.ledger")
     given = frame() if door in DOORS else (rows()[:, :2], rows()[:, 2])
     (DOORS | LEARNING)[door](given, ledger, folder / "out.json")
 
@@ -451,7 +462,7 @@ def ask(door, folder):
 @cache
 def price(door, composition):
     with in_folder() as folder:
-        pg.Ledger(folder / "study.ledger", 8.0, 1e-5, composition=composition)
+        pg.Ledger(folder / "study.ledger", *AMPLE, composition=composition)
         ask(door, folder)
         return pg.Ledger(folder / "study.ledger").spent
 
@@ -460,25 +471,38 @@ def after_a_kill(door, composition, number):
     """What a process that dies before its noise is drawn leaves, with which a ledger goes on."""
     with in_folder() as folder:
         path = folder / "study.ledger"
-        pg.Ledger(path, 8.0, 1e-5, composition=composition)
-        assert in_a_child(lambda: (stop_at_noise(number), ask(door, folder))) == KILLED
+        pg.Ledger(path, *AMPLE, composition=composition)
+        ended = in_a_child(lambda: (stop_at_noise(number), ask(door, folder)))
+        if ended == 0 and number == 2:
+            return "has one noise"
+        assert ended == KILLED
         assert sorted(item.name for item in folder.iterdir()) == ["study.ledger"]
         ledger = pg.Ledger(path)
-        assert ledger.spent == price(door, composition)
-        assert ledger.entries[0].settled is None
-        ledger.spend(0.01, 0.0, adjacency="replace", unit="", what="more")
+        entry = ledger.entries[-1]
+        assert entry.settled is None
+        spent, whole = ledger.spent, price(door, composition)
+        ledger.spend(0.01, 0.0, adjacency="replace", unit=entry.unit, what="more")
+        if spent != whole:
+            assert (door, number) == ("private bound", 1)
+            assert spent[0] < whole[0]
+            return "the bound's price is spent, nothing is published"
         return "the price is spent, nothing is published"
 
 
-def of_two_processes(door, composition):
-    """What two processes can have of a budget that has room for one of them."""
+def of_two(door, composition, inherited):
+    """What two processes can have of a budget that has room for one of them.
+
+    The second has a ledger of its own, or the first has that of the second, which forked it.
+    """
     with in_folder() as folder:
         path = folder / "study.ledger"
-        pg.Ledger(path, 4.5, 1.5e-6, composition=composition)
-        assert in_a_child(lambda: ask(door, folder)) == 0
+        epsilon, delta = price(door, composition)
+        room = 1.1 * epsilon, max(1.1 * delta, 1e-9)
+        ledger = pg.Ledger(path, *room, composition=composition)
+        assert in_a_child(lambda: ask(door, folder, ledger if inherited else None)) == 0
         held = path.read_bytes()
         with pytest.raises(pg.BudgetExceeded):
-            ask(door, folder)
+            ask(door, folder, ledger if inherited else None)
         assert path.read_bytes() == held
         return "the second is refused"
 
@@ -486,10 +510,11 @@ def of_two_processes(door, composition):
 INTERRUPTED = {
     "killed at its first noise": partial(after_a_kill, number=1),
     "killed at its second noise": partial(after_a_kill, number=2),
-    "two processes, room for one": of_two_processes,
+    "two processes, room for one": partial(of_two, inherited=False),
+    "forked with its ledger, room for one": partial(of_two, inherited=True),
 }
-STAGED = ("adaptive rounds", "regression", "logistic regression", "ridge, random features",
-          "classifier")  # fmt: skip
+#: What is asked of a table, or learnt, with a ledger.
+STAGED = tuple(name for name in ENTERED if not name.endswith("by hand"))
 
 
 def interrupted(door, column):
@@ -514,7 +539,7 @@ PARTS = {
 def outcomes(part, row, column):
     """What the sources of a cell say: None where they answer, else one sentence each."""
     if part == "results":
-        return {used(results()[row], USES[column])}
+        return {used(row, USES[column])}
     if part == "R":
         return {read_by_r()[row + column]}
     if part == "processes":
