@@ -23,6 +23,7 @@ import tomllib
 import warnings
 from collections.abc import Callable
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,15 +129,19 @@ def release_npz(data: bytes) -> None:
     _release(data, "fuzz.npz")
 
 
-def regression(data: bytes) -> None:
+def result(data: bytes) -> None:
+    """Of any kind but a release and a low-rank approximation."""
     path = _file(data, "fuzz.npz")
     loaded = _taken(lambda: pg.load(path), path.name)
     if loaded is not None:
         repr(loaded)
-        assert loaded.epsilon > 0 < loaded.delta
         loaded.save(path)
         again = pg.load(path)
-        assert str(again.summary()) == str(loaded.summary())
+        assert type(again) is type(loaded)
+        assert repr(again) == repr(loaded)
+        if hasattr(loaded, "summary"):
+            assert loaded.epsilon > 0 < loaded.delta
+            assert str(again.summary()) == str(loaded.summary())
 
 
 def low_rank(data: bytes) -> None:
@@ -252,6 +257,42 @@ def regression_seeds() -> list[bytes]:
         pg.load(path)  # imports what it needs, whose memory is no input's
         seeds.append(path.read_bytes())
     return seeds
+
+
+def groups_seeds() -> list[bytes]:
+    seeds, path = [], folder() / "seed.npz"
+    table = {"a": _rows()[:, 0], "g": np.arange(40) % 2}
+    for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
+        by, rng = pg.Groups("g", [0, 1]), np.random.default_rng(5)
+        columns = pg.Columns({"a": (-3, 3)}, intercept=True)
+        pg.release(table, columns, 2.0, 1e-6, by=by, mechanism=mechanism, rng=rng).save(path)
+        seeds.append(path.read_bytes())
+    return seeds
+
+
+def _learnt_seeds(name: str, options: list[dict[str, Any]]) -> list[bytes]:
+    from privgram import estimators
+
+    seeds, path = [], folder() / "seed.npz"
+    given = {"epsilon": 50.0, "delta": 1e-3, "random_state": 0}
+    for more in options:
+        model = getattr(estimators, name)(**given, **more)
+        model.fit(_rows()[:, :2], np.arange(40) % len(more.get("classes", [0, 1])))
+        model.result_.save(path)
+        pg.load(path)
+        seeds.append(path.read_bytes())
+    return seeds
+
+
+def features_seeds() -> list[bytes]:
+    boxes = {"bounds": (-3, 3), "target_bounds": (0, 1)}
+    kernels = [pg.RandomFeatures(n=4, scale=1.0), pg.RandomFeatures(n=6, scale=2.0, seed=3)]
+    return _learnt_seeds("PrivateRidge", [boxes | {"features": one} for one in kernels])
+
+
+def classes_seeds() -> list[bytes]:
+    few, many = {"bound": 2.0, "classes": [0, 1]}, {"bound": 2.0, "classes": [0, 1, 2]}
+    return _learnt_seeds("PrivateClassifier", [few, many, many | {"holdout": 0.3}])
 
 
 def low_rank_seeds() -> list[bytes]:
@@ -388,7 +429,8 @@ TARGETS = {
         Form(_open_release_json, _seal_release_json),
     ),
     "release_npz": Target(release_npz, lambda: _release_seeds("seed.npz"), _npz_form("release")),
-    "regression": Target(regression, regression_seeds, _npz_form("fit")),
+    "regression": Target(result, regression_seeds, _npz_form("fit")),
+    "groups": Target(result, groups_seeds, _npz_form("releases")),
     "low_rank": Target(low_rank, low_rank_seeds, _npz_form("contents")),
     "ledger": Target(ledger, ledger_seeds, Form(_open_ledger, _seal_ledger)),
     "columns_json": Target(columns_json, lambda: _columns_seeds(".json"), Form(json.loads, _text)),
@@ -398,6 +440,12 @@ TARGETS = {
         Form(lambda data: tomllib.loads(data.decode()), lambda value: _to_toml(value).encode()),
     ),
 }
+
+if find_spec("sklearn") is not None:  # estimators make them
+    TARGETS |= {
+        "features": Target(result, features_seeds, _npz_form("fit")),
+        "classes": Target(result, classes_seeds, _npz_form("fit")),
+    }
 
 
 def run(name: str, data: bytes) -> None:
