@@ -28,7 +28,7 @@ def test_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
 def test_counts_say_how_large_squares_of_clipped_scores_are_at_least():
     """300 scores beyond 1 have a square of 1, 90 of them one of 4; what is clipped counts as 4."""
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])
-    assert choose_clip(edges, beyond, 9.0).least_square == 210 * 1 + 90 * 4
+    assert choose_clip(edges, beyond, 9.0).squares == 210 * 1 + 90 * 4
 
 
 #: Made scores (n, 3) that are longer on one side: what clipping takes adds up.

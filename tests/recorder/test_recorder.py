@@ -177,7 +177,7 @@ def regress_unsure(table, rng, adjacency, **options):
     real = OneStepEstimator._choose_clip
 
     def choose(estimator, state, share):
-        return replace(real(estimator, state, share), least_square=0.0)
+        return replace(real(estimator, state, share), squares=0.0)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OneStepEstimator, "_choose_clip", choose)

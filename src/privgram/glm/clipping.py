@@ -47,7 +47,7 @@ class Clip:
     n_beyond: float
     allowance: float = CLIPPING.allowance
     #: What counts say that squares of clipped scores add up to, at least.
-    least_square: float = math.inf
+    squares: float = math.inf
 
     def error(self, noise_std: float) -> float:
         """Noise and what clipping may have taken, in one direction of the score."""
@@ -64,5 +64,5 @@ def choose_clip(edges: Vector, beyond: Vector, noise: float, most: float = math.
     """
     choice = choose_radius(edges, beyond, min(CLIPPING.rank * noise, most))
     steps = np.diff(edges**2, prepend=0.0)
-    least_square = float((beyond * steps)[edges <= choice.size].sum())
-    return Clip(choice.size, choice.beyond, least_square=least_square)
+    squares = float((beyond * steps)[edges <= choice.size].sum())
+    return Clip(choice.size, choice.beyond, squares=squares)

@@ -102,7 +102,7 @@ class OneStepEstimator:
             seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
         state = self._nearer(state)
         clip = self._choose_clip(state, BUDGET.counts)
-        if clip.least_square < LIMITS.least_square * state.sure_scale * self.q * state.rows:
+        if clip.squares < LIMITS.least_square * state.sure_scale * self.q * state.rows:
             state = self._with_errors(state)
         noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
         if self._worse(state, first, noise):
