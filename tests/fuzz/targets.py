@@ -36,11 +36,15 @@ from privgram.columns import _to_toml
 from privgram.ledger import Ledger
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
 from privgram.privacy import GaussianProfile, Price, WishartProfile, compose
+from privgram.stream import StreamState, _public
 
 REFUSED = (ValueError, TypeError, OSError)
 
 #: What an input may add to the peak of this process's memory, in KiB; files are small.
 GROWTH = 1 << 16
+
+#: Of streams.
+KEY = bytes(range(32))
 
 #: Seconds that one may take, of this process's time.
 LONGEST = 10.0
@@ -178,6 +182,18 @@ def _ledger(data: bytes) -> None:
         _taken(lambda: loaded.spend(1e-6, delta, adjacency=loaded.adjacency, unit=""))
         assert len(Ledger(path).entries) - len(entries) in (0, 1)
         assert path.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+
+
+def stream(data: bytes) -> None:
+    path = _file(data, "fuzz.stream")
+    loaded = _taken(lambda: StreamState.read(path, KEY), path.name)
+    if loaded is not None:
+        repr(loaded)
+        loaded.save(path, KEY)
+        again = StreamState.read(path, KEY)
+        assert json.dumps(vars(again.terms)) == json.dumps(vars(loaded.terms))
+        assert [one.digest for one in again.past] == [one.digest for one in loaded.past]
+        assert [one.mark for one in again.past] == [one.mark for one in loaded.past]
 
 
 def _columns(data: bytes, name: str) -> None:
@@ -333,6 +349,20 @@ def ledger_seeds() -> list[bytes]:
     return seeds
 
 
+def stream_seeds() -> list[bytes]:
+    seeds, path = [], folder() / "seed.stream"
+    path.with_name("seed.stream.key").write_text(KEY.hex())
+    for periods in (2, None):
+        path.unlink(missing_ok=True)
+        study = pg.Study({"a": _rows()[:, 0]}, {"a": (-3, 3)}, epsilon=2.0, delta=1e-5)
+        begun = pg.Stream(study, periods, epsilon=1.0, delta=1e-6, path=path)
+        seeds.append(path.read_bytes())
+        for column in (1, 2):
+            begun.release({"a": _rows()[:, column]})
+        seeds.append(path.read_bytes())
+    return seeds
+
+
 def _columns_seeds(suffix: str) -> list[bytes]:
     path = folder() / f"seed{suffix}"
     seeds = []
@@ -364,7 +394,7 @@ def _unframed(magic: bytes, data: bytes) -> tuple[Any, bytes]:
     return json.loads(data[start : start + length]), data[start + length : -32]
 
 
-_MOMENT = b"privgram.moment\n"
+_MOMENT, _STREAM = b"privgram.moment\n", b"privgram.stream\n"
 
 
 def _open_moment(data: bytes) -> Any:
@@ -374,6 +404,21 @@ def _open_moment(data: bytes) -> Any:
 
 def _seal_moment(parts: Any) -> bytes:
     return _framed(_MOMENT, parts[0], bytes.fromhex(parts[1]))
+
+
+def _open_stream(data: bytes) -> Any:
+    """With what is encrypted, so that changes of it are under a key that holds too."""
+    header, body = _unframed(_STREAM, data)
+    size = len(header["n_rows"]) * 4 * header["n_columns"] * (header["n_columns"] + 1)
+    nonce, sealed = body[size : size + 12], body[size + 12 :]
+    secret = ChaCha20Poly1305(KEY).decrypt(nonce, sealed, _public(header, body[:size]))
+    return [header, body[:size].hex(), secret.hex()]
+
+
+def _seal_stream(parts: Any) -> bytes:
+    header, totals, secret = parts[0], bytes.fromhex(parts[1]), bytes.fromhex(parts[2])
+    sealed = ChaCha20Poly1305(KEY).encrypt(bytes(12), secret, _public(header, totals))
+    return _framed(_STREAM, header, totals + bytes(12) + sealed)
 
 
 def _open_ledger(data: bytes) -> Any:
@@ -446,6 +491,10 @@ if find_spec("sklearn") is not None:  # estimators make them
         "features": Target(result, features_seeds, _npz_form("fit")),
         "classes": Target(result, classes_seeds, _npz_form("fit")),
     }
+if find_spec("cryptography") is not None:
+    from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+
+    TARGETS["stream"] = Target(stream, stream_seeds, Form(_open_stream, _seal_stream))
 
 
 def run(name: str, data: bytes) -> None:

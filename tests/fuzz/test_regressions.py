@@ -18,6 +18,7 @@ from fuzz import targets
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.ledger import Ledger
+from privgram.stream import WrongKey
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="resource is POSIX's")
 
@@ -219,3 +220,11 @@ def test_smallest_budget_there_is(tmp_path):
     ledger = Ledger(tmp_path / "budget", 1e-323, 1e-6, composition="basic")
     ledger.spend(5e-324, 1e-9, adjacency="replace", unit="")
     assert ledger.remaining(1e-9) == 5e-324
+
+
+def test_stream_whose_header_promises_more_than_there_is_is_named():
+    """Nothing was left to decrypt, and the refusal named no file."""
+    pytest.importorskip("cryptography")
+    path = targets._file(changed("stream", 1, (0, "n_columns"), 300), "cut.stream")
+    with pytest.raises(WrongKey, match=r"cut\.stream was .* altered"):
+        targets.StreamState.read(path, targets.KEY)

@@ -222,7 +222,7 @@ def _decrypted(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes)
 
     try:
         return bytes(cipher.decrypt(nonce, sealed, bound))
-    except InvalidTag:
+    except (InvalidTag, ValueError):  # also of a nonce that is cut off
         raise WrongKey(
             f"{name} was written under another key, or was altered: pass the key file that was "
             "made with it"
