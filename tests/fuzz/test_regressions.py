@@ -65,6 +65,7 @@ FIELDS = [
     ("moment", 0, (0, "bound"), "0x1p+9999", "not a SecondMoment that this"),  # OverflowError
     ("moment", 0, (0, "bound"), "0x1p+500", "another unit"),  # its square is infinite
     ("moment", 0, (0, "bits"), HUGE, "not a SecondMoment that this"),
+    ("moment", 1, (0, "bits"), 2**31, "not a SecondMoment that this"),  # took 1.6 GB
     ("moment", 0, (0, "n_rows"), -1, "numbers of rows"),  # was taken
     ("moment", 0, (0, "n_rows"), 2**63, "numbers of rows"),
     ("moment", 0, (0, "n_rows"), True, "numbers of rows"),

@@ -578,7 +578,7 @@ def read_public(
         bound = chosen
     unit = header["privacy_unit"]
     unit = None if unit is None else PrivacyUnit.from_dict(unit)
-    return d, check_integer(header["bits"], "bits"), (names, columns, bound, unit)
+    return d, check_integer(header["bits"], "bits", 8, 24), (names, columns, bound, unit)
 
 
 def _check_names(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...] | None:
