@@ -34,6 +34,7 @@ import privgram as pg
 from privgram._base.saved import chain_line, digest
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
+from privgram.moment.grouped import SecondMoments
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
 from privgram.privacy import GaussianProfile, Price, WishartProfile, compose
 from privgram.stream import StreamState, _public
@@ -105,6 +106,14 @@ def moment(data: bytes) -> None:
         assert again.to_bytes() == loaded.to_bytes()
         assert loaded.matrix().shape == (loaded.n_columns, loaded.n_columns)
         assert loaded.n_rows >= 0 <= loaded.n_dropped
+        repr(loaded)
+
+
+def moments(data: bytes) -> None:
+    loaded = _taken(lambda: SecondMoments.from_bytes(data))
+    if loaded is not None:
+        assert loaded.to_bytes() == SecondMoments.from_bytes(loaded.to_bytes()).to_bytes()
+        assert all(one.matrix().shape == (one.n_columns,) * 2 for one in loaded.values())
         repr(loaded)
 
 
@@ -239,6 +248,15 @@ def _moments() -> list[pg.SecondMoment]:
 
 def moment_seeds() -> list[bytes]:
     return [m.to_bytes() for m in _moments()]
+
+
+def moments_seeds() -> list[bytes]:
+    table = {"a": _rows()[:, 0], "g": np.arange(40) % 3, "who": np.arange(40) // 2}
+    columns = pg.Columns({"a": (-3, 3)}, intercept=True)
+    by = pg.Groups("g", [0, 1], unknown="other")
+    units = (None, pg.Unit("who", max_rows=2))
+    made = [pg.second_moment(table, columns=columns, by=by, unit=unit) for unit in units]
+    return [one.to_bytes() for one in made]
 
 
 def _release_seeds(name: str) -> list[bytes]:
@@ -394,16 +412,15 @@ def _unframed(magic: bytes, data: bytes) -> tuple[Any, bytes]:
     return json.loads(data[start : start + length]), data[start + length : -32]
 
 
-_MOMENT, _STREAM = b"privgram.moment\n", b"privgram.stream\n"
+_STREAM = b"privgram.stream\n"
 
 
-def _open_moment(data: bytes) -> Any:
-    header, body = _unframed(_MOMENT, data)
-    return [header, body.hex()]
+def _binary_form(magic: bytes) -> Form:
+    def open_binary(data: bytes) -> Any:
+        header, body = _unframed(magic, data)
+        return [header, body.hex()]
 
-
-def _seal_moment(parts: Any) -> bytes:
-    return _framed(_MOMENT, parts[0], bytes.fromhex(parts[1]))
+    return Form(open_binary, lambda parts: _framed(magic, parts[0], bytes.fromhex(parts[1])))
 
 
 def _open_stream(data: bytes) -> Any:
@@ -467,7 +484,8 @@ def _npz_form(key: str) -> Form:
 
 TARGETS = {
     "update": Target(update, lambda: [bytes(range(i, i + 200)) for i in range(8)], None),
-    "moment": Target(moment, moment_seeds, Form(_open_moment, _seal_moment)),
+    "moment": Target(moment, moment_seeds, _binary_form(b"privgram.moment\n")),
+    "moments": Target(moments, moments_seeds, _binary_form(b"privgram.moments\n")),
     "release_json": Target(
         release_json,
         lambda: _release_seeds("seed.json"),
