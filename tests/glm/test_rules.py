@@ -409,7 +409,7 @@ def test_coefficients_are_the_mean_of_those_after_the_last_quarter_of_the_steps(
 def test_rows_of_a_unit_are_learnt_where_its_bound_allows_for_more():
     """It may have 9 and has 3 on average: a usual score is sqrt(3) times shorter."""
     one = SimpleNamespace(
-        rounds=SimpleNamespace(std=[1.0], record={"parameters": {}}), public=100,
+        rounds=SimpleNamespace(std=[1.0], parameters={}), public=100,
         problem=SimpleNamespace(design=SimpleNamespace(intercept=True)), bound_is_chosen=False,
         joint=np.eye(3), most=9.0, each=9.0, usual_clip=6.0,
     )  # fmt: skip
