@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privgram._core.rounding import noisy_matrix
+from privgram._core.rounding import noisy_diagonal, noisy_rows
 from privgram.exact import int128
 
 
@@ -30,18 +30,31 @@ def test_sweep_is_that_of_limbs(d, exponent, shift, rng):
         int128.add(int128.shifted(tuple(square), shift), noise), exponent
     )
     out = np.full((d, d), np.nan)
-    noisy_matrix(total, above, diagonal, shift, exponent, 0.37, out)
+    first = used = 0
+    while first < d - 1:
+        stop = int(rng.integers(first + 1, d))
+        size = sum(d - 1 - row for row in range(first, stop))
+        part = tuple(words[used : used + size] for words in above)
+        noisy_rows(total, part, first, stop, shift, exponent, 0.37, out)
+        first, used = stop, used + size
+    noisy_diagonal(total, diagonal, shift, exponent, 0.37, out)
     np.testing.assert_array_equal(out, expected * 0.37)
 
 
 def test_parts_must_fit(rng):
-    parts = [words(rng, n) for n in (6, 3, 3)]
     out = np.empty((3, 3))
-    for at in range(3):
-        wrong = [*parts]
-        wrong[at] = words(rng, 5)
+    total, rows, diagonal = (words(rng, n) for n in (6, 2, 3))
+    for wrong in ((words(rng, 5), rows), (total, words(rng, 3))):
         with pytest.raises(ValueError, match="one symmetric matrix"):
-            noisy_matrix(*wrong, 0, 0, 1.0, out)
+            noisy_rows(*wrong, 0, 1, 0, 0, 1.0, out)
+    for wrong in ((words(rng, 5), diagonal), (total, words(rng, 2))):
+        with pytest.raises(ValueError, match="one symmetric matrix"):
+            noisy_diagonal(*wrong, 0, 0, 1.0, out)
+    for first, stop in ((-1, 1), (1, 1), (2, 1), (1, 3)):
+        with pytest.raises(ValueError, match="no rows"):
+            noisy_rows(total, rows, first, stop, 0, 0, 1.0, out)
     for shift, exponent in ((64, 0), (-1, 0), (0, 127), (0, -1)):
         with pytest.raises(ValueError, match="beyond 128 bits"):
-            noisy_matrix(*parts, shift, exponent, 1.0, out)
+            noisy_rows(total, rows, 0, 1, shift, exponent, 1.0, out)
+        with pytest.raises(ValueError, match="beyond 128 bits"):
+            noisy_diagonal(total, diagonal, shift, exponent, 1.0, out)

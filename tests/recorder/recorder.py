@@ -131,12 +131,14 @@ class Recorder:
             steps = int128.to_integers(total) << shift
             return self.meet("sums", steps, made, int128.to_integers(noise))
 
-        def watched_matrix(total, above, diagonal, std, shift):
-            made = rounded_matrix(total, above, diagonal, std, shift)
+        def watched_matrix(total, drawn, std, shift):
+            *above, diagonal = parts = list(drawn)
+            made = rounded_matrix(total, iter(parts), std, shift)
             steps, noise = (np.zeros(made.shape, object) for _ in range(2))
             below, over = np.tril_indices(len(made)), np.triu_indices(len(made), 1)
             steps[below] = steps.T[below] = int128.to_integers(total) << shift
-            noise[over] = noise.T[over] = int128.to_integers(above)
+            above = [int128.to_integers(part) for part in above]
+            noise[over] = noise.T[over] = np.concatenate([*above, np.zeros(0, object)])
             np.fill_diagonal(noise, int128.to_integers(diagonal))
             return self.meet("matrix", steps, made, noise)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privgram._core.discrete import BLOCKS
+from privgram._core.discrete import BLOCKS, Words
 
 ROOT = Path(__file__).parents[2]
 
@@ -120,12 +120,10 @@ def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
             self.scale = self.table.scale
             self.weights = np.array(self.table.weight, np.uint64)
 
-        def fill(self, bits: Any, high: Any, low: Any, start: int) -> Any:
+        def fill(self, words: Words, high: Any, low: Any, start: int) -> Any:
             left = _Proposal()
-            of = bits.bitgen if isinstance(bits, Script) else bits.ctypes.bit_generator
-            of = ctypes.addressof(of) if isinstance(of, BitGen) else of
             at = code.discrete_fill(
-                ctypes.byref(self.table), of, high.ctypes.data, low.ctypes.data, start, len(high),
+                ctypes.byref(self.table), words.address, high.ctypes.data, low.ctypes.data, start, len(high),
                 ctypes.byref(left),
             )  # fmt: skip
             if at == len(high):

@@ -27,4 +27,7 @@ uint32_t chacha_next32(void *state);
 uint64_t chacha_next64(void *state);
 double chacha_next_double(void *state);
 
+/* As many calls of chacha_next64. */
+void chacha_fill(void *state, uint64_t *words, ptrdiff_t n);
+
 #endif

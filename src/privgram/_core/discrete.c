@@ -104,6 +104,13 @@ static enum verdict decide(const discrete_law *law, int b, u128 offset, uint64_t
         if (law->power == 2)
             steps = (u128)f * (2 * b) + high_of(f, f);
         const uint64_t x = (uint64_t)((u128)(uint64_t)(steps >> 9) * law->rate67 >> 58);
+        /* 1 - x <= e^-x <= 1 - x + x^2/2 decide nearly all. */
+        const uint64_t least = high_of(threshold, UINT64_MAX - x);
+        const uint64_t most = least + high_of(x, x) / 2;
+        if (v > most && v - most > law->margin)
+            return REJECTED;
+        if (v < least && least - v > law->margin)
+            return ACCEPTED;
         threshold = high_of(threshold, exp_of(x));
     }
     if (v < threshold)
@@ -111,42 +118,85 @@ static enum verdict decide(const discrete_law *law, int b, u128 offset, uint64_t
     return v - threshold > law->margin ? REJECTED : UNDECIDED;
 }
 
-ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, uint64_t *low,
-                        ptrdiff_t at, ptrdiff_t n, discrete_proposal *undecided)
+static void read_words(discrete_words *words, ptrdiff_t n)
 {
-    uint64_t (*const word)(void *) = bits->next_uint64;
-    void *const state = bits->state;
+    uint64_t *to = words->words + words->end;
+    words->end += (int)n;
+    if (words->read)
+        words->read(words->bits->state, to, n);
+    else
+        while (n--)
+            *to++ = words->bits->next_uint64(words->bits->state);
+}
+
+uint64_t discrete_word(discrete_words *words)
+{
+    if (words->next == words->end) {
+        words->next = words->end = 0;
+        read_words(words, 1);
+    }
+    return words->words[words->next++];
+}
+
+/* Hold the words of a proposal, and of more as far as that many draws take them for certain. */
+static void read_ahead(discrete_words *words, ptrdiff_t draws, int each)
+{
+    const int held = words->end - words->next;
+    for (int i = 0; i < held; i++)
+        words->words[i] = words->words[words->next + i];
+    words->next = 0;
+    words->end = held;
+    const ptrdiff_t room = DISCRETE_AHEAD / each;
+    read_words(words, (draws < room ? draws : room) * each - held);
+}
+
+ptrdiff_t discrete_fill(const discrete_law *law, discrete_words *words, int64_t *restrict high,
+                        uint64_t *restrict low, ptrdiff_t at, ptrdiff_t n,
+                        discrete_proposal *undecided)
+{
+    const int shift = law->shift, each = 2 + (shift > 0) + (shift > 64);
+    const uint64_t *word = words->words + words->next, *end = words->words + words->end;
     while (at < n) {
-        const uint64_t chosen = word(state);
+        if (end - word < each) {
+            words->next = (int)(word - words->words);
+            read_ahead(words, n - at, each);
+            word = words->words;
+            end = word + words->end;
+        }
+        const uint64_t chosen = *word;
         const int negative = chosen & 1;
         const uint64_t u = chosen >> 1;
         int b = law->guide[u >> GUIDE_SHIFT];
         while (u >= law->cumulative[b])
             b++;
-        if (b > DISCRETE_BLOCKS)
-            continue;
-        if (b == DISCRETE_BLOCKS) {
+        if (b >= DISCRETE_BLOCKS) {
+            word++;
+            if (b > DISCRETE_BLOCKS)
+                continue;
             *undecided = (discrete_proposal){negative, b, {0, 0}, 0};
-            return at;
+            break;
         }
         u128 offset = 0;
-        if (law->shift) {
-            offset = word(state);
-            if (law->shift > 64)
-                offset = offset << 64 | word(state);
-            offset >>= (law->shift > 64 ? 128 : 64) - law->shift;
+        if (shift) {
+            offset = word[1];
+            if (shift > 64)
+                offset = offset << 64 | word[2];
+            offset >>= (shift > 64 ? 128 : 64) - shift;
         }
-        const u128 size = ((u128)b << law->shift) + offset;
-        if (law->whole && negative && !size)
-            continue; /* zero once, not twice */
-        const uint64_t v = word(state);
+        word += each;
+        const u128 size = ((u128)b << shift) + offset;
+        if (law->whole && negative && !size) { /* zero once, not twice */
+            word--;
+            continue;
+        }
+        const uint64_t v = word[-1];
         if (v >= law->sure[b]) {
             const enum verdict verdict = decide(law, b, offset, v);
             if (verdict == REJECTED)
                 continue;
             if (verdict == UNDECIDED) {
                 *undecided = (discrete_proposal){negative, b, {offset >> 64, offset}, v};
-                return at;
+                break;
             }
         }
         /* -size, or of real numbers ~size, without a branch that nobody can foresee. */
@@ -155,5 +205,6 @@ ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, 
         low[at] = (uint64_t)y;
         at++;
     }
+    words->next = (int)(word - words->words);
     return at;
 }

@@ -9,6 +9,7 @@
 
 #define DISCRETE_BLOCKS 256
 #define DISCRETE_GUIDES 1024
+#define DISCRETE_AHEAD 512
 
 /* Bound of the errors of a threshold, in 2^-64: what is closer is not decided here. */
 #define DISCRETE_MARGIN 1024
@@ -36,13 +37,24 @@ typedef struct {
     uint64_t first;     /* word of the uniform number that decides */
 } discrete_proposal;
 
+/* Words of a bit generator in their order, read ahead by no more than what draws are sure to take. */
+typedef struct {
+    bitgen_t *bits;
+    void (*read)(void *state, uint64_t *words, ptrdiff_t n); /* or NULL: one by one */
+    int next, end;                                           /* of those below that are not used */
+    uint64_t words[DISCRETE_AHEAD];
+} discrete_words;
+
+/* Use the next word. */
+uint64_t discrete_word(discrete_words *words);
+
 /* Make the table of a law from the upper and lower word of floor(2^127 e^-A). */
 void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64_t rate67,
                       const uint64_t decay[2], uint64_t margin);
 
 /* Draw integers y = high 2^64 + low from index `at` on, of real numbers floor(y). Returns how far it came: `n`, or the
- * index whose proposal is left to the caller. */
-ptrdiff_t discrete_fill(const discrete_law *law, bitgen_t *bits, int64_t *high, uint64_t *low,
-                        ptrdiff_t at, ptrdiff_t n, discrete_proposal *undecided);
+ * index whose proposal is left to the caller. No word is left over at `n`. */
+ptrdiff_t discrete_fill(const discrete_law *law, discrete_words *words, int64_t *high,
+                        uint64_t *low, ptrdiff_t at, ptrdiff_t n, discrete_proposal *undecided);
 
 #endif

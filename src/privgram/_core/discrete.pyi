@@ -6,6 +6,12 @@ from numpy.typing import NDArray
 BLOCKS: int
 MARGIN: int
 
+class Words:
+    def __init__(self, bit_generator: Any) -> None: ...
+    def __call__(self) -> int: ...
+    @property
+    def address(self) -> int: ...
+
 class Law:
     def __init__(
         self,
@@ -21,7 +27,5 @@ class Law:
     @property
     def weights(self) -> NDArray[np.uint64]: ...
     def fill(
-        self, bit_generator: Any, high: NDArray[np.int64], low: NDArray[np.uint64], start: int
+        self, words: Words, high: NDArray[np.int64], low: NDArray[np.uint64], start: int
     ) -> tuple[int, bool, int, int, int] | None: ...
-
-def word(bit_generator: Any) -> int: ...

@@ -4,10 +4,12 @@ See `privgram.exact.discrete`, which decides what is left, and docs/theory/finit
 """
 import numpy as np
 
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from numpy.random cimport bitgen_t
 
 from privgram._core._bitgen cimport bitgen_of
+
+from privgram._core.chacha import ChaCha20
 
 
 cdef extern from "discrete.h":
@@ -16,6 +18,11 @@ cdef extern from "discrete.h":
     ctypedef struct discrete_law:
         uint64_t scale
         uint64_t weight[257]
+    ctypedef struct discrete_words:
+        bitgen_t* bits
+        void (*read)(void*, uint64_t*, Py_ssize_t) noexcept nogil
+        int next
+        int end
     ctypedef struct discrete_proposal:
         int negative
         int block
@@ -26,12 +33,43 @@ cdef extern from "discrete.h":
         const uint64_t* decay, uint64_t margin,
     ) nogil
     Py_ssize_t discrete_fill(
-        const discrete_law* law, bitgen_t* bits, int64_t* high, uint64_t* low,
+        const discrete_law* law, discrete_words* words, int64_t* high, uint64_t* low,
         Py_ssize_t at, Py_ssize_t n, discrete_proposal* undecided,
     ) nogil
+    uint64_t discrete_word(discrete_words* words) nogil
+
+cdef extern from "chacha.h":
+    void chacha_fill(void*, uint64_t*, Py_ssize_t) noexcept nogil
 
 BLOCKS = DISCRETE_BLOCKS
 MARGIN = DISCRETE_MARGIN
+
+
+cdef class Words:
+    """The words of a bit generator, in their order: a call gives the next one as an integer.
+
+    Laws read ahead, and use up what they have read: between draws nobody sees that.
+    """
+
+    cdef discrete_words _words
+    cdef object _generator
+
+    def __init__(self, bit_generator):
+        self._words.bits = bitgen_of(bit_generator)
+        self._words.read = NULL
+        if isinstance(bit_generator, ChaCha20):
+            self._words.read = chacha_fill
+        self._words.next = self._words.end = 0
+        self._generator = bit_generator
+
+    def __call__(self):
+        with self._generator.lock:
+            return discrete_word(&self._words)
+
+    @property
+    def address(self):
+        """Where they are, for the same code compiled elsewhere."""
+        return <uintptr_t>&self._words
 
 
 cdef class Law:
@@ -72,7 +110,7 @@ cdef class Law:
 
     def fill(
         self,
-        bit_generator,
+        Words words not None,
         int64_t[::1] high,  # OUT
         uint64_t[::1] low,  # OUT
         Py_ssize_t start,
@@ -83,19 +121,11 @@ cdef class Law:
         in it, and the first word of the uniform number; of what is beyond all blocks the index and
         the sign.
         """
-        cdef bitgen_t* bits = bitgen_of(bit_generator)
         cdef discrete_proposal left
         cdef Py_ssize_t size = high.shape[0], at
-        with bit_generator.lock, nogil:
-            at = discrete_fill(&self._law, bits, &high[0], &low[0], start, size, &left)
+        with words._generator.lock, nogil:
+            at = discrete_fill(&self._law, &words._words, &high[0], &low[0], start, size, &left)
         if at == size:
             return None
         offset = int(left.offset[0]) << 64 | left.offset[1]
         return at, bool(left.negative), left.block, offset, left.first
-
-
-def word(bit_generator):
-    """The next 64 bits of a bit generator."""
-    cdef bitgen_t* bits = bitgen_of(bit_generator)
-    with bit_generator.lock:
-        return bits.next_uint64(bits.state)

@@ -19,6 +19,8 @@ from privgram._core import rounding
 from privgram.exact import discrete, int128
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
@@ -28,6 +30,9 @@ SURPLUS = 2.0**-29
 
 #: A lattice of 2^-k units has 4^k std >= 2^LATTICE_BITS n, for n sums with noise.
 LATTICE_BITS = 60
+
+#: Draws of a matrix's noise that are in memory at once: within a cache.
+DRAWN_TOGETHER = 2**14
 
 
 def noisy_sums(total: NDArray[np.int64], std: float, rng: np.random.Generator) -> Vector:
@@ -53,9 +58,10 @@ def noisy_matrix(
     size = len(total[0])
     d = (math.isqrt(8 * size + 1) - 1) // 2
     shift = lattice_shift(std, size)
-    above = discrete.gaussian(_variance(std, shift), size - d, rng)
-    diagonal = discrete.gaussian(_variance(std_diagonal, shift), d, rng)
-    return rounded_matrix(total, above, diagonal, std, shift)
+    off, along = (_variance(deviation, shift) for deviation in (std, std_diagonal))
+    sizes = [sum(d - 1 - row for row in rows) for rows in _panels(d)]
+    drawn = (discrete.gaussian(*law, rng) for law in [*((off, n) for n in sizes), (along, d)])
+    return rounded_matrix(total, drawn, std, shift)
 
 
 def noisy_entries(
@@ -92,10 +98,29 @@ def rounded_sum(total: int128.Int128, noise: int128.Int128, std: float, shift: i
 
 
 def rounded_matrix(
-    total: int128.Int128, above: int128.Int128, diagonal: int128.Int128, std: float, shift: int
+    total: int128.Int128, noise: Iterator[int128.Int128], std: float, shift: int
 ) -> Matrix:
-    """Symmetric matrix of `rounded_sum`: noise above the diagonal, row by row, and on it."""
+    """Symmetric matrix of `rounded_sum`: noise right of the diagonal, by `_panels`, and on it.
+
+    One panel's noise is in memory at once.
+    """
+    d = (math.isqrt(8 * len(total[0]) + 1) - 1) // 2
     exponent = int128.grid_exponent(math.ldexp(std, shift))
-    out = np.empty((len(diagonal[0]),) * 2)
-    rounding.noisy_matrix(total, above, diagonal, shift, exponent, 2.0 ** (exponent - shift), out)
+    to = shift, exponent, 2.0 ** (exponent - shift)
+    out = np.empty((d, d))
+    for rows in _panels(d):
+        rounding.noisy_rows(total, next(noise), rows.start, rows.stop, *to, out)
+    rounding.noisy_diagonal(total, next(noise), *to, out)
     return out
+
+
+def _panels(d: int) -> list[range]:
+    """Rows of a matrix of d columns with some `DRAWN_TOGETHER` entries right of the diagonal."""
+    rows = []
+    first = size = 0
+    for row in range(d - 1):
+        size += d - 1 - row
+        if size >= DRAWN_TOGETHER or row == d - 2:
+            rows.append(range(first, row + 1))
+            first, size = row + 1, 0
+    return rows

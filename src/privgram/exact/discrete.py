@@ -75,16 +75,20 @@ def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[
             seen[at] = [2**_WORD - 1 - w if negative else w for w in beyond]
         return ~size if negative else size
 
-    word = _words_of(rng)
-    return _filled(normal_law(MARGIN), _WORD, size, rng, settle), seen
+    word = discrete.Words(rng.bit_generator)
+    table = law(2, Fraction(1, 2 * 4**BLOCK_BITS), _WORD, MARGIN, whole=False)
+    return _filled(table, _WORD, size, word, settle), seen
 
 
 @lru_cache(maxsize=8)
-def normal_law(margin: int) -> discrete.Law:
-    """The table of `normal`."""
-    of_blocks = Fraction(1, 2 * 4**BLOCK_BITS)
-    decay = floor_of_exp(of_blocks, Fraction(1), 127)
-    return discrete.Law(2, _WORD, math.floor(of_blocks * 2**67), decay, margin, whole=False)
+def law(
+    power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = True
+) -> discrete.Law:
+    """The table of a law whose rate is that of blocks; all of this is public."""
+    rate67 = math.floor(rate * 2**67) if shift else 0
+    return discrete.Law(
+        power, shift, rate67, floor_of_exp(rate, Fraction(1), 127), margin, whole=whole
+    )
 
 
 def _checked(value: Fraction, name: str, most: int) -> Fraction:
@@ -102,29 +106,22 @@ def _log2(value: Fraction) -> int:
 
 def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Generator) -> Int128:
     shift = max(0, log2 - BLOCK_BITS)
-    of_blocks = rate * 2 ** (power * shift)
-    rate67 = math.floor(of_blocks * 2**67) if shift else 0
-    law = discrete.Law(power, shift, rate67, floor_of_exp(of_blocks, Fraction(1), 127), MARGIN)
-    word = _words_of(rng)
+    table = law(power, rate * 2 ** (power * shift), shift, MARGIN)
+    word = discrete.Words(rng.bit_generator)
 
     def settle(_: int, negative: bool, share: Fraction, size: int, first: int) -> int | None:
         if not accepts(share, rate * size**power, first, word):
             return None
         return -size if negative else size
 
-    return _filled(law, shift, size, rng, settle)
-
-
-def _words_of(rng: np.random.Generator) -> Callable[[], int]:
-    bits = rng.bit_generator
-    return lambda: discrete.word(bits)
+    return _filled(table, shift, size, word, settle)
 
 
 def _filled(
-    law: discrete.Law,
+    table: discrete.Law,
     shift: int,
     size: int,
-    rng: np.random.Generator,
+    word: discrete.Words,
     settle: Callable[[int, bool, Fraction, int, int], int | None],
 ) -> Int128:
     """Draw by a law; `settle` gives the number for a proposal, or None, where C has not decided.
@@ -133,10 +130,10 @@ def _filled(
     the first word of the uniform number.
     """
     high, low = np.empty(size, np.int64), np.empty(size, np.uint64)
-    word, at = _words_of(rng), 0
-    while (left := law.fill(rng.bit_generator, high, low, at)) is not None:
+    at = 0
+    while (left := table.fill(word, high, low, at)) is not None:
         at, negative, block, offset, first = left
-        share = Fraction(law.scale, int(law.weights[block]))
+        share = Fraction(table.scale, int(table.weights[block]))
         if block == discrete.BLOCKS:
             beyond, scarcity = _tail(word)
             block, share = block + beyond, share * scarcity
