@@ -273,7 +273,7 @@ FAULTS = {
     "none": ("return at;", "return at;"),
     "a biased Bernoulli": ("law->rate67 >> 58);", "law->rate67 >> 58) * 0;"),
     "a bound from below that is none": ("(threshold, UINT64_MAX - x);", "(threshold, ~(x / 8));"),
-    "a bound from above that is none": ("least + high_of(x, x) / 2;", "least - x;"),
+    "a bound from above that is none": ("least + high_of(x, x) / 2;", "least - 4 * x;"),
     "acceptance that is too sure": (": least - margin", ": law->start[b]"),
     "a dropped retry": ("if (verdict == REJECTED)\n                continue;", ""),
     "zero twice": ("if (law->whole && negative && !size)", "if (0)"),
