@@ -122,10 +122,9 @@ def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
 
         def fill(self, words: Words, high: Any, low: Any, start: int) -> Any:
             left = _Proposal()
-            at = code.discrete_fill(
-                ctypes.byref(self.table), words.address, high.ctypes.data, low.ctypes.data, start, len(high),
-                ctypes.byref(left),
-            )  # fmt: skip
+            table = ctypes.byref(self.table)
+            arrays = words.address, high.ctypes.data, low.ctypes.data
+            at = code.discrete_fill(table, *arrays, start, len(high), ctypes.byref(left))
             if at == len(high):
                 return None
             offset = left.offset[0] << 64 | left.offset[1]

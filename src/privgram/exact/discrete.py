@@ -81,9 +81,7 @@ def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[
 
 
 @lru_cache(maxsize=8)
-def law(
-    power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = True
-) -> discrete.Law:
+def law(power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = True) -> discrete.Law:
     """The table of a law whose rate is that of blocks; all of this is public."""
     rate67 = math.floor(rate * 2**67) if shift else 0
     return discrete.Law(

@@ -36,8 +36,9 @@ MAX_DIGITS = 16
 #: Digits that the carry of a place below 2^52 may fill above it, from 17 bits on.
 CARRIED_DIGITS = 3
 
-#: Rows and columns of a block of a product: enough for BLAS, few enough for the cache.
-BLOCK = 256
+#: Rows and columns of a block of a product: enough for BLAS, few enough for the cache and to leave
+#: out most of a triangle's zeros.
+BLOCK = 128
 
 #: Rows that are carried together.
 STRIP = 32
@@ -320,7 +321,8 @@ def _carried(places: Sequence[Matrix] | Matrix, bits: int) -> Iterator[Matrix]:
 def _evaluate(digits: Sequence[Matrix] | Matrix, bits: int) -> Matrix:
     value = np.zeros_like(digits[0])
     for digit in digits[::-1]:
-        value = np.ldexp(value, bits) + digit
+        value *= math.ldexp(1.0, bits)  # as np.ldexp, and ten times as fast
+        value += digit
     return value
 
 

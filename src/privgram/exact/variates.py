@@ -105,7 +105,7 @@ class Variates:
     def to_float(self) -> Floats:
         """Round the variates to float64, within `RELATIVE_ERROR` of each and `ABSOLUTE_ERROR`."""
         if self._centre is None:
-            return self._placed(np.ldexp(to_float(*self._whole), -NORMAL_PLACES))
+            return self._placed(to_float(*self._whole) * 2.0**-NORMAL_PLACES)
         # Centres may cancel: what is added to them first are multiples of 1/16, without rounding.
         high, low = self._whole[0], self._whole[1].view(np.int64)
         value = self._centre + np.ldexp((high + (low < 0)).astype(np.float64), WORD - NORMAL_PLACES)
