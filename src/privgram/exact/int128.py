@@ -110,7 +110,8 @@ def to_float(high: NDArray[np.int64], low: NDArray[np.uint64]) -> NDArray[np.flo
     # Halves of 64 bits as signed numbers: |high| is then as small as it can be
     # and a value below 2**63 comes out of its low word alone, exactly.
     signed = low.view(np.int64)
-    value: NDArray[np.float64] = (high + (signed < 0)) * _WORD_SIZE  # few arrays: pages are dear
+    value = (high + (signed < 0)).astype(np.float64)
+    value *= _WORD_SIZE  # in place: pages are dear
     value += signed
     return value
 
