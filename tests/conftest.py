@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import oracle as reference
 import pytest
+from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
 from support.helpers import LAYOUTS
 
@@ -20,6 +21,10 @@ from privgram._core.chacha import ChaCha20
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is.
+settings.register_profile("any machine", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Spark starts its workers by a name on the PATH unless it is told which Python has privgram.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

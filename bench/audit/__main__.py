@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench import audit
-from privgram.cli import _shared
 from privgram.cli._shared import console, example, json_option, print_json, table
 
 if TYPE_CHECKING:
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
     from bench.audit import Case, Estimate
 
-#: The steps of low-rank approximation, and the whole.
-LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
+#: What can be measured alone: mechanisms, and the steps of low-rank approximation.
+MECHANISMS = sorted({type(x).__name__ for case in audit.CASES for x in case.mechanisms})
 
 
 @click.command(
     "audit",
     epilog=example(
-        "python -m bench.audit --draws 20000 --mechanism additive-wishart",
+        "python -m bench.audit --draws 20000 --mechanism AdditiveWishart",
         "python -m bench.audit --draws 1000000 --processes 8 --json > audit.json",
     ),
 )
@@ -42,7 +41,7 @@ LOW_RANK = ("RangeFinder", "Projection", "FindAndProject")
 @click.option(
     "--mechanism",
     "mechanisms",
-    type=_shared.Name(LOW_RANK),
+    type=click.Choice(MECHANISMS, case_sensitive=False),
     multiple=True,
     help="Measure only this one. May be repeated.",
 )
