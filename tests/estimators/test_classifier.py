@@ -1,5 +1,9 @@
 """The classifier: scikit-learn's contract, exact sums, one entry in the ledger, bad input."""
 
+import importlib.util
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -93,18 +97,13 @@ def as_torch(x):
     return pytest.importorskip("torch").tensor(x)
 
 
-def as_jax(x):
-    return pytest.importorskip("jax").numpy.asarray(x)
-
-
 def as_strict(x, device="device1"):
     """On a device that NumPy cannot read, which stands for a GPU."""
     strict = pytest.importorskip("array_api_strict")
     return strict.asarray(x, device=strict.Device(device))
 
 
-@pytest.mark.parametrize("put", [as_torch, as_jax, as_strict])
-@pytest.mark.filterwarnings("ignore:Explicitly requested dtype")
+@pytest.mark.parametrize("put", [as_torch, as_strict])
 def test_arrays_of_other_libraries_give_the_same_bits(put):
     X, y = made(5000)
     X = X.astype(np.float32)
@@ -117,12 +116,34 @@ def test_arrays_of_other_libraries_give_the_same_bits(put):
         assert model.score(put(X), put(y)) == expected.score(X, y)
     described = {"classes": range(3), "columns": {"u": (-1, 1), "v": (-1, 1)}, "random_state": 0}
     table = {"u": X[:, 0].astype(float), "v": X[:, 1].astype(float)}
-    if put is not as_jax:  # which has no float64 as it is set
-        there = {name: put(column) for name, column in table.items()}
-        np.testing.assert_array_equal(
-            PrivateClassifier(**described).fit(there, put(y)).coef_,
-            PrivateClassifier(**described).fit(table, y).coef_,
-        )
+    there = {name: put(column) for name, column in table.items()}
+    np.testing.assert_array_equal(
+        PrivateClassifier(**described).fit(there, put(y)).coef_,
+        PrivateClassifier(**described).fit(table, y).coef_,
+    )
+
+
+JAX = """
+import jax, numpy as np
+from privgram.estimators import PrivateClassifier
+
+rng = np.random.default_rng(0)
+X, y = rng.uniform(-1, 1, (2000, 3)).astype(np.float32), rng.integers(0, 2, 2000)
+fits = [
+    PrivateClassifier(classes=range(2), bound=2.0, random_state=0).fit(put(X), put(y))
+    for put in (np.asarray, jax.numpy.asarray)
+]
+assert (fits[0].coef_ == fits[1].coef_).all()
+"""
+
+
+@pytest.mark.slow
+def test_arrays_of_jax_give_the_same_bits():
+    """In a process of its own: JAX has threads, and warns of every fork after it was imported."""
+    pytest.importorskip("sklearn")
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("JAX is not installed")
+    subprocess.run([sys.executable, "-c", JAX], check=True, timeout=300)
 
 
 def test_rows_on_a_device_are_copied_block_by_block(monkeypatch):

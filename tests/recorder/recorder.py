@@ -186,5 +186,5 @@ def moved(old, new):
     difference = (new.exact - old.exact)[np.triu_indices(len(old.exact))]
     out = old.released[np.triu_indices(len(old.exact))]
     off = ~np.eye(len(old.exact), dtype=bool)[np.triu_indices(len(old.exact))]
-    deviation = np.where(off, *scales)
+    deviation = np.where(off, scales[0], scales[-1])  # of one number there is the diagonal alone
     return float(((difference[out] / deviation[out]) ** 2).sum())

@@ -231,7 +231,7 @@ class Encoder:
             seen[name] = naming_column(described.raw, name)(_numbers(parts[self.place[name]]))
             return seen[name]
         raw = {of: self._raw(of, parts, seen) for of in described.inputs}
-        seen |= features_of(described, raw, self.layout.variables)
+        seen |= random_features(described, raw, self.layout.variables)
         return seen[name]
 
     def _degree(self, name: str) -> int:
@@ -290,7 +290,7 @@ class Encoder:
         return _clamped(column, *(array[at] for array in self.scaling))
 
 
-def features_of(
+def random_features(
     made: Feature, raw: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
 ) -> dict[str, NDArray[np.float64]]:
     """All features of a term, by name; NaN where a number that they are made of is."""
@@ -389,8 +389,8 @@ def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int3
     except TypeError:  # something has no hash
         raise TypeError(_OTHER_VALUES.format(factor.holds)) from None
     others = np.flatnonzero(codes == -2)
-    unlisted = map(values.__getitem__, others.tolist())
-    codes[others] = [unknown if type(value) is str else code(value) for value in unlisted]
+    rest = map(values.__getitem__, others.tolist())
+    codes[others] = [unknown if type(value) is str else code(value) for value in rest]
     return codes
 
 

@@ -24,7 +24,7 @@ FORMAT = "privgram-ledger"
 VERSION = 1
 
 #: What the first line says of the budget, always.
-BUDGET = ("epsilon", "delta", "adjacency", "composition")
+BUDGET_FIELDS = ("epsilon", "delta", "adjacency", "composition")
 
 Composition = Literal["gaussian", "pld", "basic"]
 
@@ -55,13 +55,13 @@ class Budget:
     @classmethod
     def of(cls, header: JsonObject) -> Budget:
         """The budget of a file with this header; KeyError if it has none."""
-        stated: JsonObject = {name: header[name] for name in BUDGET}
+        stated: JsonObject = {name: header[name] for name in BUDGET_FIELDS}
         return cls(**stated, table=header.get("table"), unit=header.get("unit"))
 
     def header(self, created: str) -> JsonObject:
         """The first line of a new file."""
         record = {"format": FORMAT, "version": VERSION}
-        record |= {name: getattr(self, name) for name in BUDGET} | {"created": created}
+        record |= {name: getattr(self, name) for name in BUDGET_FIELDS} | {"created": created}
         more = {"table": self.table, "unit": self.unit}
         return record | {name: value for name, value in more.items() if value is not None}
 

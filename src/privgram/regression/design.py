@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.columns.encoding import features_of as made_of
-from privgram.columns.encoding import parts_of
+from privgram.columns.encoding import parts_of, random_features
 from privgram.columns.features import Feature
 from privgram.columns.terms import (
     INTERCEPT,
@@ -177,7 +176,7 @@ class Design:
         for made in powers_of:
             if isinstance(made, Feature):
                 raw = {of: as_numeric(of, known).raw(parts[of]) for of in made.inputs}  # type: ignore[arg-type]
-                values |= made_of(made, raw, known)
+                values |= random_features(made, raw, known)
         for column, (powers, cells) in zip(features.T, self.functions, strict=True):
             for name, power in powers:
                 column *= values[name] ** power
