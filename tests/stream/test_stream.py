@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 from contextlib import suppress
-from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,7 +23,7 @@ from privgram.disclosure.additive import SURPLUS
 from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
-from privgram.stream import _FRAME, Stream, StreamState, WrongKey, read_key
+from privgram.stream import _FRAME, Stream, StreamState, StreamTerms, WrongKey, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -504,7 +503,11 @@ def test_intervals_of_windows_and_of_changes_hold():
     study = SimpleNamespace(columns=columns, unit=None, adjacency="replace")
     stream = Stream.__new__(Stream)
     stream.study, stream._nothing = study, no_rows(columns, None)
-    terms = replace(stream._terms(1.0, 1e-6, 12, 1, 1), id="it", epochs=[12])
+    terms = StreamTerms(
+        epsilon=1.0, delta=1e-6, adjacency="replace", periods=12, months=1, apart=1,
+        columns=columns.to_dict(), n_columns=len(columns), bound=float(columns.bound), unit=None,
+        id="it", epochs=[12],
+    )  # fmt: skip
     stream._stream, stream._noise = terms, stream._calibrate(terms)
     held = np.zeros(2)
     for _ in range(400):
