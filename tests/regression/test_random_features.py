@@ -57,6 +57,7 @@ def test_predictions_are_better_than_a_line(table, release):
 
 
 def test_slopes_are_refused_with_the_reason(release):
+    pytest.importorskip("pandas")
     fit = release.regress(FORMULA)
     assert fit.refusal is None
     for name in NAMES:
@@ -147,6 +148,7 @@ def test_release_is_saved_and_read_back(release, table, tmp_path, suffix):
 
 @pytest.mark.parametrize("formula", [FORMULA, f"y ~ {RF} | g", f"y ~ {RF} - 1"])
 def test_study_answers_for_predictions(table, tmp_path, formula):
+    pytest.importorskip("formulaic")
     given = {"epsilon": 2.0, "delta": 1e-6, "rng": np.random.default_rng(1)}
     fit = pg.regress(
         table, formula, BOUNDS, purpose="prediction", out=tmp_path / "fit.json", **given
@@ -170,6 +172,7 @@ def test_study_answers_for_predictions(table, tmp_path, formula):
     ],
 )
 def test_what_cannot_be_is_refused_before_the_spend(table, tmp_path, formula, options, match):
+    pytest.importorskip("formulaic")
     study = pg.Study(table, BOUNDS, epsilon=2.0, delta=1e-6, ledger=tmp_path / "a.ledger")
     with pytest.raises(ValueError, match=match):
         study.regress(formula, 1.0, **options)
@@ -193,6 +196,7 @@ def test_synthetic_rows_say_what_they_do_not_keep(release):
 
 
 def test_periods_of_a_stream_and_years_are_pooled(table, tmp_path):
+    pytest.importorskip("cryptography")
     study = pg.Study(table, COLUMNS, epsilon=9.0, delta=1e-5)
     stream = pg.Stream(study, 2, epsilon=4.0, delta=1e-6, path=tmp_path / "a.stream")
     halves = [
