@@ -30,22 +30,22 @@ from privgram.cli._shared import (
 @json_option
 def ledger(path: Path, delta: float | None, as_json: bool) -> None:
     """Show the budget of the ledger at PATH, or of the study there, and every spend."""
-    kept = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
-    entries = kept.entries
-    spent_epsilon, spent_delta = kept.spent
+    opened = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
+    entries = opened.entries
+    spent_epsilon, spent_delta = opened.spent
     budget = {
-        "ledger": str(kept.path),
-        "epsilon": kept.epsilon,
-        "delta": kept.delta,
-        "adjacency": kept.adjacency,
-        "composition": kept.composition,
-        "unit": {None: "not said yet", "": "single rows"}.get(kept.unit, kept.unit),
+        "ledger": str(opened.path),
+        "epsilon": opened.epsilon,
+        "delta": opened.delta,
+        "adjacency": opened.adjacency,
+        "composition": opened.composition,
+        "unit": {None: "not said yet", "": "single rows"}.get(opened.unit, opened.unit),
         "spends": len(entries),
         "spent_epsilon": spent_epsilon,
         "spent_delta": spent_delta,
     }
     if delta is not None:
-        budget |= {"left_epsilon": kept.remaining(delta), "left_delta": delta}
+        budget |= {"left_epsilon": opened.remaining(delta), "left_delta": delta}
     cost = ("epsilon", "delta", "spent")
     columns = ("number", "when", "label", "what", *cost, "proof_status", "condition")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]

@@ -291,17 +291,17 @@ class Encoder:
 
 
 def random_features(
-    made: Feature, raw: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
+    feature: Feature, raw: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
 ) -> dict[str, NDArray[np.float64]]:
     """All features of a term, by name; NaN where a number that they are made of is."""
     columns = []
-    for name in made.inputs:
+    for name in feature.inputs:
         center, half_width = as_numeric(name, variables).scaling
         columns.append(_clamped(raw[name], center, 1.0 / half_width, 1.0))
     x = np.column_stack(columns)
-    rows = np.ascontiguousarray(made.features.rows(x).T)
+    rows = np.ascontiguousarray(feature.features.rows(x).T)
     rows[:, np.isnan(x).any(axis=1)] = np.nan
-    return dict(zip(made.features.names, rows, strict=True))
+    return dict(zip(feature.features.names, rows, strict=True))
 
 
 def _clamped(

@@ -124,19 +124,19 @@ class RandomFeatures:
     def parse(cls, text: str) -> RandomFeatures:
         """Read what is within the brackets of a term: names, and parameters as literals."""
         names: list[str] = []
-        given: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         for part in re.findall(r"(?:`[^`]*`|[^`,])+", text):
             argument = _ARGUMENT.fullmatch(part.strip())
             if argument is None:
                 names.append(part.strip().strip("`"))
                 continue
             name, value = argument.groups()
-            if name not in PARAMETERS or name in given:
+            if name not in PARAMETERS or name in settings:
                 raise ValueError(
                     f"rf(x1, x2, ...) takes {', '.join(PARAMETERS)}, each once, not {name!r}"
                 )
             try:
-                given[name] = ast.literal_eval(value.strip())
+                settings[name] = ast.literal_eval(value.strip())
             except (ValueError, SyntaxError):
                 raise ValueError(
                     f"rf(..., {name}=...) is a number or a text in quotes, not {value.strip()}"
@@ -144,7 +144,7 @@ class RandomFeatures:
         if not all(names):
             raise ValueError(f"rf({text}) has an empty part")
         try:
-            return cls(names, **given)
+            return cls(names, **settings)
         except (ValueError, TypeError) as error:
             raise type(error)(f"rf({text}): {error}") from None
 
@@ -156,9 +156,9 @@ class RandomFeatures:
                 "have the target among them"
             )
         names = [name if re.fullmatch(r"[\w.()]+", name) else f"`{name}`" for name in self.columns]
-        given = (f"{name}={getattr(self, name)!r}" for name, default in PARAMETERS.items()
+        settings = (f"{name}={getattr(self, name)!r}" for name, default in PARAMETERS.items()
                  if getattr(self, name) != default)  # fmt: skip
-        return f"rf({', '.join([*names, *given])})"
+        return f"rf({', '.join([*names, *settings])})"
 
     @property
     def names(self) -> Iterator[str]:

@@ -286,11 +286,11 @@ class MomentQuery:
                     f"no dialect has the last bit of a logarithm in common with this program: "
                     f"select ln({name}) as a column of its own, and describe it by its bounds"
                 )
-        made = [one for one in encoder.layout.variables.values() if isinstance(one, Feature)]
-        if made:
+        features = [one for one in encoder.layout.variables.values() if isinstance(one, Feature)]
+        if features:
             raise ValueError(
-                f"no dialect has the last bits of the cosines of {made[0].features} in common with "
-                "this program: pass the rows themselves"
+                f"no dialect has the last bits of the cosines of {features[0].features} in common "
+                "with this program: pass the rows themselves"
             )
         with DefaultRounding():
             plain = target_of(self.n_columns, 20) / bound

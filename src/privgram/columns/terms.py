@@ -79,7 +79,7 @@ class Term:
         return (*(name for name, _ in self.degrees), *self.inputs, *self.factors)
 
     @cached_property
-    def made(self) -> dict[str, Feature]:
+    def feature_variables(self) -> dict[str, Feature]:
         """The features of the term as variables."""
         if self.features is None:
             return {}
@@ -88,7 +88,7 @@ class Term:
     def pieces(self) -> Iterator[Piece]:
         """The columns of the term, by polynomial or feature."""
         if self.features is not None:
-            yield from (Piece(((name, 1),)) for name in self.made)
+            yield from (Piece(((name, 1),)) for name in self.feature_variables)
             return
         names = [name for name, _ in self.degrees]
         for powers in product(*(range(1, top + 1) for _, top in self.degrees)):
@@ -167,10 +167,10 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
     """The term that is the product of variables and functions of them."""
     degrees: dict[str, int] = {}
     factors: list[str] = []
-    made: list[tuple[RandomFeatures, tuple[str, ...]]] = []
+    random: list[tuple[RandomFeatures, tuple[str, ...]]] = []
     for part in parts:
         if part not in variables and (match := CALL.fullmatch(part)):
-            made.append(_random_features(match[1], variables))
+            random.append(_random_features(match[1], variables))
             continue
         name, degree = _function(part, variables)
         if degree == 0:
@@ -182,17 +182,18 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
             )
         else:
             degrees[name] = degree
-    if made and len(made) + len(degrees) + len(factors) > 1:
+    if random and len(random) + len(degrees) + len(factors) > 1:
         raise ValueError(
-            f"{made[0][0]} is multiplied by nothing: name a number among its own, as in rf(x, z), "
-            "and for a function in each level of a factor release groups, by=pg.Groups(...)"
+            f"{random[0][0]} is multiplied by nothing: name a number among its own, as in "
+            "rf(x, z), and for a function in each level of a factor release groups, "
+            "by=pg.Groups(...)"
         )
     # In the order of the description, so that a:b and b:a are one term.
     place = list(variables).index
     return Term(
         tuple(sorted(degrees.items(), key=lambda power: place(power[0]))),
         tuple(sorted(factors, key=place)),
-        *(made[0] if made else ()),
+        *(random[0] if random else ()),
     )
 
 
@@ -314,12 +315,13 @@ class Layout:
         intercept: bool,
         weights: Mapping[Term, float],
     ) -> None:
-        made = {name: one for term in terms for name, one in term.made.items()}
+        features = {name: one for term in terms for name, one in term.feature_variables.items()}
         #: Those of the table, and features made of them.
-        self.variables = {**variables, **made}
+        self.variables = {**variables, **features}
         weight_of: dict[Piece, float] = {}
         for term in terms:
-            _check_size(math.prod(top for _, top in term.degrees) * max(len(term.made), 1))
+            n_features = len(term.feature_variables)
+            _check_size(math.prod(top for _, top in term.degrees) * max(n_features, 1))
             for piece in term.pieces():
                 # What is in two terms takes the larger weight.
                 weight_of[piece] = max(weights.get(term, 1.0), weight_of.get(piece, 0.0))
@@ -336,7 +338,7 @@ class Layout:
                     f"and a second moment at most {MAX_LEVELS:,} columns: leave the product out, "
                     "or merge levels"
                 )
-            parts = (made[name].features.n for name, _ in piece.powers if name in made)
+            parts = (features[name].features.n for name, _ in piece.powers if name in features)
             part = 1 / next(parts, 1)
             self.stored.append(Stored(piece, start, shape, weight_of[piece], part))
             start += math.prod(shape)
@@ -511,8 +513,8 @@ class Parsed:
         for text in self.absorbed:
             for part in _split(text, ":"):
                 name = part if part in variables else _CATEGORY.sub(r"\1", part)
-                made = CALL.fullmatch(part)
-                unknown = name not in variables and variables and not made  # is said elsewhere
+                is_random = CALL.fullmatch(part)
+                unknown = name not in variables and variables and not is_random  # is said elsewhere
                 if not (unknown or isinstance(variables.get(name), (Factor, Boolean))):
                     some = self.features[0] if self.features else "x"
                     raise ValueError(
@@ -666,10 +668,10 @@ def _sums(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
             match = _SUMMAND.fullmatch(summand)
             if match is None or len(side) > 1:
                 return None
-            one, name, function, inner, base, degree, made = match.groups()
-            if among is left and (one or function == "C" or base or made):
+            one, name, function, inner, base, degree, random = match.groups()
+            if among is left and (one or function == "C" or base or random):
                 return None
-            term = one or name or made or f"poly({base}, {degree})"
+            term = one or name or random or f"poly({base}, {degree})"
             if function:
                 term = f"{function}({inner})"
             among[term] = None

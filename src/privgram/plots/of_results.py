@@ -313,9 +313,9 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     # Half a rank to both sides, so that one eigenvalue has a band too.
     steps = np.concatenate([rank - 0.5, [len(rank) + 0.5]])
     upper, lower = (np.append(limit, limit[-1]) for limit in (edge, floor))
-    said = "without correlations" if pca.of_correlations else "what noise may make"
+    label = "without correlations" if pca.of_correlations else "what noise may make"
     band: dict[str, Any] = {"color": GREY, "alpha": 0.2, "linewidth": 0}
-    ax.fill_between(steps, upper, lower, step="post", label=said, **band)
+    ax.fill_between(steps, upper, lower, step="post", label=label, **band)
     if not pca.of_correlations:
         ax.axhline(edge[0], color=GREY, linewidth=1)
     size = 6 if len(values) <= 60 else 3

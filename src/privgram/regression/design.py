@@ -173,10 +173,10 @@ class Design:
             else:
                 values[name] = part.plain()  # type: ignore[union-attr]
         powers_of = {known[name] for powers, _ in self.functions for name, _ in powers}
-        for made in powers_of:
-            if isinstance(made, Feature):
-                raw = {of: as_numeric(of, known).raw(parts[of]) for of in made.inputs}  # type: ignore[arg-type]
-                values |= random_features(made, raw, known)
+        for number in powers_of:
+            if isinstance(number, Feature):
+                raw = {of: as_numeric(of, known).raw(parts[of]) for of in number.inputs}  # type: ignore[arg-type]
+                values |= random_features(number, raw, known)
         for column, (powers, cells) in zip(features.T, self.functions, strict=True):
             for name, power in powers:
                 column *= values[name] ** power
@@ -421,10 +421,10 @@ def design(release: Described, terms: RegressionTerms, *, predicts: bool = False
     """
     columns = release.columns
     assert columns is not None
-    made = _Builder(release, columns, terms.references).build(terms)
-    if made.random and not predicts:
+    built = _Builder(release, columns, terms.references).build(terms)
+    if built.random and not predicts:
         raise ValueError(NO_SLOPES)
-    return made
+    return built
 
 
 def _text(name: str | int) -> str:

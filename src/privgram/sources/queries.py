@@ -150,8 +150,8 @@ _OPENERS: tuple[tuple[str, str, Callable[[Any], FrameQuery]], ...] = (
 
 
 def _opener(source: TableSource) -> Callable[[Any], FrameQuery] | None:
-    found = (opener for module, kind, opener in _OPENERS if is_a(source, module, kind))
-    return next(found, None)
+    openers = (opener for module, kind, opener in _OPENERS if is_a(source, module, kind))
+    return next(openers, None)
 
 
 def _polars_fields(schema: pl.Schema) -> list[Field]:

@@ -335,15 +335,15 @@ class Stream:
         self._adopt(self._opened(terms) if self.path.exists() else self._begun(terms))
         self._read()
 
-    def _begun(self, asked: JsonObject) -> StreamTerms:
+    def _begun(self, wanted: JsonObject) -> StreamTerms:
         """The terms of a new stream, of which there is a file now."""
-        if asked["epsilon"] is None or asked["delta"] is None:
+        if wanted["epsilon"] is None or wanted["delta"] is None:
             raise TypeError("a new stream needs epsilon and delta, the guarantee of all of it")
-        epsilon, delta = check_budget(asked["epsilon"], asked["delta"])
-        periods = asked["periods"]
+        epsilon, delta = check_budget(wanted["epsilon"], wanted["delta"])
+        periods = wanted["periods"]
         if periods is not None:
             periods = check_integer(periods, "periods", 1, MOST_PERIODS)
-        months, apart = (check_integer(asked[name], name, 1) for name in ("months", "apart"))
+        months, apart = (check_integer(wanted[name], name, 1) for name in ("months", "apart"))
         if self.study.unit is None and months > 1:
             raise ValueError(
                 "a row is of one period: months is for a unit, such as Study(..., unit='person')"
@@ -355,7 +355,7 @@ class Stream:
             )
         checked = {"epsilon": epsilon, "delta": delta, "periods": periods}
         terms = StreamTerms(
-            **asked | checked | {"months": months, "apart": apart},
+            **wanted | checked | {"months": months, "apart": apart},
             id=secrets.token_hex(16),
             epochs=[FIRST_PERIODS if periods is None else periods],
         )
@@ -367,10 +367,10 @@ class Stream:
         StreamState(terms).save(self.path, key, new=True)
         return terms
 
-    def _opened(self, asked: JsonObject) -> StreamTerms:
+    def _opened(self, wanted: JsonObject) -> StreamTerms:
         """The terms of the stream that is there; what is as by default may be otherwise."""
         terms = StreamState.read(self.path, read_key(self.key)).terms
-        for name, value in asked.items():
+        for name, value in wanted.items():
             by_default = value == {"months": 1, "apart": 1}.get(name) and name != "unit"
             if not by_default and getattr(terms, name) != value:
                 raise ValueError(
