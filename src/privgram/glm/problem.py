@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 FitPurpose = Literal["inference", "prediction"]
 
 
-#: A factor of more levels is taken as one. On real tables with a factor of 9 to 51 levels far more
-#: fits are answered so than by columns, and with fewer levels columns do as well (docs/theory/glm.md).
+#: A factor of more levels is taken as one. On real tables with 9 to 51 levels far more fits are
+#: answered so than by columns, and with fewer levels columns do as well (docs/theory/glm.md).
 FEW_LEVELS = 8
 
 #: All other factors have no more levels: their columns are made.
