@@ -1,6 +1,7 @@
 """The rules of adaptive rounds, each in numbers that a hand can check."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,7 @@ import privgram as pg
 from privgram.adaptive import rounds as adaptive
 from privgram.adaptive.radius import choose_radius, cumulative_std
 from privgram.adaptive.rounds import AdaptiveRounds, Gains, _together
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.adaptive.whitening import WhiteningTransform, _within, plain_transform
 from privgram.disclosure.samplers import TableRounds
 from privgram.mechanisms import AdaptiveGaussian
@@ -111,7 +113,7 @@ def test_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypat
         return gain >= needed
 
     monkeypatch.setattr(Gains, "are", are)
-    monkeypatch.setattr(adaptive.rules, "CLEAR_ENOUGH", (0.0, 0.0))
+    monkeypatch.setattr(adaptive, "ADAPTIVE", replace(ADAPTIVE, clear_enough=(0.0, 0.0)))
     rng = np.random.default_rng(5)
     x = 0.3 + 0.1 * rng.standard_normal(4000)
     table = {"x": x, "y": 0.5 * x + 0.03 * rng.standard_normal(4000)}
@@ -148,7 +150,7 @@ def test_middle_round_reaches_to_twice_the_typical_length(monkeypatch):
         return real(rounds, frame, radius)
 
     monkeypatch.setattr(TableRounds, "mapped", mapped)
-    monkeypatch.setattr(adaptive.rules, "CLEAR_ENOUGH", (1e9, 0.0))
+    monkeypatch.setattr(adaptive, "ADAPTIVE", replace(ADAPTIVE, clear_enough=(1e9, 0.0)))
     monkeypatch.setattr(Gains, "are", lambda *_: True)
     rng = np.random.default_rng(5)
     x = (0.3 + 0.1 * rng.standard_normal(4000)).clip(-1, 1)

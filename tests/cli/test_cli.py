@@ -265,7 +265,7 @@ def test_nothing_secret_is_printed(folder):
         (["regress", "gram.json", "--target", "income"], "income"),
         (["regress", "gram.json", "--target", "cost", "--features", "cost"], "cost"),
         (["regress", "gram.json", "--target", "cost", "--ridge", "-1"], "ridge"),
-        (["regress", "gram.json", "--target", "cost", "--level", "95"], "level"),
+        (["regress", "gram.json", "--target", "cost", "--alpha", "0.95"], "alpha"),
         (["pca", "gram.json", "--components", "9"], "9"),
         (["info", "columns.toml"], "columns.toml"),
         (["plan", "study.toml", "--epsilon", "x"], "epsilon"),
@@ -502,10 +502,10 @@ def test_release_and_regress_by_group(folder):
     asked = ["regress", "sites.json", "--target", "cost", "--features", "age", "--json"]
     found = json.loads(succeed(*asked))
     assert found["groups"] == [1, 2, 3]
-    wide, narrow = (json.loads(succeed(*asked, "--level", x))["conf_int"] for x in ("0.99", "0.6"))
+    wide, narrow = (json.loads(succeed(*asked, "--alpha", x))["conf_int"] for x in ("0.01", "0.4"))
     assert np.shape(wide) == (3, 2, 2)
     assert np.all(np.diff(wide) > 2 * np.diff(narrow))
-    assert "--json has intervals" in fail(*asked[:-1], "--level", "0.9")
+    assert "--json has intervals" in fail(*asked[:-1], "--alpha", "0.1")
     assert np.shape(found["params"]) == np.shape(found["bse"]) == (3, 2)
     (folder / "sites.txt").write_text("1\n2\n")
     others = ["--groups", "sites.txt", "--unknown", "other", "--out", "other.npz"]

@@ -68,7 +68,7 @@ def test_each_end_of_a_regression_has_its_status(folder):
     for wrong in (
         ("regress", "study.toml", "y ~ w", "--epsilon", "1"),
         ("regress", "study.toml", "y ~ x", "--epsilon", "-1"),
-        ("regress", "study.toml", "y ~ x", "--epsilon", "0.1", "--level", "2"),
+        ("regress", "study.toml", "y ~ x", "--epsilon", "0.1", "--alpha", "2"),
         ("regress", "study.toml", "y ~ x", "--epsilon", "0.1", "--out", "it.txt"),
         ("regress", "study.toml", "y ~ x", "--epsilon", "much"),
         ("regress", "nowhere.toml", "y ~ x", "--epsilon", "1"),
@@ -108,14 +108,14 @@ def test_each_error_has_its_status(folder, monkeypatch, error, status):
 
 @pytest.mark.slow
 def test_study_and_a_release_print_the_same_json(folder):
-    status, out, err = run(*ASK, "0.5", "--json", "--level", "0.9", "--out", "fit.json")
+    status, out, err = run(*ASK, "0.5", "--json", "--alpha", "0.1", "--out", "fit.json")
     assert (status, err) == (0, "")
     fit = json.loads(out)
     saved = pg.load("fit.json")
     assert fit["names"] == list(saved.param_names)
     np.testing.assert_allclose(fit["params"], saved.params)
     np.testing.assert_allclose(fit["conf_int"], saved.conf_int(0.1))
-    assert (fit["refusal"], fit["epsilon"], fit["level"]) == (None, 0.5, 0.9)
+    assert (fit["refusal"], fit["epsilon"], fit["alpha"]) == (None, 0.5, 0.1)
     assert fit.pop("remaining") == pytest.approx(pg.Study.load("study.toml").remaining())
     assert run("release", "study.toml", "--epsilon", "0.5", "--out", "gram.json")[0] == 0
     status, out, _ = run("regress", "gram.json", "y ~ x", "--json")

@@ -10,7 +10,8 @@ from support.helpers import slopes
 
 import privgram as pg
 from bench.audit import adaptive as audit
-from privgram.adaptive import rounds, rules, whitening
+from privgram.adaptive import rounds, whitening
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.adaptive.whitening import whiten
 from privgram.disclosure import samplers
 from privgram.noise import GaussianLaw, ImageLaw
@@ -54,7 +55,7 @@ def noise_alone(monkeypatch):
         return replace(found, size=1.5 * found.size)
 
     monkeypatch.setattr(rounds, "choose_radius", chosen)
-    monkeypatch.setattr(rules, "ALLOWED", 0.0)
+    monkeypatch.setattr(rounds, "ADAPTIVE", replace(ADAPTIVE, allowance=0.0))
 
 
 @pytest.mark.long
@@ -415,12 +416,12 @@ def test_as_many_rows_are_clipped_as_the_noise_stands_for(kind, adjacency):
         made = adaptive(table, seed=seed, adjacency=adjacency)
         found, radius = made.parameters, made.parameters["round_radius"][-1]
         lengths = np.linalg.norm(rows @ np.linalg.inv(made.noise.frame).T, axis=1)
-        wanted = rules.BEYOND * found["round_noise_std"][-1] / radius**2
-        wanted = max(wanted, rules.SEEN * found["clipped_rows_std"])
+        wanted = ADAPTIVE.beyond * found["round_noise_std"][-1] / radius**2
+        wanted = max(wanted, ADAPTIVE.seen * found["clipped_rows_std"])
         five = 5 * found["clipped_rows_std"]
         assert found["clipped_rows"] <= wanted
         assert abs((lengths > radius).sum() - found["clipped_rows"]) < five
-        assert (lengths > radius * 2 ** (-0.5 / rules.PER_OCTAVE)).sum() > wanted - five
+        assert (lengths > radius * 2 ** (-0.5 / ADAPTIVE.per_octave)).sum() > wanted - five
 
 
 @pytest.mark.parametrize("what", ["the last round would drown", "its noise would be larger"])
@@ -432,7 +433,7 @@ def test_several_rounds_take_nothing_away_that_one_shows(what, monkeypatch):
             whitening.WhiteningTransform, "teaches", lambda frame, noise, rows: True
         )
     else:
-        monkeypatch.setattr(rules, "WORTH_LAST", 1e9)
+        monkeypatch.setattr(rounds, "ADAPTIVE", replace(ADAPTIVE, gain_of_last=1e9))
     made = adaptive(seed=7)
     found = made.parameters
     assert isinstance(made.noise, GaussianLaw)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.adaptive import rounds, rules, whitening
+from privgram.adaptive import rounds, whitening
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.noise import EntryLaw, ImageLaw
 
 pytestmark = pytest.mark.slow
@@ -96,7 +97,7 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
         return replace(found, size=1.5 * found.size)
 
     monkeypatch.setattr(rounds, "choose_radius", chosen)
-    monkeypatch.setattr(rules, "ALLOWED", 0.0)
+    monkeypatch.setattr(rounds, "ADAPTIVE", replace(ADAPTIVE, allowance=0.0))
     table = made_table(12_000)
     exact = pg.second_moment(table, columns=COLUMNS).matrix()
     forms = np.random.default_rng(1).standard_normal((20, 2, 19))

@@ -72,7 +72,7 @@ def test_bound_is_computed_when_asked_for_and_once(monkeypatch):
     assert result.error_bound == result.error_bound
     assert len(calls) == 1
     # Yu, Wang and Samworth, and Zwald and Blanchard, from the same norms.
-    largest, frobenius = simulate(result._variables, 0.95)
+    largest, frobenius = simulate(result._variables, 0.05)
     assert result.gap == pytest.approx(50)
     expected = min(2 * np.sqrt(2) * largest / 50, 2 * frobenius / 50)
     assert result.error_bound == pytest.approx(expected)

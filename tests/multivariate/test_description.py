@@ -288,7 +288,7 @@ def test_releases_that_cannot_be_described():
     with pytest.raises(RefusedError, match="variances"):
         correlation(loud)
     with pytest.raises(ValueError, match=r"interval of 0\.1"):
-        describe(make_release(rows.T @ rows, NAMES, n_rows=4000), level=0.1)
+        describe(make_release(rows.T @ rows, NAMES, n_rows=4000), alpha=0.9)
     made = make_release(rows.T @ rows, NAMES, n_rows=4000)
     one, listed = (correlation(made, partial=names) for names in ("a", ["a"]))
     assert str(one) == str(listed)

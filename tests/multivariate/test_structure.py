@@ -138,7 +138,7 @@ def test_edge_counts_releases_that_cannot_be():
     names = ("a", "b", "intercept")
     release = make_release(moment, names, GaussianLaw(80.0, 1.0), n_rows=10**6)
     # |N(0, 1)| exceeds 100 / 80 in 21 %: in fewer than 6 of 100 with probability 1e-5.
-    assert release.cca(["a"], ["b"]).edge(0.95) == 1.0
+    assert release.cca(["a"], ["b"]).edge(0.05) == 1.0
 
 
 @pytest.mark.slow

@@ -58,5 +58,5 @@ def test_refusals():
     fits = fits_of(3)
     with pytest.raises(ValueError, match="no coefficient 'z'"):
         fits.plot("z")
-    with pytest.raises(ValueError, match="level"):
-        plot_forest(fits, "x", level=2)
+    with pytest.raises(ValueError, match="alpha"):
+        plot_forest(fits, "x", alpha=2)

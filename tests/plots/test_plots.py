@@ -157,9 +157,9 @@ def test_edge_of_symmetric_noise():
     """Within the Tracy-Widom fluctuations of 2 sqrt(d)."""
     d = 100
     release = make_release(np.eye(d), [f"x{i}" for i in range(d)], GaussianLaw(1.0, 2**0.5))
-    assert release.pca(confidence=0.5).edge[0] == pytest.approx(2 * np.sqrt(d), rel=0.05)
-    with pytest.raises(ValueError, match="confidence"):
-        release.pca(confidence=1.0)
+    assert release.pca(alpha=0.5).edge[0] == pytest.approx(2 * np.sqrt(d), rel=0.05)
+    with pytest.raises(ValueError, match="alpha"):
+        release.pca(alpha=1.0)
 
 
 def test_profile_is_drawn_as_it_is():
@@ -225,7 +225,7 @@ def test_coefficients_are_ordered_and_greyed(fit):
 
 def test_coefficients_per_standard_deviation(fit):
     np.testing.assert_allclose(fit.feature_std(), [1, 2, 1], rtol=0.1)
-    ax = fit.plot(per="sd", level=0.5)
+    ax = fit.plot(per="sd", alpha=0.5)
     assert "standard deviation of the feature" in ax.get_xlabel()
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
     np.testing.assert_allclose(
@@ -259,7 +259,7 @@ def test_refused_inference_draws_points_only(release):
 )
 def test_coefficients_by_scores(family, of):
     fit = replace(logistic(next(iter(CASES.values())))[0], family=family)
-    ax = fit.plot(level=0.9)
+    ax = fit.plot(alpha=0.1)
     assert ax.get_xlabel() == f"change of {of}b per unit of the feature"
     p = len(fit.design.names)
     bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
@@ -273,14 +273,14 @@ def test_coefficients_by_scores(family, of):
 
 
 def test_bad_arguments(release, fit):
-    with pytest.raises(ValueError, match="level"):
-        release.plot(level=0.0)
-    with pytest.raises(ValueError, match="confidence"):
-        release.plot_spectrum(confidence=2.0)
+    with pytest.raises(ValueError, match="threshold"):
+        release.plot(threshold=0.0)
+    with pytest.raises(ValueError, match="alpha"):
+        release.plot_spectrum(alpha=2.0)
     with pytest.raises(ValueError, match="per is"):
         fit.plot(per="mile")
     with pytest.raises(ValueError, match="alpha"):
-        fit.plot(level=95)
+        fit.plot(alpha=0.95)
 
 
 @pytest.mark.slow

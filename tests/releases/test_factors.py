@@ -65,7 +65,7 @@ def test_components_are_about_the_mean_of_the_encoded_table(table, release):
     np.testing.assert_allclose(pca.mean_, written.mean(0), atol=off)
     centred = written - written.mean(0)
     exact = np.linalg.eigvalsh(centred.T @ centred)[::-1]
-    edge = release.pca(confidence=0.999).edge[0]
+    edge = release.pca(alpha=0.001).edge[0]
     np.testing.assert_allclose(pca.eigenvalues, exact, atol=edge)
     # Levels sum to ones, which are constant.
     assert abs(pca.eigenvalues[-1]) < edge

@@ -105,7 +105,7 @@ CASES = {
     ),
     "Release.regress": (partial(RELEASE.regress, "y"), {"ridge": (1.0, RIDGE)}),
     "Release.pca": (RELEASE.pca, {"n_components": (2, optional(COUNT))}),
-    "pca": (partial(multivariate.pca, RELEASE), {"confidence": (0.9, SHARE)}),
+    "pca": (partial(multivariate.pca, RELEASE), {"alpha": (0.1, SHARE)}),
     "OLSResults.conf_int": (FIT.conf_int, {"alpha": (0.1, SHARE)}),
     "OLSResults.summary": (FIT.summary, {"alpha": (0.1, SHARE)}),
     "compress": (

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.text import warn
-from privgram.adaptive import rules, whitening
+from privgram.adaptive import whitening
 from privgram.adaptive.radius import bin_edges, choose_radius, counts_sensitivity, cumulative_std
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.noise import (
@@ -207,8 +208,8 @@ class AdaptiveRounds(ABC):
     def once(self, first: Matrix, left: float) -> tuple[Matrix, NoiseLaw]:
         """Spend what is left on another round without a frame, and average it with the first."""
         rest = self.take(self.moment, left)
-        whole = rules.FIRST + left
-        average = (rules.FIRST * first + left * rest) / whole
+        whole = ADAPTIVE.first + left
+        average = (ADAPTIVE.first * first + left * rest) / whole
         law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
         return average, law
 
@@ -220,11 +221,11 @@ class AdaptiveRounds(ABC):
         """The radius of a round in a frame, by released counts; `left` is the round's share."""
         first, largest = transform.typical, transform.largest(float(self.moment.bound))
         edges = np.sqrt(
-            bin_edges(first - transform.constant, largest - transform.constant, rules.PER_OCTAVE)
+            bin_edges(first - transform.constant, largest - transform.constant, ADAPTIVE.per_octave)
         )
-        most = rules.BEYOND * self.std_at(1.0, left)
+        most = ADAPTIVE.beyond * self.std_at(1.0, left)
         self.beyond_std = float(cumulative_std(len(edges), self.ranked_std(len(edges), share))[0])
-        most = max(most, rules.SEEN * self.beyond_std)
+        most = max(most, ADAPTIVE.seen * self.beyond_std)
         choice = choose_radius(edges, self.count(transform, edges, share), most)
         return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
@@ -240,7 +241,7 @@ def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Mat
     if mechanism.most_rounds == 1 or not rounds.again:
         released = rounds.take(moment, 1.0)
         return released, rounds.noise.law
-    first = rounds.take(moment, rules.FIRST)
+    first = rounds.take(moment, ADAPTIVE.first)
     try:
         return _further_rounds(mechanism, rounds, first)
     except UnreadError as error:
@@ -258,7 +259,7 @@ def _further_rounds(
 ) -> tuple[Matrix, NoiseLaw]:
     """The rounds after the first."""
     moment, bound = rounds.moment, float(rounds.moment.bound)
-    left = 1 - rules.FIRST
+    left = 1 - ADAPTIVE.first
     names = names_of(moment)
     if INTERCEPT in names:
         at = names.index(INTERCEPT)
@@ -266,8 +267,8 @@ def _further_rounds(
     elif (counted := rounds.n_rows) is not None:
         rows = float(counted)
     else:
-        rows = rounds.number(rules.NUMBER)
-        left -= rules.NUMBER
+        rows = rounds.number(ADAPTIVE.number)
+        left -= ADAPTIVE.number
     rows = max(rows, 1.0)
     target = -1 if mechanism.target is None else names.index(mechanism.target)
     number = mechanism.rounds_worth(rounds.noise.mu * rows / math.sqrt(moment.n_columns))
@@ -278,39 +279,39 @@ def _further_rounds(
     if transform.longer:  # few levels, one of them rare: its rows alone need be long
         transform = whitening.whiten(first, rounds.std[-1], rows)
     gains = Gains(transform, moment.columns, bound)
-    if not gains.are(transform.reach(rules.LONG), rules.WORTH):
+    if not gains.are(transform.reach(ADAPTIVE.uncounted), ADAPTIVE.gain):
         return rounds.once(first, left)
-    for enough in rules.CLEAR_ENOUGH[: number - 2]:
-        radius = math.sqrt(min(transform.reach(rules.REACH), transform.largest(bound)))
-        noise = rounds.std_at(radius, rules.MIDDLE)
+    for enough in ADAPTIVE.clear_enough[: number - 2]:
+        radius = math.sqrt(min(transform.reach(ADAPTIVE.reach), transform.largest(bound)))
+        noise = rounds.std_at(radius, ADAPTIVE.middle)
         if transform.clear >= enough or not transform.teaches(noise, rows):
             break
-        left -= rules.TRIAL
-        needed = rules.WORTH if transform.clear >= 1 else rules.WORTH_IF_HIDDEN
+        left -= ADAPTIVE.trial
+        needed = ADAPTIVE.gain if transform.clear >= 1 else ADAPTIVE.gain_if_hidden
         rounds.prepare(radius)
-        if not gains.are(rounds.choose(transform, rules.TRIAL, left).size ** 2, needed):
+        if not gains.are(rounds.choose(transform, ADAPTIVE.trial, left).size ** 2, needed):
             return rounds.once(first, left)
-        left -= rules.MIDDLE
-        middle = rounds.take(rounds.mapped(transform, radius), rules.MIDDLE)
+        left -= ADAPTIVE.middle
+        middle = rounds.take(rounds.mapped(transform, radius), ADAPTIVE.middle)
         transform = whitening.whiten(
             _with_known(transform, middle, rounds), rounds.std[-1], rows, transform
         )
         gains = Gains(transform, moment.columns, bound)
     if target >= 0:
         transform = transform.towards(target)
-    expected = rounds.std_at(math.sqrt(transform.reach(rules.REACH)), left)
-    share = rules.COUNTS_IF_NOISY if expected > math.sqrt(rows) else rules.COUNTS
+    expected = rounds.std_at(math.sqrt(transform.reach(ADAPTIVE.reach)), left)
+    share = ADAPTIVE.counts_if_noisy if expected > math.sqrt(rows) else ADAPTIVE.counts
     left -= share
     choice = rounds.choose(transform, share, left)
     drowned = rounds.std_at(choice.size, left) > transform.loudest(rows)
-    if drowned or not gains.are(choice.size**2, rules.WORTH_LAST):
+    if drowned or not gains.are(choice.size**2, ADAPTIVE.gain_of_last):
         return rounds.once(first, left)
     last = rounds.take(rounds.mapped(transform, choice.size), left)
     released, law = _together(transform, first, last, rounds)
     rounds.parameters |= {
         "clipped_rows": choice.beyond,
         "clipped_rows_std": rounds.beyond_std,
-        "clipping_bias": rules.ALLOWED * rounds.std[-1] / math.sqrt(rows),
+        "clipping_bias": ADAPTIVE.allowance * rounds.std[-1] / math.sqrt(rows),
     }
     return (released + released.T) / 2, law
 
@@ -329,7 +330,7 @@ def _together(
     Where factors are apart, the first round's noise is not independent in the frame: the last
     round's release is all.
     """
-    back, std = transform.inverse, math.hypot(1.0, rules.ALLOWED) * rounds.std[-1]
+    back, std = transform.inverse, math.hypot(1.0, ADAPTIVE.allowance) * rounds.std[-1]
     if transform.levels:
         law = transform.known(std, rounds.moment.columns)
         return back @ _with_known(transform, last, rounds) @ back.T, law.image(back)

@@ -1,46 +1,63 @@
 """The rules by which released numbers decide the next round: docs/theory/adaptive.md."""
 
-#: Shares of the squared ratio mu^2: of the first round, of each middle one, of the histogram
-#: of lengths before each of these, and of the number of rows where nothing else says it.
-FIRST, MIDDLE, TRIAL, NUMBER = 0.08, 0.1, 0.02, 0.01
+from __future__ import annotations
 
-#: Share of the histogram before the last round, which has what is left. Less will do where that
-#: round's noise is above the sampling error and so above what clipping does.
-COUNTS, COUNTS_IF_NOISY = 0.1, 0.05
+from dataclasses import dataclass
 
-#: A frame is worth the budget of looking into it if it lowers the noise by this factor, and raises
-#: that of no kind of columns. For a middle round, while noise hides some direction, less will
-#: do: the next frame gains more. The last round, for which all else is spent, need only not lose.
-WORTH, WORTH_IF_HIDDEN, WORTH_LAST = 1.6, 1.0, 1.0
 
-#: The squared radius that a frame is thought to need before lengths in it were counted, over the
-#: mean square of a row.
-LONG = 4.0
+@dataclass(frozen=True)
+class AdaptiveRules:
+    """The constants of adaptive rounds, chosen on the zoo (docs/benchmarks/accuracy.md).
 
-#: A middle round teaches nothing if the eigenvalues of its noise may be above this part of
-#: what the frame before makes of a direction.
-TAUGHT = 0.5
+    Shares are of the squared ratio mu^2, reaches of |z|^2 over the mean square of a row z in its
+    frame, and gains factors by which noise falls.
+    """
 
-#: Middle rounds are taken while the least second moment is below so many times the floor
-#: of its noise: the first one, and the second.
-CLEAR_ENOUGH = 8.0, 1.0
+    #: Share of the first round.
+    first: float = 0.08
+    #: Share of each middle round that is taken.
+    middle: float = 0.1
+    #: Share of the counts before a middle round.
+    trial: float = 0.02
+    #: Share of the number of rows, where nothing else says it.
+    number: float = 0.01
+    #: Share of the counts before the last round, which has what is left.
+    counts: float = 0.1
+    #: The same where that round's noise is above the sampling error, and so above what clipping
+    #: does: a better radius gains less there.
+    counts_if_noisy: float = 0.05
+    #: Gain over all columns for which the budget of a frame is spent. 5 refused frames that make
+    #: wages 1.8 times more accurate.
+    gain: float = 1.6
+    #: The same for a middle round while noise hides some direction: the next frame gains more.
+    gain_if_hidden: float = 1.0
+    #: The same for the last round, for which all else is spent: it need only not lose.
+    gain_of_last: float = 1.0
+    #: R^2, a reach, that a frame is thought to need before lengths in it were counted.
+    uncounted: float = 4.0
+    #: R^2 of a middle round, a reach. Its clipping moves the next frame a little and no estimate.
+    reach: float = 4.0
+    #: Part of n, to which the frame before brings a direction, above which the eigenvalues of a
+    #: middle round's noise teach nothing.
+    taught: float = 0.5
+    #: Middle rounds are taken while the least second moment is below so many f, the floor of its
+    #: noise: the first one, and the second.
+    clear_enough: tuple[float, float] = (8.0, 1.0)
+    #: Rows that are longer than R, in deviations kappa of an entry's noise at a radius of 1. By 24,
+    #: and 3 for `seen`, intervals of two tables of one feature held .3 to .5 at epsilon .25.
+    beyond: float = 20.0
+    #: The same in deviations of their number's own noise, where that is more: noise is not taken
+    #: for long rows.
+    seen: float = 2.0
+    #: Bins of |z|^2, in proportion to which a round has noise, for a factor of 2.
+    per_octave: int = 8
+    #: gamma: what clipping may move an entry by, in deviations of its noise. With it 95 % intervals
+    #: hold 96 % of the zoo's coefficients.
+    allowance: float = 1.5
+    #: Part of |z|^2 to which the square of a target's residual is lengthened, where it is less: its
+    #: own tail then reaches as far as that of all other directions together. On made tasks of 20
+    #: columns and more the error above least squares falls by half.
+    residual: float = 1 / 6
 
-#: Radius of the middle round, squared, in units of a row's mean square in its frame. Its
-#: clipping moves the next frame a little and no estimate.
-REACH = 4.0
 
-#: The radius of the last round is where so many rows are longer for each unit of noise that an
-#: entry would have at a radius of 1, or so many deviations of their number's noise, if these are
-#: more.
-BEYOND, SEEN = 20.0, 2.0
-
-#: Bins of squared lengths for a factor of 2, in which the noise of a round is in proportion.
-PER_OCTAVE = 8
-
-#: What clipping may move an entry by is taken for so many times its noise. Both are chosen on
-#: the tables that docs/benchmarks/accuracy.md is measured on.
-ALLOWED = 1.5
-
-#: The residual of a target is made longer until its square is this part of all of |z|^2, or left
-#: as it is: its own tail then reaches as far as that of all other directions together.
-RESIDUAL = 1 / 6
+ADAPTIVE = AdaptiveRules()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from privgram.adaptive.rules import LONG, RESIDUAL, TAUGHT
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.columns.structure import ties
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, imposed
 
@@ -70,7 +70,7 @@ class WhiteningTransform:
         """
         numbers = self.matrix[self.numbers]
         along = numbers[:, target] / np.linalg.norm(numbers[:, target])
-        stretch = math.sqrt(max(1.0, RESIDUAL * (self.typical - self.constant)))
+        stretch = math.sqrt(max(1.0, ADAPTIVE.residual * (self.typical - self.constant)))
         numbers = numbers + (stretch - 1) * np.outer(along, along @ numbers)
         typical = self.typical + stretch**2 - 1
         return replace(self, matrix=self._with(numbers), typical=typical, stretch=stretch)
@@ -91,7 +91,7 @@ class WhiteningTransform:
 
     def loudest(self, rows: float) -> float:
         """Noise off the diagonal beyond which a round in the frame drowns what it brings forth."""
-        return TAUGHT * rows / (2 * math.sqrt(max(len(self.numbers), 1)))
+        return ADAPTIVE.taught * rows / (2 * math.sqrt(max(len(self.numbers), 1)))
 
     def largest(self, bound: float) -> float:
         """The largest |z|^2 of rows up to `bound`: public."""
@@ -219,7 +219,7 @@ def _levels(
     a level's coefficients to this over the entry: least where factors have as much as the numbers.
     Less will do if no level is rare.
     """
-    most = LONG * typical / len(before.levels)
+    most = ADAPTIVE.uncounted * typical / len(before.levels)
     blocks: list[LevelBlock] = []
     second = np.eye(len(moment))
     means = np.zeros(len(moment))

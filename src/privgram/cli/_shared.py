@@ -43,8 +43,8 @@ STUDY = click.argument("study", type=PATH)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
-level_option = click.option(
-    "--level", type=float, default=0.95, help="Level of the confidence intervals."
+alpha_option = click.option(
+    "--alpha", type=float, default=0.05, help="One less the level of the confidence intervals."
 )
 
 
@@ -173,13 +173,12 @@ def _plain(value: Any) -> object:
 
 
 def print_fit(
-    fit: AnyResults, level: float, as_json: bool, *, penalised: bool = False, **more: object
+    fit: AnyResults, alpha: float, as_json: bool, *, penalised: bool = False, **more: object
 ) -> Status:
     """Print a regression, in JSON with `more`; say whether it was refused.
 
     Of one that is penalised on request standard errors are not expected.
     """
-    alpha = round(1 - level, 12)
     if as_json:
         print_json(
             {
@@ -190,7 +189,7 @@ def print_fit(
                 "params": fit.params,
                 "bse": fit.bse,
                 "ridge": getattr(fit, "ridge", 0.0),
-                "level": level,
+                "alpha": alpha,
                 "conf_int": fit.conf_int(alpha),
                 "pvalues": fit.pvalues,
                 "refusal": fit.refusal,

@@ -10,11 +10,11 @@ import click
 
 from privgram.cli._shared import (
     PATH,
+    alpha_option,
     answering,
     command,
     grouped,
     json_option,
-    level_option,
     on_command_line,
     open_release,
     print_fit,
@@ -25,7 +25,7 @@ from privgram.cli._shared import (
     spending,
 )
 from privgram.cli._status import Status
-from privgram.regression.inference import quantile_of
+from privgram.regression.inference import level_of
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
@@ -74,12 +74,12 @@ of_release = grouped(
     help="prediction always answers, without standard errors.",
 )
 @of_release
-@level_option
+@alpha_option
 @json_option
 def regress(
     file: Path,
     formula: str | None,
-    level: float,
+    alpha: float,
     as_json: bool,
     **options: Any,
 ) -> Status:
@@ -89,9 +89,9 @@ def regress(
     fitted in every group. Standard errors count the sampling of the rows and the noise.
 
     From --epsilon to --purpose the options are of a study, and from --target to --unclip of a
-    release; --reference, --level and --json are of both.
+    release; --reference, --alpha and --json are of both.
     """
-    quantile_of(level)  # which checks it, before anything is spent
+    level_of(alpha)  # which checks it, before anything is spent
     study = file.suffix == ".toml"
     others = [k for k in options if k != "reference" and (k in OF_RELEASE) == study]
     for name in on_command_line(others):
@@ -99,11 +99,11 @@ def regress(
         raise click.UsageError(f"--{name} is of {kind}, and {file} is none")
     request = {name: value for name, value in options.items() if name not in others}
     fit = _of_study if study else _of_release
-    return fit(file, formula, level, as_json, request)
+    return fit(file, formula, alpha, as_json, request)
 
 
 def _of_study(
-    file: Path, formula: str | None, level: float, as_json: bool, options: dict[str, Any]
+    file: Path, formula: str | None, alpha: float, as_json: bool, options: dict[str, Any]
 ) -> Status:
     from privgram.cli.study import load_study
 
@@ -112,14 +112,14 @@ def _of_study(
     study = load_study(file, options["out"], options.pop("force"))
     fit = study.regress(formula, **options)
     left = study.remaining()
-    status = print_fit(fit, level, as_json, remaining=left)
+    status = print_fit(fit, alpha, as_json, remaining=left)
     if not as_json:
         print_lines(f"epsilon={fit.epsilon:g}; {left:.4g} are left")
     return status
 
 
 def _of_release(
-    file: Path, formula: str | None, level: float, as_json: bool, options: dict[str, Any]
+    file: Path, formula: str | None, alpha: float, as_json: bool, options: dict[str, Any]
 ) -> Status:
     target, features = options["target"], options["features"]
     if (formula is None) == (target is None):
@@ -134,20 +134,20 @@ def _of_release(
     more = {"reference": options["reference"], "ridge": penalty}
     if not isinstance(release, Releases):
         fit = release.regress(explained, names, unclip=unclip, **more)
-        return print_fit(fit, level, as_json, penalised=penalty != 0)
+        return print_fit(fit, alpha, as_json, penalised=penalty != 0)
     if unclip:
         raise click.UsageError("--unclip is for one release, not for groups")
-    if level != 0.95 and not as_json:
+    if alpha != 0.05 and not as_json:
         raise click.UsageError(
-            "--level: groups are shown with standard errors; --json has intervals of any level"
+            "--alpha: groups are shown with standard errors; --json has intervals of any level"
         )
     fits = release.regress(explained, names, **more)
-    _print_groups(fits, level, as_json)
+    _print_groups(fits, alpha, as_json)
     refused = penalty == 0 and len(fits.refusals) == len(fits)
     return Status.REFUSED if refused else Status.ANSWERED
 
 
-def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
+def _print_groups(fits: GroupFits, alpha: float, as_json: bool) -> None:
     """Print a row for each group, and the coefficients pooled where that can be."""
     if as_json:
         print_json(
@@ -158,8 +158,8 @@ def _print_groups(fits: GroupFits, level: float, as_json: bool) -> None:
                 "groups": fits.groups,
                 "params": fits.params,
                 "bse": fits.bse,
-                "level": level,
-                "conf_int": [fit.conf_int(round(1 - level, 12)) for fit in fits.values()],
+                "alpha": alpha,
+                "conf_int": [fit.conf_int(alpha) for fit in fits.values()],
                 "refusal": [fits.refusals.get(group) for group in fits.groups],
             }
         )

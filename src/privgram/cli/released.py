@@ -79,7 +79,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
                 "explained_variance": pca.explained_variance_,
                 "explained_variance_ratio": pca.explained_variance_ratio_,
                 "error_bound": pca.error_bound,
-                "confidence": pca.confidence,
+                "alpha": pca.alpha,
             }
         )
         return
@@ -95,7 +95,7 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     out.print(table(heads, rows))
     out.print(
         f"The projection on them is within {pca.error_bound:.3g} of the exact one "
-        f"(Frobenius norm, {pca.confidence:.0%} confidence)."
+        f"(Frobenius norm, {1 - pca.alpha:.0%} confidence)."
         if pca.error_bound < math.sqrt(2 * components)
         else "The noise is too large, or the gap to the next component too small, to say how far "
         "they are from the exact ones."

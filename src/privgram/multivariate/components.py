@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of, check_within
+from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of
 from privgram._base.text import as_frame, as_text
 from privgram.multivariate.variables import (
     ERROR_DRAWS,
@@ -23,6 +23,7 @@ from privgram.multivariate.variables import (
     draws_of,
 )
 from privgram.regression import RefusedError
+from privgram.regression.inference import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +57,8 @@ class PCA(Simulated):
         The same as parts of the trace; NaN where noise leaves no positive one.
     gap : float
         Between the released eigenvalues k and k + 1; infinite for k = d.
-    confidence : float
-        Of `error_bound` and `edge`.
+    alpha : float
+        Probability that `error_bound` or `edge` is too small.
     mean_ : ndarray of shape (d,), float64, or None
         What the components are about: in own units if they are, or standardised, else in the
         scale of the released matrix; None for zero.
@@ -77,7 +78,7 @@ class PCA(Simulated):
     explained_variance_: Vector
     explained_variance_ratio_: Vector
     gap: float
-    confidence: float
+    alpha: float
     mean_: Vector | None
     scale: Vector = field(repr=False)
     eigenvalues: Vector = field(repr=False)
@@ -88,14 +89,14 @@ class PCA(Simulated):
         """How far this subspace may be from that of the exact matrix.
 
         Bound on the Frobenius distance between the orthogonal projections on the two, with
-        probability at least `confidence`; at most sqrt(2 k), which tells nothing.
+        probability at least 1 - `alpha`; at most sqrt(2 k), which tells nothing.
         Simulated when first asked for, which takes a second at d = 100.
         """
         k, d = self.components_.shape
         if k == d:
             return 0.0
         trivial = math.sqrt(2 * min(k, d - k))
-        spectral, frobenius = self._variables.noise_norms(self.confidence)
+        spectral, frobenius = self._variables.noise_norms(self.alpha)
         bound = 2 * math.sqrt(2 * k) * spectral / self.gap if self.gap > 0 else math.inf
         if frobenius <= self.gap / 4:
             bound = min(bound, 2 * frobenius / self.gap)
@@ -115,7 +116,7 @@ class PCA(Simulated):
         .. [1] J. L. Horn, "A rationale and test for the number of factors in factor analysis",
            Psychometrika 30, 1965.
         """
-        return self._variables.edge(self.confidence)
+        return self._variables.edge(self.alpha)
 
     @property
     def n_components_(self) -> int:
@@ -172,14 +173,14 @@ class PCA(Simulated):
             [*self.names, "explained variance", "part of the whole"],
             columns,
             f"{self.n_clear} of {len(self.names)} eigenvalues exceed what noise{beyond} may make "
-            f"({self.confidence:.0%}).",
+            f"({1 - self.alpha:.0%}).",
         )
 
 
 def pca(
     release: ReleaseRecord,
     n_components: int | Literal["auto"] | None = None,
-    confidence: float = 0.95,
+    alpha: float = 0.05,
     *,
     center: bool | None = None,
     standardize: bool = False,
@@ -194,8 +195,8 @@ def pca(
     n_components : int or "auto", optional
         k, from 1 to d; all by default. "auto" takes those whose eigenvalues exceed the edge
         (`PCA.edge`), and at least one.
-    confidence : float
-        Of the error bound and the edge, in (0, 1).
+    alpha : float, default 0.05
+        Probability that the error bound or the edge is too small, in (0, 0.5].
     center : bool, optional
         Whether they are about the columns' mean, which only a release with an intercept or with
         all levels of a factor holds, or about zero, where `Columns` put the middle of the
@@ -217,7 +218,7 @@ def pca(
     Raises
     ------
     ValueError
-        If `n_components` or `confidence` is out of its range, if there is no column but the
+        If `n_components` or `alpha` is out of its range, if there is no column but the
         intercept, or no intercept to centre by.
     RefusedError
         A ValueError: if the noise hides the variance of a column that is to be standardised, or
@@ -248,13 +249,13 @@ def pca(
     .. [2] Zwald, Blanchard, "On the convergence of eigenspaces in kernel
        principal component analysis", NIPS 2005.
     """
+    level_of(alpha)  # which checks it
     of = _Decomposed(release, columns, center, standardize, units)
     matrix = of.matrix(of.covariance)
     d = len(matrix)
-    confidence = check_within(confidence, "confidence", 0, 1)
     values, vectors = _leading(matrix, d)
     if n_components == "auto":
-        k = max(_clear(values, of.edge(confidence)), 1)
+        k = max(_clear(values, of.edge(alpha)), 1)
     else:
         k = d if n_components is None else check_integer(n_components, "n_components", 1, d)
     trace = values.sum()
@@ -264,7 +265,7 @@ def pca(
         explained_variance_=values[:k],
         explained_variance_ratio_=values[:k] / (trace if trace > 0 else math.nan),
         gap=float(values[k - 1] - values[k]) if k < d else math.inf,
-        confidence=confidence,
+        alpha=alpha,
         mean_=of.mean if of.center else None,
         scale=of.covariance.std if standardize else np.ones(d),
         eigenvalues=values,
@@ -313,7 +314,7 @@ class _Decomposed(Variables):
         """Whether columns are decomposed in own units, or from them."""
         return self.standardize or self.units == "own"
 
-    def noise_norms(self, confidence: float) -> tuple[float, float]:
+    def noise_norms(self, alpha: float) -> tuple[float, float]:
         """Quantiles of the noise's spectral and Frobenius norms under its own law."""
         exact, release = self.matrix(self.covariance), self.release
         norms = []
@@ -324,20 +325,20 @@ class _Decomposed(Variables):
                 norms.append((math.inf, math.inf))
                 continue
             norms.append((float(np.abs(values[[0, -1]]).max()), float(np.linalg.norm(values))))
-        spectral, frobenius = np.quantile(norms, confidence, axis=0, method="higher")
+        spectral, frobenius = np.quantile(norms, 1 - alpha, axis=0, method="higher")
         # The nearest feasible matrix is no farther in Frobenius norm, and at most twice as far in
         # the spectral norm (docs/theory/analyze-gauss.md).
         return float(spectral * (2 if release.parameters.get("moved") else 1)), float(frobenius)
 
-    def edge(self, confidence: float) -> Vector:
+    def edge(self, alpha: float) -> Vector:
         d = len(self.names)
         if not self.standardize:
-            return np.full(d, self.noise_norms(confidence)[0])
+            return np.full(d, self.noise_norms(alpha)[0])
         draws = draws_of(self)
         null = [np.linalg.eigvalsh(one)[::-1] for one in self.unrelated(draws)]
         if not null:
             raise RefusedError("the noise hides the variances")
-        return np.asarray(np.quantile(null, confidence, axis=0, method="higher"))
+        return np.asarray(np.quantile(null, 1 - alpha, axis=0, method="higher"))
 
 
 def _numbered(kind: str, rows: Matrix) -> dict[str, Vector]:

@@ -84,8 +84,8 @@ class Description(Printed):
         Of the rows, with divisor n - 1; NaN where noise hides the variance.
     std_interval : ndarray of shape (p, 2), float64
         Of the rows; from 0 to half the distance of the bounds.
-    level : float
-        Of the intervals.
+    alpha : float
+        1 - level of the intervals.
     estimand : {"population", "sample"}
         Whether errors and intervals of means are about what the rows are a sample of, or about
         the rows.
@@ -105,7 +105,7 @@ class Description(Printed):
     std: Vector
     std_stderr: Vector
     std_interval: Matrix
-    level: float
+    alpha: float
     estimand: Estimand
     bounds: tuple[Vector, Vector]
     clipped: bool = False
@@ -131,7 +131,7 @@ class Description(Printed):
 
     def __str__(self) -> str:
         about = "the population" if self.estimand == "population" else "these rows"
-        legend = f"{self.level:.0%} intervals of means of {about}, of deviations of these rows."
+        legend = f"{1 - self.alpha:.0%} intervals of means of {about}, of deviations of these rows."
         warning = [f"No errors: {CLIPPED}."] if self.clipped else []
         return as_text(self.names, self.columns, legend, *warning, digits=5)
 
@@ -154,8 +154,8 @@ class Correlation(Printed):
         Within [-1, 1].
     noise : ndarray of shape (p, p), float64
         Standard deviation that noise alone would give to the correlation of columns without any.
-    level : float
-        Of the intervals.
+    alpha : float
+        1 - level of the intervals.
     estimand : {"sample", "normal", "population"}
         Whether they are about the rows, or what those are a sample of: normal, or any.
     partial : bool or tuple of str
@@ -167,7 +167,7 @@ class Correlation(Printed):
     stderr: Matrix
     intervals: NDArray[np.float64]
     noise: Matrix
-    level: float
+    alpha: float
     estimand: CorrelationEstimand
     partial: bool | tuple[str, ...]
 
@@ -188,7 +188,7 @@ def describe(
     release: ReleaseRecord,
     columns: Sequence[str] | None = None,
     *,
-    level: float = 0.95,
+    alpha: float = 0.05,
     estimand: Estimand = "population",
 ) -> Description:
     """Counts, means and standard deviations of released columns, with errors and intervals.
@@ -199,8 +199,8 @@ def describe(
         With an intercept, or all levels of a factor.
     columns : sequence of str, optional
         Released columns, or indicators such as "sex[f]"; by default all but the intercept.
-    level : float
-        Of the intervals, in [0.5, 1).
+    alpha : float, default 0.05
+        1 - level of the intervals, in (0, 0.5].
     estimand : {"population", "sample"}, default "population"
         The means of the population that the rows are a sample of; or those of the rows at hand:
         then errors are of the noise alone. Standard deviations are always those of the rows:
@@ -215,9 +215,9 @@ def describe(
     RefusedError
         A ValueError: where the noise hides the number of rows, or a repair moved the matrix.
     ValueError
-        If there is no intercept, no such column, or `level` or `estimand` is out of its range.
+        If there is no intercept, no such column, or `alpha` or `estimand` is out of its range.
     """
-    quantile = quantile_of(level)
+    quantile = quantile_of(alpha)
     check_one_of(estimand, "estimand", get_args(Estimand))
     basis = _Basis(release, columns, estimand)
     means = [basis.mean(i, quantile) for i in range(len(basis.frame))]
@@ -240,7 +240,7 @@ def describe(
         std=std,
         std_stderr=std_error,
         std_interval=np.array(std_ends).T,
-        level=level,
+        alpha=alpha,
         estimand=estimand,
         bounds=basis.bounds,
         clipped=basis.clipped,
@@ -252,7 +252,7 @@ def correlation(
     columns: Sequence[str] | None = None,
     *,
     partial: bool | Sequence[str] = False,
-    level: float = 0.95,
+    alpha: float = 0.05,
     estimand: CorrelationEstimand = "sample",
 ) -> Correlation:
     """Correlations of released columns, or partial ones, with errors and intervals.
@@ -267,8 +267,8 @@ def correlation(
         first.
     partial : bool or sequence of str
         What is held fixed: for each pair all other columns, or the columns named.
-    level : float
-        Of the intervals, in [0.5, 1).
+    alpha : float, default 0.05
+        1 - level of the intervals, in (0, 0.5].
     estimand : {"sample", "normal", "population"}, default "sample"
         The correlations of the rows at hand, whatever they are: errors are of the noise alone. Or
         those of a population of normal rows, as Fisher's intervals are. Or those of any
@@ -286,7 +286,7 @@ def correlation(
         for what is held fixed; where the sampling error takes fourth moments; where adaptive rounds
         may have clipped too many rows.
     ValueError
-        If there is no intercept, no such column, or `level` or `estimand` is out of its range.
+        If there is no intercept, no such column, or `alpha` or `estimand` is out of its range.
 
     Notes
     -----
@@ -306,7 +306,7 @@ def correlation(
     .. [1] G. U. Yule, "On the methods of measuring association between two attributes", J. R.
        Statist. Soc. 75 (1912).
     """
-    quantile = quantile_of(level)
+    quantile = quantile_of(alpha)
     check_one_of(estimand, "estimand", get_args(CorrelationEstimand))
     if isinstance(partial, str):
         partial = [partial]
@@ -347,7 +347,7 @@ def correlation(
             intervals[i, j] = intervals[j, i] = hull(inside, -1.0, 1.0, start)
     if partial:
         sampled = 0.0 if estimand == "sample" else 1 / max(basis.count - 1 - held, 1.0)
-        tails = np.array([1 - level, 1 + level]) / 2
+        tails = np.array([alpha / 2, 1 - alpha / 2])
         intervals = _posterior_intervals(law, released, frame, p, rest, sampled, tails)
         if p > 1 and np.isnan(intervals[~np.eye(p, dtype=bool)]).all():
             raise RefusedError(LOST)
@@ -357,7 +357,7 @@ def correlation(
         stderr=stderr,
         intervals=intervals,
         noise=noise,
-        level=level,
+        alpha=alpha,
         estimand=estimand,
         partial=fixed or rest,
     )

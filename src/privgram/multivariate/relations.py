@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from privgram._base.installed import extra
-from privgram._base.numbers import Matrix, Vector, check_integer, check_positive, check_within
+from privgram._base.numbers import Matrix, Vector, check_integer, check_positive
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate.variables import (
@@ -29,6 +29,7 @@ from privgram.multivariate.variables import (
 )
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label
+from privgram.regression.inference import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
     from privgram.releases.record import ReleaseRecord
 
-#: Probability that no pair of uncorrelated columns is joined under the penalty by noise.
-CONFIDENCE = 0.95
+#: Probability that noise joins a pair of uncorrelated columns under the penalty.
+JOINED = 0.05
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +70,7 @@ class CCA(Simulated):
     def _again(self, one: Covariance) -> Vector:
         return _canonical(one, len(self.x_names), len(self.correlations))[0]
 
-    def edge(self, confidence: float = 0.95) -> float:
+    def edge(self, alpha: float = 0.05) -> float:
         """What the largest correlation would be of uncorrelated sets.
 
         Its quantile over draws of noise and of normal rows. A correlation below it may be both
@@ -77,10 +78,10 @@ class CCA(Simulated):
 
         Parameters
         ----------
-        confidence : float
-            In (0, 1).
+        alpha : float, default 0.05
+            Probability that noise and sampling exceed it, in (0, 0.5].
         """
-        confidence = check_within(confidence, "confidence", 0, 1)
+        level = level_of(alpha)
         p = len(self.x_names)
         released = self._variables.covariance
         apart = released.scatter.copy()
@@ -92,7 +93,7 @@ class CCA(Simulated):
                 largest.append(_canonical(one, p, 1)[0][0])
             except RefusedError:
                 largest.append(1.0)
-        return float(np.quantile(largest, confidence, method="higher"))
+        return float(np.quantile(largest, level, method="higher"))
 
     def transform(self, table: NewRows) -> tuple[Matrix, Matrix]:
         """Scores of new rows on both sides, of shape (m, k) each; SECRET, if the table is."""
@@ -548,7 +549,7 @@ def graphical_lasso(
         raise ValueError(f"alpha must be a number or 'noise', not {alpha!r}")
     null = variables.unrelated(draws_of(variables))
     largest = [float(np.abs(np.triu(one, 1)).max()) for one in null]
-    edge = float(np.quantile(largest, CONFIDENCE, method="higher")) if largest else 1.0
+    edge = float(np.quantile(largest, 1 - JOINED, method="higher")) if largest else 1.0
     if edge >= 1:
         raise RefusedError(
             "the noise drowns all correlations: take fewer columns, or release with more epsilon"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import listed
-from privgram.adaptive.rules import BEYOND, PER_OCTAVE, SEEN
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.columns.encoding import ColumnTable
 from privgram.columns.variables import Boolean
 from privgram.mechanisms import AdaptiveGaussian
@@ -202,9 +202,9 @@ def shape_of(release: ReleaseRecord) -> float | None:
     matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
     typical = max(float(np.trace(matrix @ release.matrix @ matrix.T)) / rows, 1.0)
     radius = recorded["round_radius"][-1]
-    most = BEYOND * recorded["round_noise_std"][-1] / radius**2
-    most = min(max(most, SEEN * recorded["clipped_rows_std"]), rows / 2)
-    middle = np.array([radius * 2 ** (-0.25 / PER_OCTAVE)])
+    most = ADAPTIVE.beyond * recorded["round_noise_std"][-1] / radius**2
+    most = min(max(most, ADAPTIVE.seen * recorded["clipped_rows_std"]), rows / 2)
+    middle = np.array([radius * 2 ** (-0.25 / ADAPTIVE.per_octave)])
     low, high = map(math.log, SHAPES)
     for _ in range(HALVINGS):
         shape = math.exp((low + high) / 2)

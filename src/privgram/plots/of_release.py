@@ -34,11 +34,11 @@ MOST_SCORES = 8
 
 
 @plot
-def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float = 2.0) -> Axes:
+def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, threshold: float = 2.0) -> Axes:
     """Draw a released matrix in units of its noise.
 
     An entry is shown as its distance from zero in standard deviations of its own noise, on a
-    logarithmic scale; entries within `level` of zero, which noise alone could have made, are
+    logarithmic scale; entries within `threshold` of zero, which noise alone could have made, are
     greyed and hatched. Any known shift of the diagonal is taken off first. Entries that are known
     to be zero, as of two levels of a factor, are left blank, and terms are set apart.
 
@@ -46,24 +46,24 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     ----------
     release : Release
     ax
-    level : float
+    threshold : float
         Standard deviations below which an entry says nothing, > 0.
 
     Raises
     ------
     ValueError
-        If `level` is not positive.
+        If `threshold` is not positive.
     """
-    level = check_positive(level, "level")
+    check_positive(threshold, "threshold")
     d = release.n_columns
     ax = axes_of_matrix(ax, d)
     from matplotlib import colormaps, colors, ticker
 
     scores, known = _scores(release)
-    top = max(float(np.abs(scores).max()), 10 * level)
-    norm = colors.SymLogNorm(level, linscale=0.3, vmin=-top, vmax=top)
+    top = max(float(np.abs(scores).max()), 10 * threshold)
+    norm = colors.SymLogNorm(threshold, linscale=0.3, vmin=-top, vmax=top)
     cmap = colormaps["RdBu_r"].with_extremes(bad=_muted())
-    faint = (np.abs(scores) < level) & ~known
+    faint = (np.abs(scores) < threshold) & ~known
     image = ax.imshow(np.ma.masked_where(faint | known, scores), norm=norm, cmap=cmap)
     ax.imshow(np.where(known, 1.0, np.nan), cmap=colors.ListedColormap([ax.get_facecolor()]))
     blocks = _blocks(release)
@@ -96,19 +96,19 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, level: float 
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02)
     bar.set_label("entry / standard deviation of its noise")
     bar.outline.set_visible(False)
-    decades = [10.0**k for k in range(math.ceil(math.log10(level)), int(math.log10(top)) + 1)]
+    decades = [10.0**k for k in range(math.ceil(math.log10(threshold)), int(math.log10(top)) + 1)]
     shown = decades[:: -(-len(decades) // 5)]
-    ticks = [-t for t in reversed(shown)] + [-level, 0.0, level] + shown
+    ticks = [-t for t in reversed(shown)] + [-threshold, 0.0, threshold] + shown
     bar.set_ticks([t for t in ticks if abs(t) <= top])
     bar.ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: _power(value)))
     bar.ax.minorticks_off()
-    bar.ax.axhspan(-level, level, color=cmap.get_bad())
+    bar.ax.axhspan(-threshold, threshold, color=cmap.get_bad())
     above = np.triu_indices(d)
     part = faint[above].sum() / max((~known)[above].sum(), 1)
     heading(
         ax,
         f"Second moment of {d} columns\n"
-        f"grey: within {level:g} standard deviations of zero ({part:.0%} of the entries)"
+        f"grey: within {threshold:g} standard deviations of zero ({part:.0%} of the entries)"
         + ("; blank: known zeros" if known.any() else ""),
     )
     return ax
@@ -119,7 +119,7 @@ def plot_spectrum(
     release: ReleaseRecord,
     ax: Axes | None = None,
     *,
-    confidence: float = 0.95,
+    alpha: float = 0.05,
     center: bool | None = None,
     **options: Any,
 ) -> Axes:
@@ -133,8 +133,8 @@ def plot_spectrum(
     ----------
     release : Release
     ax
-    confidence : float
-        In (0, 1): that the noise's eigenvalues all lie within the edge.
+    alpha : float, default 0.05
+        Probability that an eigenvalue of the noise lies beyond the edge, in (0, 0.5].
     center : bool, optional
         Whether they are about the mean; see `privgram.multivariate.pca`.
     **options
@@ -143,9 +143,9 @@ def plot_spectrum(
     Raises
     ------
     ValueError
-        If `confidence` is out of its range, or there is no intercept to centre by.
+        If `alpha` is out of its range, or there is no intercept to centre by.
     """
-    return plot_scree(pca(release, confidence=confidence, center=center, **options), ax)
+    return plot_scree(pca(release, alpha=alpha, center=center, **options), ax)
 
 
 @plot

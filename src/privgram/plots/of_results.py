@@ -27,6 +27,7 @@ from privgram.plots._axes import (
     write_beside,
     write_names,
 )
+from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,7 +48,7 @@ def plot_coefficients(
     fit: Any,
     ax: Axes | None = None,
     *,
-    level: float = 0.95,
+    alpha: float = 0.05,
     per: Literal["unit", "sd"] = "unit",
 ) -> Axes:
     """Draw the coefficients of a regression with their confidence intervals.
@@ -60,8 +61,8 @@ def plot_coefficients(
     ----------
     fit : OLSResults or GLMResults
     ax
-    level : float
-        Of the intervals, in (0, 1).
+    alpha : float, default 0.05
+        1 - level of the intervals, in (0, 0.5].
     per : {"unit", "sd"}
         Change of the target, of the log odds or of the log of the mean per unit of a feature, as
         in `params`, or per standard deviation of the feature (estimated from the release), which
@@ -80,7 +81,7 @@ def plot_coefficients(
     if np.isnan(coef).any():
         raise ValueError(f"there are no coefficients to draw: {fit.refusal}")
     coef = coef * scale
-    ends = np.asarray(fit.conf_int(1 - level))[: len(scale)] * scale[:, None]
+    ends = np.asarray(fit.conf_int(alpha))[: len(scale)] * scale[:, None]
     known = fit.refusal is None
     size = fit.inference.statistic()[: len(coef)] if known else np.nan_to_num(coef)
     order = _order(np.abs(size), list(fit.design.terms.values()))
@@ -119,7 +120,7 @@ def plot_coefficients(
     of = PREDICTED.get(getattr(fit, "family", ""), "")
     ax.set_xlabel(f"change of {of}{cut(fit.target)} per {each}")
     text = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
-    text += f", {level:.0%} intervals" if known else ", no intervals"
+    text += f", {1 - alpha:.0%} intervals" if known else ", no intervals"
     if known and not few:
         clear_ones = int(((ends > 0).all(axis=1) | (ends < 0).all(axis=1)).sum())
         text += f" ({clear_ones} without zero)"
@@ -154,7 +155,7 @@ def plot_forest(
     ax: Axes | None = None,
     *,
     shrunk: Any = None,
-    level: float = 0.95,
+    alpha: float = 0.05,
 ) -> Axes:
     """Draw one coefficient of every group with its confidence interval, and the pooled one.
 
@@ -170,20 +171,16 @@ def plot_forest(
     ax
     shrunk : Shrunk, optional
         What `GroupFits.shrink` makes.
-    level : float
-        Of the intervals, in [0.5, 1).
+    alpha : float, default 0.05
+        1 - level of the intervals, in (0, 0.5].
 
     Raises
     ------
     ValueError
         If there is no such coefficient, or fewer than two groups have standard errors.
     """
-    from scipy.special import ndtri
-
     if name not in fits.param_names:
         raise ValueError(f"no coefficient {name!r}; there are {', '.join(fits.param_names)}")
-    if not 0.5 <= level < 1:
-        raise ValueError(f"level must be in [0.5, 1), not {level}")
     at = fits.param_names.index(name)
     value, error = np.asarray(fits.params)[:, at], np.asarray(fits.bse)[:, at]
     pooled = fits.pool()
@@ -191,10 +188,10 @@ def plot_forest(
     n = len(order)
     few = n <= MOST_NAMES
     ax = axes_for(ax, (7.0, 1.6 + 0.28 * min(n, MOST_NAMES)))
-    low, high = np.asarray(pooled.conf_int(1 - level))[at]
+    low, high = np.asarray(pooled.conf_int(alpha))[at]
     ax.axvspan(low, high, color=ORANGE, alpha=0.25, linewidth=0)
     ax.axvline(np.asarray(pooled.params)[at], color=ORANGE, linewidth=1.2, label="pooled")
-    reach = float(ndtri((1 + level) / 2)) * error
+    reach = quantile_of(alpha) * error
     for row, i in enumerate(order):
         if np.isfinite(error[i]):
             ends = [value[i] - reach[i], value[i] + reach[i]]
@@ -205,7 +202,7 @@ def plot_forest(
         ax.plot(moved, range(n), "|", color=ORANGE, label="shrunk", markersize=9)
     lay_rows(ax, [str(fits.groups[i]) for i in order], f"{cut(fits.by)}, by coefficient")
     ax.set_xlabel(f"change of {cut(fits.target)} per unit of {cut(name)}")
-    heading(ax, f"{cut(name)} in {n} groups by {cut(fits.by)}, {level:.0%} intervals")
+    heading(ax, f"{cut(name)} in {n} groups by {cut(fits.by)}, {1 - alpha:.0%} intervals")
     ax.legend(fontsize="small", frameon=False)
     return ax
 
@@ -246,7 +243,7 @@ def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     ax.set_xticks([0, 0.5, 1], ["lower bound", "middle", "upper bound"])
     heading(
         ax,
-        f"Means with {description.level:.0%} intervals, thin: one standard deviation\n"
+        f"Means with {1 - description.alpha:.0%} intervals, thin: one standard deviation\n"
         "grey: the same errors about the middle",
     )
     return ax
@@ -344,7 +341,7 @@ def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
         of, against = f"{about} (scale of the matrix)", f"the noise edge {edge[0]:.3g}"
     ax.set_ylabel(f"eigenvalue{of}")
     beyond_edge = f"{int(clear.sum())} of {len(values)} eigenvalues above {against}"
-    heading(ax, f"{beyond_edge} ({pca.confidence:.0%})")
+    heading(ax, f"{beyond_edge} ({1 - pca.alpha:.0%})")
     ax.legend(frameon=False, fontsize="small")
     bare(ax)
     return ax

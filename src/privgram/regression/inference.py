@@ -213,15 +213,9 @@ def level_of(alpha: float) -> float:
     return 1 - alpha
 
 
-def quantile_of(level: float) -> float:
-    """Half width of a normal interval of a level in [0.5, 1), in standard errors."""
-    level = check_within(level, "level", 0, 1)
-    if level < 0.5:
-        raise ValueError(
-            f"level={level:g} would be an interval of {level:.3g} probability; for one of "
-            f"{1 - level:.3g}, pass level={1 - level:g}"
-        )
-    return float(students(level, math.inf))
+def quantile_of(alpha: float) -> float:
+    """Half width of a normal interval of level 1 - alpha, in standard errors."""
+    return float(students(level_of(alpha), math.inf))
 
 
 def students(level: float, df: float | Vector) -> Vector:

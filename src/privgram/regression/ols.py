@@ -25,7 +25,6 @@ from privgram.regression.inference import (
     clipping_refusal,
     degrees_behind,
     infer,
-    level_of,
     quantile_of,
     refuse,
     uncounted,
@@ -280,7 +279,7 @@ class OLSResults(OfRelease, PredictiveResults):
             if reason := clipping_refusal(self.release):
                 raise RefusedError(reason)
             self._need_inference(estimand)
-        quantile = quantile_of(level_of(alpha))
+        quantile = quantile_of(alpha)
         return np.array(self._goodness.interval(quantile, estimand))
 
     @property

@@ -478,15 +478,15 @@ class Results:
         """The summary as notebooks show it."""
         return self.summary().as_html()
 
-    def tidy(self, conf_int: bool = False, conf_level: float = 0.95) -> DataFrame:
+    def tidy(self, conf_int: bool = False, alpha: float = 0.05) -> DataFrame:
         """A data frame with a row a parameter, in the columns of R's broom.
 
         Parameters
         ----------
         conf_int : bool, default False
             Whether to add "conf.low" and "conf.high".
-        conf_level : float, default 0.95
-            Level of those intervals.
+        alpha : float, default 0.05
+            1 - level of those intervals, in (0, 0.5].
 
         Returns
         -------
@@ -496,7 +496,7 @@ class Results:
         heads = ["estimate", "std.error", "statistic", "p.value"]
         if conf_int:
             heads += ["conf.low", "conf.high"]
-        table = as_frame(self._table(1 - conf_level)[:, : len(heads)], columns=heads)
+        table = as_frame(self._table(alpha)[:, : len(heads)], columns=heads)
         table.insert(0, "term", list(self.param_names))
         return table
 

@@ -75,7 +75,7 @@ class GroupDescriptions(Printed):
         }
         names = [f"{group} {name}" for group, one in known.items() for name in one.names]
         hidden = [str(group) for group, one in self.groups.items() if one is None]
-        below = [f"{self.by} and column, with {first.level:.0%} intervals."]
+        below = [f"{self.by} and column, with {1 - first.alpha:.0%} intervals."]
         if hidden:
             below.append(f"The noise hides how many rows have: {listed(hidden)}.")
         return as_text(names, columns, *below, digits=5)
@@ -192,7 +192,7 @@ class Releases(Mapping[Any, Release]):
         )
 
     def describe(
-        self, columns: Sequence[str] | None = None, *, level: float = 0.95
+        self, columns: Sequence[str] | None = None, *, alpha: float = 0.05
     ) -> GroupDescriptions:
         """Counts, means and standard deviations in every group.
 
@@ -200,8 +200,8 @@ class Releases(Mapping[Any, Release]):
         ----------
         columns : sequence of str, optional
             By default all.
-        level : float
-            Coverage of the intervals, in (0, 1).
+        alpha : float, default 0.05
+            1 - level of the intervals, in (0, 0.5].
 
         Returns
         -------
@@ -218,7 +218,7 @@ class Releases(Mapping[Any, Release]):
         described: dict[Level, Description | None] = dict.fromkeys(self)
         for group, one in self.items():
             try:
-                described[group] = one.describe(columns, level=level)
+                described[group] = one.describe(columns, alpha=alpha)
             except RefusedError as error:
                 refused = error
         if not any(described.values()):
