@@ -269,9 +269,9 @@ def test_nothing_secret_is_printed(folder):
         (["pca", "gram.json", "--components", "9"], "9"),
         (["info", "columns.toml"], "columns.toml"),
         (["plan", "study.toml", "--epsilon", "x"], "epsilon"),
-        (["plan", "study.toml", "--plot", "a.xyz"], "xyz"),
+        (["plan", "study.toml", "--plot", "a.png"], "without design="),
         (["plan", "study.toml", "--target-se", "age=1"], "--target-se is of a FORMULA"),
-        (["plan", "study.toml", "cost ~ age", "--error", "1"], "of a plan without a FORMULA"),
+        (["plan", "study.toml", "cost ~ age", "--target", "age"], "of a plan without a FORMULA"),
         (["magic"], "there is no command 'magic': demo, doctor"),
         (["info", "table.npy"], "table.npy is a table, and a release is needed here"),
         (["plan", "study.toml", "--design", "table.npy"], "is a table"),
@@ -335,10 +335,10 @@ def test_plan(folder):
     arguments = ["plan", "study.toml", "--epsilon", "1", "--rows", "5000"]
     report = json.loads(succeed(*arguments, "--json"))
     assert report == json.loads(json.dumps(pg.plan(4, 2.0, 1.0, 1e-6, n_rows=5000).to_dict()))
-    shown = succeed(*arguments, "--plot", "noise.png")
+    shown = succeed(*arguments)
     assert "AnalyzeGauss" in shown
     assert "Take " in shown
-    assert (folder / "noise.png").stat().st_size > 10_000
+    assert "without design=" in fail(*arguments, "--plot", "errors.png")
     # The third column follows from the others, and noise alone says how nearly.
     table = np.load("table.npy")
     # A draw of which part of the noise's mean stays: else it may leave just enough.
@@ -353,9 +353,10 @@ def test_plan(folder):
         "earlier.json"
     )
     printed = succeed(*arguments, "--design", "earlier.json")
-    assert printed.index("no privacy") < printed.index("least rows")
-    report = json.loads(succeed(*arguments, "--design", "earlier.json", "--json"))
-    assert report["power"]["n_rows"] == 5000
+    assert printed.index("no privacy") < printed.index("mechanism  ")
+    more = ("--design", "earlier.json", "--plot", "errors.png", "--json")
+    assert json.loads(succeed(*arguments, *more))["power"]["n_rows"] == 5000
+    assert (folder / "errors.png").stat().st_size > 10_000
 
     study("table.npy", out="units.toml", unit="who")
     assert "planned by a FORMULA" in fail("plan", "units.toml", "--epsilon", "1")
@@ -494,19 +495,21 @@ def test_release_and_regress_by_group(folder):
     np.save("sites.npy", np.column_stack([age, 100 + site, age / 20 * site, site]))
     study("sites.npy", out="sites.toml")
     ask = ["release", "sites.toml", "--epsilon", "1", "--by", "site"]
-    made = json.loads(succeed(*ask, "--groups", "1,2,3", "--out", "sites.json", "--json"))
-    assert (made["by"], made["groups"], made["rows"]) == ("site", 3, 3000)
+    report = json.loads(succeed(*ask, "--groups", "1,2,3", "--out", "sites.json", "--json"))
+    assert (report["by"], report["groups"], report["rows"]) == ("site", 3, 3000)
     table = succeed("regress", "sites.json", "--target", "cost", "--features", "age")
     assert "cost in 3 groups by site" in table
     assert "pooled (paule-mandel)" in table
-    asked = ["regress", "sites.json", "--target", "cost", "--features", "age", "--json"]
-    found = json.loads(succeed(*asked))
-    assert found["groups"] == [1, 2, 3]
-    wide, narrow = (json.loads(succeed(*asked, "--alpha", x))["conf_int"] for x in ("0.01", "0.4"))
+    command = ["regress", "sites.json", "--target", "cost", "--features", "age", "--json"]
+    fits = json.loads(succeed(*command))
+    assert fits["groups"] == [1, 2, 3]
+    wide, narrow = (
+        json.loads(succeed(*command, "--alpha", x))["conf_int"] for x in ("0.01", "0.4")
+    )
     assert np.shape(wide) == (3, 2, 2)
     assert np.all(np.diff(wide) > 2 * np.diff(narrow))
-    assert "--json has intervals" in fail(*asked[:-1], "--alpha", "0.1")
-    assert np.shape(found["params"]) == np.shape(found["bse"]) == (3, 2)
+    assert "--json has intervals" in fail(*command[:-1], "--alpha", "0.1")
+    assert np.shape(fits["params"]) == np.shape(fits["bse"]) == (3, 2)
     (folder / "sites.txt").write_text("1\n2\n")
     others = ["--groups", "sites.txt", "--unknown", "other", "--out", "other.npz"]
     assert "groups" in succeed(*ask, *others)
@@ -521,7 +524,7 @@ def test_release_and_regress_by_group(folder):
     assert "the groups are missing" in fail(*ask, "--out", "new.json")
     assert "goes with --by" in fail(*ask[:-2], "--groups", "1", "--out", "new.json")
     assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")
-    assert "groups" in fail(*asked, "--unclip")
+    assert "groups" in fail(*command, "--unclip")
     assert "holds releases of groups, which only `privgram regress` takes" in fail(
         "info", "sites.json"
     )

@@ -100,8 +100,8 @@ def test_each_error_has_its_status(folder, monkeypatch, error, status):
         raise error
 
     monkeypatch.setattr(pg, "load", fails)
-    found, out, err = run("pca", "gram.json")
-    assert (found, out) == (status, "")
+    exit_status, out, err = run("pca", "gram.json")
+    assert (exit_status, out) == (status, "")
     assert err.startswith("privgram: ")
     assert err.count("\n") == 1
 

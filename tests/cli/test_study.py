@@ -88,8 +88,8 @@ def test_file_is_made_filled_in_and_serves_all_commands(folder):
     plan = run("plan", "study.toml", "x ~ g", "--target-se", "g=0.5")
     assert "Take epsilon" in plan
     assert plan.startswith("Offered: 9")
-    asked = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
-    logistic = json.loads(run("plan", "study.toml", "b ~ g", *asked, "--json"))
+    options = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
+    logistic = json.loads(run("plan", "study.toml", "b ~ g", *options, "--json"))
     assert (logistic["rows"][0]["name"], logistic["delta"]) == ("g[a]", 1e-7)
     assert logistic["offered"] == pytest.approx(0.7, abs=0.25)
     assert plan.count("\n") < 24
@@ -133,10 +133,10 @@ def test_stream_goes_on_from_call_to_call(folder):
         'table = "it.parquet"\nledger = "it.ledger"\nepsilon = 1.0\ndelta = 1e-6\n'
         '[columns]\nx = [0, 10]\n"y y" = [-5, 30]\n'
     )
-    given = ("stream", "study.toml", "it.parquet", "--path", "it.stream")
-    run(*given, "--periods", "6", "--epsilon", "0.5", "--out", "one.json")
-    assert "period 1 once more" in run(*given, "--out", "two.json", code=2)
+    command = ("stream", "study.toml", "it.parquet", "--path", "it.stream")
+    run(*command, "--periods", "6", "--epsilon", "0.5", "--out", "one.json")
+    assert "period 1 once more" in run(*command, "--out", "two.json", code=2)
     assert not (folder / "two.json").exists()
-    run(*given, "--period", "2", "--out", "two.json")
+    run(*command, "--period", "2", "--out", "two.json")
     assert pg.load("two.json").parameters["periods"] == [1, 2]
     assert len(pg.Study.load("study.toml").entries) == 1

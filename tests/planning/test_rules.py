@@ -64,11 +64,11 @@ def test_standard_errors_are_told_where_most_simulated_fits_have_some(monkeypatc
 
     monkeypatch.setattr(power, "regress", regressed)
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
-    found = power.simulate_power(
+    simulation = power.simulate_power(
         columns, {("x", "y"): 0.5}, ["y"], {"one": pg.AnalyzeGauss()}, bound=columns.bound,
         guarantee=Guarantee(4.0, 1e-6, "replace", None), n_rows=20_000,
     )  # fmt: skip
-    assert (found.rows[0].stderr["one"] is not None) == told
+    assert (simulation.rows[0].stderr["one"] is not None) == told
 
 
 def test_simulated_round_has_twice_the_variance_on_the_diagonal():

@@ -100,7 +100,6 @@ CASES = {
             "epsilon": (0.5, POSITIVE),
             "delta": (1e-6, SHARE_OR_NONE),
             "n_rows": (1000, optional(COUNT)),
-            "error": (0.1, POSITIVE),
         },
     ),
     "Release.regress": (partial(RELEASE.regress, "y"), {"ridge": (1.0, RIDGE)}),

@@ -108,12 +108,10 @@ def _check_out(out: Path, force: bool) -> None:
     " proposed. May be repeated.",
 )
 @click.option(
-    "--error",
-    type=float,
-    default=0.01,
-    help="Without FORMULA: accuracy wanted of a regression's coefficients on unit-scale data.",
+    "--plot",
+    type=PATH,
+    help="With --design and without FORMULA: save a picture of its standard errors here.",
 )
-@click.option("--plot", type=PATH, help="Without FORMULA: save a picture of the noise here.")
 @json_option
 def plan(
     study: Path,
@@ -124,7 +122,6 @@ def plan(
     design: Path | None,
     wanted: tuple[str, ...],
     targets: tuple[str, ...],
-    error: float,
     plot: Path | None,
     as_json: bool,
     **options: Any,
@@ -134,7 +131,7 @@ def plan(
     With a FORMULA it is planned by fits of simulated rows. Without one the mechanisms' noise is
     compared, for any regressions on a release, and the plan says which to take.
     """
-    alone = {"targets": "--target", "error": "--error", "plot": "--plot"}
+    alone = {"targets": "--target", "plot": "--plot"}
     if formula is None:
         alone = {"wanted": "--target-se"} | {name: f"--{name}" for name in options}
     for name in on_command_line(alone):
@@ -162,7 +159,6 @@ def plan(
         delta=known.ledger.usual_delta(epsilon) if delta is None else delta,
         n_rows=n_rows,
         adjacency=known.adjacency,
-        error=error,
         targets=targets or None,
         design=earlier,
     )

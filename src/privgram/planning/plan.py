@@ -9,13 +9,11 @@ import math
 import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 from privgram._base.files import write_picture
 from privgram._base.installed import extra
-from privgram._base.numbers import bisect_boundary, check_integer, check_positive
+from privgram._base.numbers import check_integer
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
@@ -35,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
+    from privgram._base.saved import JsonObject
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.privacy import Adjacency
 
@@ -50,9 +48,6 @@ __all__ = [
     "TermRow",
     "plan",
 ]
-
-#: Beyond this many rows a regression counts as never reaching the level asked for.
-UNREACHED_ROWS = 10**15
 
 #: Weight, share and noise of a term.
 Facts: TypeAlias = tuple[float | None, float | None, float | None]
@@ -75,19 +70,12 @@ class PlanRow:
     noise : float or None
         Standard deviation of the noise in an off-diagonal entry, in squared data units; None
         where the guarantee cannot be met.
-    needed : int or None
-        Rows from which on a regression on unit-scale data is as accurate as
-        asked; None if no number of rows is enough.
-    error : float or None
-        The error of that regression at the plan's `n_rows`.
     remark : str
         Why a number is missing or not to be used.
     """
 
     mechanism: str
     noise: float | None
-    needed: int | None
-    error: float | None
     remark: str
 
 
@@ -126,10 +114,10 @@ class Plan(Printed):
 
     Attributes
     ----------
-    n_columns, bound, epsilon, delta, adjacency, n_rows, error
+    n_columns, bound, epsilon, delta, adjacency, n_rows
         What was asked.
     rows : tuple of PlanRow
-        One a mechanism, the one that needs the fewest rows first.
+        One a mechanism, the one with the least noise first.
     recommended : str
         The mechanism to take.
     reason : str
@@ -140,8 +128,6 @@ class Plan(Printed):
         Weights to give to `Columns` for regressions of `targets`; None without targets.
     power : PowerSimulation or None
         The standard errors that regressions will have; None without a design.
-    mechanisms : tuple of Mechanism
-        What is compared.
     """
 
     n_columns: int
@@ -150,19 +136,16 @@ class Plan(Printed):
     delta: float
     adjacency: Adjacency
     n_rows: int | None
-    error: float
     rows: tuple[PlanRow, ...]
     recommended: str
     reason: str
     terms: tuple[TermRow, ...] = ()
     weights: dict[str, float] | None = None
     power: PowerSimulation | None = field(default=None, compare=False)
-    mechanisms: tuple[Mechanism, ...] = field(default=(), compare=False)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the plan as plain values, for JSON."""
-        plain = asdict(replace(self, power=None, mechanisms=()))
-        del plain["mechanisms"]
+        plain = asdict(replace(self, power=None))
         return plain | {"power": None if self.power is None else self.power.to_dict()}
 
     @property
@@ -176,19 +159,7 @@ class Plan(Printed):
 
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the cells of the table, as text."""
-        with_error = self.n_rows is not None
-        heads = ["mechanism", f"least rows for {self.error:g}", *["error"] * with_error]
-        heads += ["noise"]
-        cells = [
-            [
-                row.mechanism,
-                "never" if row.needed is None else f"{row.needed:,}",
-                *[number(row.error)] * with_error,
-                number(row.noise),
-            ]
-            for row in self.rows
-        ]
-        return heads, cells
+        return ["mechanism", "noise"], [[row.mechanism, number(row.noise)] for row in self.rows]
 
     def terms_table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the cells of the table of terms, as text."""
@@ -230,12 +201,9 @@ class Plan(Printed):
         """What belongs below the table, a paragraph each."""
         remarks = [f"{row.mechanism}: {row.remark}" for row in self.rows if row.remark]
         return (
-            "Rows are what a regression on unit-scale data needs for coefficients within "
-            f"{self.error:g}: uncorrelated columns of mean square 1. That is the "
-            "least: a feature of which the others leave a mean square of v needs 1/v times as "
-            "many, often hundreds of times. "
-            + ("With design= the plan says what yours need. " if self.power is None else "")
-            + "Noise is the standard deviation of an off-diagonal entry.",
+            "Noise is the standard deviation of an off-diagonal entry. What it does to a "
+            "regression turns on how far columns follow from each other"
+            + (": with design= the plan says it of yours." if self.power is None else "."),
             *remarks,
             self.reason,
             *([_LOOK_TWICE] if self.delta > 0 else []),
@@ -251,7 +219,7 @@ class Plan(Printed):
         return "\n".join(parts)
 
     def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw standard errors against epsilon, or without a design the noise of one entry.
+        """Draw the standard errors of the design against epsilon.
 
         Parameters
         ----------
@@ -265,42 +233,21 @@ class Plan(Printed):
 
         Raises
         ------
+        ValueError
+            If it was planned without a design.
         ImportError
             Without matplotlib (the extra ``plot``).
         """
-        if isinstance(ax, (str, os.PathLike)):
-            with extra("plot", "plots need"):
-                from matplotlib.figure import Figure
-            figure = Figure(figsize=(8.0, 4.0), layout="constrained")
-            drawn = self.plot(figure.add_subplot())
-            write_picture(Path(ax), figure, dpi=150)
-            return drawn
-        if self.power is not None:
+        if self.power is None:
+            raise ValueError("a plan without design= has no standard errors to draw")
+        if not isinstance(ax, (str, os.PathLike)):
             return self.power.curve().plot(ax)
-        from privgram.plots._axes import axes_for
-
-        axes = axes_for(ax, (8.0, 4.0))
-        grid = np.geomspace(min(0.05, self.epsilon), max(0.99, self.epsilon), 25)
-        for j, mechanism in enumerate(self.mechanisms):
-            shape = self.n_columns, self.bound, self.n_rows
-            records = [
-                _calibrate(mechanism, Guarantee(at, self.delta, self.adjacency, None), *shape)[0]
-                for at in grid.tolist()
-            ]
-            noise = [math.nan if record is None else record.noise_std for record in records]
-            # Where curves coincide, the wider one shows on both sides of the narrower.
-            width = max(5 - 2 * j, 1)
-            axes.loglog(grid, noise, color=f"C{j}", linewidth=width, label=type(mechanism).__name__)
-        axes.axvline(self.epsilon, color="0.8", zorder=0)
-        axes.set_xlabel("epsilon")
-        axes.set_ylabel("noise of one entry (standard deviation)")
-        axes.set_title(
-            f"d = {self.n_columns}, B = {self.bound:.3g}, delta = {self.delta:g}, {self.adjacency}"
-        )
-        axes.set_xticks([0.05, 0.1, 0.2, 0.5, 1.0], ["0.05", "0.1", "0.2", "0.5", "1"])
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
-        axes.grid(which="major", color="0.92")
-        return axes
+        with extra("plot", "plots need"):
+            from matplotlib.figure import Figure
+        figure = Figure(figsize=(8.0, 4.0), layout="constrained")
+        drawn = self.power.curve().plot(figure.add_subplot())
+        write_picture(Path(ax), figure, dpi=150)
+        return drawn
 
 
 def plan(
@@ -311,7 +258,6 @@ def plan(
     n_rows: int | None = None,
     adjacency: Adjacency = "replace",
     *,
-    error: float = 0.01,
     targets: Iterable[str] | None = None,
     design: DesignInput = None,
     mechanisms: Iterable[Mechanism] = (),
@@ -334,8 +280,6 @@ def plan(
         Number of rows, if it is public.
     adjacency : {"replace", "add-remove"}
         Neighbouring tables: one row replaced, or one added or removed.
-    error : float
-        The accuracy asked of a regression on unit-scale data, for `PlanRow.needed`.
     targets : iterable of str, optional
         Terms of the Columns that regressions on the others are to explain: weights are proposed
         that serve them (`privgram.columns.structure.proposed_weights` says how).
@@ -363,21 +307,6 @@ def plan(
     TypeError
         If epsilon, delta, or the bound of a number of columns is missing.
 
-    Notes
-    -----
-    The numbers of rows are for the table that is easiest to learn from, and real ones need more:
-    columns that are mapped to [-1, 1] rarely reach the ends, and say part of what others say. A
-    feature of which the others leave a mean square of v (in the units of the bound) needs 1 / v
-    times the rows for the same error of its coefficient; among the flights of the demo v is 0.0045
-    for the worst feature, the time in the air.
-
-    Unit-scale data has d - 1 uncorrelated features of second moment 1, and a
-    target of second moment 1 of which they explain one half, each as much as
-    the others. The error is the root mean square, over the coefficients, of the
-    standard deviation that the noise N alone causes. The exact second moment of
-    the features is n I, so to first order it is that of N v / n with
-    v = (coefficients, -1).
-
     Examples
     --------
     >>> import privgram as pg
@@ -401,7 +330,6 @@ def plan(
     guarantee = Guarantee(epsilon, delta, adjacency, None)  # type: ignore[arg-type]
     n_columns = check_integer(n_columns, "n_columns", 1)
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
-    error = check_positive(error, "error")
     compared = (*_candidates(guarantee.delta), *map(check_mechanism, mechanisms))
 
     power = None
@@ -426,14 +354,12 @@ def plan(
             PlanRow(
                 mechanism=_name(mechanism),
                 noise=noise.noise_std if noise else None,
-                needed=_rows_for(noise, error) if noise else None,
-                error=_error(noise, n_rows) if noise and n_rows else None,
                 remark=refusal,
             )
         )
     if all(row.noise is None for row in rows):
         raise ValueError(rows[0].remark)
-    rows.sort(key=lambda row: math.inf if row.needed is None else row.needed)
+    rows.sort(key=lambda row: math.inf if row.noise is None else row.noise)
     ours = set(map(_name, _candidates(guarantee.delta)))
     recommended, reason = _recommend([r for r in rows if r.mechanism in ours], n_columns, n_rows)
     weights = None
@@ -450,14 +376,12 @@ def plan(
         delta=guarantee.delta,
         adjacency=adjacency,
         n_rows=n_rows,
-        error=error,
         rows=tuple(rows),
         recommended=recommended,
         reason=reason,
         terms=terms,
         weights=weights,
         power=power,
-        mechanisms=compared,
     )
 
 
@@ -511,46 +435,8 @@ def _calibrate(
     return noise, f"not private: its delta is {reached:.2g}" if reached > guarantee.delta else ""
 
 
-def _error(record: Calibration, n_rows: int) -> float:
-    """Error of a regression on n rows of unit-scale data; see `plan`."""
-    d = record.n_columns
-    coef = _coefficients(d)
-    if d > 3:
-        # The features are alike, and no law here knows an axis: the first one, the others
-        # together, and the target say it all, for any number of columns.
-        coef = np.array([coef[0], np.linalg.norm(coef[1:])])
-    size = len(coef) + 1
-    law = record.law.marginal(d, range(size))
-    shifted = n_rows * _correlated(coef) + law.shift_matrix(size)
-    pair = np.stack([np.eye(size)[0], np.append(coef, -1.0)])
-    return math.sqrt(law.entry_variance(shifted, pair)[0, 1]) / n_rows
-
-
-def _coefficients(n_columns: int) -> NDArray[np.float64]:
-    return np.full(n_columns - 1, math.sqrt(0.5 / max(n_columns - 1, 1)))
-
-
-def _correlated(coef: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Second moment of orthonormal features and a target of these coefficients."""
-    gram = np.eye(len(coef) + 1)
-    gram[:-1, -1] = gram[-1, :-1] = coef
-    return gram
-
-
-def _rows_for(record: Calibration, error: float) -> int | None:
-    """Fewest rows, to three digits, at which `_error` is at most `error`."""
-    rows = 1
-    while _error(record, rows) > error:
-        rows *= 2
-        if rows > UNREACHED_ROWS:
-            return None
-    return bisect_boundary(
-        lambda n: _error(record, n) <= error, rows, rows // 2, lambda n, few: n - few <= few // 1000
-    )
-
-
 def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple[str, str]:
-    """Name the mechanism to take, with the reason; `rows` come by need of data.
+    """Name the mechanism to take, with the reason; `rows` come by their noise.
 
     The same as `privgram.mechanisms.default`, for any order of the rows.
     """
@@ -567,7 +453,7 @@ def _recommend(rows: list[PlanRow], n_columns: int, n_rows: int | None) -> tuple
         )
     positive = next((row for row in rows if row.mechanism.startswith("AdditiveWishart")), None)
     if positive is None or positive.noise is None or best.noise is None or positive is best:
-        return best.mechanism, f"Take {best.mechanism}: it needs the fewest rows.{less}"
+        return best.mechanism, f"Take {best.mechanism}: it adds the least noise.{less}"
     spectral = semicircle(best.noise, n_columns)
     more = positive.noise / best.noise - 1
     if n_rows is not None and n_rows < 2 * spectral:
