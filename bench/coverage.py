@@ -76,7 +76,7 @@ class Table:
     def written(self) -> np.ndarray:
         """The stored columns of the population's complete rows."""
         if self.rows.dtype.names is None:
-            return self.columns.scale_array(self.rows[~np.isnan(self.rows).any(axis=1)])
+            return self.columns.encoder.table([*self.rows[~np.isnan(self.rows).any(axis=1)].T])
         found = self.columns.encode(self.rows)
         return found[~np.isnan(found).any(axis=1)]
 

@@ -49,9 +49,7 @@ class Panel:
     quantile: float = 0.5
 
     def __post_init__(self) -> None:
-        self.x = self.columns.scale_array(
-            np.stack([self.rows[name] for name in self.columns.selected], axis=1)
-        )
+        self.x = self.columns.encode({name: self.rows[name] for name in self.columns.selected})
         self.at = self.columns.names.index(self.target)
         self.features = [j for j in range(self.x.shape[1]) if j != self.at]
         self.gram = self.x.T @ self.x

@@ -234,7 +234,7 @@ class MaskedLaw(NoiseLaw):
         return result
 
     def independent(self, n_columns: int) -> Matrix:
-        return np.where(self._zeros(n_columns), 0.0, self.base.independent(n_columns))
+        return self.project(self.base.independent(n_columns))
 
     def marginal(self, n_columns: int, index: Sequence[int]) -> NoiseLaw:
         new = {old: i for i, old in enumerate(index)}
@@ -247,13 +247,6 @@ class MaskedLaw(NoiseLaw):
         _check_places(places, n_columns)
         if len(set(places)) < len(places):
             raise ValueError("a column is in two blocks of the noise")
-
-    def _zeros(self, n_columns: int) -> NDArray[np.bool_]:
-        zeros = np.zeros((n_columns, n_columns), dtype=bool)
-        for block in self.blocks:
-            zeros[np.ix_(block, block)] = True
-        np.fill_diagonal(zeros, False)
-        return zeros
 
 
 #: Numbers of the forms of ties that are held at once, 64 MiB.

@@ -442,7 +442,7 @@ def test_groups_are_regressions_of_their_own(target, intercept):
     table, columns = case.table, case.release.columns
     terms, names = ["poly(x, 2)", "log(w)", "d"], ["x", "x^2", "log(w)", "d"]
     releases = {level: released(table[table.f == level], columns) for level in "nsw"}
-    fits = regress_groups(releases, target, terms, by="f", intercept=intercept)
+    fits = regress_groups(releases, target, terms, intercept=intercept)
     X = by_hand(table)[names].assign(Intercept=1.0)[[*names, "Intercept"][: 4 + intercept]]
     y, new = by_hand(table)[target], by_hand(case.new)[names].assign(Intercept=1.0)
     for level in "nsw":

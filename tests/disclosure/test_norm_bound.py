@@ -81,7 +81,7 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
     x[5, 1] = np.inf  # clamped
     counts = BoundSelection(PrivateBound(1.0), ScanRequest(x, columns)).count()
     kept = x[~np.isnan(x).any(axis=1)]
-    norms = np.linalg.norm(columns.scale_array(kept), axis=1)
+    norms = np.linalg.norm(columns.encoder.table(list(kept.T)), axis=1)
     assert counts.counts.sum() == len(kept)
     assert counts.n_rows == 3000
     bound = private_norm_bound(x, 50.0, 0.5, columns=columns, bins_per_octave=64, rng=rng)

@@ -105,7 +105,7 @@ def test_bound_chosen_by_the_table(adjacency, tmp_path):
         ledger=ledger,
     )
     data = panel()
-    x = COLUMNS.scale_array(np.stack([data[name] for name in "aby"], axis=1))
+    x = COLUMNS.encode({name: data[name] for name in "aby"})
     x = x[np.argsort(data["id"])].reshape(4000, 6, 4)
     norms = np.sqrt(np.linalg.norm(x.transpose(0, 2, 1) @ x, axis=(1, 2)))
     low, high = np.quantile(norms, [0.4, 0.6])

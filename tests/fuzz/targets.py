@@ -211,7 +211,7 @@ def _columns(data: bytes, name: str) -> None:
     if loaded is not None:
         assert len(loaded) == len(loaded.names) >= 1
         if loaded.plain:
-            assert np.isfinite(loaded.scale_array(np.zeros((1, len(loaded.selected))))).all()
+            assert np.isfinite(loaded.encode({key: [0.0] for key in loaded.selected})).all()
         assert pg.Columns.from_dict(loaded.to_dict()) == loaded
         try:
             repr(loaded).encode()

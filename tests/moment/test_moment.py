@@ -311,13 +311,13 @@ def test_columns_scale_raw_values(x):
     moment = SecondMoment(6, columns.bound, columns=columns).update(x)
     assert moment.names == columns.names
     assert moment.columns == columns.settled(None)
-    plain = SecondMoment(6, columns.bound, columns.names).update(columns.scale_array(x))
+    plain = SecondMoment(6, columns.bound, columns.names).update(columns.encoder.table(list(x.T)))
     for a, b in zip(moment.int128(), plain.int128(), strict=True):
         np.testing.assert_array_equal(a, b)
     by_name = dict(zip("edcba", x.T[::-1], strict=True)) | {"unused": np.array(["?"])}
     assert_same(SecondMoment(6, columns.bound, columns=columns).update(by_name), moment)
     with pytest.raises(ValueError, match="bounds for 5 columns and the table has 6"):
-        moment.update(columns.scale_array(x))
+        moment.update(columns.encoder.table(list(x.T)))
 
 
 def test_dropped_rows_are_counted():

@@ -91,7 +91,7 @@ def sample():
     """Rows in their own units, and the second moment of them scaled, with a column of ones."""
     rng = np.random.default_rng(4)
     rows = rng.uniform([-10, 5], [30, 6], (50, 2)) @ [[1.0, 0.0], [0.01, 1.0]]
-    scaled = Columns(BOUNDS, intercept=True).scale_array(rows)
+    scaled = Columns(BOUNDS, intercept=True).encoder.table(list(rows.T))
     return (scaled[:, :2] * [20, 0.5] + [10, 5.5]), scaled.T @ scaled
 
 
@@ -99,8 +99,8 @@ NAMES = ("a", "b", "intercept")
 
 
 def mean_and_covariance(release):
-    found = Variables(release, center=True).covariance
-    return found.mean, found.matrix
+    covariance = Variables(release, center=True).covariance
+    return covariance.mean, covariance.matrix
 
 
 def test_mean_and_covariance_are_those_of_the_rows(sample):
@@ -246,9 +246,9 @@ def factors(rng, rows, names="abcdef"):
 def test_standard_errors_are_the_spread_over_tables_and_releases():
     # 60 draws of a deviation are within 9.2 % of it at one sigma: 40 % is 4 sigma.
     rng = np.random.default_rng(8)
-    found = [factors(rng, 1000).pca(1, standardize=True) for _ in range(60)]
-    spread = np.std([one.components_[0] for one in found], axis=0)
-    np.testing.assert_allclose(found[0].stderr[0], spread, rtol=0.4)
+    several = [factors(rng, 1000).pca(1, standardize=True) for _ in range(60)]
+    spread = np.std([one.components_[0] for one in several], axis=0)
+    np.testing.assert_allclose(several[0].stderr[0], spread, rtol=0.4)
 
 
 @pytest.mark.slow

@@ -36,9 +36,9 @@ def test_errors_of_loadings_are_their_spread():
     first = released(np.random.default_rng(2)).factor_analysis(2)
 
     def loadings(release):
-        found = release.factor_analysis(2).loadings
-        left, _, right = np.linalg.svd(found.T @ first.loadings)
-        return found @ left @ right
+        fitted = release.factor_analysis(2).loadings
+        left, _, right = np.linalg.svd(fitted.T @ first.loadings)
+        return fitted @ left @ right
 
     np.testing.assert_allclose(first.stderr, spread(loadings), rtol=0.45)
 
@@ -62,14 +62,14 @@ def test_errors_of_noise_alone_are_about_these_rows():
     def release():
         return make_release(LAW.draw(table.T @ table, rng), names, LAW, n_rows=2000)
 
-    found = [release() for _ in range(60)]
+    several = [release() for _ in range(60)]
     for statistic, of in (
         (lambda r: r.cca(["a", "b"], ["c", "d"]), "correlations"),
         (lambda r: r.pca(1, standardize=True), "components_"),
         (lambda r: r.factor_analysis(1), "loadings"),
     ):
-        expected = np.std([getattr(statistic(one), of) for one in found], axis=0)
-        first = statistic(found[0])
+        expected = np.std([getattr(statistic(one), of) for one in several], axis=0)
+        first = statistic(several[0])
         ratio = first.noise_stderr / expected
         assert np.all((ratio > 0.55) & (ratio < 1.45))
         assert np.all(first.noise_stderr < first.stderr)
@@ -79,8 +79,8 @@ def test_errors_of_noise_alone_are_about_these_rows():
 def test_sets_that_say_nothing_of_each_other_are_below_the_edge():
     # Each above it in 1 of 20: 5 of 20 or more have probability 2.6e-3.
     rng = np.random.default_rng(4)
-    found = [released(rng).cca(["a", "b"], ["d", "e"]) for _ in range(20)]
-    assert sum(one.correlations[0] > one.edge() for one in found) < 5
+    several = [released(rng).cca(["a", "b"], ["d", "e"]) for _ in range(20)]
+    assert sum(one.correlations[0] > one.edge() for one in several) < 5
 
 
 def test_varimax_finds_a_simple_structure():
@@ -88,15 +88,15 @@ def test_varimax_finds_a_simple_structure():
     simple[:3, 0], simple[3:, 1] = [0.9, 0.8, 0.7], [0.6, 0.9, 0.5]
     angle = 0.7
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    found = varimax(simple @ turn)
-    np.testing.assert_allclose(np.sort(np.abs(found)), np.sort(simple), atol=1e-6)
+    back = varimax(simple @ turn)
+    np.testing.assert_allclose(np.sort(np.abs(back)), np.sort(simple), atol=1e-6)
     release = released(np.random.default_rng(5), 20_000)
     turned = release.factor_analysis(2)
     plain = release.factor_analysis(2, rotation="none")
     np.testing.assert_allclose(turned.implied_correlation, plain.implied_correlation, atol=1e-9)
     assert np.abs(turned.loadings[:3, 1]).max() < 0.1
-    np.testing.assert_allclose(turned.communalities, 0.64, atol=0.05)
-    assert turned.explained_variance_ratio.sum() == pytest.approx(turned.communalities.mean())
+    np.testing.assert_allclose(1 - turned.uniquenesses, 0.64, atol=0.05)
+    assert turned.explained_variance_ratio.sum() == pytest.approx((1 - turned.uniquenesses).mean())
 
 
 def test_too_many_factors_and_hidden_ones_are_refused():
@@ -189,24 +189,26 @@ def kinds(rng, rows=3000, law=GaussianLaw(1e-9, 1e-9)):  # noqa: B008 - a frozen
 def test_discriminants_are_of_the_weighted_columns_too():
     pytest.importorskip("pandas")
     table, release = kinds(np.random.default_rng(9))
-    found = release.lda("kind")
-    assert found.names == ("x", "y")
+    discriminants = release.lda("kind")
+    assert discriminants.names == ("x", "y")
     for k, level in enumerate("uvw"):
         at = table["kind"] == level
-        np.testing.assert_allclose(found.priors[k], at.mean())
-        np.testing.assert_allclose(found.means[k], [table["x"][at].mean(), table["y"][at].mean()])
+        np.testing.assert_allclose(discriminants.priors[k], at.mean())
+        np.testing.assert_allclose(
+            discriminants.means[k], [table["x"][at].mean(), table["y"][at].mean()]
+        )
     other = release.lda("kind", ["x", "sex[m]"])
-    np.testing.assert_allclose(other.means[:, 0], found.means[:, 0])
+    np.testing.assert_allclose(other.means[:, 0], discriminants.means[:, 0])
     only = {name: table[name] for name in ("x", "y")}  # the factor itself is not read
-    assert (found.predict(only) == table["kind"]).mean() > 0.75
-    assert found.transform(only).shape == (3000, 2)
-    assert found.frame().loc["y", "w"] == found.coef[2, 1]
-    assert str(found).splitlines()[-1].split()[-1] == f"{found.priors[2]:.4g}"
+    assert (discriminants.predict(only) == table["kind"]).mean() > 0.75
+    assert discriminants.transform(only).shape == (3000, 2)
+    assert discriminants.frame().loc["y", "w"] == discriminants.coef[2, 1]
+    assert str(discriminants).splitlines()[-1].split()[-1] == f"{discriminants.priors[2]:.4g}"
     # A row that lacks a value is told nothing of.
     lacking = {"x": [0.0, np.nan], "y": [1.0, 1.0]}
-    assert np.isnan(found.predict_proba(lacking)).any(axis=1).tolist() == [False, True]
+    assert np.isnan(discriminants.predict_proba(lacking)).any(axis=1).tolist() == [False, True]
     with pytest.raises(ValueError, match="1 rows lack a value of x, y"):
-        found.predict(lacking)
+        discriminants.predict(lacking)
     with pytest.raises(ValueError, match=r"kind\[v\] is what"):
         release.lda("kind", ["x", "kind[v]"])
 
@@ -215,9 +217,9 @@ def test_discriminants_are_of_the_weighted_columns_too():
 def test_errors_of_discriminants_are_their_spread():
     law = GaussianLaw(10.0, 14.0)
     rng = np.random.default_rng(10)
-    found = [kinds(rng, law=law)[1].lda("kind") for _ in range(60)]
-    expected = np.std([one.coef for one in found], axis=0)
-    np.testing.assert_allclose(found[0].stderr, expected, rtol=0.45)
+    several = [kinds(rng, law=law)[1].lda("kind") for _ in range(60)]
+    expected = np.std([one.coef for one in several], axis=0)
+    np.testing.assert_allclose(several[0].stderr, expected, rtol=0.45)
 
 
 def test_discriminants_are_refused_where_noise_hides_them():

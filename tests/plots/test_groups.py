@@ -16,19 +16,19 @@ COLUMNS = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
 
 def fits_of(n, refused=0):
     rng = np.random.default_rng(0)
-    made = {}
+    releases = {}
     for group in range(n):
         slope = 0.5 + 0.01 * group
         matrix = 1000 * np.array([[1, slope, 0], [slope, slope**2 + 0.1, 0], [0, 0, 3.0]])
         law = GaussianLaw(5.0, 7.0)
-        made[f"group {group}"] = make_release(
+        releases[f"group {group}"] = make_release(
             law.draw(matrix, rng), COLUMNS.names, law, columns=COLUMNS, bound=2.0
         )
     for group in range(refused):
-        made[f"none {group}"] = make_release(
+        releases[f"none {group}"] = make_release(
             -np.eye(3), COLUMNS.names, GaussianLaw(5.0, 7.0), columns=COLUMNS, bound=2.0
         )
-    return regress_groups(made, "y", ["x"], by="site")
+    return regress_groups(releases, "y", ["x"])
 
 
 def test_place_for_every_group():
@@ -40,7 +40,7 @@ def test_place_for_every_group():
     points = next(line for line in ax.lines if line.get_label() == "own")
     assert np.isnan(points.get_xdata()[-1])
     assert (np.diff(points.get_xdata()[:-1]) >= 0).all()
-    assert "6 groups by site" in ax.get_title(loc="left")
+    assert "6 groups by group" in ax.get_title(loc="left")
 
 
 def test_shrunk_beside_own():
@@ -51,7 +51,7 @@ def test_shrunk_beside_own():
 
 def test_many_groups_are_not_named():
     ax = fits_of(60).plot("x")
-    assert "site" in ax.get_ylabel()
+    assert "group" in ax.get_ylabel()
 
 
 def test_refusals():

@@ -87,7 +87,7 @@ def test_own_units(intercept):
     columns = pg.Columns({"u": (10, 30), "v": (-5, 0), "w": (0, 1000)}, intercept=True)
     raw = np.column_stack([rng.uniform(10, 30, 400), rng.uniform(-5, 0, 400), np.zeros(400)])
     raw[:, 2] = 100 + 7 * raw[:, 0] - 3 * raw[:, 1] + rng.standard_normal(400)
-    scaled = columns.scale_array(raw)
+    scaled = columns.encoder.table(list(raw.T))
     release = make_release(scaled.T @ scaled, columns.names, n_rows=400, columns=columns)
     fit = release.regress("w", intercept=intercept)
     X = np.column_stack([raw[:, :2], np.ones((400, int(intercept)))])
@@ -484,19 +484,19 @@ def factor_release(mechanism, seed, epsilon=1.0, levels=3):
 def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
     # Named unless noise passes for signal: 8 of 300 Gaussian draws, 67 to 71 of 300 Wishart draws.
     # So of 10 draws 8, or 4, at least but for one time in 300.
-    found = 0
+    named = 0
     for seed in range(10):
         release = factor_release(mechanism, seed, epsilon)
         fit = release.regress("y")
         reason = fit.caution
         assert reason is None or "seem to depend on each other" in str(fit.summary())
-        found += "columns 'a', 'b', 'c', 'intercept' seem to depend" in (reason or "")
+        named += "columns 'a', 'b', 'c', 'intercept' seem to depend" in (reason or "")
         # One left out, no intercept, or a fourth level: nothing depends.
         release.regress("y", ["a", "b", "x"])
         release.regress("y", intercept=False)
         release.regress("y", ridge="auto")
         factor_release(mechanism, seed, epsilon, levels=4).regress("y")
-    assert found >= (8 if isinstance(mechanism, pg.AnalyzeGauss) else 4)
+    assert named >= (8 if isinstance(mechanism, pg.AnalyzeGauss) else 4)
 
 
 def test_lasso_refuses_them_too():
@@ -600,9 +600,9 @@ def test_saved_release_of_a_bound_that_is_refused_now_says_so(release):
 @pytest.mark.parametrize("ridge", [0.0, "auto"])
 def test_entries_whose_squares_leave_float64_are_refused(largest, ridge):
     x = np.random.default_rng(0).normal(size=(2000, 3))
-    made = pg.release(
+    release = pg.release(
         pg.second_moment(x, bound=3.0), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
     )
-    matrix = made.matrix / np.abs(made.matrix).max() * largest
+    matrix = release.matrix / np.abs(release.matrix).max() * largest
     with pytest.raises(ValueError, match="squares leave float64"):
-        regress(replace(made, matrix=matrix), "x0", ridge=ridge)
+        regress(replace(release, matrix=matrix), "x0", ridge=ridge)

@@ -32,26 +32,26 @@ def drawn(seed, std, n=3000):
 def scaled(case):
     """The table as released: columns in [-1, 1], in which the penalty is."""
     columns = case.release.columns
-    return columns.scale_array(case.frame.to_numpy())[:, :-1]
+    return columns.encode(case.frame)[:, :-1]
 
 
 @pytest.mark.parametrize("criterion", ["aic", "bic"])
 @pytest.mark.parametrize("name", STUDIES)
 def test_choice_is_that_of_lars_by_the_same_criterion(name, criterion):
     case = study(name)
-    own = case.release.penalty_path(case.target, case.features, criterion=criterion)
+    ours = case.release.penalty_path(case.target, case.features, criterion=criterion)
     *features, target = scaled(case).T
     theirs = linear.LassoLarsIC(criterion=criterion).fit(np.column_stack(features), target)
-    assert len(own.alphas) == len(theirs.alphas_)
-    assert_allclose(own.alphas, theirs.alphas_, rtol=1e-4, atol=1e-7)
-    assert_allclose(own.alpha, theirs.alpha_, rtol=1e-4, atol=1e-7)
+    assert len(ours.alphas) == len(theirs.alphas_)
+    assert_allclose(ours.alphas, theirs.alphas_, rtol=1e-4, atol=1e-7)
+    assert_allclose(ours.alpha, theirs.alpha_, rtol=1e-4, atol=1e-7)
     # Twice the log-likelihood and the penalty, times the variance, but for a constant.
     expected = theirs.criterion_ * theirs.noise_variance_
-    gaps = own.values - own.values[-1], expected - expected[-1]
+    gaps = ours.values - ours.values[-1], expected - expected[-1]
     assert_allclose(gaps[0], gaps[1], rtol=1e-3, atol=1e-4 * np.ptp(expected))
     coef = theirs.coef_ * _units(case)
-    assert_allclose(own.fit.used[:-1], coef, rtol=1e-3, atol=1e-5 * np.abs(coef).max())
-    assert own.fit.refusal is not None
+    assert_allclose(ours.fit.used[:-1], coef, rtol=1e-3, atol=1e-5 * np.abs(coef).max())
+    assert ours.fit.refusal is not None
 
 
 def _units(case):
@@ -74,7 +74,7 @@ def test_elastic_net_is_that_of_scikit_learn(name):
 @pytest.mark.parametrize("name", STUDIES)
 def test_subsets_are_those_of_least_squares(name):
     case = study(name)
-    found = case.release.best_subset(case.target, case.features, criterion="bic")
+    subsets = case.release.best_subset(case.target, case.features, criterion="bic")
     *features, target = scaled(case).T
     n, ones = len(target), np.ones(len(target))
 
@@ -85,13 +85,13 @@ def test_subsets_are_those_of_least_squares(name):
 
     every = range(len(features))
     variance = squares(every) / (n - len(features) - 1)
-    for size, members in enumerate(found.members):
+    for size, members in enumerate(subsets.members):
         best = min(combinations(every, size), key=squares)
         assert {case.features[i] for i in best} == set(members)
         expected = squares(best) + np.log(n) * variance * (size + 1)
-        assert_allclose(found.values[size], expected, rtol=1e-4)
-    if found.best:
-        assert found.fit.design.names == found.best
+        assert_allclose(subsets.values[size], expected, rtol=1e-4)
+    if subsets.best:
+        assert subsets.fit.design.names == subsets.best
 
 
 @pytest.mark.long

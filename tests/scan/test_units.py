@@ -43,7 +43,7 @@ def state(moment):
 
 def by_hand(data, columns, bound, clip="frobenius"):
     """The sum over units of their clipped matrices, in floats."""
-    d = columns.scale_array(np.stack([data[name] for name in columns.selected], axis=1))
+    d = columns.encode({name: data[name] for name in columns.selected})
     d *= np.minimum(1.0, bound / np.linalg.norm(d, axis=1))[:, None]  # no row beyond its unit
     total = np.zeros((d.shape[1],) * 2)
     for unit in np.unique(data["id"]):

@@ -42,7 +42,7 @@ def test_it_is_the_diagonal_of_the_table_of_dummies(rows):
     columns = pg.Columns({"a": (-3, 3), "b": (-2, 2)}, intercept=True)
     unit = pg.Unit("id", max_rows=rows)
     found = made(data, columns, unit=unit)
-    x = columns.scale_array(np.stack([data["a"], data["b"]], axis=1))
+    x = columns.encode({name: data[name] for name in "ab"})
     wide = {"id": data["id"]}
     for site in BY.labels:
         wide |= {f"{site}{j}": x[:, j] * (data["site"] == site) for j in range(3)}

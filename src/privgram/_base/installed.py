@@ -76,14 +76,14 @@ def lazy_names(package: str, rooms: Mapping[str, Iterable[str]]) -> Callable[[st
         try:
             if name.startswith("__"):
                 raise ModuleNotFoundError(name=module)
-            found = import_module(module)
+            value = import_module(module)
         except ModuleNotFoundError as error:
             if error.name != module or name in room_of:
                 raise
             raise AttributeError(f"module {package!r} has no attribute {name!r}") from None
         if name in room_of:
-            found = getattr(found, name)
-            setattr(import_module(package), name, found)
-        return found
+            value = getattr(value, name)
+            setattr(import_module(package), name, value)
+        return value
 
     return find

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 #: The package, whose frames are no place to show somebody a warning at.
-_OWN = __name__.partition(".")[0]
+_ROOT = __name__.partition(".")[0]
 
 #: Not "printable", and part of how words of some scripts are written: (non-)joiners.
 _JOINERS = "\u200c\u200d"
@@ -74,7 +74,7 @@ def warn(message: str, category: type[Warning] = UserWarning, *, paid: bool = Fa
     After a spend (`paid`) it is no error where warnings are: what was paid for would be lost.
     """
     depth, frame = 1, sys._getframe()
-    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(f"{_OWN}."):
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith(f"{_ROOT}."):
         depth, frame = depth + 1, frame.f_back
     try:
         warnings.warn(message, category, stacklevel=depth)

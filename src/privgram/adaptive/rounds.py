@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram._base.saved import JsonObject
     from privgram.adaptive.radius import RadiusChoice
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns import Columns
@@ -163,7 +164,7 @@ class AdaptiveRounds(ABC):
         self.beyond_std = 0.0  # that of the last number of rows beyond a radius
         names = ("round_mu", "round_radius", "round_noise_std", "counts_mu")
         #: What a release records of its rounds.
-        self.parameters: dict[str, Any] = {"rounds": 0} | {name: [] for name in names}
+        self.parameters: JsonObject = {"rounds": 0} | {name: [] for name in names}
 
     @abstractmethod
     def take(self, moment: Any, share: float) -> Matrix:

@@ -32,11 +32,10 @@ def info(release: Path, as_json: bool) -> None:
     """Show what a RELEASE holds."""
     loaded = open_release(release)
     columns, unit = loaded.columns, loaded.privacy_unit
-    variables = {} if columns is None else columns.variables
     report: dict[str, object] = {
         "release": str(release),
         "columns": list(loaded.names),
-        "variables": {name: variable.describe() for name, variable in variables.items()},
+        "variables": {name: variable.describe() for name, variable in loaded.variables.items()},
         "terms": [] if columns is None else list(columns.terms),
         "weights": {} if columns is None else columns.weights,
         "rows": loaded.n_rows,

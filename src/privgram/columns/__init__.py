@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from privgram._base.files import write_atomically
 from privgram._base.numbers import check_positive
@@ -115,7 +115,7 @@ class Columns:
     >>> cols = pg.Columns({"distance": (0, 5000), "delay": (-60, 300)}, intercept=True)
     >>> cols.names
     ('distance', 'delay', 'intercept')
-    >>> cols.scale_array([[2500.0, 400.0]])
+    >>> cols.encode({"distance": [2500.0], "delay": [400.0]})
     array([[0., 1., 1.]])
     >>> pg.Columns({"age": (18, 90), "sex": ["f", "m"]}, terms=["poly(age, 2)", "sex"]).names
     ('age', 'P2(age)', 'sex[f]', 'sex[m]')
@@ -450,32 +450,6 @@ class Columns:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Columns.from_dict, (self.to_dict(),))
-
-    def scale_array(self, x: ArrayLike) -> NDArray[np.float64]:
-        """Scale a block of raw values of a table of numbers; `encode` takes any table.
-
-        Parameters
-        ----------
-        x : array_like of shape (n, len(selected))
-            Values in the columns' own units; NaN stays NaN.
-
-        Returns
-        -------
-        ndarray of shape (n, len(names))
-            Values in [-1, 1], with the intercept if there is one.
-
-        Raises
-        ------
-        TypeError
-            If a variable is a factor or dates, which an array of numbers does not hold.
-        """
-        block = np.asarray(x, dtype=np.float64)
-        k = len(self.selected)
-        if block.ndim != 2 or block.shape[1] != k:
-            raise ValueError(f"a block of shape (n, {k}) is scaled, not {block.shape}")
-        if not self.plain:
-            raise TypeError("only tables of numbers are scaled; encode takes tables with factors")
-        return self.encoder.table(list(block.T))
 
     def encode(self, table: ColumnTable) -> NDArray[np.float64]:
         """Write out the stored columns of a table in memory: its dummy table.

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from privgram.regression.inference import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from pandas import DataFrame
 
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
@@ -161,7 +163,7 @@ class PCA(Simulated):
     plot = of_results.plot_biplot
     plot_scree = of_results.plot_scree
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """The components as columns of a data frame (needs pandas), with a row for each name."""
         return as_frame(_numbered("component", self.components_), self.names)
 
@@ -394,11 +396,6 @@ class FactorAnalysis(Simulated):
         return self._variables.covariance
 
     @property
-    def communalities(self) -> Vector:
-        """The part of each column's variance that the factors explain."""
-        return 1 - self.uniquenesses
-
-    @property
     def explained_variance_ratio(self) -> Vector:
         """The part of all variance that each factor explains, shape (k,)."""
         return np.asarray((self.loadings**2).mean(axis=0))
@@ -430,7 +427,7 @@ class FactorAnalysis(Simulated):
     def _table(self) -> dict[str, Vector]:
         return _numbered("factor", self.loadings.T) | {"uniqueness": self.uniquenesses}
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
         return as_frame(self._table, self.names)
 

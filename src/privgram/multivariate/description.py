@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from numpy.polynomial import Polynomial
@@ -29,6 +29,7 @@ from privgram.regression.inference import (
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+    from pandas import DataFrame
 
     from privgram.noise import NoiseLaw
     from privgram.plots import of_results
@@ -125,7 +126,7 @@ class Description(Printed):
             "std_upper_ci": self.std_interval[:, 1],
         }
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """A data frame (needs pandas) with a row for each column."""
         return as_frame(self.columns, self.names)
 
@@ -171,7 +172,7 @@ class Correlation(Printed):
     estimand: CorrelationEstimand
     partial: bool | tuple[str, ...]
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """The matrix as a data frame (needs pandas)."""
         return as_frame(self.matrix, self.names, self.names)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from privgram.multivariate.variables import (
     of_draws,
     root_of,
     sampling_error,
-    variables_of,
 )
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+    from pandas import DataFrame
 
     from privgram.releases.record import ReleaseRecord
 
@@ -105,7 +105,7 @@ class CCA(Simulated):
     def _table(self) -> dict[str, Vector]:
         return {"correlation": self.correlations, "std err": self.stderr}
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """Correlations and standard errors as a data frame (needs pandas), a row for each pair."""
         return as_frame(self._table, self._pairs)
 
@@ -262,7 +262,7 @@ class LDA(Simulated):
             self._variables.features.encode(table) - self._variables.released.centre
         ) @ self.scalings
 
-    def frame(self) -> Any:
+    def frame(self) -> DataFrame:
         """`coef` as a data frame (needs pandas), with a row for each feature."""
         return as_frame(self.coef.T, self.names, self.levels)
 
@@ -392,7 +392,7 @@ def lda(release: ReleaseRecord, factor: str, features: Sequence[str] | None = No
     .. [1] R. A. Fisher, "The use of multiple measurements in taxonomic problems", Annals of
        Eugenics 7, 1936.
     """
-    variables = variables_of(release)
+    variables = release.variables
     described = variables.get(factor)
     if not isinstance(described, Factor):
         factors = [name for name, other in variables.items() if isinstance(other, Factor)]

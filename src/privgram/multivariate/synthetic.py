@@ -102,7 +102,7 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
     .. [2] I. Olkin, R. F. Tate, "Multivariate correlation models with mixed discrete and continuous
        variables", Ann. Math. Statist. 32, 1961.
     """
-    lost = _not_kept(release.columns)
+    lost = _lost_terms(release.columns)
     rows = synthetic_rows(release, n, rng)
     if lost:
         warn(
@@ -114,7 +114,7 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
     return rows
 
 
-def _not_kept(columns: Columns | None) -> tuple[str, ...]:
+def _lost_terms(columns: Columns | None) -> tuple[str, ...]:
     """Released terms of more than one variable, or of powers of one."""
     if columns is None:
         return ()

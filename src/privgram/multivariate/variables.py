@@ -324,11 +324,6 @@ def sampling_error(root: Matrix, dof: int, rng: np.random.Generator) -> Matrix:
     return root @ (wishart / dof - np.eye(len(root))) @ root.T
 
 
-def variables_of(release: ReleaseRecord) -> Mapping[str, Variable]:
-    """The variables of the table by name; none where no `Columns` describe it."""
-    return {} if release.columns is None else release.columns.variables
-
-
 def indicators_of(name: str, factor: Factor) -> list[str]:
     """Names of the indicators of a factor's levels."""
     return [f"{name}[{level}]" for level in factor.names]
@@ -336,7 +331,7 @@ def indicators_of(name: str, factor: Factor) -> list[str]:
 
 def _levels(release: ReleaseRecord) -> list[list[str]]:
     """Names of the indicators of each factor that describes the table."""
-    variables = variables_of(release).items()
+    variables = release.variables.items()
     return [indicators_of(name, each) for name, each in variables if isinstance(each, Factor)]
 
 
@@ -399,7 +394,7 @@ class Simulated(Printed):
             return None
 
     @cached_property
-    def stderr(self) -> Any:
+    def stderr(self) -> Matrix:
         """Standard errors from sampling and privacy noise, by simulation.
 
         `RefusedError` where the number of rows is unknown, or the noise is too large.
@@ -407,11 +402,11 @@ class Simulated(Printed):
         return self._errors(sampling=True)
 
     @cached_property
-    def noise_stderr(self) -> Any:
+    def noise_stderr(self) -> Matrix:
         """As `stderr`, from privacy noise alone: about these rows, of which it assumes nothing."""
         return self._errors(sampling=False)
 
-    def _errors(self, sampling: bool) -> Any:
+    def _errors(self, sampling: bool) -> Matrix:
         draws = self._variables.redrawn(self._draws, sampling=sampling)
         return np.asarray(np.std(of_draws(draws, self._again), axis=0))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
 
 #: Rows that are made where there are none.
-MADE_ROWS = 20_000
+DESIGN_ROWS = 20_000
 
 
 #: What a plan can be told of a table: an earlier release, a public table, or a guess.
@@ -57,7 +57,7 @@ def plan_design_of(design: DesignInput, columns: Columns, bound: float) -> PlanD
         return _released(design, columns, bound)
     n_rows = None
     if is_guess(design, columns):
-        table = columns.encode(Guess.of(design, columns).rows(MADE_ROWS))
+        table = columns.encode(Guess.of(design, columns).rows(DESIGN_ROWS))
         what = GUESSED
     elif design is not None and hasattr(design, "__getitem__"):
         if isinstance(design, Mapping) and not set(design) & set(columns.variables):
@@ -143,7 +143,7 @@ def _whole_units(
 
 def _released(design: ReleaseRecord, columns: Columns, bound: float) -> PlanDesign:
     """An earlier release, of the same columns or others."""
-    rows = columns.encode(synthetic_rows(design, MADE_ROWS, 0))
+    rows = columns.encode(synthetic_rows(design, DESIGN_ROWS, 0))
     count = rows_behind(design)
     moment = _mean_product(rows)
     if design.columns == columns and design.names == columns.names and count:

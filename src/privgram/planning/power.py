@@ -6,8 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram._base.saved import JsonObject
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.mechanisms import Calibration, Mechanism
     from privgram.noise import NoiseLaw
@@ -204,7 +204,7 @@ class PowerSimulation(Printed):
     rows: tuple[PowerRow, ...]
     _setting: Setting = field(repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the simulation as plain values, for JSON."""
         plain = {name: value for name, value in vars(self).items() if name != "_setting"}
         rows = [asdict(row) for row in self.rows]
@@ -435,15 +435,21 @@ class Setting:
         return self.columns.replace(missing="error")
 
 
-def _moment(matrix: Matrix, bound: float, columns: Columns) -> Any:
-    """The second moment of made rows, as rounds take it."""
-    return SimpleNamespace(
-        matrix=matrix,
-        bound=bound,
-        columns=columns,
-        names=getattr(columns, "names", None),
-        n_columns=len(matrix),
-    )
+@dataclass(frozen=True, eq=False)
+class _SimulatedMoment:
+    """The second moment of simulated rows, as rounds take it."""
+
+    matrix: Matrix
+    bound: float
+    columns: Columns
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.columns.names
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.matrix)
 
 
 class _SimulatedRounds(AdaptiveRounds):
@@ -452,14 +458,14 @@ class _SimulatedRounds(AdaptiveRounds):
     def __init__(
         self, setting: Setting, noise: AdaptiveGaussianCalibration, rng: np.random.Generator
     ) -> None:
-        moment = _moment(setting.moment, setting.bound, setting.columns)
+        moment = _SimulatedMoment(setting.moment, setting.bound, setting.columns)
         super().__init__(moment, noise, again=True)
         self.rows = setting.design.rows
         self.weight = setting.n_rows * setting.design.complete / len(self.rows)
         self.shape = setting.design.shape
         self.rng = rng
 
-    def take(self, moment: Any, share: float) -> Matrix:
+    def take(self, moment: _SimulatedMoment, share: float) -> Matrix:
         std = self.std_at(moment.bound, share)
         self.std.append(std)
         noise = symmetric_gaussian(moment.n_columns, std, math.sqrt(2.0) * std, self.rng)
@@ -483,9 +489,9 @@ class _SimulatedRounds(AdaptiveRounds):
     def number(self, share: float) -> float:
         return self.weight * len(self.rows)
 
-    def mapped(self, transform: WhiteningTransform, radius: float) -> Any:
+    def mapped(self, transform: WhiteningTransform, radius: float) -> _SimulatedMoment:
         image = designs.clipped(self.rows @ transform.matrix.T, radius)
-        return _moment(self.weight * (image.T @ image), radius, self.moment.columns)
+        return _SimulatedMoment(self.weight * (image.T @ image), radius, self.moment.columns)
 
 
 def simulate_power(

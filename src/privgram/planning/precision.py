@@ -28,6 +28,7 @@ from privgram.regression.glm import GLMResults
 from privgram.regression.inference import RefusedError
 
 if TYPE_CHECKING:
+    from privgram._base.saved import JsonObject
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
@@ -144,7 +145,7 @@ class Precision(Printed):
                 return row
         raise KeyError(name)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the plan as plain values, for JSON."""
         return vars(self) | {"rows": [vars(row) for row in self.rows]}
 

@@ -5,7 +5,7 @@ and units are on the axes, and what noise alone could have made is greyed: a plo
 without the text around it.
 """
 
-from privgram.plots.of_release import noise_scores, plot_matrix, plot_privacy, plot_spectrum
+from privgram.plots.of_release import plot_matrix, plot_privacy, plot_spectrum
 from privgram.plots.of_results import (
     plot_biplot,
     plot_coefficients,
@@ -17,7 +17,6 @@ from privgram.plots.of_results import (
 )
 
 __all__ = [
-    "noise_scores",
     "plot_biplot",
     "plot_coefficients",
     "plot_correlation",

@@ -59,7 +59,7 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, threshold: fl
     ax = axes_of_matrix(ax, d)
     from matplotlib import colormaps, colors, ticker
 
-    scores, known = _scores(release)
+    scores, known = noise_scores(release)
     top = max(float(np.abs(scores).max()), 10 * threshold)
     norm = colors.SymLogNorm(threshold, linscale=0.3, vmin=-top, vmax=top)
     cmap = colormaps["RdBu_r"].with_extremes(bad=_muted())
@@ -171,16 +171,12 @@ def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def noise_scores(release: ReleaseRecord) -> NDArray[np.float64]:
+def noise_scores(release: ReleaseRecord) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Entries of a release over the standard deviations of their noise, shape (d, d).
 
-    The known shift of the diagonal is taken off. Zero where the entry is known to be zero.
+    The known shift of the diagonal is taken off. With which entries are zero without noise, but
+    for rounding: these are zero.
     """
-    return _scores(release)[0]
-
-
-def _scores(release: ReleaseRecord) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """As `noise_scores`, and which entries are zero without noise, but for rounding."""
     d, law = release.n_columns, release.noise
     variance = law.entry_variance(release.matrix, np.eye(d))
     centred = release.matrix - law.shift_matrix(d)

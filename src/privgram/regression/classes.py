@@ -95,7 +95,7 @@ class ClassFit(SavedFit):
     delta: float
     adjacency: Adjacency
     privacy: Profile
-    parameters: dict[str, Any]
+    parameters: JsonObject
     refusal: str | None = None
     held_out: HeldOut | None = None
     reproducible: bool = False

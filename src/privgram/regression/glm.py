@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -108,7 +108,7 @@ class GLMResults(SavedFit, PredictiveResults):
     delta: float
     adjacency: Adjacency
     privacy: Profile
-    parameters: dict[str, Any]
+    parameters: JsonObject
     reproducible: bool = False
     unit: str | None = None
     family: FamilyName = "gaussian"
@@ -221,8 +221,7 @@ class GLMResults(SavedFit, PredictiveResults):
         RefusedError
             A ValueError: where there is no inference.
         """
-        if which not in ("mean", "linear"):
-            raise ValueError(f"which is 'mean' or 'linear', not {which!r}")
+        check_one_of(which, "which", ("mean", "linear"))
         if self.refusal is not None:
             raise RefusedError(f"there is no fit: {self.refusal}")
         linear = np.asarray(self._rows(X) @ self._estimate)

@@ -42,7 +42,6 @@ def regress_groups(
     target: str | int,
     features: Iterable[str | int] | None = None,
     *,
-    by: str = "group",
     ridge: float | str | ArrayLike = 0.0,
     intercept: bool = True,
     reference: Mapping[str, Any] | None = None,
@@ -52,11 +51,9 @@ def regress_groups(
     Parameters
     ----------
     releases : mapping of group to Release
-        Of the same columns, each with noise of its own.
+        Of the same columns, each with noise of its own; `Releases`, for one.
     target, features, ridge, intercept, reference
         As in `privgram.regression.regress`.
-    by : str
-        What the groups are groups of.
 
     Returns
     -------
@@ -76,7 +73,7 @@ def regress_groups(
         )
         for group, release in releases.items()
     }
-    return GroupFits(by, releases, fits)
+    return GroupFits(getattr(releases, "by", "group"), releases, fits)
 
 
 class GroupFits(Mapping[Any, OLSResults]):

@@ -175,12 +175,12 @@ class IVResults(OfRelease):
         self._need_inference()
         if len(self.endogenous) != 1:
             raise ValueError("a set is given for one endogenous column; test values of several")
-        level = level_of(alpha)
+        level_of(alpha)  # which checks it
         unit, center = self.inference.stderr[0], self.inference.estimate[0]
 
         def excess(angle: float) -> float:
             value = center + unit * math.tan(angle)
-            return self.anderson_rubin_test(value).pvalue - (1 - level)
+            return self.anderson_rubin_test(value).pvalue - alpha
 
         angles = np.linspace(-math.pi / 2 + 1e-6, math.pi / 2 - 1e-6, TRIED)
         inside = [excess(angle) for angle in angles]
@@ -437,7 +437,7 @@ def iv(
         if endogenous or instruments or exogenous:
             raise ValueError("a formula names all columns: leave the others out")
         parsed = parse_one(target)
-        parsed.check_absorbed({} if release.columns is None else release.columns.variables)
+        parsed.check_absorbed(release.variables)
         terms = RegressionTerms.of(parsed, None, intercept, reference)
         endogenous, instruments = parsed.endogenous, parsed.instruments
         exogenous = [*parsed.features, *parsed.absorbed]

@@ -53,7 +53,7 @@ def terms_of(
     if features is not None:
         raise ValueError("a formula names the features: leave `features` out")
     parsed = parse_one(target)
-    parsed.check_absorbed({} if release.columns is None else release.columns.variables)
+    parsed.check_absorbed(release.variables)
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
     return RegressionTerms.of(parsed, (*parsed.features, *parsed.absorbed), intercept, reference)

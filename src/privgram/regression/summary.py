@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._base.numbers import is_number
 from privgram._base.text import as_frame, facts_html, shown
 from privgram.regression.inference import Inference, students
 
@@ -210,16 +211,8 @@ def skewed(
 
 def _as_text(cell: str) -> str:
     """A cell of a CSV file that spreadsheets do not take for a formula: names come from outside."""
-    formula = cell.startswith(("=", "+", "-", "@")) and not _is_number(cell)
+    formula = cell.startswith(("=", "+", "-", "@")) and not is_number(cell)
     return f"'{cell}" if formula else cell
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _latex(text: str) -> str:

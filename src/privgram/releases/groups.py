@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.installed import extra
+from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import check_integer
 from privgram._base.saved import ArchiveFormat
 from privgram._base.text import Printed, as_frame, as_text, listed
@@ -18,19 +18,19 @@ from privgram.columns.groups import Groups
 from privgram.releases.release import Release, added, build
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
+    import privgram.regression.groups as group_fits  # by its module, as in `release`
     from privgram.columns.variables import Level
     from privgram.multivariate.description import Description
     from privgram.privacy import ProofStatus
-    from privgram.regression.groups import GroupFits
+else:
+    group_fits = LazyModule("privgram.regression.groups")
 
 RELEASES_FORMAT = ArchiveFormat(
     "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
 )
 
 #: What differs between the releases of groups besides the matrices.
-OWN = ("noise", "parameters")
+DIFFERING = ("noise", "parameters")
 
 
 def _stacked(by: str, frames: Mapping[Level, Any]) -> Any:
@@ -170,26 +170,7 @@ class Releases(Mapping[Any, Release]):
             f"{self.proof_status}>"
         )
 
-    def regress(
-        self,
-        target: str | int,
-        features: Iterable[str | int] | None = None,
-        ridge: float | str | ArrayLike = 0.0,
-        intercept: bool = True,
-        reference: Mapping[str, Any] | None = None,
-    ) -> GroupFits:
-        """The same linear regression in every group; see `privgram.regression.groups`."""
-        from privgram.regression.groups import regress_groups
-
-        return regress_groups(
-            self,
-            target,
-            features,
-            by=self.by,
-            ridge=ridge,
-            intercept=intercept,
-            reference=reference,
-        )
+    regress = group_fits.regress_groups
 
     def describe(
         self, columns: Sequence[str] | None = None, *, alpha: float = 0.05
@@ -272,12 +253,12 @@ class Releases(Mapping[Any, Release]):
             If it cannot be written.
         """
         headers = [one._header() for one in self.values()]
-        shared = {name: value for name, value in headers[0].items() if name not in OWN}
+        shared = {name: value for name, value in headers[0].items() if name not in DIFFERING}
         header = {
             "groups": self.groups.to_dict(),
             "n_rows": self.n_rows,
             "release": shared,
-            "own": [{name: each[name] for name in OWN} for each in headers],
+            "own": [{name: each[name] for name in DIFFERING} for each in headers],
         }
         arrays = {"matrix": np.array([one.matrix for one in self.values()])}
         if self._first.sketch is not None:
@@ -297,8 +278,8 @@ def read_releases(path: Path) -> Releases:
         if any(len(array) != len(parts) for array in arrays.values()):
             raise ValueError("the numbers of groups differ")
         releases = [
-            build(header["release"] | own, part)
-            for own, part in zip(header["own"], parts, strict=True)
+            build(header["release"] | differing, part)
+            for differing, part in zip(header["own"], parts, strict=True)
         ]
         n_rows = header["n_rows"]
         if n_rows is not None:

@@ -22,10 +22,11 @@ from privgram.noise import NoiseLaw
 from privgram.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from privgram.columns.variables import Variable
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Profile, ProofStatus
 
@@ -179,6 +180,11 @@ class ReleaseRecord:
     def n_columns(self) -> int:
         """Number of columns d."""
         return len(self.names)
+
+    @property
+    def variables(self) -> Mapping[str, Variable]:
+        """The variables of the table by name; none where no `Columns` describe it."""
+        return {} if self.columns is None else self.columns.variables
 
     @property
     def unbiased(self) -> NDArray[np.float64]:

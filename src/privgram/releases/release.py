@@ -97,7 +97,7 @@ def read_release(path: Path) -> Release:
 def build(header: JsonObject, arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
     columns, unit = header["columns"], header.get("privacy_unit")
-    made = {
+    parts = {
         "names": tuple(header["names"]),
         "mechanism": mechanisms.from_dict(header["mechanism"]),
         "noise": NoiseLaw.from_dict(header["noise"]),
@@ -109,7 +109,7 @@ def build(header: JsonObject, arrays: dict[str, NDArray[np.float64]]) -> Release
     loaded = Release(
         arrays["matrix"],
         sketch=arrays.get("sketch"),
-        **{name: header[name] for name in HEADER} | made,
+        **{name: header[name] for name in HEADER} | parts,
     )
     check_parts(loaded)
     check_stated(loaded)

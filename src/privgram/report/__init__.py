@@ -26,6 +26,7 @@ from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Factor, Numeric
 from privgram.multivariate import correlation, pca
 from privgram.plots._axes import MOST_NAMES
+from privgram.plots.of_release import noise_scores
 from privgram.regression import RefusedError, regress
 from privgram.regression.design import intercept_of
 from privgram.releases.record import RELEASE_FORMAT
@@ -137,7 +138,7 @@ def to_html(
     fits = [_fit(release, target, ridge) for target in targets]
     others = [name for name in release.names if name != INTERCEPT]
     path = None if file is None else Path(file)
-    scores = np.abs(plots.noise_scores(release))
+    scores = np.abs(noise_scores(release)[0])
     faint = float((scores[np.triu_indices(len(scores))] < 2).mean())
     environment = jinja2.Environment(
         autoescape=True,
@@ -383,9 +384,10 @@ def _fit(release: ReleaseRecord, target: str, ridge: float | str) -> RegressionP
 def _components(release: ReleaseRecord) -> ComponentsPart | None:
     """Principal components of the correlations, where there are any to draw."""
     # Of a factor all levels but one: together they are correlated by being its levels.
-    described = {} if release.columns is None else release.columns.variables
     first = {
-        f"{name}[{one.names[0]}]" for name, one in described.items() if isinstance(one, Factor)
+        f"{name}[{one.names[0]}]"
+        for name, one in release.variables.items()
+        if isinstance(one, Factor)
     }
     names = [name for name in release.names if name != INTERCEPT and name not in first]
     if not 2 <= len(names) <= MOST_NAMES:
@@ -479,8 +481,8 @@ def _facts(release: ReleaseRecord, path: Path | None) -> list[tuple[str, str]]:
 
 def _code(release: ReleaseRecord, path: Path | None, fits: list[RegressionPart]) -> str:
     others = [name for name in release.names if name != INTERCEPT]
-    described = {} if release.columns is None else release.columns.variables
-    labels = [one.label(name) for name, one in described.items() if isinstance(one, Numeric)]
+    variables = release.variables.items()
+    labels = [one.label(name) for name, one in variables if isinstance(one, Numeric)]
     others = [name for name in labels if name in release.names] or others
     target = next((fit.target for fit in fits if fit.refusal is None), others[-1])
     return "\n".join(
