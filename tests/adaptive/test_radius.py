@@ -72,12 +72,12 @@ def test_sums_have_less_noise_than_by_a_histogram_or_the_best_of_a_tree(size):
             np.diag(sums @ np.linalg.inv(matrix.T @ matrix) @ sums.T)
         )
 
-    own = deviations(released.astype(float), counts_sensitivity(size, "add-remove"))
+    deviation = deviations(released.astype(float), counts_sensitivity(size, "add-remove"))
     nodes = tree(size)
     by_tree = deviations(nodes, np.sqrt(nodes.sum(axis=0).max()))
-    assert own[: size * 3 // 4].max() < 0.9 * by_tree[: size * 3 // 4].max()
-    assert own[-1] < 0.7 * np.sqrt(size)
-    assert own[0] == pytest.approx(np.linalg.norm(released[:, 0]) / 1024)
+    assert deviation[: size * 3 // 4].max() < 0.9 * by_tree[: size * 3 // 4].max()
+    assert deviation[-1] < 0.7 * np.sqrt(size)
+    assert deviation[0] == pytest.approx(np.linalg.norm(released[:, 0]) / 1024)
 
 
 def test_noisy_sums_are_near_and_fall():
@@ -87,20 +87,20 @@ def test_noisy_sums_are_near_and_fall():
     counts[15:] = 0
     exact = np.cumsum(counts[::-1])[::-1]
     std = counts_sensitivity(size, "replace") / 0.3
-    found = np.array(
+    several = np.array(
         [
             cumulative_counts(weighted_counts(counts) + rng.normal(0, std, size))
             for _ in range(draws)
         ]
     )
-    assert (np.diff(found) <= 0).all()
-    assert (found >= 0).all()
+    assert (np.diff(several) <= 0).all()
+    assert (several >= 0).all()
     # Where counts are many nothing is forced.
     many = slice(0, 8)
     stated = cumulative_std(size, std)
-    assert (np.abs(found.mean(axis=0) - exact) / stated)[many].max() < 5 / np.sqrt(draws)
-    assert (found.std(axis=0) < 1.2 * stated).all()
-    np.testing.assert_allclose(found.std(axis=0)[:4], stated[:4], rtol=5 / np.sqrt(2 * draws))
+    assert (np.abs(several.mean(axis=0) - exact) / stated)[many].max() < 5 / np.sqrt(draws)
+    assert (several.std(axis=0) < 1.2 * stated).all()
+    np.testing.assert_allclose(several.std(axis=0)[:4], stated[:4], rtol=5 / np.sqrt(2 * draws))
 
 
 def test_choice_is_the_least_edge_with_few_rows_beyond():

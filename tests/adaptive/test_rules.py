@@ -19,8 +19,8 @@ from privgram.mechanisms import AdaptiveGaussian
 
 @pytest.mark.parametrize(("most", "size"), [(4.9, 3.0), (5.0, 2.0), (0.0, 3.0), (9.0, 1.0)])
 def test_radius_is_the_least_that_so_many_rows_exceed_or_as_many(most, size):
-    found = choose_radius(np.array([1.0, 2.0, 3.0]), np.array([9.0, 5.0, 1.0]), most)
-    assert found.size == size
+    choice = choose_radius(np.array([1.0, 2.0, 3.0]), np.array([9.0, 5.0, 1.0]), most)
+    assert choice.size == size
 
 
 class Counted(AdaptiveRounds):
@@ -50,11 +50,11 @@ def test_so_many_rows_are_longer_as_noise_stands_for_or_hides(left, by_noise):
     most = max(stood_for, hidden) if not by_noise else hidden
     for off, at in ((0.99, 0), (1.01, -1)):
         one.of = lambda edges, off=off: np.append(np.full(len(edges) - 1, off * most), 0.0)
-        found = one.choose(frame, 0.02, left)
+        choice = one.choose(frame, 0.02, left)
         assert len(one.edges) == 9
         if by_noise:
             assert hidden > stood_for
-        assert found.size == pytest.approx(one.edges[at])
+        assert choice.size == pytest.approx(one.edges[at])
 
 
 def test_one_round_is_the_average_of_two_by_their_shares():
@@ -74,8 +74,8 @@ def test_more_rounds_are_taken_from_fifteen_deviations_of_noise_on(rate, rounds)
 def test_law_of_the_last_round_allows_for_one_and_a_half_deviations_of_clipping():
     """Where the first round's noise is far larger, the last one is all."""
     frame = WhiteningTransform(2 * np.eye(2), 1.0, 9.0)
-    made = SimpleNamespace(std=[1e9, 3.0], moment=SimpleNamespace(columns=None))
-    released, law = _together(frame, np.zeros((2, 2)), 8 * np.eye(2), made)
+    rounds = SimpleNamespace(std=[1e9, 3.0], moment=SimpleNamespace(columns=None))
+    released, law = _together(frame, np.zeros((2, 2)), 8 * np.eye(2), rounds)
     np.testing.assert_allclose(released, 2 * np.eye(2))
     variance = law.entry_variance(np.zeros((2, 2)), np.eye(2))
     assert variance[0, 1] == pytest.approx(3.0**2 * (1 + 1.5**2) / 4**2)
@@ -119,8 +119,8 @@ def test_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypat
     table = {"x": x, "y": 0.5 * x + 0.03 * rng.standard_normal(4000)}
     columns = pg.Columns({"x": (-1, 1), "y": (-1, 1)}, intercept=True)
     options = {"mechanism": AdaptiveGaussian(), "rng": rng, "adjacency": "add-remove"}
-    found = pg.release(table, columns, 2.0, 1e-6, **options)
-    assert len(found.parameters["counts_mu"]) == rounds - 1
+    release = pg.release(table, columns, 2.0, 1e-6, **options)
+    assert len(release.parameters["counts_mu"]) == rounds - 1
     assert seen[0] == 1.6
 
 

@@ -42,10 +42,10 @@ pytest.importorskip("formulaic")
     ],
 )
 def test_parts_of_a_formula(formula, expected):
-    found = parse(formula)
-    assert found.targets == ("y",)
+    parsed = parse(formula)
+    assert parsed.targets == ("y",)
     whole = {"intercept": True, "absorbed": (), "endogenous": (), "references": {}} | expected
-    assert {name: getattr(found, name) for name in whole} == whole
+    assert {name: getattr(parsed, name) for name in whole} == whole
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_sums_are_read_as_formulaic_reads_them(sides, space):
         except ValueError as error:
             return str(error)
 
-    found = read()
+    parsed = read()
     with mock.patch.object(terms, "_sums", return_value=None):
-        assert read() == found
+        assert read() == parsed
     terms._sides.cache_clear()
 
 

@@ -22,9 +22,9 @@ def hole(table):
     return table | {"x": np.where(np.arange(2000) == 7, np.nan, table["x"])}
 
 
-def released(table, columns, **asked):
-    made = pg.release(table, columns, **SPENT, **asked)
-    return (made.shared if "by" in asked else made).columns
+def released(table, columns, **options):
+    release = pg.release(table, columns, **SPENT, **options)
+    return (release.shared if "by" in options else release).columns
 
 
 def studied(table, columns, **asked):
@@ -56,12 +56,12 @@ ROUTES = {
 def test_rows_are_left_out_where_their_number_is_private_anyway(route, table):
     run, columns = ROUTES[route], pg.Columns(BOUNDS, True)
     assert columns.missing is None
-    made = run(hole(table), columns, adjacency="add-remove")
-    assert made is None or made.missing == "drop"
+    result = run(hole(table), columns, adjacency="add-remove")
+    assert result is None or result.missing == "drop"
     with pytest.raises(ValueError, match=r"row 7 holds a missing value.*must not reach the public"):
         run(hole(table), columns, adjacency="replace")
-    made = run(table, columns, adjacency="replace")
-    assert made is None or made.missing == "error"
+    result = run(table, columns, adjacency="replace")
+    assert result is None or result.missing == "error"
 
 
 @pytest.mark.parametrize("adjacency", DEFAULT)
@@ -89,14 +89,14 @@ def test_units_that_are_left_are_not_counted_for_the_public(adjacency, table, tm
     table["who"] = np.where(table["who"] == 3, None, table["who"])
     unit, columns = pg.Unit("who", max_rows=4, missing="drop"), pg.Columns(BOUNDS, True)
     path = tmp_path / "r.json"
-    made = pg.release(table, columns, **SPENT, unit=unit, adjacency=adjacency, out=path)
-    assert made.n_units is None
-    assert made.n_rows is None
+    release = pg.release(table, columns, **SPENT, unit=unit, adjacency=adjacency, out=path)
+    assert release.n_units is None
+    assert release.n_rows is None
     again = pg.load(path)
-    assert again.privacy_unit == made.privacy_unit
+    assert again.privacy_unit == release.privacy_unit
     assert again.privacy_unit.missing == "drop"
     assert pg.second_moment(table, columns=columns, unit=unit).n_rows == 499  # the secret
-    assert made.regress("x").bse[0] > 0
+    assert release.regress("x").bse[0] > 0
     with pytest.raises(ValueError, match="row 12 has no unit"):
         pg.release(table, columns, **SPENT, unit=pg.Unit("who", max_rows=4))
 

@@ -17,16 +17,16 @@ COLUMNS = pg.Columns(BOUNDS, intercept=True, terms=TERMS, missing="drop")
 def table():
     rng = np.random.default_rng(0)
     n = 20_011
-    made = {
+    table = {
         "x": rng.normal(size=n),
         "z": rng.integers(-1, 8, n),
         "w": rng.lognormal(0, 2, n).astype(np.float32),
         "sex": rng.choice(["f", "m"], n),
         "y": rng.normal(size=n),
     }
-    made["x"][[3, 9000]] = np.nan
-    made["x"][[5, 9001]] = [np.inf, -np.inf]
-    return made
+    table["x"][[3, 9000]] = np.nan
+    table["x"][[5, 9001]] = [np.inf, -np.inf]
+    return table
 
 
 def same(moment, other):
@@ -104,8 +104,8 @@ def test_terms_are_written_in_one_way():
 
 
 def test_formula_takes_features():
-    made = pg.Columns.from_formula("y ~ rf(x, log(w), n=4) + sex", BOUNDS)
-    assert made.terms == ("y", "rf(x, log(w), n=4)", "sex")
+    columns = pg.Columns.from_formula("y ~ rf(x, log(w), n=4) + sex", BOUNDS)
+    assert columns.terms == ("y", "rf(x, log(w), n=4)", "sex")
     pytest.importorskip("formulaic")
     longer = pg.Columns.from_formula(
         "y ~ rf(x, z, n=4, kernel='matern', scale=1e+1) + x*sex", BOUNDS
@@ -117,8 +117,8 @@ def test_formula_takes_features():
 
 
 def test_shares_of_the_bound():
-    found = {term: share(COLUMNS, stored) for term, stored in by_term(COLUMNS).items()}
-    assert found == pytest.approx(dict.fromkeys(COLUMNS.terms, 1 / 5))
+    shares = {term: share(COLUMNS, stored) for term, stored in by_term(COLUMNS).items()}
+    assert shares == pytest.approx(dict.fromkeys(COLUMNS.terms, 1 / 5))
     weights = proposed_weights(COLUMNS, ["y"])
     assert weights[TERMS[0]] > weights[TERMS[1]]  # of more features
 

@@ -83,18 +83,18 @@ def test_missing_weight_is_a_missing_value():
     rows["w"][:50] = np.nan
     with pytest.raises(ValueError, match="missing"):
         pg.second_moment(rows, columns=describe())
-    found = pg.second_moment(rows, columns=describe(missing="drop"))
+    dropped = pg.second_moment(rows, columns=describe(missing="drop"))
     rest = {name: column[50:] for name, column in rows.items()}
-    kept = pg.second_moment(rest, columns=describe(missing="drop"))
-    assert (found.matrix() == kept.matrix()).all()
+    whole = pg.second_moment(rest, columns=describe(missing="drop"))
+    assert (dropped.matrix() == whole.matrix()).all()
 
 
 def test_sum_of_weights_counts_no_rows():
     rows = table(2000)
     fit = released(describe(), rows, "add-remove").regress("y")
-    said = "sum of their weights: use a release of which the number of rows is public"
-    assert said in fit.refusal
-    with pytest.raises(ValueError, match=said):
+    reason = "sum of their weights: use a release of which the number of rows is public"
+    assert reason in fit.refusal
+    with pytest.raises(ValueError, match=reason):
         fit.feature_std()
     release = released(describe(), rows)
     with pytest.raises(RefusedError, match='estimand="sample"'):

@@ -29,20 +29,20 @@ def test_every_stored_column_is_of_one_term():
     sizes = {term: sum(one.size for one in given) for term, given in stored.items()}
     assert list(sizes.values()) == [1, 0, 3, 0, 10, 2, 0]
     assert sum(sizes.values()) == len(COLUMNS)
-    own = pg.Columns({"x": (0, 1)}, intercept=True)
-    assert list(by_term(own)) == ["x", "intercept"]
+    columns = pg.Columns({"x": (0, 1)}, intercept=True)
+    assert list(by_term(columns)) == ["x", "intercept"]
 
 
 def test_shares_are_those_of_the_longest_row():
     """By the row that is longest, encoded."""
     longest = {"wage": [500], "age": [90], "sex": ["m"], "region": ["w"], "hours": [80]}
     row = COLUMNS.encode(longest)[0]
-    found = {}
+    noise = {}
     for term, stored in by_term(COLUMNS).items():
-        found[term] = share(COLUMNS, stored)
+        noise[term] = share(COLUMNS, stored)
         part = sum((row[one.columns] ** 2).sum() for one in stored)
-        assert math.isclose(found[term], part / (row @ row), abs_tol=1e-15)
-    assert math.isclose(sum(found.values()), 1.0)
+        assert math.isclose(noise[term], part / (row @ row), abs_tol=1e-15)
+    assert math.isclose(sum(noise.values()), 1.0)
 
 
 @pytest.mark.parametrize("targets", [["log(wage)"], ["wage"], ["log(wage)", "hours"]])
@@ -61,8 +61,8 @@ def test_no_other_weights_serve_the_targets_better(targets, intercept):
     def cost(weights):
         bound = pg.Columns(bounds, intercept=intercept, terms=terms, weights=weights).bound
         features = sum(mean[t] / weights[t] ** 2 for t in mean if t not in wanted)
-        own = features / (6 * (len(mean) - len(wanted)))
-        return bound**4 * features * sum(weights[t] ** -2 + own for t in wanted)
+        by_features = features / (6 * (len(mean) - len(wanted)))
+        return bound**4 * features * sum(weights[t] ** -2 + by_features for t in wanted)
 
     rng = np.random.default_rng(2)
     least = cost(best)

@@ -107,9 +107,9 @@ def test_legendre_polynomials(u, degree):
     """At most 1 in size, and SciPy's."""
     from scipy.special import eval_legendre
 
-    found = legendre(np.array([u]), 0.0, 1.0, degree)[-1, 0]
-    assert abs(found) <= 1
-    assert found == pytest.approx(eval_legendre(degree, u), abs=1e-13)
+    value = legendre(np.array([u]), 0.0, 1.0, degree)[-1, 0]
+    assert abs(value) <= 1
+    assert value == pytest.approx(eval_legendre(degree, u), abs=1e-13)
     assert legendre(np.array([1.0, -1.0]), 0.0, 1.0, degree)[-1].tolist() == [1.0, (-1.0) ** degree]
 
 
@@ -309,5 +309,5 @@ def test_terms_in_another_order_than_the_variables_are_scaled_by_their_own_bound
     assert turned.names == ("x", "y", "intercept")
     at = [straight.names.index(name) for name in turned.names]
     expected = pg.second_moment(table, columns=straight).matrix()[np.ix_(at, at)]
-    found = pg.second_moment(table, columns=turned).matrix()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-2)
+    moment = pg.second_moment(table, columns=turned).matrix()
+    np.testing.assert_allclose(moment, expected, rtol=0, atol=1e-2)

@@ -168,13 +168,13 @@ def test_all_that_remains_can_be_spent(path):
 def test_delta_of_finite_precision_counts_among_the_chances(ledger):
     """A chance h to be off adds h (1 + e^epsilon); a billionth of delta has room."""
     profile = privacy.GaussianProfile(WHOLE / 100)
-    asked = {"adjacency": "replace", "unit": "", "privacy": profile, "delta_fp": 2e-16}
+    terms = {"adjacency": "replace", "unit": "", "privacy": profile, "delta_fp": 2e-16}
     share = 2e-16 * (1 + math.e) / (1 + math.exp(0.1))
     assert 2 * share < 1e-9 * DELTA < 3 * share
     for _ in range(2):
-        ledger.spend(0.1, DELTA, **asked)
+        ledger.spend(0.1, DELTA, **terms)
     with pytest.raises(BudgetExceeded, match="chances that outputs are off"):
-        ledger.spend(0.1, DELTA, **asked)
+        ledger.spend(0.1, DELTA, **terms)
 
 
 def test_one_of_another_kind_may_take_the_whole_budget_first(path):

@@ -67,12 +67,12 @@ def run(what, path, count):
 
 
 def test_budget_is_made_once_and_opened_again(path):
-    made = Ledger(path, 1.0, 1e-6, "add-remove")
+    ledger = Ledger(path, 1.0, 1e-6, "add-remove")
     for opened in (Ledger(path), Ledger(path, 1, 1e-6), Ledger(path, adjacency="add-remove")):
-        assert repr(opened) == repr(made)
-    assert made.entries == ()
-    assert made.spent == (0.0, 1e-6)
-    assert made.remaining(1e-6) == 1.0
+        assert repr(opened) == repr(ledger)
+    assert ledger.entries == ()
+    assert ledger.spent == (0.0, 1e-6)
+    assert ledger.remaining(1e-6) == 1.0
     assert [p.name for p in path.parent.iterdir()] == [path.name]
 
 

@@ -50,15 +50,15 @@ def test_first_entry_says_whom_a_ledger_protects(tmp_path: Path, first: str) -> 
     path = tmp_path / "a.ledger"
     ledger = opened(path)
     assert ledger.unit is None
-    made, other = (by_unit, by_rows) if first == "unit" else (by_rows, by_unit)
-    made(ledger)
+    first_release, other = (by_unit, by_rows) if first == "unit" else (by_rows, by_unit)
+    first_release(ledger)
     assert ledger.unit == ("who" if first == "unit" else "")
     before = path.read_bytes()
     for handle in (ledger, pg.Ledger(path)):
         with pytest.raises(ValueError, match="Release by the ledger's unit"):
             other(handle)
     assert path.read_bytes() == before
-    made(pg.Ledger(path))
+    first_release(pg.Ledger(path))
     assert len(ledger.entries) == 2
 
 
@@ -125,19 +125,19 @@ def test_entry_says_its_unit(tmp_path: Path) -> None:
 def test_units_of_an_array_have_a_name(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger")
     x = PEOPLE["x"][:, None]
-    asked = {"columns": COLUMNS, "epsilon": 0.9, "delta": 1e-6, "adjacency": "add-remove"}
+    options = {"columns": COLUMNS, "epsilon": 0.9, "delta": 1e-6, "adjacency": "add-remove"}
     with pytest.raises(TypeError, match="need a name"):
-        pg.release(x, **asked, unit=PEOPLE["who"], ledger=ledger)
+        pg.release(x, **options, unit=PEOPLE["who"], ledger=ledger)
     with pytest.raises(TypeError, match="need a name"):
         pg.Unit(PEOPLE["who"], max_rows=3)  # type: ignore[arg-type]
     by_unit(ledger)
-    made = pg.release(
-        x, **asked, unit=pg.Unit("who", max_rows=3, values=PEOPLE["who"]), ledger=ledger
+    release = pg.release(
+        x, **options, unit=pg.Unit("who", max_rows=3, values=PEOPLE["who"]), ledger=ledger
     )
-    assert made.privacy_unit.name == "who"
+    assert release.privacy_unit.name == "who"
     with pytest.raises(ValueError, match=r"'who'.*'home'"):
         pg.release(
-            x, **asked, unit=pg.Unit("home", max_rows=3, values=PEOPLE["who"]), ledger=ledger
+            x, **options, unit=pg.Unit("home", max_rows=3, values=PEOPLE["who"]), ledger=ledger
         )
     assert len(ledger.entries) == 2
 
@@ -155,19 +155,19 @@ def test_units_left_after_dropping_are_counted_nowhere(missing, adjacency) -> No
     who = [*PEOPLE["who"][:-3], *([-1] * 3 if missing == "error" else [None] * 3)]
     table = {"x": PEOPLE["x"], "who": np.array(who, object)}
     unit = pg.Unit("who", max_rows=3, missing=missing)
-    asked = {"epsilon": 0.9, "delta": 1e-6, "adjacency": adjacency}
+    options = {"epsilon": 0.9, "delta": 1e-6, "adjacency": adjacency}
     ones = pg.Columns({"x": (-1, 1)}, intercept=True)
-    made = pg.release(table, columns=ones, unit=unit, **asked)
-    assert made.n_units == (20 if (missing, adjacency) == ("error", "replace") else None)
-    assert made.n_rows is None
-    assert made.privacy_unit.missing == missing
-    assert made.regress("x", []).nobs != 57
+    release = pg.release(table, columns=ones, unit=unit, **options)
+    assert release.n_units == (20 if (missing, adjacency) == ("error", "replace") else None)
+    assert release.n_rows is None
+    assert release.privacy_unit.missing == missing
+    assert release.regress("x", []).nobs != 57
     auto = pg.Unit("who", bound=pg.PrivateBound(0.1), missing=missing)
-    if made.n_units is None:  # a warning of few units would count them
-        assert pg.release(table, columns=ones, unit=auto, **asked).n_units is None
+    if release.n_units is None:  # a warning of few units would count them
+        assert pg.release(table, columns=ones, unit=auto, **options).n_units is None
     else:
         with pytest.warns(UserWarning, match="20 rows are too few"):
-            pg.release(table, columns=ones, unit=auto, **asked)
+            pg.release(table, columns=ones, unit=auto, **options)
 
 
 EMPTY = {"x": np.zeros(0), "who": np.zeros(0, np.int64)}
@@ -188,14 +188,14 @@ EMPTY = {"x": np.zeros(0), "who": np.zeros(0, np.int64)}
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_empty_table_costs_nothing_where_it_is_publicly_so(tmp_path, options, adjacency) -> None:
     ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, adjacency)
-    asked = {"columns": COLUMNS, "epsilon": 0.5, "delta": 1e-6, "adjacency": adjacency}
+    request = {"columns": COLUMNS, "epsilon": 0.5, "delta": 1e-6, "adjacency": adjacency}
     if adjacency == "replace":
         with pytest.raises(ValueError, match="has no rows"):
-            pg.release(EMPTY, **asked, **options, ledger=ledger)
+            pg.release(EMPTY, **request, **options, ledger=ledger)
         assert not ledger.entries
     else:
-        made = pg.release(EMPTY, **asked, **options, ledger=ledger)
-        assert np.isfinite(made.shared.epsilon if "by" in options else made.matrix).all()
+        release = pg.release(EMPTY, **request, **options, ledger=ledger)
+        assert np.isfinite(release.shared.epsilon if "by" in options else release.matrix).all()
         assert ledger.entries
 
 
@@ -205,7 +205,7 @@ def test_absence_of_units_is_not_disclosed(tmp_path, who, bound) -> None:
     """Under replace, too: the one unit of a neighbour may be left out."""
     ledger = pg.Ledger(tmp_path / "a.ledger", 1.0, 1e-3, "replace")
     table = {"x": np.array([0.5]), "who": np.array([who], object)}
-    asked = {"epsilon": 0.5, "delta": 1e-6, "unit": pg.Unit("who", bound=bound, missing="drop")}
-    made = pg.release(table, COLUMNS, **asked, ledger=ledger)
-    assert made.n_units is None
+    options = {"epsilon": 0.5, "delta": 1e-6, "unit": pg.Unit("who", bound=bound, missing="drop")}
+    release = pg.release(table, COLUMNS, **options, ledger=ledger)
+    assert release.n_units is None
     assert ledger.entries

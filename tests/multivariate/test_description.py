@@ -35,24 +35,24 @@ NAMES = ("a", "b", "c", "intercept")
 def test_description_is_that_of_statsmodels(name):
     reference = pytest.importorskip("statsmodels.stats.descriptivestats")
     case = study(name)
-    own = case.release.describe().frame()
+    described = case.release.describe().frame()
     theirs = reference.describe(case.frame, stats=["nobs", "mean", "std_err", "std"]).T
-    assert_allclose(own["count"], theirs["nobs"])
+    assert_allclose(described["count"], theirs["nobs"])
     for ours, statistic in (("mean", "mean"), ("std_err", "std_err"), ("std", "std")):
-        assert_allclose(own[ours], theirs[statistic], rtol=DIGITS)
-    assert_allclose(own.upper_ci - own["mean"], 1.959964 * theirs["std_err"], rtol=1e-3)
+        assert_allclose(described[ours], theirs[statistic], rtol=DIGITS)
+    assert_allclose(described.upper_ci - described["mean"], 1.959964 * theirs["std_err"], rtol=1e-3)
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_correlation_is_that_of_pandas_and_of_residuals(name):
     stats = pytest.importorskip("scipy.stats")
     case = study(name)
-    frame, found = case.frame, case.release.correlation(estimand="normal")
-    assert_allclose(found.matrix, frame.corr(), atol=DIGITS)
-    assert_allclose(found.frame().loc[case.target], frame.corr()[case.target], atol=DIGITS)
+    frame, ours = case.frame, case.release.correlation(estimand="normal")
+    assert_allclose(ours.matrix, frame.corr(), atol=DIGITS)
+    assert_allclose(ours.frame().loc[case.target], frame.corr()[case.target], atol=DIGITS)
     if len(frame) > 500:  # theirs is by Fisher's transformation, ours of the same order
         ends = stats.pearsonr(*frame.to_numpy().T[:2]).confidence_interval()
-        assert_allclose(found.intervals[0, 1], [ends.low, ends.high], atol=4 / len(frame))
+        assert_allclose(ours.intervals[0, 1], [ends.low, ends.high], atol=4 / len(frame))
     a, b, *rest = frame.columns
     pair, controls = frame[[a, b]].to_numpy(), frame[rest].assign(ones=1.0).to_numpy()
     residuals = pair - controls @ np.linalg.lstsq(controls, pair)[0]
@@ -69,12 +69,14 @@ def test_levels_of_a_factor_are_described():
     levels = ["midwest", "northeast", "south", "west"]
     columns = pg.Columns({"wage": (3, 11), "region": levels}, intercept=True)
     rng = np.random.default_rng(0)
-    found = pg.release(
+    described = pg.release(
         frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     ).describe()
     share = (frame.region == "south").mean()
-    at = found.names.index("region[south]")
-    assert_allclose([found.mean[at], found.std[at]], [share, np.sqrt(share - share**2)], rtol=1e-3)
+    at = described.names.index("region[south]")
+    assert_allclose(
+        [described.mean[at], described.std[at]], [share, np.sqrt(share - share**2)], rtol=1e-3
+    )
 
 
 # --- errors of the noise, by drawing it -----------------------------------------------------------
@@ -153,11 +155,11 @@ def test_partial_intervals_hold_where_noise_is_near_the_signal(partial, monkeypa
     """
     monkeypatch.setattr(description, "POSTERIOR_DRAWS", 150)
     names = ["w", "x", "z1", "z2", "y"]
-    made = np.eye(5)[[3, 2, 0, 1, 4]] * [1, 1, 1, 1, 0.5]  # of z1, z2, x, u, e
-    made[0] += [0.25, 0.25, 0.3, 0.0, 0.0]
-    made[4] += 0.5 * made[0] + [0, 0, 0.3, 0.6, 0]
-    made[[0, 4]] /= 3
-    exact = np.pad(20_000 / 3 * made @ made.T, (0, 1))
+    frame = np.eye(5)[[3, 2, 0, 1, 4]] * [1, 1, 1, 1, 0.5]  # of z1, z2, x, u, e
+    frame[0] += [0.25, 0.25, 0.3, 0.0, 0.0]
+    frame[4] += 0.5 * frame[0] + [0, 0, 0.3, 0.6, 0]
+    frame[[0, 4]] /= 3
+    exact = np.pad(20_000 / 3 * frame @ frame.T, (0, 1))
     exact[5, 5] = 20_000.0
     held = [names.index(name) for name in (names if partial is True else partial)]
     free = [i for i in range(5) if partial is True or i not in held]
@@ -167,16 +169,16 @@ def test_partial_intervals_hold_where_noise_is_near_the_signal(partial, monkeypa
     above = np.triu_indices(len(free), 1)
     truth = (-inverse / np.outer(size, size))[above]
     law = GaussianLaw(45.0, 45.0 * 2**0.5)
-    rng, found = np.random.default_rng(5), []
+    rng, estimates = np.random.default_rng(5), []
     for _ in range(250):
         one = make_release(law.draw(exact, rng), [*names, "intercept"], law, 20_000)
         try:
             ends = correlation(one, [names[i] for i in free], partial=partial).intervals
         except RefusedError:
             continue
-        found.append(inside(ends[above], truth))
-    assert len(found) > 200
-    assert (np.mean(found, axis=0) > 0.90).all(), np.mean(found, axis=0)
+        estimates.append(inside(ends[above], truth))
+    assert len(estimates) > 200
+    assert (np.mean(estimates, axis=0) > 0.90).all(), np.mean(estimates, axis=0)
 
 
 def inside(ends, truth):
@@ -200,15 +202,15 @@ def two_valued(counts, law=None, rng=None):
 
 def test_two_values_have_the_sampling_error_of_their_rows():
     """The variance of what each row adds to the correlation, by its rows."""
-    found = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="population")
+    correlations = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="population")
     a, b = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], COUNTS, axis=0).T
     a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
     r = np.mean(a * b)
-    assert_allclose(found.matrix[0, 1], r, rtol=1e-6)
+    assert_allclose(correlations.matrix[0, 1], r, rtol=1e-6)
     added = a * b - r * (a**2 + b**2) / 2
-    assert_allclose(found.stderr[0, 1], added.std() / np.sqrt(len(a) - 1), rtol=1e-6)
+    assert_allclose(correlations.stderr[0, 1], added.std() / np.sqrt(len(a) - 1), rtol=1e-6)
     normal = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="normal")
-    assert found.stderr[0, 1] > 1.2 * normal.stderr[0, 1]
+    assert correlations.stderr[0, 1] > 1.2 * normal.stderr[0, 1]
 
 
 @pytest.mark.slow
@@ -289,8 +291,8 @@ def test_releases_that_cannot_be_described():
         correlation(loud)
     with pytest.raises(ValueError, match=r"interval of 0\.1"):
         describe(make_release(rows.T @ rows, NAMES, n_rows=4000), alpha=0.9)
-    made = make_release(rows.T @ rows, NAMES, n_rows=4000)
-    one, listed = (correlation(made, partial=names) for names in ("a", ["a"]))
+    release = make_release(rows.T @ rows, NAMES, n_rows=4000)
+    one, listed = (correlation(release, partial=names) for names in ("a", ["a"]))
     assert str(one) == str(listed)
     twice = np.column_stack([rows[:, :2], rows[:, :1], rows[:, 3]])
     dependent = make_release(twice.T @ twice, NAMES, n_rows=4000)
@@ -306,12 +308,12 @@ def test_second_rounds_that_may_have_clipped(n_rows, clipped):
     assert clipped_share(one) == 0
     one.parameters.update(clipped_rows=150.0, clipped_rows_std=35.0, clipping_bias=0.2)
     assert clipped_share(one) == pytest.approx(220 / n_rows)
-    found = one.describe()
-    assert found.clipped == np.isnan(found.std_stderr).all() == clipped
-    for ends in (found.std_interval, found.mean_interval, found.mean_stderr):
+    description = one.describe()
+    assert description.clipped == np.isnan(description.std_stderr).all() == clipped
+    for ends in (description.std_interval, description.mean_interval, description.mean_stderr):
         assert np.isnan(ends).all() == clipped
-    assert np.isfinite([found.mean, found.std]).all()
-    assert ("AnalyzeGauss" in str(found)) == clipped
+    assert np.isfinite([description.mean, description.std]).all()
+    assert ("AnalyzeGauss" in str(description)) == clipped
     if clipped:
         with pytest.raises(RefusedError, match="one round"):
             one.correlation()
@@ -335,8 +337,8 @@ def test_levels_are_held_fixed():
     one = pg.release(
         frame, columns=columns, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    found = one.correlation(partial=True)
-    assert found.names == (
+    partial = one.correlation(partial=True)
+    assert partial.names == (
         *("wage", "region[northeast]", "region[south]", "region[west]", "parttime[yes]"),
     )
     dummies = np.column_stack(
@@ -347,11 +349,11 @@ def test_levels_are_held_fixed():
     inverse = np.linalg.inv(np.cov(dummies.astype(float).T))
     size = np.sqrt(np.diag(inverse))
     expected = -inverse / np.outer(size, size)
-    assert_allclose(found.matrix[0, 1:], expected[0, 1:], atol=1e-4)
+    assert_allclose(partial.matrix[0, 1:], expected[0, 1:], atol=1e-4)
     regions = [name for name in one.names if name.startswith("region")]
     pair = ["wage", "parttime[yes]"]
     held = one.correlation(pair, partial=regions)
-    assert_allclose(held.matrix[0, 1], found.matrix[0, 4], atol=1e-4)
+    assert_allclose(held.matrix[0, 1], partial.matrix[0, 4], atol=1e-4)
     assert_allclose(held.matrix, one.correlation(pair, partial=regions[1:]).matrix)
     with pytest.raises(ValueError, match=r"region\[midwest\] follows from the other levels"):
         one.correlation([*pair, *regions], partial=True)
@@ -363,10 +365,10 @@ def test_levels_are_held_fixed():
 
 def test_hidden_variance_leaves_the_others():
     rows = tables() * [1.0, 1.0, 0.001, 1.0]
-    found = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))
-    assert np.isnan(found.matrix[0, 2])
-    assert np.isnan(found.intervals[1, 2]).all()
-    assert np.isfinite(found.intervals[0, 1]).all()
+    correlations = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))
+    assert np.isnan(correlations.matrix[0, 2])
+    assert np.isnan(correlations.intervals[1, 2]).all()
+    assert np.isfinite(correlations.intervals[0, 1]).all()
 
 
 def test_they_are_drawn_and_printed():
@@ -387,22 +389,22 @@ def test_they_are_drawn_and_printed():
 def test_hidden_variance_is_named_below_the_matrix():
     matrix = np.diag([50.0, -3.0, 40.0, 100.0])
     release = make_release(matrix, ("a", "b", "c", "intercept"), n_rows=100)
-    found = release.correlation()
-    assert np.isnan(found.matrix[0, 1])
-    assert str(found).endswith("The noise hides the variance of b.")
+    correlations = release.correlation()
+    assert np.isnan(correlations.matrix[0, 1])
+    assert str(correlations).endswith("The noise hides the variance of b.")
     assert "hides" not in str(release.correlation(["a", "c"]))
 
 
 def test_new_rows_are_columns_with_names():
     columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)}, intercept=True)
     release = make_release(np.diag([5.0, 4.0, 10.0]), columns.names, columns=columns, n_rows=10)
-    found = release.pca(1, columns=["a", "b"])
+    components = release.pca(1, columns=["a", "b"])
     with pytest.raises(TypeError, match="names to columns, a, b"):
-        found.transform(np.zeros((2, 2)))
+        components.transform(np.zeros((2, 2)))
     for given, says in (
         ({"a": [1.0]}, "no column 'b'"),
         ({"a": 1.0, "b": 2.0}, "0 dimensions"),
         ({"a": [1.0, 2.0], "b": [2.0]}, "1 rows and others 2"),
     ):
         with pytest.raises(ValueError, match=says):
-            found.transform(given)
+            components.transform(given)

@@ -18,16 +18,16 @@ def test_principal_components(name, standardize):
 
     table = tables.numbers(name)
     rows = (table - table.mean()) / (table.std() if standardize else 1.0)
-    found = tables.exact(table).pca(units="own", standardize=standardize)
+    ours = tables.exact(table).pca(units="own", standardize=standardize)
     known = PCA().fit(rows)
-    np.testing.assert_allclose(found.explained_variance_, known.explained_variance_, rtol=1e-8)
-    signs = np.sign((found.components_ * known.components_).sum(axis=1))
-    np.testing.assert_allclose(found.components_, signs[:, None] * known.components_, atol=1e-7)
+    np.testing.assert_allclose(ours.explained_variance_, known.explained_variance_, rtol=1e-8)
+    signs = np.sign((ours.components_ * known.components_).sum(axis=1))
+    np.testing.assert_allclose(ours.components_, signs[:, None] * known.components_, atol=1e-7)
     scores = signs * known.transform(rows)
-    np.testing.assert_allclose(found.transform(table), scores, atol=1e-7 * scores.max())
+    np.testing.assert_allclose(ours.transform(table), scores, atol=1e-7 * scores.max())
     # Loadings are covariances of columns and scores, over the scores' deviation.
     loadings = rows.T.to_numpy() @ scores / scores.std(axis=0, ddof=1) / (len(rows) - 1)
-    np.testing.assert_allclose(found.loadings, loadings, atol=1e-6 * np.abs(loadings).max())
+    np.testing.assert_allclose(ours.loadings, loadings, atol=1e-6 * np.abs(loadings).max())
 
 
 #: Columns whose likelihood has its maximum inside: where one has hardly a variance of its own,
@@ -48,15 +48,15 @@ def test_factor_analysis(name):
 
     table = tables.numbers(name)[list(WITH_FACTORS[name])]
     rows = (table - table.mean()) / table.std(ddof=0)
-    found = tables.exact(table).factor_analysis(2)
+    ours = tables.exact(table).factor_analysis(2)
     known = FactorAnalysis(2, tol=1e-10, max_iter=5000, svd_method="lapack").fit(rows.to_numpy())
-    np.testing.assert_allclose(found.implied_correlation, known.get_covariance(), atol=1e-4)
-    np.testing.assert_allclose(found.uniquenesses, known.noise_variance_, atol=1e-4)
+    np.testing.assert_allclose(ours.implied_correlation, known.get_covariance(), atol=1e-4)
+    np.testing.assert_allclose(ours.uniquenesses, known.noise_variance_, atol=1e-4)
     # Scores, but for a turn.
-    left, _, right = np.linalg.svd(known.components_ @ found.loadings)
+    left, _, right = np.linalg.svd(known.components_ @ ours.loadings)
     standard = (table - table.mean()) / table.std()
     scores = known.transform(standard.to_numpy()) @ left @ right
-    np.testing.assert_allclose(found.transform(table), scores, atol=1e-4 * np.abs(scores).max())
+    np.testing.assert_allclose(ours.transform(table), scores, atol=1e-4 * np.abs(scores).max())
 
 
 @each
@@ -65,14 +65,14 @@ def test_canonical_correlations(name):
 
     table = tables.numbers(name)
     x, y = list(table)[:2], list(table)[2:]
-    found = tables.exact(tables.numbers(name)).cca(x, y)
+    ours = tables.exact(tables.numbers(name)).cca(x, y)
     rows = table.to_numpy()
     known = CanCorr(rows[:, 2:], rows[:, :2])
-    np.testing.assert_allclose(found.correlations, known.cancorr, rtol=1e-6)
-    scores = found.transform(table)
+    np.testing.assert_allclose(ours.correlations, known.cancorr, rtol=1e-6)
+    scores = ours.transform(table)
     both = np.cov(np.column_stack(scores).T)
     expected = np.eye(4)
-    expected[[0, 1, 2, 3], [2, 3, 0, 1]] = [*found.correlations, *found.correlations]
+    expected[[0, 1, 2, 3], [2, 3, 0, 1]] = [*ours.correlations, *ours.correlations]
     np.testing.assert_allclose(both, expected, atol=1e-6)
 
 
@@ -82,24 +82,24 @@ def test_linear_discriminants(name):
 
     table = tables.numbers(name)
     groups = tables.table(name)["group"]
-    found = tables.exact(tables.table(name)).lda("group")
+    ours = tables.exact(tables.table(name)).lda("group")
     known = LinearDiscriminantAnalysis(store_covariance=True).fit(table, groups)
-    assert list(found.levels) == list(known.classes_)
-    np.testing.assert_allclose(found.means, known.means_, rtol=1e-8)
-    np.testing.assert_allclose(found.covariance, known.covariance_, rtol=1e-6)
-    of = (found.coef, found.intercept)
+    assert list(ours.levels) == list(known.classes_)
+    np.testing.assert_allclose(ours.means, known.means_, rtol=1e-8)
+    np.testing.assert_allclose(ours.covariance, known.covariance_, rtol=1e-6)
+    of = (ours.coef, ours.intercept)
     coef, intercept = (np.diff(x, axis=0) if len(known.classes_) == 2 else x for x in of)
     np.testing.assert_allclose(coef, known.coef_, rtol=1e-4)
     np.testing.assert_allclose(intercept, known.intercept_, rtol=1e-4)
     np.testing.assert_allclose(
-        found.explained_variance_ratio, known.explained_variance_ratio_, atol=1e-8
+        ours.explained_variance_ratio, known.explained_variance_ratio_, atol=1e-8
     )
-    assert (found.predict(table) == known.predict(table)).all()
-    np.testing.assert_allclose(found.predict_proba(table), known.predict_proba(table), atol=1e-6)
+    assert (ours.predict(table) == known.predict(table)).all()
+    np.testing.assert_allclose(ours.predict_proba(table), known.predict_proba(table), atol=1e-6)
     scores = known.transform(table)
     scores = scores - scores.mean(axis=0)
-    signs = np.sign((found.transform(table) * scores).sum(axis=0))
-    np.testing.assert_allclose(found.transform(table), signs * scores, atol=1e-5)
+    signs = np.sign((ours.transform(table) * scores).sum(axis=0))
+    np.testing.assert_allclose(ours.transform(table), signs * scores, atol=1e-5)
 
 
 @each
@@ -109,7 +109,7 @@ def test_sparse_inverse_covariance(name):
     known = graphical_lasso(
         np.corrcoef(tables.numbers(name).T), 0.2, tol=1e-5, enet_tol=1e-8, max_iter=1000
     )
-    found = tables.exact(tables.numbers(name)).graphical_lasso(alpha=0.2)
-    np.testing.assert_allclose(found.correlation, known[0], atol=1e-5)
-    np.testing.assert_allclose(found.precision, known[1], atol=1e-4)
-    assert found.edges
+    ours = tables.exact(tables.numbers(name)).graphical_lasso(alpha=0.2)
+    np.testing.assert_allclose(ours.correlation, known[0], atol=1e-5)
+    np.testing.assert_allclose(ours.precision, known[1], atol=1e-4)
+    assert ours.edges

@@ -139,7 +139,7 @@ def test_likeliest_moment_that_a_table_can_have_is_taken(name):
     law = laws(d)[name]
     matrix = law.draw(exact, np.random.default_rng(5))
     release = make_release(matrix, WEIGHTED.names, law, 4000, WEIGHTED, WEIGHTED.bound)
-    found = synthetic._consistent(release)
+    moment = synthetic._consistent(release)
     frame = law.frame if name == "image" else np.eye(d)
     base = law.base if name == "image" else law
     entries = base.independent(d)
@@ -155,8 +155,8 @@ def test_likeliest_moment_that_a_table_can_have_is_taken(name):
     whole = matrix - law.shift_matrix(d)
     effects = np.tensordot(forms, each, axes=([1, 2], [1, 2]))
     least = np.linalg.lstsq(effects, np.tensordot(forms, whole), rcond=1e-10)[0]
-    np.testing.assert_allclose(found, whole - np.tensordot(least, each, axes=1), atol=1e-5 * 4000)
-    assert np.abs(found - whole).max() > 1  # there was something to take off
+    np.testing.assert_allclose(moment, whole - np.tensordot(least, each, axes=1), atol=1e-5 * 4000)
+    assert np.abs(moment - whole).max() > 1  # there was something to take off
 
 
 def test_level_that_noise_has_left_with_hardly_a_row_takes_no_variance():
@@ -182,11 +182,11 @@ def test_values_at_their_bounds_are_within_them():
     a = np.minimum(rng.exponential(1.0, 5000), 10)
     rows = columns.encode({"a": a, "b": 10 - 0.5 * a})
     release = make_release(rows.T @ rows, columns.names, None, 5000, columns, columns.bound)
-    made = release.synthesize(5000, rng=7)
+    synthetic = release.synthesize(5000, rng=7)
     for name in "ab":
-        assert np.min(made[name]) >= 0
-        assert np.max(made[name]) <= 10
-    stored = columns.encode(made)
+        assert np.min(synthetic[name]) >= 0
+        assert np.max(synthetic[name]) <= 10
+    stored = columns.encode(synthetic)
     np.testing.assert_allclose(stored.T @ stored, rows.T @ rows, atol=0.01 * 5000)
 
 
@@ -210,9 +210,9 @@ def test_without_columns_rows_are_normal():
     rng = np.random.default_rng(9)
     rows = rng.normal(size=(1000, 2)) @ [[1.0, 0.5], [0.0, 2.0]]
     release = make_release(rows.T @ rows, "ab", n_rows=1000)
-    made = release.synthesize(50, rng=10)
-    made = np.column_stack([made["a"], made["b"]])
-    np.testing.assert_allclose(made.T @ made / 50, rows.T @ rows / 1000)
+    synthetic = release.synthesize(50, rng=10)
+    synthetic = np.column_stack([synthetic["a"], synthetic["b"]])
+    np.testing.assert_allclose(synthetic.T @ synthetic / 50, rows.T @ rows / 1000)
     with pytest.raises(RefusedError, match="number of rows"):
         make_release(np.eye(2), "ab").synthesize(5)
 
@@ -233,8 +233,8 @@ def test_arrays_where_pandas_is_not(monkeypatch):
 
 
 def test_variable_that_a_marginal_has_lost_is_not_made():
-    kept = [name for name in COLUMNS.names if not name.startswith("region")]
-    rows = released().marginal([*kept, "region[1]"]).synthesize(10, rng=1)
+    names = [name for name in COLUMNS.names if not name.startswith("region")]
+    rows = released().marginal([*names, "region[1]"]).synthesize(10, rng=1)
     assert list(rows) == [name for name in COLUMNS.variables if name != "region"]
 
 
@@ -253,10 +253,10 @@ def test_indicators_follow_from_products():
     table = {"a": rng.choice(["x", "y"], 50), "b": rng.choice(["u", "v"], 50), "c": rng.random(50)}
     rows = columns.encode(table)
     release = make_release(rows.T @ rows, columns.names, None, 50, columns, columns.bound)
-    found = Variables(release, ["a[y]", "c"]).covariance
+    covariance = Variables(release, ["a[y]", "c"]).covariance
     expected = np.column_stack([table["a"] == "y", table["c"]])
-    np.testing.assert_allclose(found.mean, expected.mean(axis=0))
-    np.testing.assert_allclose(found.matrix, np.cov(expected.T))
+    np.testing.assert_allclose(covariance.mean, expected.mean(axis=0))
+    np.testing.assert_allclose(covariance.matrix, np.cov(expected.T))
     with pytest.warns(UserWarning, match=r"a:b, c:a"):
         assert list(release.synthesize(10, rng=1)) == ["a", "b", "c"]
 

@@ -187,8 +187,8 @@ def test_sketch_and_an_inverse_of_as_many_rows():
             wide_and_narrow(epsilon, rows, np.array(x), np.array(y))
             for x, y in ((one, other), (other, one))
         )
-        found = [curve(epsilon) for curve in two._directions()]
-        np.testing.assert_allclose(found, [with_row, without], rtol=1e-9)
+        deltas = [curve(epsilon) for curve in two._directions()]
+        np.testing.assert_allclose(deltas, [with_row, without], rtol=1e-9)
 
 
 @pytest.mark.long

@@ -63,8 +63,8 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
     )
     least = release.privacy.delta(EPSILON) + allowance(release)
     n_rows = 400 if adjacency == "replace" else None
-    asked = 3, moment.sensitivity_bound, EPSILON, DELTA, adjacency
-    noise = mechanism.calibrate(*asked, n_rows=n_rows)
+    arguments = 3, moment.sensitivity_bound, EPSILON, DELTA, adjacency
+    noise = mechanism.calibrate(*arguments, n_rows=n_rows)
     path = tmp_path / "release.npz"
     release.save(path)
     shown = {

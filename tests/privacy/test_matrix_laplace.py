@@ -37,15 +37,15 @@ def test_profile_is_that_of_a_difference_of_chi_squared(m, t, epsilon):
     f = density(m)
     edge = optimize.brentq(lambda x: np.log(f(x - t) / f(x)) - epsilon, t / 2, t / 2 + 100)
     top = max(edge, t) + 40 + 3 * m
-    found = 0.0
+    total = 0.0
     for low, high in [(edge, t), (t, top)] if edge < t else [(edge, top)]:
         # Finer towards x = t, where f(x - t) is not smooth.
         y, weight = legendre(0.0, 1.0, 200)
         y, weight = y**4, 4 * y**3 * weight
         x = high - (high - low) * y if high == t else low + (high - low) * y
-        found += (f(x - t) - math.exp(epsilon) * f(x)) @ weight * (high - low)
+        total += (f(x - t) - math.exp(epsilon) * f(x)) @ weight * (high - low)
     profile = MatrixLaplaceProfile(m + 2, 3, t, "add-remove")
-    assert profile.delta(epsilon) == pytest.approx(found, rel=1e-7)
+    assert profile.delta(epsilon) == pytest.approx(total, rel=1e-7)
 
 
 @pytest.mark.parametrize("ratio", [1e-3, 0.7, 30.0])

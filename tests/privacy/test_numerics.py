@@ -106,14 +106,14 @@ def test_nan_never_passes_for_safe():
 def test_last_count_is_found_from_any_guess(last):
     """Whatever the guess, and without asking below the least; the way down is the same."""
     for guess in (-3, 0, 1, last - 1, last, last + 1, 5 * last + 7):
-        asked = []
+        tried = []
 
-        def good(n, asked=asked):
-            asked.append(n)
+        def good(n, tried=tried):
+            tried.append(n)
             return n <= last
 
         assert largest_count(good, guess, 0) == last
-        assert min(asked) > 0
+        assert min(tried) > 0
     assert bisect_boundary(lambda n: n >= last, 4096, -1) == last
 
 

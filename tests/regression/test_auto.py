@@ -117,7 +117,7 @@ def test_more_epsilon_predicts_no_worse_on_a_wide_small_table(seed: int) -> None
     def error(coef: np.ndarray) -> float:
         return float(np.mean((new[:, -1] - new[:, :-1] @ coef) ** 2) / np.mean(new[:, -1] ** 2))
 
-    found = []
+    errors = []
     for epsilon in (1.0, 4.0, 10.0, 40.0, 1e3, 1e6):
         drawn = [
             pg.release(
@@ -130,8 +130,8 @@ def test_more_epsilon_predicts_no_worse_on_a_wide_small_table(seed: int) -> None
             )
             for k in range(3)
         ]
-        found.append(np.mean([error(one.regress(128, ridge="auto").used[:-1]) for one in drawn]))
+        errors.append(np.mean([error(one.regress(128, ridge="auto").used[:-1]) for one in drawn]))
     least_squares = error(np.linalg.lstsq(table[:, :-1], table[:, -1])[0])
     # Of the least noise a little more is a ridge that helps, by up to 4 % here.
-    assert (np.diff(found) < 0.06 * np.array(found[:-1])).all(), (found, least_squares)
-    assert found[-1] < 0.9 * least_squares
+    assert (np.diff(errors) < 0.06 * np.array(errors[:-1])).all(), (errors, least_squares)
+    assert errors[-1] < 0.9 * least_squares

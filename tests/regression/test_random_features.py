@@ -30,8 +30,8 @@ def table():
 
 @pytest.fixture(scope="module")
 def release(table):
-    given = {"mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(1)}
-    return pg.release(table, COLUMNS, epsilon=2.0, delta=1e-6, **given)
+    options = {"mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(1)}
+    return pg.release(table, COLUMNS, epsilon=2.0, delta=1e-6, **options)
 
 
 def left(fit, table):
@@ -99,16 +99,16 @@ def test_error_that_is_told_holds_its_level(n, monkeypatch):
     table = made(n)
     moment = pg.second_moment(table, columns=COLUMNS.settled("replace"))
     exact = moment.matrix()
-    given = {"epsilon": 1.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+    options = {"epsilon": 1.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
     gaps = []
     for seed in range(100):
-        one = pg.release(moment, **given, rng=np.random.default_rng(seed))
+        one = pg.release(moment, **options, rng=np.random.default_rng(seed))
         fit = one.regress(FORMULA)
         v = np.append(-fit.theta, 1.0) @ fit.design.images
         unit = fit.design.spread[-1] ** 2 / n
         deviation = np.sqrt(one.noise.entry_variance(one.matrix, v[None])[0, 0]) * unit
-        told = fit.prediction_error**2 - 2 * deviation
-        gaps.append((told - v @ exact @ v * unit) / deviation)
+        stated = fit.prediction_error**2 - 2 * deviation
+        gaps.append((stated - v @ exact @ v * unit) / deviation)
     gaps = np.array(gaps)
     assert abs(gaps[gaps > -3].mean()) < 0.35
     assert (gaps < -2).sum() <= 9
@@ -149,9 +149,9 @@ def test_release_is_saved_and_read_back(release, table, tmp_path, suffix):
 @pytest.mark.parametrize("formula", [FORMULA, f"y ~ {RF} | g", f"y ~ {RF} - 1"])
 def test_study_answers_for_predictions(table, tmp_path, formula):
     pytest.importorskip("formulaic")
-    given = {"epsilon": 2.0, "delta": 1e-6, "rng": np.random.default_rng(1)}
+    options = {"epsilon": 2.0, "delta": 1e-6, "rng": np.random.default_rng(1)}
     fit = pg.regress(
-        table, formula, BOUNDS, purpose="prediction", out=tmp_path / "fit.json", **given
+        table, formula, BOUNDS, purpose="prediction", out=tmp_path / "fit.json", **options
     )
     assert left(fit, table) < 0.35
     again = pg.load(tmp_path / "fit.json").regress(formula)
@@ -184,9 +184,9 @@ def test_a_constant_column_and_other_units(table):
     bounds = BOUNDS | {"b": (-1000, 1000), "k": (0, 1)}
     moved = table | {"b": table["b"] * 1000, "k": np.zeros(len(table["a"]))}
     rf = "rf(a, b, k, n=32)"
-    given = {"epsilon": 4.0, "delta": 1e-6, "purpose": "prediction"}
-    one = pg.regress(table, FORMULA, BOUNDS, **given, rng=np.random.default_rng(0))
-    other = pg.regress(moved, f"y ~ {rf} + a + g", bounds, **given, rng=np.random.default_rng(0))
+    options = {"epsilon": 4.0, "delta": 1e-6, "purpose": "prediction"}
+    one = pg.regress(table, FORMULA, BOUNDS, **options, rng=np.random.default_rng(0))
+    other = pg.regress(moved, f"y ~ {rf} + a + g", bounds, **options, rng=np.random.default_rng(0))
     assert left(other, moved) == pytest.approx(left(one, table), abs=0.05)
 
 
@@ -205,6 +205,6 @@ def test_periods_of_a_stream_and_years_are_pooled(table, tmp_path):
     for half in halves:
         stream.release(half)
     assert left(stream.upto().regress(FORMULA), table) < 0.3
-    given = {"epsilon": 4.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
-    years = [pg.release(half, COLUMNS, **given) for half in halves]
+    options = {"epsilon": 4.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+    years = [pg.release(half, COLUMNS, **options) for half in halves]
     assert left(pg.pool(years).regress(FORMULA), table) < 0.3

@@ -31,8 +31,8 @@ def small():
 
 @pytest.fixture(scope="module", params=STUDIES)
 def case(request):
-    found = study(request.param)
-    return found, found.fit, sm.OLS(found.frame[found.target], found.design).fit()
+    one = study(request.param)
+    return one, one.fit, sm.OLS(one.frame[one.target], one.design).fit()
 
 
 def test_student_is_that_of_statsmodels(case):
@@ -73,10 +73,10 @@ def test_covariance_and_frames(case):
     for name in ("params", "bse", "tvalues", "pvalues"):
         assert list(getattr(fit, name).index) == list(ols.params.index)
     assert list(fit.cov_params().columns) == list(ols.params.index)
-    own = fit.summary(alpha=0.1).frame()
-    assert_allclose(own["std err"], fit.bse)
+    ours = fit.summary(alpha=0.1).frame()
+    assert_allclose(ours["std err"], fit.bse)
     assert_allclose(
-        own.loc[list(fit.design.names), ["[0.05", "0.95]"]], slopes(fit, fit.conf_int(0.1))
+        ours.loc[list(fit.design.names), ["[0.05", "0.95]"]], slopes(fit, fit.conf_int(0.1))
     )
 
 
@@ -113,13 +113,13 @@ def assert_same_pvalue(own, theirs):
 
 
 def test_hypotheses(case):
-    found, fit, ols = case
+    study, fit, ols = case
     assert_same_pvalue(fit.f_pvalue, ols.f_pvalue)
-    a, b = found.features[:2]
+    a, b = study.features[:2]
     for hypothesis in (f"{a}, {b}", f"{a} = 2*{b}", f"{a} - {b}/3 = Intercept + 1, {a} = 0.5"):
-        own, theirs = fit.f_test(hypothesis), ols.f_test(hypothesis)
-        assert_allclose([own.fvalue, own.df_num], [theirs.fvalue, theirs.df_num], rtol=DIGITS)
-        assert_same_pvalue(own.pvalue, theirs.pvalue)
+        ours, theirs = fit.f_test(hypothesis), ols.f_test(hypothesis)
+        assert_allclose([ours.fvalue, ours.df_num], [theirs.fvalue, theirs.df_num], rtol=DIGITS)
+        assert_same_pvalue(ours.pvalue, theirs.pvalue)
         plain = ols.wald_test(hypothesis, use_f=False, scalar=True)
         assert_allclose(
             fit.wald_test(hypothesis, use_f=False).statistic, plain.statistic, rtol=DIGITS
@@ -133,14 +133,14 @@ def test_hypotheses(case):
 
 
 def test_predictions(case):
-    found, fit, ols = case
-    rows = found.design.iloc[:300]
-    own, theirs = fit.get_prediction(rows[found.features]), ols.get_prediction(rows)
+    study, fit, ols = case
+    rows = study.design.iloc[:300]
+    ours, theirs = fit.get_prediction(rows[study.features]), ols.get_prediction(rows)
     near_zero = DIGITS * np.max(theirs.se_mean)
-    assert_allclose(own.predicted_mean, theirs.predicted_mean, rtol=DIGITS, atol=near_zero)
-    assert_allclose(own.se_mean, theirs.se_mean, rtol=DIGITS)
-    assert_allclose(own.se_obs, theirs.se_obs, rtol=DIGITS)
-    frame = own.summary_frame(alpha=0.1)
+    assert_allclose(ours.predicted_mean, theirs.predicted_mean, rtol=DIGITS, atol=near_zero)
+    assert_allclose(ours.se_mean, theirs.se_mean, rtol=DIGITS)
+    assert_allclose(ours.se_obs, theirs.se_obs, rtol=DIGITS)
+    frame = ours.summary_frame(alpha=0.1)
     assert list(frame.columns) == list(theirs.summary_frame().columns)
     expected = theirs.summary_frame(alpha=0.1)
     for end in expected.columns[2:]:
@@ -204,10 +204,10 @@ def test_terms_are_tested_by_name():
     rng = np.random.default_rng(0)
     levels = ["midwest", "northeast", "south", "west"]
     columns = pg.Columns({"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True)
-    found = pg.release(
+    release = pg.release(
         frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    fit = found.regress("wage")
+    fit = release.regress("wage")
     ols = smf.ols("wage ~ education + region", frame).fit()
     test = fit.f_test("region")
     assert test.df_num == 3
@@ -276,15 +276,15 @@ def test_levels_that_hold_a_constant_count_as_one(by_hand):
     rng = np.random.default_rng(0)
     levels = {"region": ["midwest", "northeast", "south", "west"], "smsa": ["no", "yes"]}
     columns = pg.Columns({"wage": (3, 11), "education": (0, 18), **levels})
-    found = pg.release(
+    release = pg.release(
         frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
     if by_hand:
-        fit = found.regress("wage", [f"region[{level}]" for level in levels["region"]])
+        fit = release.regress("wage", [f"region[{level}]" for level in levels["region"]])
         ols = smf.ols("wage ~ C(region) - 1", frame).fit()
     else:
         # The image of the ones may be by the other factor, whose reference is left out.
-        fit = found.regress("wage", ["education", "smsa", "region"], reference={"smsa": "yes"})
+        fit = release.regress("wage", ["education", "smsa", "region"], reference={"smsa": "yes"})
         ols = smf.ols("wage ~ education + C(smsa) + C(region) - 1", frame).fit()
     assert not fit.design.intercept
     for name in ("rsquared", "rsquared_adj", "fvalue", "df_model", "df_resid"):
@@ -347,10 +347,10 @@ def wages():
         terms=["wage", "poly(experience, 2)", "region:smsa"],
     )
     rng = np.random.default_rng(0)
-    found = pg.release(
+    release = pg.release(
         frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    return found.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
+    return release.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
 
 
 @pytest.mark.parametrize("typ", [1, 2, 3])

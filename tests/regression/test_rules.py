@@ -61,9 +61,9 @@ def test_statistics_of_the_truth_are_standard_normal():
     z, held = [], []
     release = make_release(joint(), ("a", "b", "y"), LAW, N)
     for noise in both_signs(200):
-        found = infer(release, equations(noise), np.eye(2), -THETA, "sample")
-        z.append(found.statistic())
-        low, high = found.intervals(0.95).T
+        inference = infer(release, equations(noise), np.eye(2), -THETA, "sample")
+        z.append(inference.statistic())
+        low, high = inference.intervals(0.95).T
         held.append((low <= 0) & (high >= 0))
     assert np.abs(np.mean(z, axis=0)).max() < 0.012
     assert np.abs(np.mean(held, axis=0) - 0.945).max() <= 0.035
@@ -79,17 +79,17 @@ def test_squared_residuals_have_no_bias_of_the_noise():
 
 def test_variance_of_a_contrast_is_that_of_the_noise_where_it_has_another_value():
     """1 + 2 slope d + curvature d^2, at coefficients that moved by d standard errors."""
-    own = equations(LAW.draw(np.zeros((3, 3)), np.random.default_rng(1))).at_hand
-    stderr = np.sqrt(own.covariance.diagonal())
-    pulled, solved = own.covariance / stderr[:, None], own.inverse / stderr[:, None]
-    alone = ((solved @ own.noise) * solved).sum(axis=1)
+    at_hand = equations(LAW.draw(np.zeros((3, 3)), np.random.default_rng(1))).at_hand
+    stderr = np.sqrt(at_hand.covariance.diagonal())
+    pulled, solved = at_hand.covariance / stderr[:, None], at_hand.inverse / stderr[:, None]
+    alone = ((solved @ at_hand.noise) * solved).sum(axis=1)
     rows, moved = (np.pad(part, [(0, 0), (0, 1)]) for part in (solved, -pulled))
-    slope, curvature = dependence(LAW, own.shifted, rows, own.v, moved, alone)
+    slope, curvature = dependence(LAW, at_hand.shifted, rows, at_hand.v, moved, alone)
     np.testing.assert_allclose(alone, 1.0)
     assert np.abs(slope).min() > 1e-3
     for d in (-1.0, 0.5, 2.0):
         for j in range(2):
-            variance = solved[j] @ own.noise_at(own.v + d * moved[j]) @ solved[j]
+            variance = solved[j] @ at_hand.noise_at(at_hand.v + d * moved[j]) @ solved[j]
             assert variance == pytest.approx(1 + 2 * slope[j] * d + curvature[j] * d**2)
 
 
@@ -116,16 +116,16 @@ def test_noise_over_an_eighth_of_the_signal_is_refused(part, refused):
     std = math.sqrt(part / 8 * N**2 / 3)
     law = GaussianLaw(std, math.sqrt(2) * std)
     release = make_release(np.eye(3), ("a", "b", "y"), law, N)
-    found = why_refused(release, Equations(law, N * np.eye(3), N), "sample")
-    assert (found is not None) == refused
+    reason = why_refused(release, Equations(law, N * np.eye(3), N), "sample")
+    assert (reason is not None) == refused
 
 
 @pytest.mark.parametrize(("n_rows", "refused"), [(2, True), (3, False)])
 def test_as_many_rows_as_coefficients_are_too_few(n_rows, refused):
     law = GaussianLaw(1e-9, 1e-9)
     release = make_release(np.eye(3), ("a", "b", "y"), law, n_rows)
-    found = why_refused(release, Equations(law, np.eye(3), n_rows))
-    assert (found is not None) == refused
+    reason = why_refused(release, Equations(law, np.eye(3), n_rows))
+    assert (reason is not None) == refused
 
 
 def test_effects_of_units_are_degrees_of_freedom():
@@ -139,9 +139,9 @@ def test_effects_of_units_are_degrees_of_freedom():
 def test_errors_of_means_are_those_of_predictors_times_the_slope(family):
     eta = np.array([-2.0, 0.3, 1.5])
     known = Inference(eta, np.diag([0.04, 0.01, 0.09]), None, np.full(3, math.inf))
-    found = Prediction(np.eye(3), 1.0, math.inf, lambda *_: known, FAMILIES[family])
+    prediction = Prediction(np.eye(3), 1.0, math.inf, lambda *_: known, FAMILIES[family])
     high, low = (FAMILIES[family].means(eta + step)[0] for step in (1e-6, -1e-6))
-    np.testing.assert_allclose(found.se_mean, known.stderr * (high - low) / 2e-6, rtol=1e-6)
+    np.testing.assert_allclose(prediction.se_mean, known.stderr * (high - low) / 2e-6, rtol=1e-6)
 
 
 # --- posterior ----------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ class Middle:
 
 def test_second_moment_weighs_by_its_marginal_density():
     """The posterior given the second moment is that of conjugate regression."""
-    own, prior, rng = joint(), np.diag([4.0, 9.0]), Middle()
-    gram, cross, rss = own[:2, :2], own[:2, 2], 0.25 * N
-    theta, sigma, weight = _weighed(own, prior, 50.0, rng)
+    moment, prior, rng = joint(), np.diag([4.0, 9.0]), Middle()
+    gram, cross, rss = moment[:2, :2], moment[:2, 2], 0.25 * N
+    theta, sigma, weight = _weighed(moment, prior, 50.0, rng)
     assert rng.degrees == 50 - 2 - 1
     assert sigma**2 == pytest.approx(rss / 47)
     cover = sigma**2 * gram + gram @ prior @ gram
@@ -171,7 +171,7 @@ def test_second_moment_weighs_by_its_marginal_density():
     precision = gram / sigma**2 + np.linalg.inv(prior)
     np.testing.assert_allclose(theta, np.linalg.solve(precision, cross / sigma**2))
     rng.standard_normal = np.ones
-    away = _weighed(own, prior, 50.0, rng)[0] - theta
+    away = _weighed(moment, prior, 50.0, rng)[0] - theta
     assert away @ precision @ away == pytest.approx(2.0)
 
 
@@ -179,17 +179,17 @@ def test_second_moment_weighs_by_its_marginal_density():
 def test_draws_are_as_wide_as_sampling_and_noise():
     """The noise is three quarters of the variance."""
     release = make_release(joint(), ("a", "b", "y"), GaussianLaw(6.0, 8.5), N)
-    found = posterior(release, "y", ["a", "b"], draws=100, intercept=False)
+    draws = posterior(release, "y", ["a", "b"], draws=100, intercept=False)
     fit = release.regress("y", ["a", "b"], intercept=False)
-    np.testing.assert_allclose(found.std, fit.bse, rtol=0.3)
+    np.testing.assert_allclose(draws.std, fit.bse, rtol=0.3)
 
 
 def test_default_prior_is_of_standardised_slopes():
     release = make_release(joint(), ("a", "b", "y"), n_rows=N)
     design = release.regress("y", ["a", "b"], intercept=False).design
-    found = _prior(release, design, joint(), N, None)
+    covariance = _prior(release, design, joint(), N, None)
     deviation = np.sqrt(joint().diagonal())
-    np.testing.assert_allclose(np.sqrt(found.diagonal()), 2.5 * deviation[2] / deviation[:2])
+    np.testing.assert_allclose(np.sqrt(covariance.diagonal()), 2.5 * deviation[2] / deviation[:2])
 
 
 @pytest.mark.parametrize(("alike", "refused"), [(49, True), (51, False)])
@@ -201,9 +201,9 @@ def test_fewer_than_fifty_second_moments_tell_no_posterior(monkeypatch, alike, r
         return THETA, 1.0, 0.0 if next(drawn) < alike else -1e9
 
     monkeypatch.setattr(module, "_weighed", weighed)
-    asked = partial(posterior, release, "y", ["a", "b"], draws=100, intercept=False)
+    draw = partial(posterior, release, "y", ["a", "b"], draws=100, intercept=False)
     if refused:
         with pytest.raises(RefusedError, match="hardly any"):
-            asked()
+            draw()
     else:
-        assert asked().effective == pytest.approx(alike)
+        assert draw().effective == pytest.approx(alike)

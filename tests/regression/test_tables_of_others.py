@@ -20,22 +20,22 @@ CASE = next(case for case in CASES.values() if case.intercept and not case.weigh
 def test_summary_col_of_statsmodels():
     """Beside a fit of its own: two columns of the same numbers."""
     summary2 = pytest.importorskip("statsmodels.iolib.summary2")
-    found = summary2.summary_col([CASE.fit, CASE.ols], stars=True).tables[0]
-    assert list(found.iloc[:, 0]) == list(found.iloc[:, 1])
-    assert "R-squared" in found.index
-    assert not found.columns.duplicated().any()
+    table = summary2.summary_col([CASE.fit, CASE.ols], stars=True).tables[0]
+    assert list(table.iloc[:, 0]) == list(table.iloc[:, 1])
+    assert "R-squared" in table.index
+    assert not table.columns.duplicated().any()
 
 
 @pytest.mark.slow
 def test_tables_of_maketables():
     maketables = pytest.importorskip("maketables")
-    found = maketables.ETable(
+    table = maketables.ETable(
         [CASE.fit, CASE.ols],
         custom_model_stats={"Epsilon": [f"{CASE.fit.epsilon:g}", ""]},
     ).df
-    ours, theirs = found.iloc[:, 0], found.iloc[:, 1]
+    ours, theirs = table.iloc[:, 0], table.iloc[:, 1]
     assert [a for a, b in zip(ours, theirs, strict=True) if a != b] == ["1"]
-    assert any("Epsilon" in str(row) for row in found.index)
+    assert any("Epsilon" in str(row) for row in table.index)
 
 
 @pytest.mark.slow
@@ -86,13 +86,20 @@ def test_refused_fit_is_nan_everywhere():
     )  # fmt: skip
     fit = loud.regress("y")
     assert fit.refusal is not None
-    for found in (fit.params, fit.bse, fit.tvalues, fit.pvalues, fit.conf_int(), fit.cov_params()):
-        assert np.isnan(found).all(axis=None)
+    for numbers in (
+        fit.params,
+        fit.bse,
+        fit.tvalues,
+        fit.pvalues,
+        fit.conf_int(),
+        fit.cov_params(),
+    ):
+        assert np.isnan(numbers).all(axis=None)
     assert np.isnan(fit.tidy(conf_int=True).iloc[:, 1:]).all(axis=None)
     assert math.isnan(fit.glance()["r.squared"].iloc[0])
-    said = str(fit.summary())
-    assert f"No estimates: {fit.refusal}." in said
-    assert "nan" in said
+    text = str(fit.summary())
+    assert f"No estimates: {fit.refusal}." in text
+    assert "nan" in text
     with pytest.raises(ValueError, match="nothing to predict by"):
         fit.predict([[0.0, 0.0]])
 
@@ -139,14 +146,14 @@ def test_marginal_effects_are_of_a_public_grid():
     slope = np.zeros(len(fit.params))
     slope[:2] = 1, 2 * grid["x"].mean()
     rows = fit._rows(grid).mean(axis=0)
-    for found, own in (
+    for effect, contrast in (
         (effects.avg_slopes(model, variables="x"), slope),
         (effects.avg_predictions(model), rows),
     ):
-        found = getattr(found, "data", found)
-        assert found["estimate"][0] == pytest.approx(own @ np.asarray(fit.params), rel=1e-5)
-        expected = np.sqrt(own @ np.asarray(fit.cov_params()) @ own)
-        assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)
+        effect = getattr(effect, "data", effect)
+        assert effect["estimate"][0] == pytest.approx(contrast @ np.asarray(fit.params), rel=1e-5)
+        expected = np.sqrt(contrast @ np.asarray(fit.cov_params()) @ contrast)
+        assert effect["std_error"][0] == pytest.approx(expected, rel=1e-3)
 
 
 def test_marginal_effects_of_a_factor_are_between_its_levels():
@@ -160,9 +167,9 @@ def test_marginal_effects_of_a_factor_are_between_its_levels():
     columns = {"x": (0, 1), "g": ["a", "b"], "y": (-1, 3)}
     fit = pg.regress(table, "y ~ x + g", columns, 1.0, 1e-6)
     for newdata in (None, polars.DataFrame({"x": [0.5, 0.6], "g": ["a", "b"]})):
-        found = effects.avg_slopes(marginal_model(fit), newdata=newdata)
-        found = getattr(found, "data", found)
-        effect = dict(zip(found["term"], found["estimate"], strict=True))
+        slopes = effects.avg_slopes(marginal_model(fit), newdata=newdata)
+        slopes = getattr(slopes, "data", slopes)
+        effect = dict(zip(slopes["term"], slopes["estimate"], strict=True))
         assert effect["g"] == pytest.approx(fit.params["g[b]"], rel=1e-6)
 
 
@@ -173,13 +180,13 @@ def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
 
     fit = logistic(CASE)[0]
     model, grid = marginal_model(fit), public_grid(fit)
-    found = effects.avg_predictions(model)
-    found = getattr(found, "data", found)
+    predictions = effects.avg_predictions(model)
+    predictions = getattr(predictions, "data", predictions)
     p = fit.predict(grid)
-    assert found["estimate"][0] == pytest.approx(p.mean(), rel=1e-6)
-    own = (fit._rows(grid) * (p * (1 - p))[:, None]).mean(axis=0)
-    expected = np.sqrt(own @ np.asarray(fit.cov_params()) @ own)
-    assert found["std_error"][0] == pytest.approx(expected, rel=1e-3)
+    assert predictions["estimate"][0] == pytest.approx(p.mean(), rel=1e-6)
+    contrast = (fit._rows(grid) * (p * (1 - p))[:, None]).mean(axis=0)
+    expected = np.sqrt(contrast @ np.asarray(fit.cov_params()) @ contrast)
+    assert predictions["std_error"][0] == pytest.approx(expected, rel=1e-3)
 
 
 def test_anova_of_statsmodels_is_refused():

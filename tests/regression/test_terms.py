@@ -331,8 +331,8 @@ def test_level_by_its_name_keeps_the_constant():
 def test_levels_are_said_to_be_differences_only_where_they_are(formula, notes):
     parsed = parse(formula)
     columns = pg.Columns(BOUNDS, intercept=True, terms=[*TERMS, "height"])
-    found = design(AllColumns(columns), RegressionTerms.of(parsed, parsed.features))
-    assert differences(found) == notes
+    terms_design = design(AllColumns(columns), RegressionTerms.of(parsed, parsed.features))
+    assert differences(terms_design) == notes
 
 
 @pytest.mark.parametrize("formula", ["height ~ sex*region", "height ~ sex*region - 1"])

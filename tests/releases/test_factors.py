@@ -78,8 +78,8 @@ def test_components_are_about_the_mean_of_the_encoded_table(table, release):
 
 
 def test_mean_and_covariance_are_in_own_units(table, release):
-    found = Variables(release, center=True).covariance
-    mean, covariance = found.mean, found.matrix
+    moments = Variables(release, center=True).covariance
+    mean, covariance = moments.mean, moments.matrix
     assert abs(mean[0] - np.log(table["wage"]).mean()) < 0.02
     assert abs(mean[1] - table["age"].mean()) < 0.5
     cells = (table["sex"] == "f") & (table["region"] == "n")

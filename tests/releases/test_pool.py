@@ -23,8 +23,8 @@ def table(n, seed):
 
 
 def made(n=4000, seed=0, **options):
-    given = {"epsilon": 1.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()} | options
-    return pg.release(table(n, seed), COLUMNS, rng=np.random.default_rng(seed), **given)
+    settings = {"epsilon": 1.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()} | options
+    return pg.release(table(n, seed), COLUMNS, rng=np.random.default_rng(seed), **settings)
 
 
 def test_sum_is_a_release_of_all_rows(tmp_path):
@@ -133,12 +133,12 @@ def test_group_without_rows_hides_no_other():
     rows = {"x": np.linspace(-1, 1, 4000), "g": np.zeros(4000)}
     named = pg.Columns({"x": (-1, 1), "g": pg.Factor([0, 1])}, intercept=True)
     seeded = np.random.default_rng(0)
-    given = {"adjacency": "add-remove", "by": "g", "rng": seeded}
-    many = pg.release(rows, named, 1.0, 1e-6, **given)
+    settings = {"adjacency": "add-remove", "by": "g", "rng": seeded}
+    many = pg.release(rows, named, 1.0, 1e-6, **settings)
     described = many.describe().frame()
     assert described.loc[1].isna().all(axis=None)
     assert described.loc[0].equals(many[0].describe().frame())
-    none = pg.release({"x": [], "g": []}, named, 1.0, 1e-6, **given)
+    none = pg.release({"x": [], "g": []}, named, 1.0, 1e-6, **settings)
     with pytest.raises(RefusedError, match="the privacy noise hides the number of rows"):
         none.describe()
 
