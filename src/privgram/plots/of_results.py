@@ -27,17 +27,10 @@ from privgram.plots._axes import (
     write_beside,
     write_names,
 )
-from privgram.regression.inference import quantile_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
-
-    from privgram.multivariate import PCA, Correlation, Description
-    from privgram.privacy import Profile
-    from privgram.regression import OLSResults
-    from privgram.regression.glm import GLMResults
-    from privgram.regression.groups import GroupFits, Shrunk
 
 #: More columns than this have no correlations written in their cells.
 MOST_CORRELATIONS = 12
@@ -51,7 +44,7 @@ PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of 
 
 @plot
 def plot_coefficients(
-    fit: OLSResults | GLMResults,
+    fit: Any,
     ax: Axes | None = None,
     *,
     alpha: float = 0.05,
@@ -82,9 +75,7 @@ def plot_coefficients(
         the standard deviations are unknown: a regression by scores does not hold them.
     """
     check_one_of(per, "per", ("unit", "sd"))
-    scale = np.ones(len(fit.design.names))
-    if per == "sd":
-        scale = fit.feature_std()  # type: ignore[union-attr]  # which says why it has none
+    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
     coef = np.asarray(fit.params)[: len(scale)]
     if np.isnan(coef).any():
         raise ValueError(f"there are no coefficients to draw: {fit.refusal}")
@@ -146,7 +137,7 @@ def _order(size: NDArray[np.float64], terms: list[slice]) -> list[int]:
     return [j for term in by_size for j in range(len(size))[terms[term]]]
 
 
-def _blocks(fit: OLSResults | GLMResults, order: list[int]) -> dict[str, slice]:
+def _blocks(fit: Any, order: list[int]) -> dict[str, slice]:
     """Where the coefficients of each term are drawn, from above."""
     blocks = {
         term: slice(row := order.index(at.start), row + at.stop - at.start)
@@ -158,11 +149,11 @@ def _blocks(fit: OLSResults | GLMResults, order: list[int]) -> dict[str, slice]:
 
 @plot
 def plot_forest(
-    fits: GroupFits,
+    fits: Any,
     name: str,
     ax: Axes | None = None,
     *,
-    shrunk: Shrunk | None = None,
+    shrunk: Any = None,
     alpha: float = 0.05,
 ) -> Axes:
     """Draw one coefficient of every group with its confidence interval, and the pooled one.
@@ -187,6 +178,8 @@ def plot_forest(
     ValueError
         If there is no such coefficient, or fewer than two groups have standard errors.
     """
+    from scipy.special import ndtri
+
     if name not in fits.param_names:
         raise ValueError(f"no coefficient {name!r}; there are {', '.join(fits.param_names)}")
     at = fits.param_names.index(name)
@@ -199,7 +192,7 @@ def plot_forest(
     low, high = np.asarray(pooled.conf_int(alpha))[at]
     ax.axvspan(low, high, color=ORANGE, alpha=0.25, linewidth=0)
     ax.axvline(np.asarray(pooled.params)[at], color=ORANGE, linewidth=1.2, label="pooled")
-    reach = quantile_of(alpha) * error
+    reach = -float(ndtri(alpha / 2)) * error
     for row, i in enumerate(order):
         if np.isfinite(error[i]):
             ends = [value[i] - reach[i], value[i] + reach[i]]
@@ -216,7 +209,7 @@ def plot_forest(
 
 
 @plot
-def plot_description(description: Description, ax: Axes | None = None) -> Axes:
+def plot_description(description: Any, ax: Axes | None = None) -> Axes:
     """Draw each column's mean with its interval, and the standard deviation about it.
 
     Places are between the public bounds. Greyed is what noise alone would make of a column
@@ -258,7 +251,7 @@ def plot_description(description: Description, ax: Axes | None = None) -> Axes:
 
 
 @plot
-def plot_correlation(correlation: Correlation, ax: Axes | None = None) -> Axes:
+def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     """Draw correlations; those that noise alone could have made are greyed and hatched.
 
     Parameters
@@ -300,7 +293,7 @@ def plot_correlation(correlation: Correlation, ax: Axes | None = None) -> Axes:
 
 
 @plot
-def plot_scree(pca: PCA, ax: Axes | None = None) -> Axes:
+def plot_scree(pca: Any, ax: Axes | None = None) -> Axes:
     """Draw eigenvalues by rank, with what noise alone would make.
 
     Parameters
@@ -367,7 +360,7 @@ def _logarithmic(ax: Axes, edge: float, values: NDArray[np.float64]) -> None:
 
 
 @plot
-def plot_biplot(pca: PCA, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
+def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
     """Draw columns as arrows by their loadings on two components.
 
     Arrows that point the same way are columns that go together. Crosses at the ends are two
@@ -425,7 +418,7 @@ def plot_biplot(pca: PCA, ax: Axes | None = None, *, axes: tuple[int, int] = (1,
 
 @plot
 def plot_profile(
-    profile: Profile,
+    profile: Any,
     ax: Axes | None = None,
     *,
     label: str | None = None,
@@ -463,7 +456,7 @@ def plot_profile(
     return ax
 
 
-def last_epsilon(profile: Profile) -> float:
+def last_epsilon(profile: Any) -> float:
     """An epsilon at which delta is negligible, if it gets there."""
     for delta in (1e-10, 1e-8, 1e-6, 1e-4, 1e-2):
         epsilon = float(profile.epsilon(delta))
