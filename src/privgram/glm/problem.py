@@ -74,8 +74,9 @@ class HighCardinalityFactor:
         other_columns = used.without(factor)
         others = tuple(text for text in texts if text != at)
         lost = any(factor in term.factors for text, term in terms.items() if text != at)
+        lost |= absorbed is not None and not others
         target = parsed.targets[0].partition("[")[0] == factor
-        if lost or target or not others or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
+        if lost or target or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
             return None
         return cls(factor, used, other_columns, others, absorbed is None)
 
@@ -142,7 +143,7 @@ class Problem:
     def design(self) -> Design:
         """The design of what is stepped in: without the levels of a factor of very many."""
         terms = self.terms if self.factor is None else self.factor.without(self.terms)
-        return design(AllColumns(self.scanned), terms)
+        return design(AllColumns(self.scanned), terms, alone=self.factor is not None)
 
     @cached_property
     def offset_design(self) -> Design | None:
