@@ -89,7 +89,7 @@ def test_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
     known = PART[0] ** 2 * noise * (1 + 1.4**2) / NUMBER[0] ** 2
     np.testing.assert_allclose(found.noise[1, 1], known + PART[1] ** 2)
     np.testing.assert_allclose(found.coef, whole.coef)  # no step went there
-    assert found.facts["hidden_levels"] == 1
+    assert found.facts.hidden_levels == 1
 
 
 def test_sampling_errors_count_slopes_and_levels():

@@ -24,6 +24,7 @@ from privgram.glm.accumulators import ByLevel, LevelNorms, LevelScores, LevelSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
+from privgram.glm.problem import FitFacts
 from privgram.glm.state import ScoreState, isotropic
 
 if TYPE_CHECKING:
@@ -252,9 +253,9 @@ class LevelEstimator(OneStepEstimator):
         privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
-        facts: dict[str, object] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
+        facts = FitFacts(slope.size, hidden_levels=int((~known).sum()))
         if not self.factor.written_out:
-            facts |= {"absorbed": self.factor.factor, "absorbed_levels": size}
+            facts = replace(facts, absorbed=self.factor.factor, absorbed_levels=size)
         whole = self._parts(state, coef, factor * meat, privacy)
         of_levels = into[:, q:]
         sampled = np.where(known, factor * unit * squares, 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
@@ -199,6 +199,26 @@ class LastSteps:
     noise_std: float  # of the score
 
 
+@dataclass(frozen=True)
+class HuberEquation:
+    """The public numbers of the bounded equation that a fit solves."""
+
+    error: float  # residuals count up to so many scales
+    leverage: float  # rows longer than this weigh less
+    frame: list[list[float]]  # (q, q), W in own units
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """What the record has of one kind of fit alone: None of others."""
+
+    clip: float | None = None
+    hidden_levels: int | None = None
+    absorbed: str | None = None  # the factor whose effects are not shown
+    absorbed_levels: int | None = None
+    huber: HuberEquation | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class FitParts:
     """Coefficients of a design, what is not known of them, and how they came about.
@@ -219,7 +239,7 @@ class FitParts:
     clipped_rows: float = 0.0
     path: LastSteps | None = None
     stopped: bool = False  # before the whole budget was spent
-    facts: dict[str, object] = field(default_factory=dict)  # of this kind of fit alone
+    facts: FitFacts = FitFacts()
 
     @property
     def is_finite(self) -> bool:
