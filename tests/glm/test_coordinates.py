@@ -51,7 +51,7 @@ def test_squares_of_a_row_add_up_exactly_whatever_its_width(d, monkeypatch):
         return seen[-1][1]
 
     monkeypatch.setattr(coordinates_of, "squared_lengths", noted)
-    x = 1 - np.random.default_rng(d).integers(0, 99, (3, d)) * 2.0**-20
+    x = 1 - np.random.default_rng(d).integers(1, 99, (3, d)) * 2.0**-20
     lengths = row_lengths(x)
     np.testing.assert_allclose(lengths, np.linalg.norm(x, axis=1), rtol=2**-19)
     [(whole, square)] = seen
