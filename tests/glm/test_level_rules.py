@@ -109,9 +109,9 @@ def test_level_is_known_by_four_deviations_and_few_of_its_scores_are_clipped(mon
     """Of 3,000 rows in 150 levels many have fewer than noise makes."""
     seen, real = [], levels.choose_clip
 
-    def noted(edges, beyond, noise, most):
-        seen.append(most)
-        return real(edges, beyond, noise, most)
+    def noted(edges, beyond, noise, most, one_way):
+        seen.append((most, one_way))
+        return real(edges, beyond, noise, most, one_way)
 
     def scores(estimator, *_):
         seen.append(estimator)
@@ -122,11 +122,36 @@ def test_level_is_known_by_four_deviations_and_few_of_its_scores_are_clipped(mon
     found = fitted(table=made(3000, least=4), epsilon=4.0)
     assert "Stopped" in found.refusal
     of_slopes, of_levels, estimator = seen
-    assert of_slopes == math.inf
-    assert of_levels == pytest.approx(0.03 * 3000, rel=0.2)
+    assert of_slopes == (math.inf, None)
+    assert of_levels[0] == pytest.approx(0.03 * 3000, rel=0.2)
+    doubt = estimator._doubt(levels.SHARES.counts)
+    assert of_levels[1].min() == 0.0
+    assert of_levels[1].max() > doubt
+    assert not ((of_levels[1] > 0) & (of_levels[1] <= doubt)).any()
     assert estimator.number.min() == pytest.approx(4 * estimator.count_std)
     assert 0 < estimator.known.sum() < 150
     np.testing.assert_array_equal(estimator.known, estimator.number > estimator.number.min())
+
+
+@pytest.mark.slow
+def test_intervals_hold_where_errors_are_skewed_differently_by_level():
+    """9 levels, of whose errors 2 to 10 % are exponential; 8 draws of 8 effects at one clip."""
+    rng = np.random.default_rng([0, 9])
+    g = rng.choice(9, 30_000, p=rng.dirichlet(np.full(9, 4.0)))
+    x, part = rng.normal(size=len(g)).clip(-4, 4), np.linspace(0.02, 0.1, 9)
+    skewed = np.where(rng.random(len(g)) < part[g], rng.exponential(6, len(g)), 0.0)
+    y = (x / 2 + rng.normal(size=len(g)) + skewed).clip(-40, 40)
+    names = [f"g{i}" for i in range(9)]
+    table = {"x": x, "g": np.array(names, object)[g], "y": y}
+    X = np.column_stack([x, g[:, None] == np.arange(1, 9), np.ones(len(g))]).astype(float)
+    coef = np.linalg.lstsq(X, y, rcond=None)[0]
+    columns = {"x": (-4, 4), "g": names, "y": (-40, 40)}
+    held = []
+    for seed in range(8):
+        found = fitted("y ~ x + g", table, seed, columns=columns)
+        low, high = np.asarray(found.conf_int(estimand="sample")).T
+        held.append(((low <= coef) & (coef <= high))[1:-1])
+    assert np.mean(held) >= 0.9
 
 
 @pytest.mark.slow

@@ -189,7 +189,10 @@ class LevelEstimator(OneStepEstimator):
         both = list(zip((norms.slopes, norms.levels), edges, shares, most, strict=True))
         for histogram, ends, share, few in both[-self.kinds :]:
             beyond = rounds.beyond(histogram.counts, SHARES.counts)
-            clips.append(choose_clip(ends, beyond, rounds.moves / rounds.mu(share), few))
+            # Errors of a level may be skewed, and those of levels differently.
+            one_way = self._seen(beyond, SHARES.counts) if histogram is norms.levels else None
+            noise = rounds.moves / rounds.mu(share)
+            clips.append(choose_clip(ends, beyond, noise, few, one_way))
         return clips[0], clips[-1]
 
     def _level_scores(
