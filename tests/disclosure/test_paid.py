@@ -73,7 +73,7 @@ def stream():
 
 ASK = {
     "scores": lambda study: study.regress("y ~ x", 0.5),
-    "logistic": lambda study: study.regress("b ~ x", 0.5, family="binomial"),
+    "logistic": lambda study, **out: study.regress("b ~ x", 0.5, family="binomial", **out),
     "huber": lambda study: study.regress("y ~ x", 0.5, loss="huber"),
     "release": lambda study: study.release(0.5),
     "rounds": lambda study: study.release(0.5, mechanism="adaptive-gaussian"),
@@ -164,6 +164,32 @@ def test_arithmetic_that_fails_after_the_spend_leaves_a_refused_fit(monkeypatch,
     assert "did not end in finite numbers" in fit.refusal
     assert np.isnan(fit.params).all()
     assert pg.load(tmp_path / "it.json").refusal == fit.refusal
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_fit_that_stopped_early_is_there_though_the_ledger_cannot_be_written(
+    full, monkeypatch, tmp_path
+):
+    """Sixty rows at an epsilon that hides them: a refused fit, and the rest is back or is not."""
+    study = pg.Study(
+        {name: column[:60] for name, column in TABLE.items()}, COLUMNS, epsilon=2.0, delta=1e-6,
+        ledger=tmp_path / "it.ledger",
+    )  # fmt: skip
+    real = pg.Ledger._append
+
+    def append(ledger, handle, file, line):
+        if full and "settles" in line:
+            raise OSError(28, os.strerror(28))
+        real(ledger, handle, file, line)
+
+    monkeypatch.setattr(pg.Ledger, "_append", append)
+    out = tmp_path / "it.json"
+    fit = ASK["logistic"](study, out=out)
+    [entry] = study.entries
+    assert (entry.settled is None) == full
+    said = "counts the whole epsilon as spent (OSError)" if full else "the rest is back"
+    assert fit.refusal.endswith(said)
+    assert pg.load(out).refusal == fit.refusal
 
 
 # --- saving ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
+from privgram.glm.clipping import CLIPPING, Clip, choose_clip, excess_beyond, norm_edges
 
 
 def test_edges_rise_by_equal_parts_from_half_the_typical_norm_to_the_largest():
@@ -23,6 +23,18 @@ def test_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
         assert (chosen.size, chosen.n_beyond) == (size, n_beyond)
     assert choose_clip(edges, beyond, 40.0, most=50.0).size == 4.0
     assert choose_clip(edges, beyond, 1e-9).size == 8.0  # without noise nothing is clipped
+
+
+def test_scores_that_may_point_one_way_exceed_the_clip_by_what_is_allowed():
+    """Beyond 1 they do by 195 + 120 + 60 of three steps, beyond 2 by 180, beyond 4 by 60."""
+    edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])
+    np.testing.assert_array_equal(excess_beyond(edges, beyond), [375.0, 180.0, 60.0, 0.0])
+    for size, taken in ((1.0, 375.0), (2.0, 180.0), (4.0, 60.0)):
+        noise = taken / (CLIPPING.allowance * size)
+        assert choose_clip(edges, beyond, noise * 1.001, one_way=beyond).size == size
+        assert choose_clip(edges, beyond, noise * 0.999, one_way=beyond).size == 2 * size
+    unseen = choose_clip(edges, beyond, 40.0, one_way=np.zeros(4))
+    assert (unseen.size, unseen.n_beyond) == (1.0, 300.0)
 
 
 def test_counts_say_how_large_squares_of_clipped_scores_are_at_least():

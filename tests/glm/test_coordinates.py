@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import privgram.glm.coordinates as coordinates_of
 from privgram.glm.coordinates import (
     IMAGE_BITS,
     RESIDUAL_UNITS,
@@ -38,6 +39,25 @@ def test_lengths_are_those_of_the_rows_whatever_their_scale():
     for scale in (1e-290, 1.0, 1e290):
         np.testing.assert_allclose(row_lengths(x * scale), np.linalg.norm(x, axis=1) * scale, 1e-5)
     assert row_lengths(np.zeros((2, 3))).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("d", [1 << 13, (1 << 13) + 1, 1 << 15])
+def test_squares_of_a_row_add_up_exactly_whatever_its_width(d, monkeypatch):
+    """The largest numbers that a row may have, which in one bit more are no whole double."""
+    seen, real = [], coordinates_of.squared_lengths
+
+    def noted(whole):
+        seen.append((whole.copy(), real(whole)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(coordinates_of, "squared_lengths", noted)
+    x = 1 - np.random.default_rng(d).integers(1, 99, (3, d)) * 2.0**-20
+    lengths = row_lengths(x)
+    np.testing.assert_allclose(lengths, np.linalg.norm(x, axis=1), rtol=2**-19)
+    [(whole, square)] = seen
+    exact = [sum(int(v) ** 2 for v in row) for row in whole]
+    assert exact == square.astype(object).tolist()
+    assert max(exact) <= 2**53
 
 
 @pytest.mark.parametrize("bits", [15, 24])

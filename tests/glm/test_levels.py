@@ -69,6 +69,33 @@ def test_without_noise_it_is_least_squares_with_a_column_for_each_level(adjacenc
     assert (inside < 0.02 * ERRORS).all()
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_factor_alone_is_differences_of_means(adjacency):
+    """With errors of each level's own variance, and no release of slopes beside."""
+    number = np.bincount(FIRM)
+    mean = np.bincount(FIRM, TABLE["y"]) / number
+    var = np.bincount(FIRM, (TABLE["y"] - mean[FIRM]) ** 2) / number**2
+    order = [sorted(NAMES).index(name) for name in NAMES]
+    mean, var = mean[order], var[order]
+    coef = np.append(mean[1:] - mean[0], mean[0])
+    error = np.sqrt(np.append(var[1:] + var[0], var[0]))
+    fit = fitted("y ~ firm", adjacency=adjacency, **SURE)
+    assert (fit.parameters["method"], fit.parameters["hidden_levels"]) == ("scores", 0)
+    assert (len(fit.parameters["counts_mu"]), len(fit.parameters["round_mu"])) == (1, 2)
+    np.testing.assert_allclose(np.asarray(fit.params), coef, atol=2e-3 * error.max())
+    np.testing.assert_allclose(np.asarray(fit.bse), error, rtol=0.02)
+    equal = fitted("y ~ firm", adjacency=adjacency, cov_type="nonrobust", **SURE)
+    pooled = np.sqrt(
+        var @ number[order] ** 2 / len(FIRM) * (1 / number[order] + 1 / number[order[0]])
+    )
+    np.testing.assert_allclose(np.asarray(equal.bse)[:-1], pooled[1:], rtol=0.02)
+    noisy = fitted("y ~ firm", adjacency=adjacency)
+    many = slice(59)  # of 900 rows
+    assert np.median(np.asarray(noisy.bse)[many] / error[many]) < 1.9
+    low, high = np.asarray(noisy.conf_int(estimand="sample")).T
+    assert ((low <= coef) & (coef <= high)).mean() >= 0.9
+
+
 @pytest.mark.slow
 def test_absorbed_factor_is_taken_along_and_not_shown():
     fit = fitted("y ~ a + b + h | firm", **SURE)
@@ -119,8 +146,9 @@ def test_rows_that_miss_a_value_are_no_observations(adjacency):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("formula", ["y ~ a + b + h + firm", "y ~ firm"])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_every_sum_has_the_noise_that_a_row_needs(adjacency, monkeypatch):
+def test_every_sum_has_the_noise_that_a_row_needs(adjacency, formula, monkeypatch):
     """A row replaced turns a vector round; of what is never negative it moves one to another."""
     seen, released = [], Rounds.sums
 
@@ -130,7 +158,10 @@ def test_every_sum_has_the_noise_that_a_row_needs(adjacency, monkeypatch):
         return found, std
 
     monkeypatch.setattr(Rounds, "sums", noted)
-    fitted(adjacency=adjacency)
+    spent = fitted(formula, adjacency=adjacency).parameters
+    parts = [*spent["round_mu"], *spent["score_mu"], *spent["counts_mu"]]
+    whole = pg.AdaptiveGaussian().calibrate(4, 1.0, 1.0, 1e-6, adjacency).mu
+    assert math.hypot(*parts) == pytest.approx(whole, rel=1e-9)
     assert {signed for signed, _ in seen} == {False, True}
     for signed, noise in seen:
         needed = 1.0 if adjacency == "add-remove" else math.sqrt(2.0)

@@ -16,7 +16,7 @@ import pytest
 from scipy.stats import norm
 
 import privgram as pg
-from privgram._base.saved import DamagedFile
+from privgram._base.saved import DamagedFile, NotSavedWarning
 
 pytest.importorskip("cryptography")
 from privgram.disclosure.additive import SURPLUS
@@ -67,6 +67,29 @@ def test_sums_grow_and_windows_are_what_they_differ_by(study, stream):
     assert window.n_rows == 800
     assert window.noise.std < made[3].noise.std + made[1].noise.std
     assert window.regress("y ~ x").params["x"] == pytest.approx(0.5, abs=0.3)
+
+
+def test_release_that_cannot_be_saved_is_returned_and_saved_elsewhere(
+    stream, tmp_path, monkeypatch
+):
+    """A disk that is full once the period was published."""
+    from privgram._base import saved
+
+    real, out = saved.write_atomically, tmp_path / "it.json"
+
+    def write(path, *data):
+        if path == out:
+            raise OSError(28, os.strerror(28))
+        real(path, *data)
+
+    monkeypatch.setattr(saved, "write_atomically", write)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.warns(NotSavedWarning, match="No space left on device") as caught:
+        made = stream.release(month(0), out=out)
+    assert not out.exists()
+    other = str(caught[0].message).partition("It is in ")[2].removesuffix(" instead")
+    for again in (pg.load(other), stream.upto()):
+        np.testing.assert_array_equal(again.matrix, made.matrix)
 
 
 def test_price_is_one_release_and_paid_at_the_start(study, stream):

@@ -364,11 +364,13 @@ class LevelNorms(LevelAccumulator):
     parts = ("slopes", "levels")
 
     def __init__(self, q: int, slopes: Vector, levels: Vector) -> None:
-        self.slopes = NormHistogram(q, slopes)
+        self.q = q
+        self.slopes = NormHistogram(max(q, 1), slopes)
         self.levels = NormHistogram(1, levels)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        self.slopes.update(v)
+        if self.q:
+            self.slopes.update(v)
         self.levels.feed((v[:, -1] * one)[:, None])
 
 
@@ -378,12 +380,14 @@ class LevelScores(LevelAccumulator):
     parts = ("slopes", "levels", "squares")
 
     def __init__(self, levels: int, q: int, slope: float, level: float) -> None:
-        self.slopes = ScoreBoth(q, slope)
+        self.q = q
+        self.slopes = ScoreBoth(max(q, 1), slope)
         self.levels = LevelSums(levels, 1, level)
         self.squares = LevelSums(levels, 1, level**2)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        self.slopes.update(v)
+        if self.q:
+            self.slopes.update(v)
         residual = (v[:, -1] * one)[:, None]
         self.levels.take(residual, one, levels)
         self.squares.take(residual**2, one, levels)

@@ -54,15 +54,34 @@ class Clip:
         return math.hypot(1.0, self.allowance) * noise_std
 
 
-def choose_clip(edges: Vector, beyond: Vector, noise: float, most: float = math.inf) -> Clip:
+def choose_clip(
+    edges: Vector,
+    beyond: Vector,
+    noise: float,
+    most: float = math.inf,
+    one_way: Vector | None = None,
+) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
     `beyond` (m,) are released counts of scores longer than each of the ascending `edges` (m,);
     a score's noise has the deviation `noise` for a clip of 1. Where the k scores beyond L all
     point one way and are longer by L each, what clipping takes is k / `noise` times that noise:
     so k = c times `noise` bounds their ratio by c times their alignment and their mean excess.
+    Of scores that may all point one way the counts `one_way` (m,), without what noise may have made
+    of none, bound what clipping takes by its allowance.
     """
-    choice = choose_radius(edges, beyond, min(CLIPPING.rank * noise, most))
+    allowed = beyond
+    if one_way is not None:
+        too_much = excess_beyond(edges, one_way) > CLIPPING.allowance * noise * edges
+        allowed = np.where(too_much, math.inf, beyond)
+    choice = choose_radius(edges, allowed, min(CLIPPING.rank * noise, most))
     steps = np.diff(edges**2, prepend=0.0)
     squares = float((beyond * steps)[edges <= choice.size].sum())
     return Clip(choice.size, choice.beyond, squares=squares)
+
+
+def excess_beyond(edges: Vector, beyond: Vector) -> Vector:
+    """About by how much scores longer than each edge exceed it, all together, shape (m,)."""
+    middle = (beyond[:-1] + beyond[1:]) / 2
+    taken = np.cumsum((middle * np.diff(edges))[::-1])[::-1]
+    return np.append(taken, 0.0)

@@ -32,11 +32,12 @@ ROW_BITS, AXIS_BITS, IMAGE_BITS, COEF_BITS = 24, 28, 15, 37
 #: A residual of size 1 is so many units.
 RESIDUAL_UNITS = 2.0**15
 
-#: Images that are taken at a time, and no row has more numbers.
-IMAGES_AT_ONCE, MOST_NUMBERS = 1 << 10, 1 << 13
+#: Images that are taken at a time.
+IMAGES_AT_ONCE = 1 << 10
 
-#: Bits to which numbers are rounded for lengths: squares of `MOST_NUMBERS` of them add up exactly.
-LENGTH_BITS = 20
+#: Bits to which numbers are rounded for lengths: squares of so many of them add up exactly. Of
+#: rows of more numbers, which have 2^15 at most, there is a bit less.
+LENGTH_BITS, MOST_NUMBERS = 20, 1 << 13
 
 #: A squared error at its limit is 2 to this.
 SQUARE_BITS = 20
@@ -48,8 +49,9 @@ LARGEST_NUMBER = 2.0**900
 def row_lengths(x: Matrix) -> Vector:
     """Euclidean lengths of finite rows, to a relative 2^-19 sqrt(columns)."""
     _, exponent = np.frexp(np.abs(x).max(axis=1, initial=0.0))
-    whole = np.rint(np.ldexp(x, (LENGTH_BITS - exponent)[:, None]))
-    return np.asarray(np.ldexp(np.sqrt(squared_lengths(whole)), exponent - LENGTH_BITS))
+    bits = LENGTH_BITS - (x.shape[1] > MOST_NUMBERS)
+    whole = np.rint(np.ldexp(x, (bits - exponent)[:, None]))
+    return np.asarray(np.ldexp(np.sqrt(squared_lengths(whole)), exponent - bits))
 
 
 def squared_lengths(whole: Matrix) -> Vector:

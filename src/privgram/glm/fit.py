@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,9 @@ NO_NUMBER = (
     "the arithmetic did not end in finite numbers: columns may be constant, copies of each other "
     "or clamped to one value, or the noise too large for so few rows"
 )
+
+#: Said of a fit that was stopped early, where the ledger did not take back the rest.
+KEPT = "the ledger could not be written again, and counts the whole epsilon as spent"
 
 
 def fit_problem(
@@ -121,7 +124,12 @@ def fit_problem(
         check_process(pid)
         parts = refused_parts(problem.n_written, lost(error))
     if parts.stopped and ledger is not None and entry is not None:
-        parts = _settled(parts, ledger, entry, rounds, noise)
+        try:
+            parts = _settled(parts, ledger, entry, rounds, noise)
+        except Exception as error:  # the ledger cannot be written, and keeps the whole
+            check_process(pid)
+            unsettled = f"{parts.refusal}; {KEPT} ({type(error).__name__})"
+            parts = replace(parts, refusal=unsettled)
     fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
         save_paid(fitted.save, path)
@@ -237,7 +245,7 @@ def _recorded(
     }
     if problem.offset is not None:
         parameters["offset"] = problem.offset
-    parameters |= parts.facts
+    parameters |= {k: v for k, v in asdict(parts.facts).items() if v is not None}
     rows = parts.rows
     weighted = problem.columns.row_weights is not None
     if weighted and public is not None and unit is None:

@@ -24,6 +24,7 @@ from privgram.glm.accumulators import ByLevel, LevelNorms, LevelScores, LevelSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
+from privgram.glm.problem import FitFacts
 from privgram.glm.state import ScoreState, isotropic
 
 if TYPE_CHECKING:
@@ -101,9 +102,15 @@ class LevelEstimator(OneStepEstimator):
         self.images = self.joint @ self.basis.T
         self.q = len(self.joint) - 1
         written_out = self.factor.written_out
-        self.of_slopes = SHARES.slopes_beside_effects if written_out else SHARES.slopes_alone
+        of_slopes = SHARES.slopes_beside_effects if written_out else SHARES.slopes_alone
+        self.of_slopes = of_slopes if self.q else 0.0
         #: A row replaced moves numbers that are not negative by sqrt(2).
         self.once = math.sqrt(self.rounds.moves)
+
+    @property
+    def kinds(self) -> int:
+        """How many kinds of scores there are: of slopes, where there are any, and of levels."""
+        return 2 if self.q else 1
 
     def fit(self) -> FitParts:
         """Go through all rounds."""
@@ -167,10 +174,11 @@ class LevelEstimator(OneStepEstimator):
         transform, shift = self._maps(state, np.zeros(self.factor.size), level_means.means)
         bound = float(rounds.moment.bound)
         far = np.abs(shift[:, -1]).max() + np.linalg.norm(transform[q]) * bound
-        long = np.linalg.norm(transform[:q], 2) * bound + np.linalg.norm(shift[:, :q], axis=1).max()
-        edges = norm_edges(math.sqrt(q), float(far * long)), norm_edges(1.0, float(far))
+        long = np.linalg.norm(transform[: q or 1], 2) * bound
+        long += np.linalg.norm(shift[:, :q], axis=1).max()
+        edges = norm_edges(math.sqrt(q or 1), float(far * long)), norm_edges(1.0, float(far))
         norms = self._read_levels(transform, shift, partial(LevelNorms, q, *edges))
-        left = self.left - 2 * SHARES.counts - 2 * SHARES.squares
+        left = self.left - self.kinds * (SHARES.counts + SHARES.squares)
         # Levels share what clipping takes off.
         shares = (
             left * self.of_slopes,
@@ -178,12 +186,14 @@ class LevelEstimator(OneStepEstimator):
         )
         most = math.inf, SHARES.clipped * state.rows
         clips = []
-        for histogram, ends, share, few in zip(
-            (norms.slopes, norms.levels), edges, shares, most, strict=True
-        ):
+        both = list(zip((norms.slopes, norms.levels), edges, shares, most, strict=True))
+        for histogram, ends, share, few in both[-self.kinds :]:
             beyond = rounds.beyond(histogram.counts, SHARES.counts)
-            clips.append(choose_clip(ends, beyond, rounds.moves / rounds.mu(share), few))
-        return clips[0], clips[1]
+            # Errors of a level may be skewed, and those of levels differently.
+            one_way = self._seen(beyond, SHARES.counts) if histogram is norms.levels else None
+            noise = rounds.moves / rounds.mu(share)
+            clips.append(choose_clip(ends, beyond, noise, few, one_way))
+        return clips[0], clips[-1]
 
     def _level_scores(
         self,
@@ -199,7 +209,9 @@ class LevelEstimator(OneStepEstimator):
         read = self._read_levels(*self._maps(state, effects, level_means.means), new)
         rounds, of_slopes = self.rounds, share * self.of_slopes
         moves = rounds.moves
-        slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)
+        slopes, std = np.zeros(0), 0.0
+        if self.q:
+            slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)
         levels, level_std = rounds.sums(read.levels.total, level.size, share - of_slopes, 1, moves)
         stds = np.repeat([std, level_std], [self.q, self.factor.size])
         return read, np.append(slopes, levels), stds
@@ -209,7 +221,7 @@ class LevelEstimator(OneStepEstimator):
     ) -> FitParts:
         """Two steps of slopes and effects, and how the scores vary."""
         q, n, known, size = self.q, self.number, self.known, self.factor.size
-        left = self.left - 2 * SHARES.squares
+        left = self.left - self.kinds * SHARES.squares
         early = BUDGET.early * left
         off = level_means.off(state)
 
@@ -223,7 +235,7 @@ class LevelEstimator(OneStepEstimator):
         read, score, last = self._level_scores(between, first[q:], level_means, clips, left - early)
         # Two estimates that share the sample alone, weighed by what else they miss.
         of_slopes, of_levels = self._missed(state, first, off)
-        first_var = std**2 + np.append(np.full(q, np.trace(of_slopes) / q), of_levels)
+        first_var = std**2 + np.append(np.full(q, np.trace(of_slopes) / (q or 1)), of_levels)
         second_var = last**2 + np.append(state.remaining * first_var[:q], of_levels)
         part = first_var / (first_var + second_var)
         more = part * step(score)
@@ -244,9 +256,9 @@ class LevelEstimator(OneStepEstimator):
         privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
-        facts: dict[str, object] = {"clip": slope.size, "hidden_levels": int((~known).sum())}
+        facts = FitFacts(slope.size, hidden_levels=int((~known).sum()))
         if not self.factor.written_out:
-            facts |= {"absorbed": self.factor.factor, "absorbed_levels": size}
+            facts = replace(facts, absorbed=self.factor.factor, absorbed_levels=size)
         whole = self._parts(state, coef, factor * meat, privacy)
         of_levels = into[:, q:]
         sampled = np.where(known, factor * unit * squares, 0.0)
@@ -291,11 +303,14 @@ class LevelEstimator(OneStepEstimator):
     ) -> tuple[Matrix, Vector]:
         """How scores vary: of slopes, and of each level."""
         rounds, level = self.rounds, clips[1]
-        meat = states.raised(rounds.second(read.slopes.second, SHARES.squares), rounds.std[-1])
+        meat = np.zeros((0, 0))
+        if self.q:
+            second = rounds.second(read.slopes.second, SHARES.squares)
+            meat = states.raised(second, rounds.std[-1])
         total = read.squares.total
         squares, std = rounds.sums(total, level.size**2, SHARES.squares, 1, self.once)
         if not self.problem.robust:
-            mean = float(np.trace(meat)) / self.q
+            mean = float(np.trace(meat)) / self.q if self.q else float(squares.sum())
             return mean * np.eye(self.q), mean * self.number / state.rows
         # Of clipped scores: what clipping takes off is a bias, and is allowed for.
         return meat, np.maximum(squares[:, 0], std) + std

@@ -18,6 +18,7 @@ from privgram.glm.accumulators import HessianAccumulator, NormHistogram
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, summed
+from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import FAMILIES, Bounded, Expected
@@ -273,9 +274,8 @@ class HuberEstimator(OneStepEstimator):
         design = self.problem.design
         to_own_units = design.transform[: self.q] / design.spread[-1]
         whitening = self.leverage_whitening @ to_own_units.T
-        equation = {"error": self.bounded.most, "leverage": self.bounded.longest}
-        equation |= {"frame": whitening.tolist()}
-        return replace(parts, facts=parts.facts | {"huber": equation})
+        equation = HuberEquation(self.bounded.most, self.bounded.longest, whitening.tolist())
+        return replace(parts, facts=replace(parts.facts, huber=equation))
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Never: scores that are bounded are short where errors have heavy tails."""

@@ -26,7 +26,7 @@ from privgram.glm.accumulators import (
 )
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
-from privgram.glm.problem import FitParts, LastSteps, Problem, refused_parts
+from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import NoiseLaw, combine
@@ -430,8 +430,7 @@ class OneStepEstimator:
         sampling = rows / max(rows - q, 1.0) * meat
         parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
         path = LastSteps(far, coef - between.coef, noise_std)
-        facts: dict[str, object] = {"clip": clip.size}
-        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=facts)
+        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=FitFacts(clip.size))
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
@@ -74,8 +74,9 @@ class HighCardinalityFactor:
         other_columns = used.without(factor)
         others = tuple(text for text in texts if text != at)
         lost = any(factor in term.factors for text, term in terms.items() if text != at)
+        lost |= absorbed is not None and not others
         target = parsed.targets[0].partition("[")[0] == factor
-        if lost or target or not others or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
+        if lost or target or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
             return None
         return cls(factor, used, other_columns, others, absorbed is None)
 
@@ -142,7 +143,7 @@ class Problem:
     def design(self) -> Design:
         """The design of what is stepped in: without the levels of a factor of very many."""
         terms = self.terms if self.factor is None else self.factor.without(self.terms)
-        return design(AllColumns(self.scanned), terms)
+        return design(AllColumns(self.scanned), terms, alone=self.factor is not None)
 
     @cached_property
     def offset_design(self) -> Design | None:
@@ -198,6 +199,26 @@ class LastSteps:
     noise_std: float  # of the score
 
 
+@dataclass(frozen=True)
+class HuberEquation:
+    """The public numbers of the bounded equation that a fit solves."""
+
+    error: float  # residuals count up to so many scales
+    leverage: float  # rows longer than this weigh less
+    frame: list[list[float]]  # (q, q), W in own units
+
+
+@dataclass(frozen=True)
+class FitFacts:
+    """What the record has of one kind of fit alone: None of others."""
+
+    clip: float | None = None
+    hidden_levels: int | None = None
+    absorbed: str | None = None  # the factor whose effects are not shown
+    absorbed_levels: int | None = None
+    huber: HuberEquation | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class FitParts:
     """Coefficients of a design, what is not known of them, and how they came about.
@@ -218,7 +239,7 @@ class FitParts:
     clipped_rows: float = 0.0
     path: LastSteps | None = None
     stopped: bool = False  # before the whole budget was spent
-    facts: dict[str, object] = field(default_factory=dict)  # of this kind of fit alone
+    facts: FitFacts = FitFacts()
 
     @property
     def is_finite(self) -> bool:

@@ -123,12 +123,12 @@ class ScoreState:
     @property
     def hides(self) -> bool:
         """Whether the noise hides some direction."""
-        return bool(self.visible.min() < 1)
+        return bool((self.visible < 1).any())
 
     @property
     def hides_all(self) -> bool:
         """Whether it hides them all."""
-        return bool(self.visible.max() < 1)
+        return bool(len(self.visible) and self.visible.max() < 1)
 
     def step(self, score: Vector) -> Vector:
         """The step of the design's coefficients by a score."""
@@ -232,7 +232,8 @@ def initial_state(joint: Matrix, law: NoiseLaw, form: Matrix, rows: float) -> Sc
     from scipy.linalg import eigh
 
     q = len(joint) - 1
-    values, vectors = eigh(joint[:q, :q], form[:q, :q])
+    hessian = joint[:q, :q]  # of none scipy has no eigenvalues
+    values, vectors = eigh(hessian, form[:q, :q]) if q else np.linalg.eigh(hessian)
     low, high = LIMITS.visible
     edge = direction_noise_edge(values)
     lifted = np.maximum(values, low * edge)

@@ -413,15 +413,20 @@ def left_out(*references: Mapping[str, Any] | None) -> dict[str, str]:
     return levels
 
 
-def design(release: Described, terms: RegressionTerms, *, predicts: bool = False) -> Design:
+def design(
+    release: Described, terms: RegressionTerms, *, predicts: bool = False, alone: bool = False
+) -> Design:
     """Take terms of a release whose columns are described.
 
     The target is a number, its logarithm, or an indicator such as "sex[f]". Of a factor the first
-    level is left out where no reference is named. Random features are for what `predicts` alone.
+    level is left out where no reference is named. Random features are for what `predicts` alone,
+    and the target may stand `alone` where levels explain it of which no columns are made.
     """
     columns = release.columns
     assert columns is not None
     built = _Builder(release, columns, terms.references).build(terms)
+    if not (built.names or alone):
+        raise ValueError("there is no feature to regress on")
     if built.random and not predicts:
         raise ValueError(NO_SLOPES)
     return built
@@ -498,8 +503,6 @@ class _Builder:
             spans[label] = slice(start, len(names))
             if left_out := self._compared(term.factors, functions[start:]):
                 compared[label] = left_out
-        if not names:
-            raise ValueError("there is no feature to regress on")
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ValueError(f"{twice!r} is in two terms: leave it out of one")

@@ -30,7 +30,7 @@ from privgram._base.files import (
 )
 from privgram._base.installed import extra
 from privgram._base.numbers import check_budget, check_integer
-from privgram._base.saved import BinaryFormat, JsonObject, understood
+from privgram._base.saved import BinaryFormat, JsonObject, save_paid, understood
 from privgram.columns.unit import PrivacyUnit, PrivateBound
 from privgram.disclosure import generators
 from privgram.disclosure.additive import noisy_matrix
@@ -448,7 +448,8 @@ class Stream:
             the one before once more. Nothing is published then. That last error tells something
             of the data, and is for the holder's eyes.
         OSError
-            If the table cannot be read, or the file written.
+            If the table cannot be read, or the stream's file written. Where that of the release
+            cannot be, after the period was published, a `UserWarning` says so.
         """
         path = None if out is None else Path(out)
         if path is not None:
@@ -474,7 +475,7 @@ class Stream:
             self._enter(state)
         release = self._sum(state, 0, number)
         if path is not None:
-            release.save(path)
+            save_paid(release.save, path)
         return release
 
     def upto(self, period: int | None = None) -> Release:
