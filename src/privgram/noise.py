@@ -646,7 +646,8 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
         return replace(first, dof=sum(each("dof")))
     raise ValueError(
         "releases add up if the noise of each is added to its second moment, by one mechanism: "
-        "AnalyzeGauss, AdditiveWishart or MatrixLaplace"
+        "AnalyzeGauss, AdditiveWishart or MatrixLaplace. The default takes several rounds: release "
+        "each table with mechanism=pg.AnalyzeGauss()"
     )
 
 

@@ -73,7 +73,7 @@ def test_file_says_more_of_a_unit(visits):
     [
         ("--max-rows 3", "say by --unit which column"),
         ("--unit whom --max-rows 3", "no column named 'whom'; did you mean 'who'"),
-        ("--unit a --max-rows 3", "is no column to release"),
+        ("--unit a --max-rows 3", "leave it out of the columns. Unit('a', fixed_effects=True)"),
     ],
 )
 def test_impossible_request_is_refused(visits, more, text):

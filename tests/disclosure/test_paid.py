@@ -95,6 +95,16 @@ def test_source_read_once_that_is_no_iterator_is_refused_before_the_spend(ask, s
     assert study.entries == ()
 
 
+def test_empty_table_is_said_to_have_no_rows():
+    pandas = pytest.importorskip("pandas")
+    study = pg.Study(
+        pandas.DataFrame({"x": [], "y": []}), {"x": (0, 1), "y": (0, 1)}, epsilon=2.0, delta=1e-6
+    )
+    with pytest.raises(ValueError, match="the table has no rows, or"):
+        study.release(epsilon=1.0)
+    assert study.entries == ()
+
+
 def test_bound_is_not_chosen_by_a_table_that_is_read_once(tmp_path):
     ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
     auto = pg.PrivateBound(epsilon=0.1)

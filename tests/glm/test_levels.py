@@ -145,6 +145,13 @@ def test_rows_that_miss_a_value_are_no_observations(adjacency):
         assert abs(noisy.nobs - 30_000) < 5 * noisy.nobs_stderr
 
 
+def test_summary_says_what_hidden_levels_do_to_slopes():
+    fit = fitted("y ~ a + b + h | firm", epsilon=0.05)
+    if not fit.parameters["hidden_levels"]:
+        pytest.fail("the noise hides no level")
+    assert "Their effects are not taken off" in str(fit.summary())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("formula", ["y ~ a + b + h + firm", "y ~ firm"])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

@@ -32,6 +32,13 @@ def made(n=20_000, seed=0, tail=None):
     return {"a": a, "b": b, "g": np.array(list("uvw"))[g], "y": y}
 
 
+def test_target_beyond_its_bounds_is_said_to_be_in_another_unit():
+    x = np.random.default_rng(0).uniform(0, 1, 4000)
+    bounds, rng = {"x": (0, 1), "y": (5, 9)}, np.random.default_rng(0)
+    fit = pg.regress({"x": x, "y": x}, "y ~ x", bounds, epsilon=2.0, delta=1e-6, rng=rng)
+    assert "bounds, as where these are in another unit" in fit.refusal
+
+
 def fit_rows(table):
     levels = [table["g"] == level for level in "vw"]
     return np.column_stack([table["a"], table["b"], *levels, np.ones(len(table["a"]))]).astype(

@@ -9,11 +9,13 @@ from scipy import stats
 from support.helpers import make_release, slopes
 
 import privgram as pg
+from privgram._base.text import short_names
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, InverseWishartLaw, SketchLaw
 from privgram.regression import RefusedError, regress
 from privgram.regression.diagnostics import normal_shift
-from privgram.regression.summary import _number
+from privgram.regression.inference import Inference
+from privgram.regression.summary import _number, skewed
 
 
 @pytest.fixture
@@ -247,6 +249,13 @@ def test_summary_keeps_its_columns_under_long_names(table):
     assert len({len(line) for line in rows}) == 1
     assert names[0] in rows[0]
     assert "…" in rows[1]
+
+
+def test_long_names_are_cut_where_they_differ():
+    levels = ["education[3. Some College]:job[1. Industrial]", "education[3. Some College]:job[2.]"]
+    assert short_names(["b" * 50, "c"]) == ["b" * 31 + "…", "c"]
+    assert short_names(levels) == levels
+    assert short_names(["b" * 50, "b" * 50]) == ["b" * 31 + "…"] * 2
 
 
 @pytest.mark.parametrize(
@@ -497,6 +506,24 @@ def test_all_indicators_beside_an_intercept_are_named(mechanism, epsilon):
         release.regress("y", ridge="auto")
         factor_release(mechanism, seed, epsilon, levels=4).regress("y")
     assert named >= (8 if isinstance(mechanism, pg.AnalyzeGauss) else 4)
+
+
+def test_one_column_that_hardly_varies_is_not_said_to_depend():
+    matrix = np.diag([1e4, 0.1, 1e4])  # of which "b" holds nothing but noise
+    caution = make_release(matrix, ["a", "b", "y"], GaussianLaw(1, 1.4), n_rows=10_000).regress("y")
+    assert "he column 'b' seems to vary too little within its bounds" in str(caution.summary())
+
+
+def test_errors_without_an_end_are_shown_without_a_warning(recwarn):
+    values = np.array([[0.5, np.inf, 0.0, 1.0, -np.inf, np.inf], [0.5, 1.0, 0.5, 0.6, -1.46, 2.46]])
+    notes = []
+    marks = skewed(
+        values,
+        0.95,
+        notes,
+        Inference(values[:, 0], np.diag([np.inf, 1.0]), None, np.full(2, np.inf)),
+    )
+    assert (marks, len(notes), list(recwarn)) == (((1,), ()), 1, [])
 
 
 def test_lasso_refuses_them_too():

@@ -249,7 +249,7 @@ def test_bad_rows_are_named_by_their_position():
         ({"fixed_effects": True}, ValueError, "fixed_effects=True takes no factors"),
         ({"name": "a"}, ValueError, "cannot be one of the columns"),
         ({"name": "nobody"}, ValueError, "no column named 'nobody'"),
-        ({"name": "b2"}, TypeError, "whole numbers or texts.*floats too"),
+        ({"name": "b2"}, TypeError, "whole numbers or texts.*floats too.*Int64"),
         ({"name": "day2"}, TypeError, "whole numbers or texts"),
         ({"columns": None}, ValueError, "columns is missing"),
     ],

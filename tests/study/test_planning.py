@@ -301,6 +301,7 @@ def test_it_is_a_screen(few_draws):
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     assert "and 30 more" in str(planned)
+    assert "a_name_that_is_long[level 3]" in str(planned)  # the names of levels differ at their end
 
 
 @pytest.mark.slow

@@ -56,6 +56,12 @@ def test_answers_are_charged_with_their_labels(study):
     assert len(study.entries) == 3
 
 
+def test_budget_without_a_file_is_called_this_study():
+    study = pg.Study({"x": np.zeros(50)}, {"x": (0, 1)}, epsilon=1.0, delta=1e-6)
+    with pytest.raises(pg.BudgetExceeded, match=r"^over the budget of this study: "):
+        study.release(epsilon=2.0)
+
+
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "binomial"])
 def test_fit_for_predictions_prints_and_loads(tmp_path, family):
     """It has coefficients and no standard errors: its summary shows them, and its file is whole."""

@@ -37,6 +37,17 @@ def shown(text: object) -> str:
     )
 
 
+#: Names in tables are cut to this length, if they differ within it.
+LONGEST_NAME = 32
+
+
+def short_names(names: Sequence[str], longest: int = LONGEST_NAME) -> list[str]:
+    """Names as tables of numbers show them: long ones are cut where they still differ."""
+    names = list(map(shown, names))
+    cut = [name if len(name) <= longest else name[: longest - 1] + "…" for name in names]
+    return cut if len({*cut}) == len({*names}) else short_names(names, 2 * longest)
+
+
 class Printed:
     """What prints as lines of one width: so consoles and notebooks show it."""
 

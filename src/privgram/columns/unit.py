@@ -76,7 +76,8 @@ class Identifier(Variable):
     """A column that tells whose row a row is: nothing is computed from it but equality."""
 
     holds: ClassVar[str] = (
-        "whole numbers or texts, as a unit's must be: cast it to one of these, floats too"
+        "whole numbers or texts, as a unit's must be: cast it to one of these, floats too, in "
+        "pandas to Int64 where values are missing"
     )
 
     def to_plain(self) -> Any:

@@ -44,7 +44,8 @@ HIDDEN = (
 )
 CONTRADICTED = (
     "the scores of rows are far shorter than the residual variance says: the errors are those of a "
-    "few rows, or the target hardly varies. More rows or a larger epsilon may show them"
+    "few rows, or the target hardly varies within its bounds, as where these are in another unit. "
+    "More rows or a larger epsilon may show them"
 )
 TOO_FEW = "there are too few rows"
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from privgram._base.log import log
 from privgram._base.numbers import check_positive
-from privgram._base.text import Printed, aligned, listed, number, shown
+from privgram._base.text import Printed, aligned, listed, number, short_names, shown
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound
 from privgram.planning.designs import DesignInput, simulated_rows
@@ -162,12 +162,12 @@ class Precision(Printed):
             head: values for head, values in columns.items() if any(x is not None for x in values)
         }
         cells = [
-            [shown(row.name)[:26], *(number(values[j]) for values in columns.values())]
-            for j, row in enumerate(self.rows)
+            [name, *(number(values[j]) for values in columns.values())]
+            for j, name in enumerate(short_names([row.name for row in self.rows], 26))
         ]
         more = len(cells) - SCREEN
         lines = aligned(["std err", *columns], cells[:SCREEN] if more > 1 else cells)
-        lines += [f"and {more} more, which rows has"] * (more > 1)
+        lines += [f"and {more} more, which are in plan.rows"] * (more > 1)
         first = []
         if self.offered is not None:
             fits = f"{self.offered:.0%} of {self.draws} simulated fits"

@@ -98,11 +98,18 @@ def dependent(release: ReleaseRecord, design: Design) -> str | None:
             "noise hides them, and that can leave other coefficients open too. Describe fewer "
             "levels, with other=True for the rest, or use ridge='auto' for predictions"
         )
+    if len(names) == 1:
+        return (
+            f"the column {names[0]} seems to vary too little within its bounds: beside the noise "
+            "nothing is seen of it. Leave it out, release it within narrower public bounds, or use "
+            "ridge='auto' for predictions"
+        )
     return (
         f"the columns {', '.join(names[:MOST_NAMED])}{more} seem to depend on each other, as the "
-        "indicators of all levels do beside an intercept: some combination of them holds nothing "
-        "but noise, and if they depend exactly, no epsilon tells their coefficients apart. Leave "
-        "one of them out, or use ridge='auto' for predictions"
+        "indicators of all levels do beside an intercept, and a column that varies little within "
+        "its bounds: some combination of them holds nothing but noise, and if they depend exactly, "
+        "no epsilon tells their coefficients apart. Leave one of them out, or use ridge='auto' for "
+        "predictions"
     )
 
 

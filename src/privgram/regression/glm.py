@@ -352,8 +352,10 @@ class GLMResults(SavedFit, PredictiveResults):
             )
         if hidden := self.parameters.get("hidden_levels"):
             notes.append(
-                f"{hidden:,} levels have too few rows to be seen beside the noise: their errors "
-                "are as wide as the bounds of the target."
+                f"{hidden:,} levels have too few rows to be seen beside the noise. Their errors "
+                "are as wide as the bounds of the target. Their effects are not taken off: if "
+                "many rows are theirs, slopes are nearer to those without such effects, and "
+                "intervals do not count that."
             )
         notes += differences(self.design)
         if self.reproducible:

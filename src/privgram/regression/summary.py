@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.numbers import is_number
-from privgram._base.text import as_frame, facts_html, shown
+from privgram._base.text import as_frame, facts_html, short_names, shown
 from privgram.regression.inference import Inference, students
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from privgram._base.numbers import Matrix
     from privgram.releases.record import ReleaseRecord
-
-#: Longer names are cut.
-LONGEST_NAME = 32
 
 #: Standard errors are said to depend on the coefficient if that moves an end by this part of a
 #: half width, or z by this part: as much as the digits that are printed show.
@@ -91,16 +88,17 @@ class Summary:
 
     def as_text(self) -> str:
         """The table as statistics packages print it."""
-        margin = max([14, *(len(_short(name)) + 1 for name in self.names)])
+        names = short_names(self.names)
+        margin = max([14, *(len(name) + 1 for name in names)])
         width = margin + max(64, sum(map(_width, self.columns)))
         lines = [] if self.refusal is None else [self._refused()]
         lines += [f"{self.title} Results".center(width).rstrip(), "=" * width]
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
-        for name, row, mark in self._rows():
+        for name, (_, row, mark) in zip(names, self._rows(), strict=True):
             cells = map(_cell, row, self.columns)
-            lines.append(f"{_short(name):<{margin}}{''.join(cells)}{mark}")
+            lines.append(f"{name:<{margin}}{''.join(cells)}{mark}")
         lines.append("=" * width)
         if self.notes:
             lines += ["Notes:", *(f"[{i}] {note}" for i, note in enumerate(self.notes, 1))]
@@ -150,7 +148,7 @@ class Summary:
 
     def _heading(self, width: int) -> list[str]:
         """The facts in two columns."""
-        cells = [(f"{name}:", _short(value)) for name, value in self.facts.items()]
+        cells = [(f"{name}:", short_names([fact])[0]) for name, fact in self.facts.items()]
         cells += [("", "")] * (len(cells) % 2)
         half = len(cells) // 2
         first, second = (width - 3) // 2, width - 3 - (width - 3) // 2
@@ -192,8 +190,9 @@ def skewed(
     ends = np.stack(both, axis=1)
     half = students(level, inference.df) * bse
     plain = np.stack([params - half, params + half], axis=1)
-    leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
-    moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
+    with np.errstate(invalid="ignore"):  # errors without an end disagree with nothing
+        leaning = np.abs(ends - plain) > NOTICED_SKEW * half[:, None]
+        moved = np.abs(z * bse - params) > NOTICED_SKEW * np.abs(params)
     marks: list[list[int]] = [[] for _ in table]
     skew = (
         "Noise in the features makes the std err depend on the coefficient: "
@@ -226,11 +225,6 @@ _ESCAPED = {character: f"\\{character}" for character in "&%$#_{}"} | {
     "^": r"\textasciicircum{}",
     "±": r"$\pm$",
 }
-
-
-def _short(name: str) -> str:
-    name = shown(name)
-    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
 
 
 def _width(column: str) -> int:

@@ -73,7 +73,8 @@ class Query:
             if driver not in DRIVERS:
                 raise ValueError(
                     "the dialect of this connection is not known: say dialect=..., one of "
-                    f"{', '.join(DIALECTS)}"
+                    f"{', '.join(DIALECTS)}. Of other engines, SQLite among them, pass the rows: "
+                    "what pandas.read_sql makes of the query"
                 )
             object.__setattr__(self, "dialect", DRIVERS[driver])
         dialect_of(self.dialect)

@@ -291,8 +291,8 @@ CACHE_BYTES, SHARE = 1 << 30, 0.25
 
 
 READ_ONCE = (
-    "the table is read several times, and it had no rows when it was opened again: what is read "
-    "once is passed as an iterator, or as a path, a data frame or a list of blocks"
+    "the table has no rows, or had no rows when it was opened again: it is read several times, and "
+    "what is read once is passed as an iterator, or as a path, a data frame or a list of blocks"
 )
 
 

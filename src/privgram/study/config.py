@@ -86,7 +86,7 @@ def open_ledger(
     folder = tempfile.mkdtemp(prefix="privgram-", dir=MEMORY if in_memory else None)
     atexit.register(forget, folder, os.getpid())
     # A file all the same: forked children and pickled copies then spend the same budget.
-    path = Path(folder) / "budget.ledger"
+    path = Path(folder) / "this study"  # as messages name it
     return Ledger(path, epsilon, delta, adjacency, composition, table=table), False
 
 

@@ -221,7 +221,7 @@ class Study:
         if column in self.columns.selected:
             raise ValueError(
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
-                "of the columns"
+                f"of the columns. Unit({column!r}, fixed_effects=True) takes off an effect of each"
             )
         self._begun = False
         self.identity = identity(self.name, self.columns.variables, column)
