@@ -120,12 +120,14 @@ dev:
 	PATH="$$PWD/.venv-dev/bin:$$PATH" .venv-dev/bin/python -m pip install --quiet --no-build-isolation \
 	  --editable '.[all,demo]' --group test --group lint --group bench
 
-# Nightly. Some tests make allocations fail, and leaks are mostly Python's own.
+# Nightly. Some tests make allocations fail, and leaks are mostly Python's own. With -O3 the compiler
+# would take a minute for each kernel.
 sanitize:
 	$(PYTHON) -m venv .venv-sanitize
 	.venv-sanitize/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	.venv-sanitize/bin/python -m pip install --quiet --group sanitize '.[arrow]' \
 	  --config-settings=setup-args=-Db_sanitize=address,undefined \
+	  --config-settings=setup-args=-Doptimization=1 \
 	  --config-settings=setup-args=-Db_lundef=false
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 \
