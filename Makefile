@@ -141,7 +141,7 @@ sanitize-threads:
 	.venv-sanitize-threads/bin/python -m pip install --quiet --group sanitize '.[arrow]' \
 	  --config-settings=setup-args=-Db_sanitize=thread \
 	  --config-settings=setup-args=-Db_lundef=false
-	LD_PRELOAD="$$(cc -print-file-name=libtsan.so)" OPENBLAS_NUM_THREADS=1 \
+	LD_PRELOAD="$$(cc -print-file-name=libtsan.so)" TSAN_OPTIONS=suppressions=packaging/tsan.txt OPENBLAS_NUM_THREADS=1 \
 	  .venv-sanitize-threads/bin/python -m pytest -p no:cacheprovider --capture=sys $(THREADED)
 
 clean:
