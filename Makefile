@@ -120,12 +120,14 @@ dev:
 	PATH="$$PWD/.venv-dev/bin:$$PATH" .venv-dev/bin/python -m pip install --quiet --no-build-isolation \
 	  --editable '.[all,demo]' --group test --group lint --group bench
 
-# Nightly. Some tests make allocations fail, and leaks are mostly Python's own.
+# Nightly. Some tests make allocations fail, and leaks are mostly Python's own. With -O3 the compiler
+# would take a minute for each kernel.
 sanitize:
 	$(PYTHON) -m venv .venv-sanitize
 	.venv-sanitize/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
 	.venv-sanitize/bin/python -m pip install --quiet --group sanitize '.[arrow]' \
 	  --config-settings=setup-args=-Db_sanitize=address,undefined \
+	  --config-settings=setup-args=-Doptimization=1 \
 	  --config-settings=setup-args=-Db_lundef=false
 	LD_PRELOAD="$$(cc -print-file-name=libasan.so) $$(cc -print-file-name=libubsan.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 \
@@ -139,7 +141,7 @@ sanitize-threads:
 	.venv-sanitize-threads/bin/python -m pip install --quiet --group sanitize '.[arrow]' \
 	  --config-settings=setup-args=-Db_sanitize=thread \
 	  --config-settings=setup-args=-Db_lundef=false
-	LD_PRELOAD="$$(cc -print-file-name=libtsan.so)" OPENBLAS_NUM_THREADS=1 \
+	LD_PRELOAD="$$(cc -print-file-name=libtsan.so)" TSAN_OPTIONS=suppressions=packaging/tsan.txt OPENBLAS_NUM_THREADS=1 \
 	  .venv-sanitize-threads/bin/python -m pytest -p no:cacheprovider --capture=sys $(THREADED)
 
 clean:

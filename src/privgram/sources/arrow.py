@@ -250,7 +250,7 @@ def _datetimes(column: Array) -> NDArray[Any]:
         values = column.values(f"M8[{unit}]")
     if (missing := column.missing()) is not None:
         values = values.copy()
-        values[missing] = np.datetime64("NaT")
+        values[missing] = "NaT"
     return values
 
 
