@@ -140,7 +140,8 @@ def _cholesky(matrix: Matrix) -> Matrix:
     shift, more = 0.0, 2.0**-52 * d * float(np.abs(np.diagonal(matrix)).max())
     while True:
         try:
-            return np.linalg.cholesky(matrix + shift * np.eye(d))
+            factor: Matrix = np.linalg.cholesky(matrix + shift * np.eye(d))
+            return factor
         except np.linalg.LinAlgError:
             shift = max(16 * shift, more)
 
