@@ -22,6 +22,8 @@ MIN_BOUND, MAX_BOUND = 2.0**-100, 2.0**100
 
 def check_number(value: Any, name: str) -> float:
     """Give a real number, of any type but text and truth values, as a float; or TypeError."""
+    if type(value) is float:  # what most are
+        return value
     try:
         if isinstance(value, (str, bytes, bool, np.bool_)) or np.ndim(value) != 0:
             raise TypeError

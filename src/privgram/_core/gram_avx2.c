@@ -7,6 +7,7 @@
 #define KERNEL_NAME "avx2"
 #define W 4
 #define TILE_PANELS 3
+#define STEP 8
 #define EXACT_BITS 51
 
 /* The compiler must keep what was read; see gram_portable.c. */

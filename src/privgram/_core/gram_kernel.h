@@ -24,7 +24,9 @@
 
 #define HALVES (8 / W) /* vectors to hold the eight partial sums */
 #define ROTATIONS (W / 2 + 1)
-#define STEP 4   /* rows of a tile between fetches */
+#ifndef STEP
+#define STEP 4 /* rows of a tile between fetches */
+#endif
 #define GROUPS 4 /* of W rows, packed together */
 #define FAR_PANELS 24 /* beyond, the sums are not in the nearest caches */
 #define UNROLL _Pragma("GCC unroll 8")
@@ -530,6 +532,9 @@ static void multiply(gram *g, ptrdiff_t rows, fetch *ahead)
     tile_function *const *const whole = tiles_by_size[W / 2 - 1];
     tile_function *const *const part = rest ? tiles_by_size[(rest - 1) / 2] : NULL;
 
+    for (ptrdiff_t r = rows; r % STEP; r += W) /* whole steps, the last filled up with zeros */
+        for (ptrdiff_t i = 0; i < g->panels; i++)
+            memset(g->packed + i * g->panel_stride + r * W, 0, W * W * sizeof(double));
     if (full == 0)
         part[0](g, rows, 0, 0, ahead, 1);
     for (ptrdiff_t j = 0, n; j < full; j += n) {

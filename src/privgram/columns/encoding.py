@@ -38,6 +38,8 @@ def kinds_of(described: Variable | None) -> str:
 
     Objects, of any type, are looked at later, one by one. Decimals are "d".
     """
+    if described is None:
+        return "buifdO"
     if isinstance(described, Factor):
         return "USTO" if described.text else "iufO"
     return _KINDS.get(type(described), "buifdO")
@@ -68,7 +70,7 @@ def as_column(values: ArrayLike, name: str, wanted: Variable | None = None) -> N
     check_kind(array.dtype, name, wanted)
     if array.ndim != 1:
         raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
-    raw = isinstance(wanted, (Boolean, Dates, Factor, Identifier))
+    raw = wanted is not None and isinstance(wanted, (Boolean, Dates, Factor, Identifier))
     return array if raw else numbers_of(array, name)
 
 

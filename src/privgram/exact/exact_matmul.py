@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from privgram._base.machine import cores
+from privgram.exact.int128 import to_integers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,11 +88,8 @@ class DigitMatrix:
         def add(p: slice) -> None:
             places = np.zeros_like(digits[:, p])
             for part in parts:
-                # Multiples of one unit: `rint` and the carries are exact however large they are.
-                units = np.rint(np.ldexp(part[p], shift))
-                for place, digit in zip(places, _carried([units], bits), strict=False):
-                    place += digit
-            for i, digit in enumerate(_carried(places, bits)):
+                _add_units(places, np.ldexp(part[p], shift), bits)
+            for i, digit in enumerate(_carried(places, bits) if len(parts) > 1 else places):
                 digits[i, p] = digit
 
         each(add, panels(rows, STRIP), rows)
@@ -135,6 +133,24 @@ class DigitMatrix:
             places = np.zeros_like(digits[:, p])
             for x, of_x in ((self, 1.0), (other, sign)):
                 places[x.low - low :][: len(x.digits)] += of_x * x.digits[:, p]
+            for i, digit in enumerate(_carried(places, self.bits)):
+                digits[i, p] = digit
+
+        each(add, panels(self.shape[0], STRIP), self.shape[0])
+        return self._trimmed(digits, low, self.bits)
+
+    def plus(self, part: Matrix, low: int) -> DigitMatrix:
+        """Add a float64 matrix, rounded to multiples of ``2^(bits low)``, `low` at most this one's.
+
+        It must be smaller than this matrix.
+        """
+        above = self.low - low
+        digits = np.zeros((above + len(self.digits) + 1, *self.shape))
+
+        def add(p: slice) -> None:
+            places = np.zeros_like(digits[:, p])
+            places[above:-1] = self.digits[:, p]
+            _add_units(places, np.ldexp(part[p], -self.bits * low), self.bits)
             for i, digit in enumerate(_carried(places, self.bits)):
                 digits[i, p] = digit
 
@@ -210,6 +226,46 @@ class DigitMatrix:
     def gram(self, low: int | None = None) -> DigitMatrix:
         """Multiply by the transpose: ``X X^T``, at half the cost; `low` as in `multiply`."""
         return self.multiply(self.T, low, symmetric=True)
+
+    def less_gram(self, factor: DigitMatrix, error: float) -> Matrix:
+        """Subtract ``X X^T``, X lower triangular: symmetric, float64.
+
+        Off by at most `error` and 2^-47 of the result, in Frobenius norm. From the highest place
+        down, what is left is an integer that float64 holds, until it is the result but for its last
+        digits. Places below are not computed.
+        """
+        n, base = len(factor.digits), math.ldexp(1.0, self.bits)
+        if n > MAX_DIGITS or self.bits > digit_bits(len(factor.digits[0])):
+            raise ArithmeticError("a product of matrices has too many terms to be exact")
+        norms = [SLACK * float(np.linalg.norm(digit)) for digit in factor.digits]
+        start, first = 0, 2 * factor.low
+        while start < 2 * n - 2:
+            pairs = zip(norms[: start + 1], norms[start::-1], strict=False)
+            error -= math.ldexp(sum(x * y for x, y in pairs), self.bits * (first + start))
+            if error < 0:
+                break
+            start += 1
+        lowest = min(self.low, first + start)
+        highest = max(self.low + len(self.digits), first + 2 * n - 1)
+        rest = np.empty(self.shape)
+        rows = self.shape[0]
+        strips = each(lambda p: _Strip.of(factor.digits[:, p], p), panels(rows, BLOCK), rows)
+
+        def fill(block: tuple[_Strip, _Strip]) -> None:
+            down, across = block
+            p, q = down.panel, across.panel
+            value = np.zeros((p.stop - p.start, q.stop - q.start))
+            for k in range(highest - 1, lowest - 1, -1):
+                value *= base
+                if 0 <= k - self.low < len(self.digits):
+                    value += self.digits[k - self.low, p, q]
+                if start <= k - first <= 2 * n - 2:
+                    value -= down.convolved(across, k - first)
+            rest[p, q] = value
+            rest[q, p] = value.T
+
+        each(fill, [(x, y) for i, x in enumerate(strips) for y in strips[: i + 1]], rows)
+        return np.ldexp(rest, self.bits * lowest)
 
     def to_float(self) -> Matrix:
         """Convert to float64, within a few units in the last place of every entry."""
@@ -304,6 +360,12 @@ class _Strip:
         return total
 
 
+def _add_units(places: Matrix, part: Matrix, bits: int) -> None:
+    # Multiples of one unit: `rint` and the carries are exact however large they are.
+    for place, digit in zip(places, _carried([np.rint(part)], bits), strict=False):
+        place += digit
+
+
 def _carried(places: Sequence[Matrix] | Matrix, bits: int) -> Iterator[Matrix]:
     base = math.ldexp(1.0, bits)
     carry = np.zeros_like(places[0])
@@ -361,17 +423,28 @@ def integer_matrix(integers: Int128, regulariser: int, bits: int = 0) -> DigitMa
     """``G + regulariser I``, of which the regulariser may be negative."""
     high, low = integers
     d = len(high)
-    mask = 0xFFFFFFFF
-    parts = [
-        (low & np.uint64(mask)).astype(np.float64),
-        (low >> np.uint64(32)).astype(np.float64) * 2.0**32,
-        (high & mask).astype(np.float64) * 2.0**64,
-        (high >> 32).astype(np.float64) * 2.0**96,
-    ]
-    sign, rest = (-1.0 if regulariser < 0 else 1.0), abs(regulariser)
-    for k in range(0, rest.bit_length(), 32):
-        parts.append(np.eye(d) * math.ldexp(sign * (rest >> k & mask), k))
-    return DigitMatrix.of(parts, 0, bits or digit_bits(d))
+    bits = bits or digit_bits(d)
+    half, mask = 1 << (bits - 1), (1 << bits) - 1
+    diagonal = to_integers((np.diagonal(high), np.diagonal(low))) + regulariser
+    ends = (int(high.min()) << 64, (int(high.max()) + 1) << 64, min(diagonal), max(diagonal))
+    digits = np.empty((max(abs(end) for end in ends).bit_length() // bits + 2, d, d))
+
+    def split(p: slice) -> None:
+        upper, lower = high[p], low[p]
+        for digit in digits[:, p]:
+            digit[:] = lower & np.uint64(mask)
+            carry = digit > half
+            digit -= carry * float(mask + 1)
+            lower = lower >> np.uint64(bits) | upper.view(np.uint64) << np.uint64(64 - bits)
+            lower += carry
+            upper = (upper >> np.int64(bits)) + (carry & (lower == 0))
+
+    each(split, panels(d, STRIP), d)
+    for digit in digits:
+        rest = (diagonal + half & mask) - half
+        np.einsum("ii->i", digit)[:] = rest
+        diagonal = (diagonal - rest) >> bits
+    return DigitMatrix._trimmed(digits, 0, bits)
 
 
 def multiplied(left: DigitMatrix, right: DigitDraws, error: float) -> DigitMatrix:

@@ -81,7 +81,7 @@ def _wisharts_in_floats(
         error = 0.0
         for sign, factor, norm in zip((scale, -scale), factors, norms, strict=False):
             value += sign * (factor[p, : q.stop] @ factor[q, : q.stop].T)
-            error += _product_error(d) * scale * float(norm[p].max() * norm[q].max())
+            error += product_error(d) * scale * float(norm[p].max() * norm[q].max())
         steps, unsure[p, q] = nearest(value, error)
         steps[unsure[p, q]] = 0.0  # they may be too large
         noisy = int128.add(whole, int128.from_int64(steps.astype(np.int64)))
@@ -116,7 +116,7 @@ def round_product(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     """Round ``left draws``, left lower triangular, to multiples of ``2^exponent``: exactly."""
     factor, drawn = np.ldexp(left.to_float(), -exponent), draws.to_float()
     d, columns = drawn.shape
-    norms = _product_error(d) * _norms(factor, 1), _norms(drawn, 0) + NORM_PAD
+    norms = product_error(d) * _norms(factor, 1), _norms(drawn, 0) + NORM_PAD
     counts, unsure = np.empty((d, columns)), np.empty((d, columns), bool)
 
     def fill(q: slice) -> None:
@@ -142,13 +142,12 @@ def round_gram(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     d, columns = m.shape
     # What row i of M is off by, at most, in norm.
     off = (
-        _product_error(d)
+        product_error(d)
         * _norms(factor, 1)
         * (SLACK * np.linalg.norm(drawn) + math.sqrt(columns) * NORM_PAD)
     )
     norms = _norms(m, 1)
-    error = np.outer(norms, off) + np.outer(off, norms) + np.outer(off, off)
-    error += _product_error(columns) * np.outer(norms, norms)
+    error = np.outer(norms + off, off) + np.outer(off + product_error(columns) * norms, norms)
     counts, unsure = nearest(np.ldexp(m @ m.T, -exponent), np.ldexp(error, -exponent))
 
     def digits(rows: NDArray[np.intp]) -> Matrix:
@@ -195,7 +194,7 @@ def _settled(
     return counts
 
 
-def _product_error(terms: int) -> float:
+def product_error(terms: int) -> float:
     """Bound of the error of a product of so many terms, over the product of the factors' norms.
 
     Of its rounding, less than 1.01 terms 2^-53 in any order of summation, and of the factors' own,

@@ -404,7 +404,7 @@ class BlockReader:
             for start in range(0, n_rows, max(step, 1)):
                 part = slice(start, start + step)
                 of_part = None if group is None else group[part]
-                bad = self._add(some_rows(block, part), of_part)
+                bad = self._add(block if step >= n_rows else some_rows(block, part), of_part)
                 if bad >= 0:
                     raise InvalidRow(start + bad, self._problem(bad, of_part))
 
@@ -412,6 +412,8 @@ class BlockReader:
         """Accumulate rows; the position of the first that may not be used, or -1."""
         if not self._of_kernel:
             return int(self.accumulator.add_block(self, block))
+        if self._encoder is None:
+            return int(self.accumulator.update(converted(block), self.drop, self._scaling))
         some = self.prepared(block)
         parts = (some.codes, some.values) if self._by_codes else ()
         return int(self.accumulator.update(some.dense, *parts, self.drop, some.scaling))

@@ -199,7 +199,7 @@ def _accumulate_here(
     table = open_source(request.source, request.selection, by_position=scaling is not None)
     reader: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
     names, width = table.names, table.n_columns
-    with closing(table.chunks):
+    try:
         if groups is not None:
             names, place = columns_apart(table, groups)
             reader = partial(GroupBlockReader, columns=scaling, groups=groups, place=place)
@@ -210,6 +210,8 @@ def _accumulate_here(
             n_threads = request.threads_for(table.n_rows, d)
             make = _maker(new, d, n_threads)
             total = ScanExecutor(table, lambda: reader(make()), report).run(n_threads)
+    finally:
+        table.chunks.close()
     return total, names if scaling is None else scaling.names
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeAlias
 
 from privgram._base.log import log
@@ -19,19 +19,28 @@ Report: TypeAlias = Callable[[int], None]
 INTERVAL = 0.1
 
 
-@contextmanager
-def reporter(progress: Progress, total: int | None) -> Iterator[Report]:
+def _nothing(rows: int) -> None:
+    pass
+
+
+_SILENT: AbstractContextManager[Report] = nullcontext(_nothing)
+
+
+def reporter(progress: Progress, total: int | None) -> AbstractContextManager[Report]:
     """Give a function to call with the number of rows done, as often as one likes.
 
     It passes on one call in `INTERVAL`, and the last one when the pass has succeeded.
     """
     log.info("reading the table")
-    if progress is False:
-        yield lambda rows: None
-    elif progress is True:
+    return _SILENT if progress is False else _reported(progress, total)
+
+
+@contextmanager
+def _reported(progress: Progress, total: int | None) -> Iterator[Report]:
+    if progress is True:
         with _on_stderr(total) as show, _throttled(show) as report:
             yield report
-    else:
+    elif progress:
         with _throttled(lambda rows: progress(rows, total)) as report:
             yield report
 

@@ -141,10 +141,9 @@ class ScanRequest:
         adjacency: str | None = None,
     ) -> ScanRequest:
         """What a user asks, in whatever short form, of neighbours by a notion that may be known."""
-        if isinstance(columns, Mapping):
-            columns = Columns(columns, intercept=True)
-        elif not (columns is None or isinstance(columns, Columns)):
-            columns = _check_names(columns)
+        if not (columns is None or isinstance(columns, Columns)):
+            mapping = isinstance(columns, Mapping)
+            columns = Columns(columns, intercept=True) if mapping else _check_names(columns)
         groups, described = Groups.of(by, columns)
         if isinstance(described, Columns):
             described = described.settled(adjacency)

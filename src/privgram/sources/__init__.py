@@ -29,6 +29,8 @@ def open_source(source: TableSource, select: Selection = None, by_position: bool
     """
     if isinstance(source, np.ndarray):  # what most small tables are
         return open_array(source, select, by_position)
+    if isinstance(source, Mapping):
+        return open_columns(source, select)
     if isinstance(source, Table):  # opened before
         return source
     if isinstance(source, CachedSource):

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from privgram._base.machine import cores, memory
 from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
-from privgram.columns.unit import Identifier
-from privgram.columns.variables import Boolean, Dates, Factor, Variable, is_missing
+from privgram.columns.variables import Log, Number, Variable, is_missing
 
 #: A user's table, in any form that `privgram.sources.open_source` reads: an array of any library, a
 #: data frame, an Arrow stream, a query, a mapping of names to columns, a path or several, or an
@@ -145,8 +144,10 @@ def shared_out(
     Each takes a part of what is left, for all cores to end together.
     """
     step = rows_per_chunk(n_rows, row_bytes)
-    most = max(step, LARGEST_BYTES // max(row_bytes, 1))
-    parts = 2 * cores()
+    if n_rows <= step:
+        most, parts = step, 1
+    else:
+        most, parts = max(step, LARGEST_BYTES // max(row_bytes, 1)), 2 * cores()
     start = 0
     while start < n_rows:
         size = max(step, min(most, (n_rows - start) // parts))
@@ -204,8 +205,8 @@ Selection: TypeAlias = Mapping[str, Variable | None] | Sequence[str] | None
 
 def described_kind(select: Selection, name: str) -> Variable | None:
     """Tell what a selected column is known to be; None for a number."""
-    described = select.get(name) if isinstance(select, Mapping) else None
-    return described if isinstance(described, (Boolean, Factor, Dates, Identifier)) else None
+    described = select.get(name) if isinstance(select, (dict, Mapping)) else None
+    return None if type(described) in (Number, Log) else described
 
 
 def _listed(names: Sequence[str], limit: int = 8) -> str:

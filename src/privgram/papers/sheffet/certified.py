@@ -2,10 +2,10 @@
 
 The secret is an integer matrix G, the public regulariser an integer w, and the ideal release a
 function of rows drawn from N(0, H), H = G + w I. Floating point meets H in one place
-only: it proposes a `Whitener`, a matrix K of dyadic rationals with K H K^T near I. How near is
-computed exactly and certified. All that follows is integer arithmetic: with the draws A,
+only: it proposes a factor, a matrix L of dyadic rationals with L L^T near H. How near is
+computed in integers and certified. All that follows is integer arithmetic: with the draws A,
 
-    sketch              X = M M^T,  M = L A,      L = H K^T
+    sketch              X = M M^T,  M = L A
     inverse Wishart     X = M M^T,  M = L Q^T,    Q = A^-1
 
 are rounded to a public grid exactly: the draws are real numbers of which as many bits are seen as
@@ -26,12 +26,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg.blas import dtrsm
+from scipy.linalg.blas import dtrmm, dtrsm
+from scipy.linalg.lapack import dsygst
 
 from privgram._base.numbers import bisect_boundary
 from privgram.exact.exact_matmul import SLACK, DigitDraws, DigitMatrix, gram, integer_matrix, place
 from privgram.exact.int128 import GRID_BITS, to_integers
-from privgram.exact.rounding import in_digits
+from privgram.exact.rounding import in_digits, product_error
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -87,18 +88,68 @@ def inverse_exponent(regulariser: int, n_columns: int, dof: float) -> int:
     return math.floor(math.log2(regulariser) - 1.5 * math.log2(max(m, 1.0))) - GRID_BITS
 
 
-@dataclass(frozen=True, repr=False, eq=False)
-class Whitener:
-    """A certified inverse factor of H. SECRET."""
+def certified_factor(integers: Int128, regulariser: int) -> DigitMatrix:
+    """Find a factor L of ``H = G + regulariser I``, and certify how near L L^T is to it.
 
-    inverse: DigitMatrix  # K, lower triangular, ||K H K^T - I||_F within the tolerance
-    factor: DigitMatrix  # L = H K^T but for truncation; the eigenvalues of H^-1 L L^T are as near 1
+    Lower triangular, ``||H^-1/2 L L^T H^-1/2 - I||_F`` within `WHITENING_TOLERANCE`. G (d, d) is
+    symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser positive, in its
+    units. ArithmeticError if H has a condition number far above 2^60.
+    """
+    # No eigenvalue of H is below the regulariser: H - L L^T must be that small.
+    tolerance = WHITENING_TOLERANCE * regulariser
+    h = integer_matrix(integers, regulariser)
+    matrix, d = h.to_float(), h.shape[0]
+    low = place(tolerance / (16 * d * math.sqrt(SLACK * float(np.trace(matrix)))), h.bits)
+    first = _cholesky(matrix)
+    # As many digits as float64 has, or as a first correction needs to be the last one.
+    needed = min(
+        2.0**51 * tolerance / (d * d * float(np.linalg.norm(first))),
+        2.0**-30 * math.sqrt(regulariser) / d,
+    )
+    coarse = place(max(needed, 2.0**-53 * float(first.max())), h.bits)
+    factor = DigitMatrix.of([first], max(low, coarse), h.bits)
+    for _ in range(MAX_STEPS):
+        rest = h.less_gram(factor, tolerance / 8)
+        start = factor.to_float()
+        # Half of L^-1 (H - L L^T) L^-T. L step is what L lacks.
+        step = _lower_half(dsygst(rest.T, start.T)[0].T)
+        if np.linalg.norm(step) < 2.0**-27:
+            added = dtrmm(1.0, start.T, step.T, side=1).T
+            factor = factor.plus(added, low)
+        else:
+            step = _cholesky(np.eye(d) + step + step.T) - np.eye(d)
+            fine = place(2.0**-60 * float(np.abs(step).max()), h.bits)
+            more = factor.multiply(DigitMatrix.of([step], fine, h.bits), low)
+            factor, added = factor + more, more.to_float()
+        # (L + A)(L + A)^T - L L^T = A (L + A/2)^T + (L + A/2) A^T.
+        half = dtrmm(1.0, (start + added / 2).T, added.T, trans_a=1)
+        size = float(np.linalg.norm(added))
+        reach = float(np.linalg.norm(start)) + size
+        error = tolerance / 8 + 2.0**-46 * float(np.linalg.norm(rest))
+        error += (2 * product_error(d) * size + d * math.ldexp(1.0, h.bits * low)) * reach
+        if SLACK * (float(np.linalg.norm(rest - half - half.T)) + error) <= tolerance:
+            return factor
+    raise ArithmeticError(NOT_DEFINITE)
+
+
+def _cholesky(matrix: Matrix) -> Matrix:
+    """Cholesky's factor of a symmetric matrix, or where float64 finds none of one shifted."""
+    if not np.isfinite(matrix).all():
+        raise ArithmeticError(NOT_DEFINITE)
+    d = len(matrix)
+    shift, more = 0.0, 2.0**-52 * d * float(np.abs(np.diagonal(matrix)).max())
+    while True:
+        try:
+            factor: Matrix = np.linalg.cholesky(matrix + shift * np.eye(d))
+            return factor
+        except np.linalg.LinAlgError:
+            shift = max(16 * shift, more)
 
 
 def certified_whitener(
     integers: Int128, regulariser: int, tolerance: float | None = None
-) -> Whitener:
-    """Find a factor of ``H = G + regulariser I``, and certify that K H K^T is near I.
+) -> DigitMatrix:
+    """Find K, lower triangular, and certify ``||K H K^T - I||_F``, ``H = G + regulariser I``.
 
     G (d, d) is symmetric positive semidefinite, ``high 2^64 + low``, and the regulariser in its
     units. If that is not positive, G must be known to have no small eigenvalue. ArithmeticError if
@@ -125,7 +176,7 @@ def certified_whitener(
         residual = t.multiply(k.T, p_low, symmetric=True).less_identity().to_float()
         error = d * (math.ldexp(1.0, bits * p_low) + 3 * norm * math.ldexp(1.0, bits * t_low))
         if SLACK * float(np.linalg.norm(residual)) + error <= tolerance:
-            return Whitener(k, t.T)
+            return k
         z = _correction(residual)
         z_low = place(2.0**-60 * float(np.abs(z).max()), bits)
         del t, residual
@@ -150,12 +201,7 @@ def _correction(residual: Matrix) -> Matrix:
     else:
         matrix = identity + residual
         shift = 2.0**-52 * d * float(np.abs(np.diagonal(matrix)).max())
-        while True:
-            try:
-                step = np.linalg.cholesky(matrix + shift * identity) - identity
-                break
-            except np.linalg.LinAlgError:
-                shift *= 16
+        step = _cholesky(matrix + shift * identity) - identity
     return -_solve_lower(identity + step, step)
 
 
@@ -241,7 +287,7 @@ def _smallest_by_steps(integers: Int128, exponent: int) -> int:
     resolution = 1 << (exponent - 6)
     t = -resolution
     for _ in range(MAX_STEPS):
-        k = certified_whitener(integers, -t, 2.0**-30).inverse.to_float()
+        k = certified_whitener(integers, -t, 2.0**-30).to_float()
         y = np.linalg.eigh(k @ k.T)[1][:, -1]
         x = k.T @ y
         # Rounding and f hide in the slack, see the proof.

@@ -53,7 +53,7 @@ def gaussian_sketch(
         rows = min(rows, max(mechanism.rows, KEPT_ENTRIES // d))
         law = SketchLaw(rows, law.regulariser)
         parameters["adjusted_dof"] = rows
-    factor = certified.certified_whitener(moment.int128(), adjusted.regulariser).factor
+    factor = certified.certified_factor(moment.int128(), adjusted.regulariser)
     if mechanism.keep_rows:
         exponent = certified.rows_exponent(adjusted.floor)
         counts = round_product(factor, variates.normals(rng, d, rows), exponent).T
@@ -77,7 +77,7 @@ def draw_inverse_wishart(
     adjusted = adjust(moment, noise, rng)
     d, dof = moment.n_columns, adjusted.dof
     exponent = certified.inverse_exponent(adjusted.floor, d, dof)
-    factor = certified.certified_whitener(moment.int128(), adjusted.regulariser).factor
+    factor = certified.certified_factor(moment.int128(), adjusted.regulariser)
     draws = variates.bartlett(rng, dof, d)
     counts = certified.round_inverse_wishart(factor, draws, exponent)
     scale = math.ldexp(max(dof - d - 1, 1.0), exponent) * moment.resolution
@@ -105,7 +105,7 @@ def inverse_gauss(
             "the second moment is singular: it breaks the promise of eigenvalue_floor"
         ) from None
     unit = math.ldexp(1 / moment.resolution, exponent)
-    inverse = whitener.inverse.T.gram().round(exponent)
+    inverse = whitener.T.gram().round(exponent)
     below = from_float(inverse[np.tril_indices(len(inverse))])
     noisy = noisy_matrix(below, law.std / unit, law.std_diagonal / unit, rng)
     released = np.asarray(np.linalg.inv(noisy * unit), dtype=np.float64)
