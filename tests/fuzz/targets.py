@@ -37,7 +37,7 @@ from privgram.ledger import Ledger
 from privgram.moment.grouped import SecondMoments
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
 from privgram.privacy import GaussianProfile, Price, WishartProfile, compose
-from privgram.stream import StreamState, _public
+from privgram.stream.state import StreamState, public_digest
 
 REFUSED = (ValueError, TypeError, OSError)
 
@@ -428,13 +428,13 @@ def _open_stream(data: bytes) -> Any:
     header, body = _unframed(_STREAM, data)
     size = len(header["n_rows"]) * 4 * header["n_columns"] * (header["n_columns"] + 1)
     nonce, sealed = body[size : size + 12], body[size + 12 :]
-    secret = ChaCha20Poly1305(KEY).decrypt(nonce, sealed, _public(header, body[:size]))
+    secret = ChaCha20Poly1305(KEY).decrypt(nonce, sealed, public_digest(header, body[:size]))
     return [header, body[:size].hex(), secret.hex()]
 
 
 def _seal_stream(parts: Any) -> bytes:
     header, totals, secret = parts[0], bytes.fromhex(parts[1]), bytes.fromhex(parts[2])
-    sealed = ChaCha20Poly1305(KEY).encrypt(bytes(12), secret, _public(header, totals))
+    sealed = ChaCha20Poly1305(KEY).encrypt(bytes(12), secret, public_digest(header, totals))
     return _framed(_STREAM, header, totals + bytes(12) + sealed)
 
 

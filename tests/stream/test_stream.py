@@ -23,7 +23,8 @@ from privgram.disclosure.additive import SURPLUS
 from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
-from privgram.stream import _FRAME, Stream, StreamState, StreamTerms, WrongKey, read_key
+from privgram.stream import Stream, WrongKey
+from privgram.stream.state import FRAME, StreamState, StreamTerms, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -276,7 +277,7 @@ def test_no_number_of_units_of_a_period_is_published(tmp_path, unit, adjacency):
         says = "the row that takes another's place is of the same period" if public else None
         assert one.condition == ("nobody has rows in more than one period" if unit else says)
         assert made.regress("y ~ x").params["x"] == pytest.approx(0.5, abs=0.3)
-    header, _ = _FRAME.open(stream.path.read_bytes(), "it")
+    header, _ = FRAME.open(stream.path.read_bytes(), "it")
     assert header["n_rows"] == ([400] * 3 if public else [None] * 3)
 
 
