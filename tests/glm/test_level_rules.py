@@ -24,6 +24,7 @@ class Scripted(LevelEstimator):
         self.q = 1
         self.factor = SimpleNamespace(size=2, written_out=False, factor="f")
         self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
+        self.seen_share = NUMBER[self.known].sum() / ROWS
         self.scores = iter([first, last])
         self.once = 1.0
         self.problem = SimpleNamespace(robust=True, purpose="inference")

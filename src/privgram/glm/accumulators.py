@@ -255,7 +255,7 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
     are columns with the factor; those of u are the `others`. `transform` is A, of shape (m, d),
-    and `shift` of shape (K, m), or None.
+    and `shift` of shape (K, m), or None. Rows of levels that are not `counted` (K,) are zeros.
     """
 
     sums = ("n_rows", "n_dropped")
@@ -269,6 +269,7 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
         transform: Matrix,
         shift: Matrix | None,
         inner: ByLevel,
+        counted: NDArray[np.bool_] | None = None,
     ) -> None:
         self.inner = inner
         self.n_columns = len(others)
@@ -281,6 +282,7 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
         stored = [part for part in others.layout.stored if part.start <= self._ones[0]]
         self._one = stored[-1].weight
         self._shift = None if shift is None else np.ascontiguousarray(shift)
+        self._left_out = None if counted is None or counted.all() else ~counted
         self.n_rows = 0
         self.n_dropped = 0
 
@@ -309,6 +311,8 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
             v, one, levels = np.asfortranarray(v[~missing]), one[~missing], levels[~missing]
         if self._shift is not None:
             scores.center(v, levels, self._shift, one)
+        if self._left_out is not None:
+            v[self._left_out[levels]] = 0.0
         self.inner.take(v, one, levels)
         self.n_rows += len(v)
         self.n_dropped += n_missing

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._base.text import shown
 from privgram.adaptive.rounds import UnreadError
 from privgram.adaptive.whitening import whiten
 from privgram.columns.terms import as_factor
@@ -24,10 +25,12 @@ from privgram.glm.accumulators import ByLevel, LevelNorms, LevelScores, LevelSum
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
-from privgram.glm.problem import FitFacts
+from privgram.glm.problem import FitFacts, refused_parts
 from privgram.glm.state import ScoreState, isotropic
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
@@ -58,6 +61,12 @@ class LevelShares:
 
 
 SHARES = LevelShares()
+
+NO_LEVEL = (
+    "no level of {} has so many rows that they are seen beside the noise, so that its effects "
+    "cannot be taken off: take a larger epsilon or larger levels, or for effects of the protected "
+    "units Unit(..., fixed_effects=True)"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +113,9 @@ class LevelEstimator(OneStepEstimator):
         written_out = self.factor.written_out
         of_slopes = SHARES.slopes_beside_effects if written_out else SHARES.slopes_alone
         self.of_slopes = of_slopes if self.q else 0.0
+        #: Rows of other levels count for nothing: their effects are in their columns.
+        self.counted: NDArray[np.bool_] | None = None
+        self.seen_share = 1.0
         #: A row replaced moves numbers that are not negative by sqrt(2).
         self.once = math.sqrt(self.rounds.moves)
 
@@ -124,6 +136,12 @@ class LevelEstimator(OneStepEstimator):
         number, self.count_std = rounds.sums(self.counts.total, 1.0, SHARES.numbers, 1, self.once)
         self.number = np.maximum(number[:, 0], SHARES.seen * self.count_std)
         self.known = number[:, 0] >= SHARES.seen * self.count_std
+        if self.problem.purpose == "inference":  # else slopes may be those between levels
+            if not self.known.any():
+                refusal = NO_LEVEL.format(shown(self.factor.factor))
+                return refused_parts(self.problem.n_written, refusal, rows, stopped=True)
+            self.counted = self.known
+            self.seen_share = min(1.0, float(number[self.known].sum() / number.sum()))
         state, means = self._within(first, rows)
         return self._both_scores(state, means, self._clips(state, means))
 
@@ -131,7 +149,7 @@ class LevelEstimator(OneStepEstimator):
         self, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
     ) -> ByLevel:
         """What an accumulator makes of the rows, by level."""
-        total = self.factor.read(self.scan, transform, shift, new)
+        total = self.factor.read(self.scan, transform, shift, new, self.counted)
         moment = self.rounds.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
             raise UnreadError(CHANGED)
@@ -156,7 +174,8 @@ class LevelEstimator(OneStepEstimator):
         second = self._read_levels(into, means, partial(WithinLevels, m, radius)).second
         matrix = rounds.second(second, SHARES.inside)
         back = self.images @ np.linalg.inv(whitening.matrix)
-        state = state_of(matrix, isotropic(rounds.std[-1]), rounds.std[-1], back, rows)
+        seen = rows * self.seen_share
+        state = state_of(matrix, isotropic(rounds.std[-1]), rounds.std[-1], back, seen)
         means = (self.images @ middle)[None] + means @ back.T
         return state, LevelMeans(means, back, variances)
 
@@ -251,22 +270,25 @@ class LevelEstimator(OneStepEstimator):
         privacy = slope.error(noise_std[0]) ** 2 * np.eye(q) + of_slopes
         meat, squares = self._squares(read, state, clips)
         unit = (state.scale / n) ** 2
-        factor = state.rows / max(state.rows - q - size, 1.0)
+        factor = state.rows / max(state.rows - q - known.sum(), 1.0)
         # Of a level of which nothing is known, as much as the bounds allow.
         privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
-        facts = FitFacts(slope.size, hidden_levels=int((~known).sum()))
+        facts = FitFacts(slope.size, int((~known).sum()), hidden_rows=1 - self.seen_share)
         if not self.factor.written_out:
             facts = replace(facts, absorbed=self.factor.factor, absorbed_levels=size)
         whole = self._parts(state, coef, factor * meat, privacy)
         of_levels = into[:, q:]
         sampled = np.where(known, factor * unit * squares, 0.0)
+        sampling, noise = (apart @ part @ apart.T for part in (whole.sampling, whole.noise))
+        # Least squares on all rows differ from those on a part of them by what these leave out.
+        left_out = (1 - self.seen_share) * sampling
         return replace(
             whole,
             coef=into[:, :q] @ coef + of_levels @ effects,
-            sampling=apart @ whole.sampling @ apart.T + _covariance(of_levels, sampled),
-            noise=apart @ whole.noise @ apart.T + _covariance(of_levels, privately),
+            sampling=sampling - left_out + _covariance(of_levels, sampled),
+            noise=noise + left_out + _covariance(of_levels, privately),
             unidentified=apart @ whole.unidentified @ apart.T,
             clipped_rows=slope.n_beyond,
             facts=facts,

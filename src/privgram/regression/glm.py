@@ -352,10 +352,13 @@ class GLMResults(SavedFit, PredictiveResults):
             )
         if hidden := self.parameters.get("hidden_levels"):
             notes.append(
-                f"{hidden:,} levels have too few rows to be seen beside the noise. Their errors "
-                "are as wide as the bounds of the target. Their effects are not taken off: if "
-                "many rows are theirs, slopes are nearer to those without such effects, and "
-                "intervals do not count that."
+                f"{hidden:,} levels have too few rows to be seen beside the noise. Their effects' "
+                "errors are as wide as the bounds of the target."
+            )
+        if hidden_rows := self.parameters.get("hidden_rows"):
+            notes.append(
+                f"About {hidden_rows:.1%} of the rows are theirs. They do not count: slopes are "
+                "those within the other levels."
             )
         notes += differences(self.design)
         if self.reproducible:
