@@ -24,7 +24,7 @@ class Scripted(LevelEstimator):
         self.q = 1
         self.factor = SimpleNamespace(size=2, written_out=False, factor="f")
         self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
-        self.seen_share = NUMBER[self.known].sum() / ROWS
+        self.counted, self.share = np.ones(2, bool), 1.0
         self.scores = iter([first, last])
         self.once = 1.0
         self.problem = SimpleNamespace(robust=True, purpose="inference")
@@ -45,7 +45,7 @@ def fit(*scores, noise=0.0, off=0.0, **known):
     """The fit: a white frame of one slope, whose Hessian has noise of this deviation."""
     begun = initial_state(ROWS * np.eye(2), isotropic(0.0), 1e-9 * np.eye(2), ROWS)
     begun = replace(begun, scale=1.0, hessian_noise=isotropic(noise), hessian_bias=0.0)
-    means = LevelMeans(np.zeros((2, 2)), np.eye(2), np.full((2, 2), off))
+    means = LevelMeans(np.zeros((2, 2)), np.eye(2), np.full((2, 2), off), 0.0)
     clips = Clip(1.0, 0.0), Clip(1.0, 0.0)
     return Scripted(*scores, **known)._both_scores(begun, means, clips)
 

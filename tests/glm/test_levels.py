@@ -149,7 +149,7 @@ def test_summary_says_what_hidden_levels_do_to_slopes():
     fit = fitted("y ~ a + b + h | firm", epsilon=0.05)
     if not fit.parameters["hidden_levels"]:
         pytest.fail("the noise hides no level")
-    assert "slopes are those within the other levels" in str(fit.summary())
+    assert "Slopes are those within the other levels" in str(fit.summary())
 
 
 @pytest.mark.slow

@@ -255,7 +255,7 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
     are columns with the factor; those of u are the `others`. `transform` is A, of shape (m, d),
-    and `shift` of shape (K, m), or None. Rows of levels that are not `counted` (K,) are zeros.
+    and `shift` of shape (K, m), or None.
     """
 
     sums = ("n_rows", "n_dropped")
@@ -269,7 +269,6 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
         transform: Matrix,
         shift: Matrix | None,
         inner: ByLevel,
-        counted: NDArray[np.bool_] | None = None,
     ) -> None:
         self.inner = inner
         self.n_columns = len(others)
@@ -282,7 +281,6 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
         stored = [part for part in others.layout.stored if part.start <= self._ones[0]]
         self._one = stored[-1].weight
         self._shift = None if shift is None else np.ascontiguousarray(shift)
-        self._left_out = None if counted is None or counted.all() else ~counted
         self.n_rows = 0
         self.n_dropped = 0
 
@@ -311,8 +309,6 @@ class HighCardinalityAccumulator(BlockAccumulator, Generic[ByLevel]):
             v, one, levels = np.asfortranarray(v[~missing]), one[~missing], levels[~missing]
         if self._shift is not None:
             scores.center(v, levels, self._shift, one)
-        if self._left_out is not None:
-            v[self._left_out[levels]] = 0.0
         self.inner.take(v, one, levels)
         self.n_rows += len(v)
         self.n_dropped += n_missing
@@ -337,15 +333,23 @@ class LevelSums(LevelAccumulator):
 
 
 class WithinLevels(LevelAccumulator):
-    """The second moment of v, clipped to a radius."""
+    """The second moment of v, clipped to a radius, of rows of levels that are `counted` (K,)."""
 
     parts = ("second",)
 
-    def __init__(self, m: int, radius: float) -> None:
+    def __init__(self, m: int, radius: float, counted: NDArray[np.bool_] | None = None) -> None:
         self.second = RowAccumulator(m, radius)
+        self._counted = counted
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        _leave_out(v, levels, self._counted)
         self.second.update(v)
+
+
+def _leave_out(v: Matrix, levels: NDArray[np.int32], counted: NDArray[np.bool_] | None) -> None:
+    """Put zeros in place of rows of levels that are not counted."""
+    if counted is not None and not counted.all():
+        v[~counted[levels]] = 0.0
 
 
 class LevelFirst(LevelAccumulator):
@@ -363,35 +367,51 @@ class LevelFirst(LevelAccumulator):
 
 
 class LevelNorms(LevelAccumulator):
-    """Scores of rows (z, e) by length: those of slopes, and residuals as if levels were one."""
+    """Scores of rows (z, e) by length: of slopes, in levels that are `counted`, and residuals."""
 
     parts = ("slopes", "levels")
 
-    def __init__(self, q: int, slopes: Vector, levels: Vector) -> None:
+    def __init__(
+        self, q: int, slopes: Vector, levels: Vector, counted: NDArray[np.bool_] | None = None
+    ) -> None:
         self.q = q
+        self._counted = counted
         self.slopes = NormHistogram(max(q, 1), slopes)
         self.levels = NormHistogram(1, levels)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        if self.q:
-            self.slopes.update(v)
         self.levels.feed((v[:, -1] * one)[:, None])
+        if self.q:
+            _leave_out(v, levels, self._counted)
+            self.slopes.update(v)
 
 
 class LevelScores(LevelAccumulator):
-    """Clipped scores of rows (z, e) and their squares: of slopes, and residuals by level."""
+    """Clipped scores of rows (z, e) and their squares: of slopes, and residuals by level.
+
+    Those of slopes are of rows of levels that are `counted` (K,).
+    """
 
     parts = ("slopes", "levels", "squares")
 
-    def __init__(self, levels: int, q: int, slope: float, level: float) -> None:
+    def __init__(
+        self,
+        levels: int,
+        q: int,
+        slope: float,
+        level: float,
+        counted: NDArray[np.bool_] | None = None,
+    ) -> None:
         self.q = q
+        self._counted = counted
         self.slopes = ScoreBoth(max(q, 1), slope)
         self.levels = LevelSums(levels, 1, level)
         self.squares = LevelSums(levels, 1, level**2)
 
     def take(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        if self.q:
-            self.slopes.update(v)
         residual = (v[:, -1] * one)[:, None]
         self.levels.take(residual, one, levels)
         self.squares.take(residual**2, one, levels)
+        if self.q:
+            _leave_out(v, levels, self._counted)
+            self.slopes.update(v)

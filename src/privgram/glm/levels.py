@@ -29,8 +29,6 @@ from privgram.glm.problem import FitFacts, refused_parts
 from privgram.glm.state import ScoreState, isotropic
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
@@ -56,8 +54,10 @@ class LevelShares:
     uneven: float = 0.75
     #: No larger part of the residuals is clipped: they would not tell how far off a level is.
     clipped: float = 0.03
-    #: Of a level with fewer rows than so many deviations of their number's noise nothing is known.
+    #: Of a level with fewer rows than so many deviations of their number's noise nothing is known,
+    #: and with fewer than the second not so much that slopes could be those within it.
     seen: float = 4.0
+    counted: float = 8.0
 
 
 SHARES = LevelShares()
@@ -79,10 +79,16 @@ class LevelMeans:
     means: Matrix
     back: Matrix
     variances: Matrix
+    added: float  # to the second moment of rows, by each part
 
     def off(self, state: ScoreState) -> Matrix:
         """By how much the means of z are off, as variances by level, shape (K, q)."""
         return np.asarray(self.variances @ ((state.whitening @ self.back[:-1]) ** 2).T)
+
+    def shared(self, state: ScoreState) -> Vector:
+        """What scores before any effect have of errors that z and residuals share, shape (q,)."""
+        residual = self.back.T @ np.append(-state.coef, 1.0) / state.scale
+        return np.asarray(self.added * (state.whitening @ (self.back[:-1] @ residual)))
 
 
 class LevelEstimator(OneStepEstimator):
@@ -113,9 +119,9 @@ class LevelEstimator(OneStepEstimator):
         written_out = self.factor.written_out
         of_slopes = SHARES.slopes_beside_effects if written_out else SHARES.slopes_alone
         self.of_slopes = of_slopes if self.q else 0.0
-        #: Rows of other levels count for nothing: their effects are in their columns.
-        self.counted: NDArray[np.bool_] | None = None
-        self.seen_share = 1.0
+        #: The levels within which slopes are taken, and their part of the rows.
+        self.counted = np.ones(self.factor.size, bool)
+        self.share = 1.0
         #: A row replaced moves numbers that are not negative by sqrt(2).
         self.once = math.sqrt(self.rounds.moves)
 
@@ -136,12 +142,12 @@ class LevelEstimator(OneStepEstimator):
         number, self.count_std = rounds.sums(self.counts.total, 1.0, SHARES.numbers, 1, self.once)
         self.number = np.maximum(number[:, 0], SHARES.seen * self.count_std)
         self.known = number[:, 0] >= SHARES.seen * self.count_std
-        if self.problem.purpose == "inference":  # else slopes may be those between levels
-            if not self.known.any():
+        if self.q and self.problem.purpose == "inference":  # else they may be between levels
+            self.counted = number[:, 0] >= SHARES.counted * self.count_std
+            if not self.counted.any():
                 refusal = NO_LEVEL.format(shown(self.factor.factor))
                 return refused_parts(self.problem.n_written, refusal, rows, stopped=True)
-            self.counted = self.known
-            self.seen_share = min(1.0, float(number[self.known].sum() / number.sum()))
+            self.share = min(1.0, float(number[self.counted].sum() / number.sum()))
         state, means = self._within(first, rows)
         return self._both_scores(state, means, self._clips(state, means))
 
@@ -149,7 +155,7 @@ class LevelEstimator(OneStepEstimator):
         self, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
     ) -> ByLevel:
         """What an accumulator makes of the rows, by level."""
-        total = self.factor.read(self.scan, transform, shift, new, self.counted)
+        total = self.factor.read(self.scan, transform, shift, new)
         moment = self.rounds.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
             raise UnreadError(CHANGED)
@@ -165,19 +171,19 @@ class LevelEstimator(OneStepEstimator):
         radius = states.radius_at_middle(whitening.typical, m)
         sums = self._read_levels(into, None, partial(LevelSums, self.factor.size, m, radius))
         noisy, std = rounds.sums(sums.total, radius, SHARES.means, m, rounds.moves)
-        # By what levels are known to differ: the mean square of their means, less noise.
+        # Not drawn together: what that leaves of levels would go with the target in all of them.
         n = self.number[:, None]
-        apart = ((noisy**2 - std**2 - n)[self.known]).sum(axis=0) / max((n**2).sum(), 1.0)
-        prior, noise = np.maximum(apart, 0.0) + 1 / n, (std / n) ** 2
-        means = noisy / n * (prior / (prior + noise))
-        variances = prior * noise / (prior + noise)
-        second = self._read_levels(into, means, partial(WithinLevels, m, radius)).second
-        matrix = rounds.second(second, SHARES.inside)
+        means, variances = noisy / n, np.repeat((std / n) ** 2, m, axis=1)
+        within = self._read_levels(into, means, partial(WithinLevels, m, radius, self.counted))
+        matrix = rounds.second(within.second, SHARES.inside)
+        # Less what the means' noise adds to it, and with the noise of that.
+        added = std**2 / self.number[self.counted]
+        matrix = matrix - added.sum() * np.eye(m)
+        std = math.hypot(rounds.std[-1], math.sqrt((added**2).sum()))
         back = self.images @ np.linalg.inv(whitening.matrix)
-        seen = rows * self.seen_share
-        state = state_of(matrix, isotropic(rounds.std[-1]), rounds.std[-1], back, seen)
+        state = state_of(matrix, isotropic(std), std, back, rows * self.share)
         means = (self.images @ middle)[None] + means @ back.T
-        return state, LevelMeans(means, back, variances)
+        return state, LevelMeans(means, back, variances, added.sum())
 
     def _maps(self, state: ScoreState, effects: Vector, means: Matrix) -> tuple[Matrix, Matrix]:
         """The map of rows to (z, e), and what to take off by level."""
@@ -196,7 +202,7 @@ class LevelEstimator(OneStepEstimator):
         long = np.linalg.norm(transform[: q or 1], 2) * bound
         long += np.linalg.norm(shift[:, :q], axis=1).max()
         edges = norm_edges(math.sqrt(q or 1), float(far * long)), norm_edges(1.0, float(far))
-        norms = self._read_levels(transform, shift, partial(LevelNorms, q, *edges))
+        norms = self._read_levels(transform, shift, partial(LevelNorms, q, *edges, self.counted))
         left = self.left - self.kinds * (SHARES.counts + SHARES.squares)
         # Levels share what clipping takes off.
         shares = (
@@ -224,7 +230,8 @@ class LevelEstimator(OneStepEstimator):
     ) -> tuple[LevelScores, Vector, Vector]:
         """Release scores, of slopes and then of levels, and the deviations of their noise."""
         slope, level = clips
-        new = partial(LevelScores, self.factor.size, self.q, slope.size, level.size)
+        sizes = slope.size, level.size
+        new = partial(LevelScores, self.factor.size, self.q, *sizes, self.counted)
         read = self._read_levels(*self._maps(state, effects, level_means.means), new)
         rounds, of_slopes = self.rounds, share * self.of_slopes
         moves = rounds.moves
@@ -249,6 +256,7 @@ class LevelEstimator(OneStepEstimator):
             return np.append(state.step(score[:q]), effects)
 
         _, score, std = self._level_scores(state, np.zeros(size), level_means, clips, early)
+        score[:q] -= level_means.shared(state)
         first = step(score)
         between = replace(state, coef=state.coef + first[:q])
         read, score, last = self._level_scores(between, first[q:], level_means, clips, left - early)
@@ -264,18 +272,16 @@ class LevelEstimator(OneStepEstimator):
         noise_std = np.hypot((1 - part) * std, part * last)
         slope, level = clips
         uneven = (level.allowance * noise_std[q:].mean()) ** 2
-        uneven *= np.minimum(
-            1.0, size ** (2 * SHARES.uneven) * (n / state.rows) ** (2 * SHARES.uneven)
-        )
+        uneven *= np.minimum(1.0, (size * n * self.share / state.rows) ** (2 * SHARES.uneven))
         privacy = slope.error(noise_std[0]) ** 2 * np.eye(q) + of_slopes
         meat, squares = self._squares(read, state, clips)
         unit = (state.scale / n) ** 2
-        factor = state.rows / max(state.rows - q - known.sum(), 1.0)
+        factor = state.rows / max(state.rows - q - self.counted.sum(), 1.0)
         # Of a level of which nothing is known, as much as the bounds allow.
         privately = np.where(known, unit * (noise_std[q:] ** 2 + uneven + of_levels), 1.0)
         into, apart = self._written(level_means.means[:, :-1])
         effects = level_means.means[:, -1] + effects - level_means.means[:, :-1] @ coef
-        facts = FitFacts(slope.size, int((~known).sum()), hidden_rows=1 - self.seen_share)
+        facts = FitFacts(slope.size, int((~known).sum()), rows_left_out=1 - self.share)
         if not self.factor.written_out:
             facts = replace(facts, absorbed=self.factor.factor, absorbed_levels=size)
         whole = self._parts(state, coef, factor * meat, privacy)
@@ -283,7 +289,7 @@ class LevelEstimator(OneStepEstimator):
         sampled = np.where(known, factor * unit * squares, 0.0)
         sampling, noise = (apart @ part @ apart.T for part in (whole.sampling, whole.noise))
         # Least squares on all rows differ from those on a part of them by what these leave out.
-        left_out = (1 - self.seen_share) * sampling
+        left_out = (1 - self.share) * sampling
         return replace(
             whole,
             coef=into[:, :q] @ coef + of_levels @ effects,

@@ -25,9 +25,6 @@ from privgram.regression.design import AllColumns, Design, RegressionTerms, desi
 from privgram.scan.executor import accumulate
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.unit import Unit
     from privgram.regression.families import FamilyName, LossName
@@ -107,18 +104,13 @@ class HighCardinalityFactor:
         return moment, inner.counts
 
     def read(
-        self,
-        scan: ScanRequest,
-        transform: Matrix,
-        shift: Matrix | None,
-        new: Callable[[], ByLevel],
-        counted: NDArray[np.bool_] | None = None,
+        self, scan: ScanRequest, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
     ) -> HighCardinalityAccumulator[ByLevel]:
-        """Feed the rows, mapped and less what their level has; zeros where it is not counted."""
+        """Feed the rows of the table, mapped and less what their level has."""
 
         def of_rows(_: int) -> HighCardinalityAccumulator[ByLevel]:
             return HighCardinalityAccumulator(
-                self.used, self.other_columns, self.factor, transform, shift, new(), counted
+                self.used, self.other_columns, self.factor, transform, shift, new()
             )
 
         read: HighCardinalityAccumulator[ByLevel] = accumulate(scan, of_rows)[0]
@@ -222,7 +214,7 @@ class FitFacts:
 
     clip: float | None = None
     hidden_levels: int | None = None
-    hidden_rows: float | None = None  # the part of rows that are theirs, which do not count
+    rows_left_out: float | None = None  # the part of rows whose levels are too small for slopes
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None

@@ -355,10 +355,10 @@ class GLMResults(SavedFit, PredictiveResults):
                 f"{hidden:,} levels have too few rows to be seen beside the noise. Their effects' "
                 "errors are as wide as the bounds of the target."
             )
-        if hidden_rows := self.parameters.get("hidden_rows"):
+        if left_out := self.parameters.get("rows_left_out"):
             notes.append(
-                f"About {hidden_rows:.1%} of the rows are theirs. They do not count: slopes are "
-                "those within the other levels."
+                f"About {left_out:.1%} of the rows are of levels so small that too little is known "
+                "of their means. Slopes are those within the other levels."
             )
         notes += differences(self.design)
         if self.reproducible:
