@@ -380,7 +380,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
                     X = X if is_array(X) else np.asarray(X)
                     if X.ndim != 2 or X.shape[1] != self.n_features_in_:
                         raise ValueError(f"each block has {self.n_features_in_} columns")
-                    lengths, rows = {len(X)}, X.__getitem__
+                    lengths, rows = {_length(X)}, partial(_part, X)
                 else:
                     parts = columns_in(X)
                     lengths = {_length(parts[name]) for name in columns.selected}
@@ -420,6 +420,10 @@ def _near(labels: Any) -> NDArray[Any]:
 
 def _length(column: Any) -> int:
     return int(column.shape[0]) if is_array(column) else len(column)
+
+
+def _part(X: Any, rows: slice) -> Any:
+    return X[rows, :]
 
 
 def _encoded(columns: Columns, parts: Mapping[str, Any], rows: slice) -> Matrix:
