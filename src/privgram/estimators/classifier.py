@@ -386,7 +386,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
                     lengths = {_length(parts[name]) for name in columns.selected}
                     rows = partial(_encoded, columns, parts)
                 if labels.ndim != 1 or lengths - {len(labels)}:
-                    raise ValueError("y has one dimension, and a label for each row")
+                    raise ValueError("each block has a label for each row, in one dimension")
                 yield from pieces(rows, labels)
 
         return read

@@ -76,7 +76,7 @@ class LinearPart:
         mean = matrix[:-2, -1] / rows
         axes = np.linalg.eigh(matrix[:-2, :-2] - rows * np.outer(mean, mean))[1]
         turned = np.column_stack([axes.T, np.zeros(len(mean)), -mean @ axes])
-        seen = np.einsum("ij,jk,ik->i", turned, matrix, turned)
+        seen = ((turned @ matrix) * turned).sum(axis=1)
         seen = np.maximum(seen, np.sqrt(variance(matrix, turned).diagonal()))
         frame = turned[:, [*range(len(mean)), -1]].T * (COLUMNS * np.sqrt(rows / seen / len(mean)))
         return cls(center, half, (lower, upper), slopes, frame, size)
