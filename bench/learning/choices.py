@@ -165,7 +165,7 @@ def accuracy(table: tuple[Any, ...], made: Made, epsilon: float, rules: ClassRul
         guarantee=Guarantee(epsilon, 1e-5, "add-remove", None),
         rules=rules,
     )
-    rows = LabelledRows(lambda: pieces(x, labels), problem.classes, CONSTANT)
+    rows = LabelledRows(lambda: pieces(x.__getitem__, labels), problem.classes, CONSTANT)
     fit = fit_classes(rows, problem, rng=np.random.default_rng(0))
     return float((fit.decision(new).argmax(axis=1) == truth).mean())
 

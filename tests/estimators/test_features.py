@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 from privgram._base.saved import DamagedFile
 from privgram.estimators import PrivateClassifier, PrivateRidge
 from privgram.glm.rounds import Rounds
-from privgram.regression.features import places, row_bound, rows_of
+from privgram.regression.features import places, row_bound
 
 BOUNDS = {"bounds": (-3, 3), "target_bounds": (-3, 3), "random_state": 0}
 
@@ -75,7 +75,7 @@ def test_fit_is_one_entry_that_covers_all_rounds(tmp_path, monkeypatch, adjacenc
             super().__init__(*args)
             taken.append(self)
 
-    monkeypatch.setattr("privgram.glm.targets.Rounds", Recorded)
+    monkeypatch.setattr("privgram.glm.score_steps.Rounds", Recorded)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.0, 1e-6, adjacency=adjacency)
     X, y, *_ = curved(3000)
     given = {"delta": 1e-6, "mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(0)}
@@ -114,13 +114,32 @@ def test_line_has_the_budget_where_rows_are_few(monkeypatch, adjacency):
 
 @pytest.mark.parametrize("kernel", ["rbf", "arc-cosine"])
 def test_no_row_of_features_is_longer_than_its_bound(kernel):
+    X, y, *_ = curved(1000)
+    features = pg.RandomFeatures(n=32, kernel=kernel)
+    fit = PrivateRidge(features=features, **BOUNDS).fit(X, y).result_
     rng = np.random.default_rng(0)
-    scaled = rng.standard_normal((500, 7)) * 10.0 ** rng.integers(-300, 300, (500, 1))
-    scaled[:3] = [[0.0] * 7, [1.7e308] * 7, [5e-324] * 7]
-    rows = rows_of(pg.RandomFeatures(n=32, kernel=kernel), list("abcdefg"), scaled)
-    lengths = np.linalg.norm(rows, axis=1)
-    assert lengths.max() <= row_bound() * (1 + 1e-12)
-    assert lengths.max() > 0.99 * row_bound()
+    scaled = rng.standard_normal((500, 3)) * 10.0 ** rng.integers(-300, 300, (500, 1))
+    scaled[:3] = [[0.0] * 3, [1.7e308] * 3, [5e-324] * 3]
+    for size in (1e-100, 1.0, 1e100):
+        linear = replace(fit.linear, frame=fit.linear.frame * size)
+        lengths = np.linalg.norm(replace(fit, linear=linear).rows(scaled), axis=1)
+        assert lengths.max() <= row_bound() * (1 + 1e-12)
+        assert size < 1 or lengths.max() > 0.99 * row_bound()
+
+
+def test_columns_stand_beside_features_with_all_directions_alike_long():
+    """Of columns that go together the noise lets the difference be seen, and so features do."""
+    rng = np.random.default_rng(0)
+    both = rng.standard_normal((20_000, 1))
+    X = both + 0.1 * rng.standard_normal((20_000, 2))
+    y = 2 * (X[:, 0] - X[:, 1]) + 0.1 * rng.standard_normal(20_000)
+    model = PrivateRidge(features=pg.RandomFeatures(n=32), **BOUNDS | {"target_bounds": (-1, 1)})
+    linear = model.fit(X, y).result_.linear
+    values = np.linalg.eigvalsh(np.cov(linear.framed(np.clip(linear.scaled(X), -1, 1)).T))
+    assert 0.3 < values[0] / values[1] <= 1
+    hidden = PrivateRidge(epsilon=0.01, features=pg.RandomFeatures(n=32), **BOUNDS)
+    hidden = hidden.fit(X[:500], y[:500]).result_.linear
+    assert np.linalg.norm(hidden.framed(hidden.scaled(X[:500])), axis=1).max() <= 0.5 * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("clamps", [False, True])
@@ -162,6 +181,7 @@ def test_file_whose_parts_contradict_each_other_is_refused(tmp_path):
         {"coef": fit.coef[1:]},
         {"names": ("x0", "x0", "x1")},
         {"linear": replace(linear, half=-linear.half)},
+        {"linear": replace(linear, frame=linear.frame[1:])},
         {"linear": replace(linear, target=(1.0, -1.0))},
         {"coef": np.full_like(fit.coef, np.nan)},
         {"delta": 0.5},

@@ -55,14 +55,14 @@ static void project(const double *x, ptrdiff_t d, const double *weights, ptrdiff
             t[k] += x[j] * weights[j * m + k];
 }
 
-void features_make(const double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d,
-                   const double *weights, ptrdiff_t m, int kind, double size, double *out)
+void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights, ptrdiff_t m,
+                   int signs, double size, double *out)
 {
-    const ptrdiff_t width = kind == FEATURES_PAIRS ? 2 * m : m;
+    const ptrdiff_t width = signs ? m : 2 * m;
     for (ptrdiff_t i = 0; i < n; i++) {
         double *row = out + i * width, *last = row + width - m; /* overwritten in its place */
-        project(x + i * stride, d, weights, m, last);
-        if (kind == FEATURES_SIGNS) {
+        project(x + i * d, d, weights, m, last);
+        if (signs) {
             for (ptrdiff_t k = 0; k < m; k++)
                 row[k] = row[k] < 0 ? -size : size;
             continue;

@@ -9,11 +9,9 @@
 
 #include <stddef.h>
 
-enum { FEATURES_PAIRS, FEATURES_SIGNS };
-
-/* Of n rows of d numbers, `stride` apart, m projections by `weights` (d, m): `size` times their
- * cosines and then their sines, 2 m numbers a row; or `size` times their signs, m numbers. */
-void features_make(const double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d,
-                   const double *weights, ptrdiff_t m, int kind, double size, double *out);
+/* Of n rows of d numbers, m projections by `weights` (d, m): `size` times their cosines and then
+ * their sines, 2 m numbers a row; or `size` times their signs, m numbers. */
+void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights, ptrdiff_t m,
+                   int signs, double size, double *out);
 
 #endif

@@ -9,12 +9,8 @@ import numpy as np
 cnp.import_array()
 
 cdef extern from "random_features.h" nogil:
-    enum:
-        FEATURES_PAIRS
-        FEATURES_SIGNS
-
-    void features_make(const double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t d,
-                       const double *weights, ptrdiff_t m, int kind, double size, double *out)
+    void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights,
+                       ptrdiff_t m, int signs, double size, double *out)
 
 cdef extern from "<fenv.h>" nogil:
     ctypedef struct fenv_t:
@@ -43,7 +39,6 @@ def make(const double[:, ::1] x, const double[:, ::1] weights, bint signs):
         # Round to nearest and keep subnormals, whatever others have set in this thread.
         fegetenv(&saved)
         fesetenv(FE_DFL_ENV)
-        features_make(&x[0, 0], d, n, d, &weights[0, 0], m,
-                      FEATURES_SIGNS if signs else FEATURES_PAIRS, size, at)
+        features_make(&x[0, 0], n, d, &weights[0, 0], m, signs, size, at)
         fesetenv(&saved)
     return out

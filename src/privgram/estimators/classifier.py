@@ -29,7 +29,7 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.regression.design import NO_SLOPES
 from privgram.regression.features import check_features, places
 from privgram.sources.arrays import check_real, computes, is_array, to_numpy
-from privgram.sources.labelled import LABELLED_ROWS, LabelledRows, pieces
+from privgram.sources.labelled import LabelledRows, pieces
 from privgram.study.config import described
 
 if TYPE_CHECKING:
@@ -176,10 +176,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         with self._unchanged_on_error():
             check_features(self.features)
             self._described = None if self.columns is None else self._checked_columns()
-            if y is None and isinstance(X, Iterable) and not _is_table(X):
-                pairs = self._pairs_of_blocks(X)
-            else:
-                pairs = self._pairs_of_table(X, y)
+            pairs = self._pairs(self._blocks(X, y))
             classes = self._checked_classes()
             bound = self._row_bound()
             width = self._width
@@ -338,37 +335,23 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         """The number of features of a row."""
         return self.n_features_in_ if self._described is None else len(self._described.names)
 
-    def _pairs_of_table(self, X: Any, y: Any) -> Callable[[], Iterable[Pair]]:
-        """Blocks of a table in memory."""
-        if self._described is None:
-            if is_array(X) and computes(X):  # stays where it is
-                check_real(X)
-                X = self._rows(X, reset=True)
-            else:
-                X = self._validate(X, y if y is None else "no_validation", reset=True)
-            y = column_or_1d(_near(y), warn=True)
-            check_consistent_length(X, y)
-            if y.dtype.kind == "f" and not np.isfinite(y).all():
-                raise ValueError("Input y contains NaN or infinity: a row has no label")
-            check_classification_targets(y)
-            return lambda: pieces(X, y)
-        parts, labels = columns_in(X), _near(y)
-        lengths = {_length(parts[name]) for name in self._described.selected}
-        if labels.ndim != 1 or lengths - {len(labels)}:
-            raise ValueError("X and y must have the same number of rows, and y one dimension")
-        self.feature_names_in_ = np.array(list(parts), dtype=object)
-        self.n_features_in_ = len(parts)
-        columns = self._described
+    def _blocks(self, X: Any, y: Any) -> Iterable[Pair]:
+        """Pairs of rows and labels; a table in memory is one, checked as scikit-learn does."""
+        if y is None and isinstance(X, Iterable) and not _is_table(X):
+            return self._checked_blocks(X)
+        if self._described is not None:
+            return [(X, y)]
+        if is_array(X) and computes(X):  # stays where it is
+            check_real(X)
+        X = self._rows(X, None if y is None else "no_validation", reset=True)
+        y = column_or_1d(_near(y), warn=True)
+        check_consistent_length(X, y)
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise ValueError("Input y contains NaN or infinity: a row has no label")
+        check_classification_targets(y)
+        return [(X, y)]
 
-        def read() -> Iterator[Pair]:
-            for start in range(0, len(labels), LABELLED_ROWS):
-                at = slice(start, min(start + LABELLED_ROWS, len(labels)))
-                yield columns.encode(_rows(parts, columns, at)), labels[at]
-
-        return read
-
-    def _pairs_of_blocks(self, blocks: Any) -> Callable[[], Iterable[Pair]]:
-        """Blocks of pairs, each checked as it comes."""
+    def _checked_blocks(self, blocks: Any) -> Iterable[Pair]:
         if isinstance(blocks, Iterator):
             raise ValueError(
                 "the rows are read several times, and an iterator is read once: pass a list of "
@@ -377,28 +360,34 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         first = next(iter(blocks), None)
         if not isinstance(first, tuple) or len(first) != 2:
             raise ValueError("without y, X is an iterable of pairs (X, y), or y is missing")
-        first = first[0]
         if self._described is None:
-            self.n_features_in_ = int(np.shape(first)[-1])
+            self.n_features_in_ = int(np.shape(first[0])[-1])
             self.__dict__.pop("feature_names_in_", None)
-        else:
-            names = list(columns_in(first))
-            self.n_features_in_ = len(names)
-            self.feature_names_in_ = np.array(names, dtype=object)
+        checked: Iterable[Pair] = blocks
+        return checked
+
+    def _pairs(self, blocks: Iterable[Any]) -> Callable[[], Iterable[Pair]]:
+        """Some rows after the other, each block checked as it comes."""
+        columns = self._described
+        if columns is not None:
+            self.feature_names_in_ = np.array(list(columns_in(next(iter(blocks))[0])), object)
+            self.n_features_in_ = len(self.feature_names_in_)
 
         def read() -> Iterator[Pair]:
             for X, y in blocks:
                 labels = _near(y)
-                if self._described is not None:
-                    table = _rows(columns_in(X), self._described, slice(None))
-                    features = self._described.encode(table)
-                else:
-                    features = X if is_array(X) else np.asarray(X)
-                    if features.ndim != 2 or features.shape[1] != self.n_features_in_:
+                if columns is None:
+                    X = X if is_array(X) else np.asarray(X)
+                    if X.ndim != 2 or X.shape[1] != self.n_features_in_:
                         raise ValueError(f"each block has {self.n_features_in_} columns")
-                if labels.shape != features.shape[:1]:
-                    raise ValueError("each block has a label for each row")
-                yield from pieces(features, labels)
+                    lengths, rows = {_length(X)}, partial(_part, X)
+                else:
+                    parts = columns_in(X)
+                    lengths = {_length(parts[name]) for name in columns.selected}
+                    rows = partial(_encoded, columns, parts)
+                if labels.ndim != 1 or lengths - {len(labels)}:
+                    raise ValueError("each block has a label for each row, in one dimension")
+                yield from pieces(rows, labels)
 
         return read
 
@@ -433,10 +422,14 @@ def _length(column: Any) -> int:
     return int(column.shape[0]) if is_array(column) else len(column)
 
 
-def _rows(parts: Mapping[str, Any], columns: Columns, rows: slice) -> dict[str, Any]:
-    """Some rows of the columns that are described, as NumPy reads them."""
+def _part(X: Any, rows: slice) -> Any:
+    return X[rows, :]
+
+
+def _encoded(columns: Columns, parts: Mapping[str, Any], rows: slice) -> Matrix:
+    """Some rows of a table, encoded by its description."""
     some = {}
     for name in columns.selected:
         part = getattr(parts[name], "iloc", parts[name])[rows]
         some[name] = to_numpy(part) if is_array(part) else part
-    return some
+    return columns.encode(some)

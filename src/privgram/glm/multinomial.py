@@ -16,19 +16,17 @@ from privgram._base.files import check_process
 from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
-from privgram.glm.coordinates import ClassScores, FeatureMoment, HeldOutCounts
+from privgram.glm.coordinates import ClassScores, HeldOutCounts
 from privgram.glm.fit import NO_NUMBER, lost
-from privgram.glm.rounds import Rounds
-from privgram.glm.score_steps import ScoreSteps, StepRules, moment_share
+from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
 from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
-from privgram.moment import SecondMoment
 from privgram.regression.classes import ClassFit, HeldOut
-from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
+    from privgram.glm.rounds import Rounds
     from privgram.privacy.guarantee import Guarantee
     from privgram.sources.labelled import LabelledRows
 
@@ -126,7 +124,6 @@ def fit_classes(
     problem: ClassProblem,
     *,
     ledger: Ledger | None = None,
-    threads: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> ClassFit:
     """Fit a classifier to rows that can be read again, with their classes.
@@ -142,16 +139,13 @@ def fit_classes(
         ledger.check(noise.price)
     if problem.holdout:
         source.seed = int(generator.integers(2**63))
-    scan = ScanRequest(source, threads=threads)
-    counted = accumulate(scan, lambda width: FeatureMoment(width - 1, problem.bound))[0].inner
-    first = SecondMoment.from_accumulator(counted, None, None)
-    public = first.n_rows if guarantee.size_is_public and not problem.drops else None
+    rounds = first_pass(ScanRequest(source), noise, problem.bound, generator)
+    public = rounds.moment.n_rows if guarantee.size_is_public and not problem.drops else None
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
     if ledger is not None:
         ledger.reserve(replace(noise.price, what="classifier"))
-    rounds = Rounds(first, noise, generator, lambda new: accumulate(scan, new)[0])
     refusal = None
     nothing = np.zeros((problem.n_columns, len(problem.classes)))
     parts = ClassParts(nothing)

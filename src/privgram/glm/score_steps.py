@@ -12,13 +12,24 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from privgram._base.machine import memory
-from privgram.glm.coordinates import ClassScores, Coordinates, ImageStore, ImageStream, ImageTaker
+from privgram.glm.coordinates import (
+    ClassScores,
+    Coordinates,
+    FeatureMoment,
+    ImageStore,
+    ImageStream,
+    ImageTaker,
+)
+from privgram.glm.rounds import Rounds
+from privgram.moment import SecondMoment
+from privgram.scan.executor import accumulate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.glm.rounds import Rounds
+    from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
+    from privgram.scan.request import ScanRequest
 
     T = TypeVar("T", bound=ImageTaker)
 
@@ -46,6 +57,15 @@ class StepRules:
     clip: tuple[float, float] = (0.5, 2.0)
     no_noise: float = 0.3
     radius: float = 4.0
+
+
+def first_pass(
+    scan: ScanRequest, noise: AdaptiveGaussianCalibration, bound: float, rng: np.random.Generator
+) -> Rounds:
+    """Rounds over rows of features, whose second moment is summed in a first pass."""
+    counted = accumulate(scan, lambda width: FeatureMoment(width - 1, bound))[0].inner
+    exact = SecondMoment.from_accumulator(counted, None, None)
+    return Rounds(exact, noise, rng, lambda new: accumulate(scan, new)[0])
 
 
 def moment_share(rounds: Rounds, rules: StepRules, public: int | None) -> float:

@@ -16,34 +16,20 @@ import numpy as np
 from privgram._base.files import check_process
 from privgram.disclosure import generators
 from privgram.disclosure.additive import noisy_sums
-from privgram.glm.coordinates import (
-    RESIDUAL_UNITS,
-    SQUARE_BITS,
-    FeatureMoment,
-    SquaredErrors,
-    TargetScores,
-)
+from privgram.glm.coordinates import RESIDUAL_UNITS, SQUARE_BITS, SquaredErrors, TargetScores
 from privgram.glm.fit import NO_NUMBER, lost
-from privgram.glm.rounds import Rounds
-from privgram.glm.score_steps import ScoreSteps, StepRules, moment_share
+from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
 from privgram.mechanisms.adaptive import AdaptiveGaussian
-from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.features import (
-    ROW_CONSTANT,
-    FeatureFit,
-    row_bound,
-    rows_of,
-    without_features,
-)
+from privgram.regression.features import ROW_CONSTANT, FeatureFit, row_bound, without_features
 from privgram.regression.inference import DOUBT
-from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.glm.rounds import Rounds
 
 
 #: Rows that are made at a time.
@@ -104,7 +90,7 @@ class FeatureBlocks:
         for scaled, y in self.parts():
             left = fit.linear.residuals(scaled, y)
             codes = np.rint(np.clip(left, -LONGEST_RESIDUAL, LONGEST_RESIDUAL) * RESIDUAL_UNITS)
-            yield np.column_stack([rows_of(fit.features, fit.names, scaled), codes])
+            yield np.column_stack([fit.rows(scaled), codes])
 
 
 class TargetEstimator:
@@ -123,15 +109,12 @@ class TargetEstimator:
         guarantee = Guarantee(begun.epsilon, begun.delta, begun.adjacency, None)
         n_columns, bound = len(begun.coef), row_bound()
         noise = AdaptiveGaussian().noise_for(guarantee, n_columns, bound)
-        scan = ScanRequest(self.blocks)
-        moment = accumulate(scan, lambda width: FeatureMoment(width - 1, bound))[0].inner
-        exact = SecondMoment.from_accumulator(moment, None, None)
-        public = exact.n_rows if guarantee.size_is_public else None
-        rounds = Rounds(exact, noise, rng, lambda new: accumulate(scan, new)[0])
+        rounds = first_pass(ScanRequest(self.blocks), noise, bound, rng)
+        public = rounds.moment.n_rows if guarantee.size_is_public else None
         rounds.spent = rules.linear + (rules.number if public is None else 0.0)
         apart = 2 * (rules.choice + rules.error)
         share = moment_share(rounds, rules, public) * (1 - rounds.spent - apart)
-        released = rounds.take(exact, share)
+        released = rounds.take(rounds.moment, share)
         rows = max(float(released[-1, -1]) / ROW_CONSTANT**2 if public is None else public, 1.0)
         self._begin(rounds, rows)
         steps = ScoreSteps(rounds, rules, released, rows, bound)

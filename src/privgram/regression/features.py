@@ -21,11 +21,9 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
 
 
-#: The length of the constant of a row, and of its columns at most; its features have length 1.
+#: The length of the constant of a row, and of its columns at most, which is that of typical ones;
+#: its features have length 1.
 ROW_CONSTANT, COLUMNS = 0.25, 0.5
-
-#: Columns of a typical length have that of `COLUMNS`: such a part of it fills their bounds.
-TYPICAL = 1 / 3
 
 
 def places(features: RandomFeatures, names: Sequence[str]) -> list[int]:
@@ -55,6 +53,7 @@ class LinearPart:
     half: Vector
     target: tuple[float, float]  # bounds
     slopes: Vector  # of the columns mapped to [-1, 1] and of a one
+    frame: Matrix  # of these, (d + 1, d): columns as they stand beside features
     size: float  # root mean square of what it leaves of the target, cautiously
     clamps: bool = False  # whether columns beyond their bounds count as if at them
 
@@ -68,11 +67,19 @@ class LinearPart:
         constant = params[-1] + params[:-1] @ center - (upper + lower) / 2
         slopes = np.append(params[:-1] * half, constant) / height
         v = np.concatenate([-slopes[:-1], [1.0, -slopes[-1]]])
-        matrix = np.asarray(release.matrix)
-        doubt = math.sqrt(float(release.noise.entry_variance(matrix, v[None])[0, 0]))
-        square = max(float(v @ matrix @ v), 0.0) + DOUBT * doubt
-        size = math.sqrt(square / max(float(matrix[-1, -1]), 1.0))
-        return cls(center, half, (lower, upper), slopes, min(max(size, 1e-6), 1.0))
+        matrix, variance = np.asarray(release.matrix), release.noise.entry_variance
+        rows = max(float(matrix[-1, -1]), 1.0)
+        square = max(float(v @ matrix @ v), 0.0)
+        square += DOUBT * math.sqrt(float(variance(matrix, v[None])[0, 0]))
+        size = min(max(math.sqrt(square / rows), 1e-6), 1.0)
+        # About their mean, all directions alike long, as far as each is seen beside its noise.
+        mean = matrix[:-2, -1] / rows
+        axes = np.linalg.eigh(matrix[:-2, :-2] - rows * np.outer(mean, mean))[1]
+        turned = np.column_stack([axes.T, np.zeros(len(mean)), -mean @ axes])
+        seen = ((turned @ matrix) * turned).sum(axis=1)
+        seen = np.maximum(seen, np.sqrt(variance(matrix, turned).diagonal()))
+        frame = turned[:, [*range(len(mean)), -1]].T * (COLUMNS * np.sqrt(rows / seen / len(mean)))
+        return cls(center, half, (lower, upper), slopes, frame, size)
 
     @property
     def height(self) -> float:
@@ -82,6 +89,16 @@ class LinearPart:
     def scaled(self, x: Matrix) -> Matrix:
         """Columns mapped to [-1, 1], beyond where they are beyond their bounds."""
         return np.asarray((np.asarray(x, np.float64) - self.center) / self.half)
+
+    def framed(self, scaled: Matrix) -> Matrix:
+        """Columns as they stand beside features, none longer than `COLUMNS`."""
+        columns = np.repeat(self.frame[-1:], len(scaled), axis=0)
+        for j, axis in enumerate(self.frame[:-1]):
+            columns += scaled[:, j, None] * axis
+        square = np.zeros(len(columns))
+        for column in columns.T:
+            square += column**2
+        return columns * (COLUMNS / np.maximum(np.sqrt(square), COLUMNS))[:, None]
 
     def predicted(self, scaled: Matrix) -> Vector:
         """The target mapped to [-1, 1], by one rounded operation after the other."""
@@ -162,14 +179,22 @@ class FeatureFit(SavedFit):
         scaled = linear.scaled(x)
         predicted = linear.predicted(scaled)
         if self.coef.any():
-            explained = rows_of(self.features, self.names, scaled) @ self.coef
+            explained = self.rows(scaled) @ self.coef
             predicted = predicted + explained * linear.size
         return np.asarray(sum(linear.target) / 2 + linear.height * predicted)
+
+    def rows(self, scaled: Matrix) -> Matrix:
+        """Features, columns and a constant of rows mapped to [-1, 1]: at most `row_bound` long."""
+        scaled = np.clip(scaled, -1.0, 1.0)
+        at = places(self.features, self.names)
+        drawn = self.features.rows(np.ascontiguousarray(scaled[:, at]))
+        constant = np.full((len(scaled), 1), ROW_CONSTANT)
+        return np.hstack([drawn, self.linear.framed(scaled), constant])
 
     @classmethod
     def _parts(cls, header: JsonObject) -> JsonObject:
         linear, error = header["linear"], header["error"]
-        for name in ("center", "half", "slopes"):
+        for name in ("center", "half", "slopes", "frame"):
             linear[name] = np.array(linear[name], np.float64)
         lower, upper = (float(end) for end in linear.pop("target"))
         check_positive(linear["size"], "size")
@@ -185,31 +210,20 @@ class FeatureFit(SavedFit):
         if not d or len(set(names)) < d or not all(isinstance(name, str) for name in names):
             raise ValueError("columns have names, each its own")
         places(self.features, names)
-        shapes = linear.center.shape, linear.half.shape, linear.slopes.shape, self.coef.shape
-        if shapes != ((d,), (d,), (d + 1,), (self.features.n + d + 1,)):
+        arrays = linear.center, linear.half, linear.slopes, linear.frame, self.coef
+        shapes = (d,), (d,), (d + 1,), (d + 1, d), (self.features.n + d + 1,)
+        if tuple(array.shape for array in arrays) != shapes:
             raise ValueError("there is a coefficient for each column and feature")
         check_sizes(center=linear.center, half=linear.half, slopes=linear.slopes, coef=self.coef)
-        check_sizes(target=np.array(linear.target))
+        check_sizes(frame=linear.frame, target=np.array(linear.target))
         if not (linear.half > 0).all() or not linear.height > 0:
             raise ValueError("bounds are in order")
         if type(linear.clamps) is not bool:
             raise ValueError("clamps is true or false")
 
 
-def rows_of(features: RandomFeatures, names: Sequence[str], scaled: Matrix) -> Matrix:
-    """Features, columns and a constant of rows mapped to [-1, 1], none longer than `row_bound`."""
-    scaled = np.clip(scaled, -1.0, 1.0)
-    columns = scaled * (COLUMNS / (TYPICAL * math.sqrt(scaled.shape[1])))
-    square = np.zeros(len(columns))
-    for j in range(columns.shape[1]):
-        square += columns[:, j] ** 2
-    columns *= (COLUMNS / np.maximum(np.sqrt(square), COLUMNS))[:, None]
-    drawn = features.rows(np.ascontiguousarray(scaled[:, places(features, names)]))
-    return np.hstack([drawn, columns, np.full((len(scaled), 1), ROW_CONSTANT)])
-
-
 def row_bound() -> float:
-    """The longest row that `rows_of` makes."""
+    """The longest row that `FeatureFit.rows` makes."""
     return math.sqrt(1 + COLUMNS**2 + ROW_CONSTANT**2)
 
 

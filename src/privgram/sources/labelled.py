@@ -87,11 +87,11 @@ def hashes(features: NDArray[Any], codes: NDArray[np.intp], seed: int) -> NDArra
     return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
 
 
-def pieces(features: Any, labels: Any) -> Iterator[Pair]:
-    """The rows of a table in memory, of any library; from a device they are copied as they come."""
+def pieces(rows_of: Callable[[slice], Any], labels: Any) -> Iterator[Pair]:
+    """Some rows after the other, of any library; from a device they are copied as they come."""
     for start in range(0, len(labels), LABELLED_ROWS):
         some = slice(start, min(start + LABELLED_ROWS, len(labels)))
-        rows = features[some, :]
+        rows = rows_of(some)
         rows = to_numpy(rows) if is_array(rows) else rows
         if rows.dtype.kind not in "fiub":
             raise TypeError("blocks hold real numbers")
