@@ -209,7 +209,7 @@ class LevelEstimator(OneStepEstimator):
             left * self.of_slopes,
             left * (1 - self.of_slopes) / self.factor.size ** (2 * SHARES.uneven),
         )
-        most = math.inf, SHARES.clipped * state.rows
+        most = math.inf, SHARES.clipped * state.rows / self.share
         clips = []
         both = list(zip((norms.slopes, norms.levels), edges, shares, most, strict=True))
         for histogram, ends, share, few in both[-self.kinds :]:
@@ -296,6 +296,7 @@ class LevelEstimator(OneStepEstimator):
             sampling=sampling - left_out + _covariance(of_levels, sampled),
             noise=noise + left_out + _covariance(of_levels, privately),
             unidentified=apart @ whole.unidentified @ apart.T,
+            rows=state.rows / self.share,
             clipped_rows=slope.n_beyond,
             facts=facts,
         )
