@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from glm.test_levels import COEF, fitted, made
+from glm.test_levels import COEF, SURE, fitted, made
 
+import privgram as pg
 from privgram.glm import levels
 from privgram.glm.clipping import Clip
 from privgram.glm.levels import LevelEstimator, LevelMeans
@@ -45,7 +46,7 @@ def fit(*scores, noise=0.0, off=0.0, **known):
     """The fit: a white frame of one slope, whose Hessian has noise of this deviation."""
     begun = initial_state(ROWS * np.eye(2), isotropic(0.0), 1e-9 * np.eye(2), ROWS)
     begun = replace(begun, scale=1.0, hessian_noise=isotropic(noise), hessian_bias=0.0)
-    means = LevelMeans(np.zeros((2, 2)), np.eye(2), np.full((2, 2), off), 0.0)
+    means = LevelMeans(np.zeros((2, 2)), np.eye(2), np.full((2, 2), off))
     clips = Clip(1.0, 0.0), Clip(1.0, 0.0)
     return Scripted(*scores, **known)._both_scores(begun, means, clips)
 
@@ -91,6 +92,26 @@ def test_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
     np.testing.assert_allclose(found.noise[1, 1], known + PART[1] ** 2)
     np.testing.assert_allclose(found.coef, whole.coef)  # no step went there
     assert found.facts.hidden_levels == 1
+
+
+def test_noise_of_means_is_taken_off_the_second_moment_within_levels(monkeypatch):
+    """It adds a sixth here, and clips some rows. A mean of 12 draws has a deviation of 2 %."""
+    seen, rng = [], np.random.default_rng(2)
+    n, names = 40_000, [f"f{i}" for i in range(50)]
+    columns = pg.Columns({"x": (-8, 8), "firm": names, "y": (-15, 15)}, intercept=True)
+    firm, x = rng.integers(0, 50, n), rng.normal(size=n)
+    table = {"x": x, "firm": np.array(names, object)[firm], "y": x + rng.normal(size=n)}
+
+    def noted(matrix, law, std, back, rows):
+        seen.append(float((back @ matrix @ back.T)[0, 0]) / rows)
+        raise Stopped
+
+    monkeypatch.setattr(levels, "state_of", noted)
+    monkeypatch.setattr(levels, "SHARES", replace(levels.SHARES, means=0.005))
+    for seed in range(12):
+        fitted("y ~ x | firm", table, seed, columns=columns)
+    fitted("y ~ x | firm", table, columns=columns, **SURE)
+    assert np.mean(seen[:-1]) == pytest.approx(seen[-1], rel=0.07)
 
 
 def test_sampling_errors_count_slopes_and_levels():

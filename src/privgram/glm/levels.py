@@ -79,16 +79,10 @@ class LevelMeans:
     means: Matrix
     back: Matrix
     variances: Matrix
-    added: float  # to the second moment of rows, by each part
 
     def off(self, state: ScoreState) -> Matrix:
         """By how much the means of z are off, as variances by level, shape (K, q)."""
         return np.asarray(self.variances @ ((state.whitening @ self.back[:-1]) ** 2).T)
-
-    def shared(self, state: ScoreState) -> Vector:
-        """What scores before any effect have of errors that z and residuals share, shape (q,)."""
-        residual = self.back.T @ np.append(-state.coef, 1.0) / state.scale
-        return np.asarray(self.added * (state.whitening @ (self.back[:-1] @ residual)))
 
 
 class LevelEstimator(OneStepEstimator):
@@ -183,7 +177,7 @@ class LevelEstimator(OneStepEstimator):
         back = self.images @ np.linalg.inv(whitening.matrix)
         state = state_of(matrix, isotropic(std), std, back, rows * self.share)
         means = (self.images @ middle)[None] + means @ back.T
-        return state, LevelMeans(means, back, variances, added.sum())
+        return state, LevelMeans(means, back, variances)
 
     def _maps(self, state: ScoreState, effects: Vector, means: Matrix) -> tuple[Matrix, Matrix]:
         """The map of rows to (z, e), and what to take off by level."""
@@ -256,7 +250,6 @@ class LevelEstimator(OneStepEstimator):
             return np.append(state.step(score[:q]), effects)
 
         _, score, std = self._level_scores(state, np.zeros(size), level_means, clips, early)
-        score[:q] -= level_means.shared(state)
         first = step(score)
         between = replace(state, coef=state.coef + first[:q])
         read, score, last = self._level_scores(between, first[q:], level_means, clips, left - early)
