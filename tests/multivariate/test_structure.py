@@ -95,8 +95,8 @@ def test_varimax_finds_a_simple_structure():
     plain = release.factor_analysis(2, rotation="none")
     np.testing.assert_allclose(turned.implied_correlation, plain.implied_correlation, atol=1e-9)
     assert np.abs(turned.loadings[:3, 1]).max() < 0.1
-    np.testing.assert_allclose(1 - turned.uniquenesses, 0.64, atol=0.05)
-    assert turned.explained_variance_ratio.sum() == pytest.approx((1 - turned.uniquenesses).mean())
+    np.testing.assert_allclose(turned.communalities, 0.64, atol=0.05)
+    assert turned.explained_variance_ratio.sum() == pytest.approx(turned.communalities.mean())
 
 
 def test_too_many_factors_and_hidden_ones_are_refused():

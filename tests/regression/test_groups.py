@@ -107,6 +107,7 @@ def test_pooled_as_statsmodels_has_it(fits):
         assert_allclose(fixed.params[j], frame.loc["fixed effect"]["eff"])
         assert_allclose(fixed.bse[j], frame.loc["fixed effect"]["sd_eff"])
         assert_allclose(fixed.q[j], expected.q)
+        assert_allclose(fixed.pvalues_q[j], stats.chi2.sf(expected.q, 7))
         assert_allclose(fixed.i2[j], max(expected.i2, 0))
     assert fits.pool().method == "paule-mandel"
     assert "tau" in str(fits.pool())

@@ -396,6 +396,11 @@ class FactorAnalysis(Simulated):
         return self._variables.covariance
 
     @property
+    def communalities(self) -> Vector:
+        """The part of each column's variance that the factors explain."""
+        return 1 - self.uniquenesses
+
+    @property
     def explained_variance_ratio(self) -> Vector:
         """The part of all variance that each factor explains, shape (k,)."""
         return np.asarray((self.loadings**2).mean(axis=0))

@@ -96,6 +96,13 @@ class Pooled(Estimates):
         """Part of the estimates' variance that is between groups, in [0, 1]."""
         return np.maximum(0.0, 1 - (self.n_groups - 1) / np.maximum(self.q, 1e-300))
 
+    @property
+    def pvalues_q(self) -> Vector:
+        """P values of the hypotheses that all groups have one coefficient."""
+        from scipy.special import chdtrc
+
+        return np.asarray(chdtrc(max(self.n_groups - 1, 1), self.q))
+
     def _columns(self) -> dict[str, Vector]:
         return {**super()._columns(), "tau": np.sqrt(self.tau2), "I2": self.i2}
 
