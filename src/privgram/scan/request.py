@@ -141,9 +141,12 @@ class ScanRequest:
         adjacency: str | None = None,
     ) -> ScanRequest:
         """What a user asks, in whatever short form, of neighbours by a notion that may be known."""
-        if not (columns is None or isinstance(columns, Columns)):
-            mapping = isinstance(columns, Mapping)
-            columns = Columns(columns, intercept=True) if mapping else _check_names(columns)
+        if columns is None or isinstance(columns, Columns):
+            pass
+        elif isinstance(columns, Mapping):
+            columns = Columns(columns, intercept=True)
+        else:
+            columns = _check_names(columns)
         groups, described = Groups.of(by, columns)
         if isinstance(described, Columns):
             described = described.settled(adjacency)

@@ -140,8 +140,7 @@ def _cholesky(matrix: Matrix) -> Matrix:
     shift, more = 0.0, 2.0**-52 * d * float(np.abs(np.diagonal(matrix)).max())
     while True:
         try:
-            factor: Matrix = np.linalg.cholesky(matrix + shift * np.eye(d))
-            return factor
+            return np.asarray(np.linalg.cholesky(matrix + shift * np.eye(d)), np.float64)
         except np.linalg.LinAlgError:
             shift = max(16 * shift, more)
 
