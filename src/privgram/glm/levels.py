@@ -167,7 +167,8 @@ class LevelEstimator(OneStepEstimator):
         noisy, std = rounds.sums(sums.total, radius, SHARES.means, m, rounds.moves)
         # Not drawn together: what that leaves of levels would go with the target in all of them.
         n = self.number[:, None]
-        means, variances = noisy / n, np.repeat((std / n) ** 2, m, axis=1)
+        means = np.where(self.known[:, None], noisy / n, 0.0)
+        variances = np.repeat((std / n) ** 2, m, axis=1)
         within = self._read_levels(into, means, partial(WithinLevels, m, radius, self.counted))
         matrix = rounds.second(within.second, SHARES.inside)
         # Less what the means' noise adds to it, and with the noise of that.
@@ -341,7 +342,7 @@ class LevelEstimator(OneStepEstimator):
         """Variance of what the Hessian's error leaves of a step, in units of scores."""
         step, raised = step[: self.q], step[self.q :] / state.scale
         along = np.linalg.solve(state.whitening.T, step) / state.scale
-        mixed = (self.number * raised) ** 2 @ off
+        mixed = (self.number * raised * self.counted) ** 2 @ off
         numbers = (self.count_std * raised) ** 2 + self.number**2 * (off @ along**2)
         return state.left_over(step) + np.diag(mixed), numbers
 
