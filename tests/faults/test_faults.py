@@ -208,8 +208,11 @@ def test_file_for_which_there_is_no_room_is_named(folder):
 
 
 def test_picture_is_whole_or_not_there(folder):
+    columns = pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=True)
+    noise = {"mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(0)}
+    pg.release("table.npy", columns, 1e4, 1e-6, **noise).save("earlier.json")
     before = names(folder)
-    picture = ["study.toml", *GUARANTEE, "--plot", "noise.png"]
+    picture = ["study.toml", *GUARANTEE, "--design", "earlier.json", "--plot", "noise.png"]
     failed(run("plan", *picture, fault="flush"), "noise.png: No space left on device")
     assert names(folder) == before
 

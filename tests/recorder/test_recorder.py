@@ -23,6 +23,7 @@ from privgram.disclosure import samplers
 from privgram.glm.accumulators import NormHistogram
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
+from privgram.stream.state import FRAME
 
 try:  # before a run is watched, which puts others in the place of functions
     from privgram.estimators import PrivateClassifier, PrivateRidge
@@ -488,7 +489,7 @@ def streamed(table, rng, adjacency, path, unit=None, months=1):
         stream = pg.Stream(study, MONTHS, **options, path=path, months=months)
         made = [stream.release(part) for part in parts]
     made += [stream.window(), stream.window(2), stream.upto(1)]
-    header, _ = running._FRAME.open(path.read_bytes(), path.name)
+    header, _ = FRAME.open(path.read_bytes(), path.name)
     return made, [[published(one) for one in made], header, study.ledger.periods("0" * 32)]
 
 
