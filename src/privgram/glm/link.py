@@ -103,9 +103,14 @@ class GLMEstimator(OneStepEstimator):
         moved = float(np.linalg.norm(state.along(path.second))) / rows
         unsettled = moved > LIMITS.settled + 3 * owed or running or self.constant
         unsettled = unsettled or self._runs_away(first, state, path.whole, path.noise_std)
+        unsettled = unsettled or state.hessian_bias > LIMITS.most_stale
         if unsettled or state.bends(path.whole, LIMITS.most_bent, path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
-        return parts
+        # Both last steps went by the Hessian of where they began, which is another by now.
+        changed = 2 * state.curvature * np.linalg.norm(state.along(parts.coef - state.coef)) / rows
+        changed = min(float(changed), LIMITS.most_changed)
+        ahead = changed / (1 - changed) * state.along(path.second)
+        return replace(parts, noise=parts.noise + state.covariance(np.outer(ahead, ahead)))
 
     def _clearly(self, state: ScoreState) -> ScoreState:
         """Release the Hessian at a state, and again in the frames that it gives, till seen."""

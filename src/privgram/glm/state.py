@@ -73,6 +73,7 @@ class StateLimits:
     #: it, as a mean square; another is taken where it may be off by the second number.
     fine: float = 0.002
     stale: float = 0.13
+    most_stale: float = 0.5  # above it the last steps went by no Hessian worth the name
     #: Rows of a norm are seen where as many deviations of their counts' noise are longer.
     seen: float = 2.0
     #: A histogram of |z| there has no more noise than this part of the rows.
@@ -89,6 +90,8 @@ class StateLimits:
     most_bent: float = 8.0
     runaway: float = 0.5
     settled: float = 0.1
+    #: The Hessian is taken to change by no more than this part of it on the way of both last steps.
+    most_changed: float = 0.9
     #: Means of the target are not trusted nearer to the ends.
     least_mean: float = 0.02
 
