@@ -231,6 +231,37 @@ def test_last_step_that_noise_does_not_explain_has_not_settled(size, settled, mo
     assert refusal is None if settled else refusal.startswith("the steps have not settled")
 
 
+@pytest.mark.parametrize(("bias", "settled"), [(0.49, True), (0.51, False)])
+def test_hessian_that_may_be_off_by_half_refuses_the_fit(bias, settled, monkeypatch):
+    last_scores = GLMEstimator._last_scores
+
+    def with_bias(estimator, state, clip):
+        parts = last_scores(estimator, state, clip)
+        object.__setattr__(state, "hessian_bias", bias)
+        return parts
+
+    monkeypatch.setattr(GLMEstimator, "_last_scores", with_bias)
+    assert (fitted(**SURE).refusal is None) == settled
+
+
+def test_error_counts_how_the_hessian_changed_on_the_way_of_both_last_steps(monkeypatch):
+    """What is a part c of it leaves c / (1 - c) of the last step."""
+    seen, last_scores = [], GLMEstimator._last_scores
+
+    def noted(estimator, state, clip):
+        seen.append((state, last_scores(estimator, state, clip)))
+        return seen[0][1]
+
+    monkeypatch.setattr(GLMEstimator, "_last_scores", noted)
+    fit = fitted(epsilon=0.5)
+    ((state, parts),) = seen
+    changed = 2 * state.curvature * np.linalg.norm(state.along(parts.coef - state.coef))
+    part = changed / state.rows
+    assert 0.01 < part < 0.9
+    ahead = part / (1 - part) * parts.path.second
+    np.testing.assert_allclose(fit.noise - parts.noise, np.outer(ahead, ahead), rtol=1e-6)
+
+
 # --- privacy ----------------------------------------------------------------------------------
 
 
