@@ -3,6 +3,7 @@
 import math
 import os
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -95,14 +96,21 @@ def test_source_read_once_that_is_no_iterator_is_refused_before_the_spend(ask, s
     assert study.entries == ()
 
 
-def test_empty_table_is_said_to_have_no_rows():
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_empty_table_is_refused_where_its_size_is_public_alone(adjacency):
+    """Where it is not, a table of one row would be told from it with certainty."""
     pandas = pytest.importorskip("pandas")
+    empty = pandas.DataFrame({"x": [], "y": []})
     study = pg.Study(
-        pandas.DataFrame({"x": [], "y": []}), {"x": (0, 1), "y": (0, 1)}, epsilon=2.0, delta=1e-6
+        empty, {"x": (0, 1), "y": (0, 1)}, epsilon=2.0, delta=1e-6, adjacency=adjacency
     )
-    with pytest.raises(ValueError, match="the table has no rows, or"):
-        study.release(epsilon=1.0)
-    assert study.entries == ()
+    for answer in (partial(study.release, 0.5), partial(study.regress, "y ~ x", 0.5)):
+        if adjacency == "replace":
+            with pytest.raises(ValueError, match="the table has no rows"):
+                answer()
+        else:
+            answer()
+    assert bool(study.entries) == (adjacency == "add-remove")
 
 
 def test_bound_is_not_chosen_by_a_table_that_is_read_once(tmp_path):

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Adjacency
     from privgram.columns import Columns
     from privgram.columns.unit import PrivateBound, Unit
+    from privgram.disclosure.norm_bound import NormCounts
     from privgram.disclosure.samplers import Reread
     from privgram.ledger import Ledger
 
@@ -214,7 +215,7 @@ def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread
     assert scan is not None
     if choice is not None:
         counts = choice.count()
-        _check_same(scan)
+        _check_same(scan, counts)
         if scan.scaling is None:  # else it was checked before the pass
             request.check_price(counts.n_columns, choice.grid[0])
         bound = choice.draw(counts, request.rng, request.ledger)
@@ -225,14 +226,14 @@ def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread
     total = total_of(scan)
     if not request.rereads:
         return total, None
-    _check_same(scan)
+    _check_same(scan, total)
     return total, lambda new: accumulate(scan, new)[0]
 
 
-def _check_same(scan: ScanRequest) -> None:
+def _check_same(scan: ScanRequest, read: SecondMoment | SecondMoments | NormCounts) -> None:
     """See that a table that is read again can be."""
     if isinstance(scan.source, CachedSource):
-        scan.source.check_again()
+        scan.source.check_again(read.n_rows + read.n_dropped)
 
 
 def _draw(

@@ -103,7 +103,7 @@ def fit_problem(
     if not reproducible:
         warn_of_weak(guarantee, public)
     if isinstance(table, CachedSource):
-        table.check_again()
+        table.check_again(first.n_rows + first.n_dropped)
     if path is not None:  # once more, after the pass, for what is spent now
         check_room(
             path, 3 * problem.n_written * (problem.n_written + 1) * BYTES_OF_ENTRY[path.suffix]

@@ -107,8 +107,8 @@ class GLMEstimator(OneStepEstimator):
         if unsettled or state.bends(path.whole, LIMITS.most_bent, path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
         # Both last steps went by the Hessian of where they began, which is another by now.
-        changed = 2 * state.curvature * np.linalg.norm(state.along(parts.coef - state.coef)) / rows
-        changed = min(float(changed), LIMITS.most_changed)
+        way = float(np.linalg.norm(state.along(parts.coef - state.coef)))
+        changed = min(2 * state.curvature * way / rows, LIMITS.most_changed)
         ahead = changed / (1 - changed) * state.along(path.second)
         return replace(parts, noise=parts.noise + state.covariance(np.outer(ahead, ahead)))
 

@@ -292,8 +292,8 @@ CACHE_BYTES, SHARE = 1 << 30, 0.25
 
 
 READ_ONCE = (
-    "the table has no rows, or had no rows when it was opened again: it is read several times, and "
-    "what is read once is passed as an iterator, or as a path, a data frame or a list of blocks"
+    "the table had no rows when it was opened again: it is read several times, and what is read "
+    "once is passed as an iterator, or as a path, a data frame or a list of blocks"
 )
 
 
@@ -320,12 +320,13 @@ class CachedSource:
         self._record: _Record | None = None
         self._open_again: Callable[[], Table] | None = None
 
-    def check_again(self) -> None:
-        """Refuse a source that was read, and gives no rows when it is opened again.
+    def check_again(self, n_read: int) -> None:
+        """Refuse a source that gave so many rows, and gives none when it is opened again.
 
-        That costs a block of it. What is certain to have its rows still is not opened.
+        That costs a block of it. What is certain to have its rows still is not opened, and that a
+        table had none from the start may be private.
         """
-        certain = self._record is not None and self._record.whole
+        certain = not n_read or (self._record is not None and self._record.whole)
         if certain or self._open_again is None or _lasting(self.source):
             return
         try:
