@@ -54,8 +54,8 @@ class LevelShares:
     uneven: float = 0.75
     #: No larger part of the residuals is clipped: they would not tell how far off a level is.
     clipped: float = 0.03
-    #: Of a level with fewer rows than so many deviations of their number's noise nothing is known,
-    #: and with fewer than the second not so much that slopes could be those within it.
+    #: Of a level with fewer rows than so many deviations of their number's noise nothing is known;
+    #: in one with fewer than the second the means are too rough for slopes within it.
     seen: float = 4.0
     counted: float = 8.0
 
@@ -165,7 +165,7 @@ class LevelEstimator(OneStepEstimator):
         radius = states.radius_at_middle(whitening.typical, m)
         sums = self._read_levels(into, None, partial(LevelSums, self.factor.size, m, radius))
         noisy, std = rounds.sums(sums.total, radius, SHARES.means, m, rounds.moves)
-        # Not drawn together: what that leaves of levels would go with the target in all of them.
+        # Not drawn together: a part of each mean would be left, in features and target alike.
         n = self.number[:, None]
         means = np.where(self.known[:, None], noisy / n, 0.0)
         variances = np.repeat((std / n) ** 2, m, axis=1)

@@ -73,7 +73,7 @@ class StateLimits:
     #: it, as a mean square; another is taken where it may be off by the second number.
     fine: float = 0.002
     stale: float = 0.13
-    most_stale: float = 0.5  # above it the last steps went by no Hessian worth the name
+    most_stale: float = 0.5  # above it there is no inference: the Hessian is of elsewhere
     #: Rows of a norm are seen where as many deviations of their counts' noise are longer.
     seen: float = 2.0
     #: A histogram of |z| there has no more noise than this part of the rows.
