@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
@@ -11,10 +10,11 @@ from hypothesis import given, settings
 from support.helpers import make_release
 
 import privgram as pg
-from privgram.columns import terms
 from privgram.columns.terms import parse
 
 pytest.importorskip("formulaic")
+from formulaic.errors import FormulaicError  # noqa: E402
+from formulaic.parser import DefaultFormulaParser  # noqa: E402
 
 
 @pytest.mark.parametrize(
@@ -189,29 +189,34 @@ SUMMANDS = st.one_of(
     ),
     st.sampled_from(["1", "0", "a:b", "a*b", "", "(a)", "-1"]),
 )
-SIDES = st.lists(SUMMANDS, min_size=1, max_size=4)
 
 
-def joined(sides, space):
-    return f"{space}~{space}".join(f"{space}+{space}".join(side) for side in sides)
+SIGNS = st.sampled_from(["+", "+", "-", "*", ":", "/"])
 
 
-@given(st.lists(SIDES, min_size=1, max_size=3), SPACES)
+def by_formulaic(formula):
+    """Terms on the right, with the intercept as 1, or None where it is no formula."""
+    try:
+        terms = DefaultFormulaParser(include_intercept=True).get_terms(formula).rhs
+    except (FormulaicError, SyntaxError, AttributeError):
+        return None
+    return {frozenset(factor.expr for factor in term.factors) for term in terms}
+
+
+@given(st.lists(st.tuples(SIGNS, SUMMANDS), min_size=1, max_size=5), SPACES)
 @settings(max_examples=400, deadline=None)
-def test_sums_are_read_as_formulaic_reads_them(sides, space):
-    formula = joined(sides, space)
-
-    def read():
-        terms._sides.cache_clear()
-        try:
-            return terms._sides(formula, formula)
-        except ValueError as error:
-            return str(error)
-
-    parsed = read()
-    with mock.patch.object(terms, "_sums", return_value=None):
-        assert read() == parsed
-    terms._sides.cache_clear()
+def test_formulas_are_read_as_formulaic_reads_them(parts, space):
+    """Where both read one; of products with 1 or 0 formulaic makes other terms."""
+    formula = f"y ~ {space.join(sign + space + part for sign, part in parts).lstrip('+*:/ ')}"
+    expected = by_formulaic(formula)
+    try:
+        parsed = parse(formula)
+    except ValueError:
+        return
+    if expected is None or any({"1", "0"} & term and len(term) > 1 for term in expected):
+        return
+    read = {frozenset(text.split(":")) for text in parsed.features}
+    assert read | ({frozenset("1")} if parsed.intercept else set()) == expected
 
 
 def test_sums_bring_no_pandas():

@@ -213,7 +213,7 @@ def released_sums(rounds, read, clip):
 
 
 def released_counts(rounds, read, clip):
-    rounds.beyond(read.counts, 0.1)
+    rounds.beyond(rounds.gate.counted(read.counts), 0.1)
 
 
 def released_second(rounds, read, clip):

@@ -286,17 +286,20 @@ class Scripted(OneStepEstimator):
         self.scores = iter(scores)
         squares = 100.0 * np.eye(self.q)
         self.rounds = SimpleNamespace(
-            spent=0.0, noise=SimpleNamespace(mu=1.0), std=[0.0], second=lambda *_: squares
+            spent=0.0,
+            noise=SimpleNamespace(mu=1.0),
+            std=[0.0],
+            take=lambda *_: squares,
+            sums_at=lambda *_: (None, None),
+            score=lambda *_: next(self.scores),
         )
         self.problem = SimpleNamespace(robust=True, purpose="inference")
 
     def _score(self, *_):
         return next(self.scores)
 
-    _released = _score
-
-    def _read(self, *_):
-        return SimpleNamespace(second=None)
+    def _at(self, state):
+        return None
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.5])
@@ -404,7 +407,7 @@ def test_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
     def fail(*args, **options):
         raise RuntimeError("no noise")
 
-    monkeypatch.setattr("privgram.disclosure.samplers.noisy_matrix", fail)
+    monkeypatch.setattr("privgram.secret.gate.noisy_matrix", fail)
     refused = fitted(ledger=fresh)  # which is charged, and no exception
     assert refused.refusal == "an error ended the computation (RuntimeError)"
     assert len(fresh.entries) == 1

@@ -17,6 +17,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.glm.score_steps import ScoreSteps, moment_share, without_noise
 from privgram.glm.state import ScoreState, by_hessian, initial_state, isotropic
+from privgram.secret import Model, Outer
 
 ROWS = 100.0
 
@@ -77,14 +78,15 @@ def test_scores_far_shorter_than_the_scale_contradict_it(sure, square, contradic
 def test_errors_alone_are_sure_of_no_more_of_a_scale_than_was(square, sure):
     """Less 1.5 deviations of the noise on the diagonal, of 100 rows; a share of what is left."""
     seen, noise = [], math.sqrt(2.0)
-    rounds = SimpleNamespace(read=lambda at, new: new(1), std=[9.0])
+    rounds = SimpleNamespace(sums_at=lambda at, kind: (kind,), std=[9.0])
+    rounds.outer = lambda q, radius: Outer(Model.features(q), radius, "squares")
 
-    def second(total, share):
-        seen.append((total.n_columns, total.bound, share))
+    def take(total, share):
+        seen.append((total.size, total.radius, share))
         rounds.std.append(noise)
         return np.array([[square]])
 
-    rounds.second = second
+    rounds.take = take
     one = SimpleNamespace(
         rounds=rounds, q=2, most=1.0, of_units=False, left=0.4, _far=lambda leading: 7.0,
         _map_to=lambda leading: leading, _at=lambda given: SimpleNamespace(matrix=np.eye(3)),
@@ -138,7 +140,7 @@ def last(first, second, squares=None, robust=True, **known):
     script = Scripted(first, second)
     script.problem.robust = robust
     if squares is not None:
-        script.rounds.second = lambda *_: squares
+        script.rounds.take = lambda *_: squares
     return script._last_scores(begun, Clip(1.0, 0.0)), begun
 
 
@@ -180,7 +182,7 @@ def test_robust_errors_are_known_to_a_fiftieth():
 def test_is_taken_for_the_scores_of_a_sample_is_raised_by_its_noise():
     squares = np.diag([80.0, 120.0])
     script = Scripted((np.zeros(2), 1.0), (np.zeros(2), 1.0))
-    script.rounds.second, script.rounds.std = (lambda *_: squares), [3.0]
+    script.rounds.take, script.rounds.std = (lambda *_: squares), [3.0]
     begun = state()
     fit = script._last_scores(begun, Clip(1.0, 0.0))
     raised = squares + 3 * math.sqrt(2) * np.eye(2)
@@ -426,9 +428,13 @@ def test_clipped_units_leave_the_hessian_off_by_more(of_units, bias):
 
 
 def test_bound_of_units_is_near_the_median_of_their_norms():
-    one = SimpleNamespace(
-        spent=0.0, moment=None, noisy=lambda moment, share: (np.array([100.0, 350.0, 600.0, 50.0]),)
-    )
+    shares = []
+
+    def noisy(moment, share):
+        shares.append(share)
+        return (np.array([100.0, 350.0, 600.0, 50.0]),)
+
+    one = SimpleNamespace(moment=None, noisy=noisy)
     found = UnitRounds.bounded(one, pg.Unit("who"), np.array([1.0, 2.0, 3.0, 4.0]))
     assert found.bound == 3.0
-    assert one.spent == 0.03
+    assert shares == [0.03]

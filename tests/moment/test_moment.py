@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from privgram._core import rows
 from privgram import Columns, SecondMoment
 from privgram._core.rows import RowAccumulator
 from privgram.exact import int128
@@ -116,7 +117,7 @@ def test_merge_refuses():
 
 def test_too_many_rows():
     a = SecondMoment(1, 1.0)
-    total = type(a._total).from_totals(1, 1.0, 20, *a._total.totals(), 2**62, 0)
+    total = rows.RowAccumulator.from_totals(1, 1.0, 20, *a._total.totals(), 2**62, 0)
     a = SecondMoment.from_accumulator(total, None, None)
     a.update([[1.0]])
     with pytest.raises(OverflowError, match="2\\*\\*63"):
@@ -433,7 +434,7 @@ def test_entry_takes_eight_bytes_until_it_is_beyond_them(x):
     totals = small._total.totals()
     many = (totals[0] * 2**20, totals[1])
     for hi, lo in (totals, many):
-        total = type(small._total).from_totals(5, 7.0, 20, hi, lo, 2**45, 0)
+        total = rows.RowAccumulator.from_totals(5, 7.0, 20, hi, lo, 2**45, 0)
         moment = SecondMoment.from_accumulator(total, None, None)
         again = SecondMoment.from_bytes(moment.to_bytes())
         for summed in (moment, again, moment.copy(), again + moment.copy()):
@@ -442,7 +443,7 @@ def test_entry_takes_eight_bytes_until_it_is_beyond_them(x):
             assert (int128.to_integers(summed.triangle()) == expected).all()
     hi = np.full(15, 1 << 10)
     hi[int128.to_integers((hi, totals[1])) == 0] = 0
-    large = type(small._total).from_totals(5, 7.0, 20, hi, totals[1], 2**40, 0)
+    large = rows.RowAccumulator.from_totals(5, 7.0, 20, hi, totals[1], 2**40, 0)
     long = SecondMoment.from_accumulator(large, None, None)
     extra = len(long.to_bytes()) - len(small.to_bytes())
     assert 8 * 15 <= extra < 8 * 15 + 40

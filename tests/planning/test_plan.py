@@ -4,8 +4,6 @@ import json
 import math
 import subprocess
 import sys
-from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -193,14 +191,6 @@ def test_columns_are_taken_with_their_bound():
             pg.plan(columns, **missing)
     with pytest.raises(TypeError, match="bound must be a number, not missing"):
         pg.plan(3, epsilon=1.0, delta=1e-6)
-
-
-def test_plot_takes_a_design(plan, tmp_path, monkeypatch):
-    with pytest.raises(ValueError, match="without design="):
-        plan.plot()
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"privgram\[plot\]"):
-        replace(plan, power=SimpleNamespace()).plot(tmp_path / "errors.png")
 
 
 @pytest.mark.slow

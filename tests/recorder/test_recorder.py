@@ -19,10 +19,10 @@ from recorder.recorder import Recorder, Violation, moved, same
 
 import privgram as pg
 from privgram import stream as running
-from privgram.disclosure import samplers
-from privgram.glm.accumulators import NormHistogram
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
+from privgram.secret import Histogram, Outer, Vectors
+from privgram.secret.kinds import Moment
 from privgram.stream.state import FRAME
 
 try:  # before a run is watched, which puts others in the place of functions
@@ -548,30 +548,22 @@ def test_stream(name, adjacency, tmp_path):
 
 
 def half_the_sensitivity(monkeypatch):
-    std_at = samplers.TableRounds.std_at
-    monkeypatch.setattr(
-        samplers.TableRounds,
-        "std_at",
-        lambda rounds, bound, share: std_at(rounds, bound / 1.5, share),
-    )
+    real = Moment.moves, Outer.moves
+    for kind, moves in zip((Moment, Outer), real, strict=True):
+        monkeypatch.setattr(kind, "moves", lambda one, adj, f=moves: f(one, adj) / 1.5**2)
 
 
 def counts_by_data(monkeypatch):
     real = Rounds.beyond
 
     def beyond(rounds, counts, share):
-        return real(rounds, counts, share * (1 - 1e-9 * float(counts[0])))
+        return real(rounds, counts, share * (1 - 1e-9 * float(counts._total[0])))
 
     monkeypatch.setattr(Rounds, "beyond", beyond)
 
 
 def half_the_noise_of_scores(monkeypatch):
-    real = Rounds.sums
-
-    def sums(rounds, total, clip, share, q, moves):
-        return real(rounds, total, clip, share, q, moves / 2)
-
-    monkeypatch.setattr(Rounds, "sums", sums)
+    monkeypatch.setattr(Vectors, "moves", lambda kind, _: kind.most / 2)
 
 
 def a_clip_by_data(monkeypatch):
@@ -580,8 +572,9 @@ def a_clip_by_data(monkeypatch):
     def choose(estimator, state, share):
         clip = real(estimator, state, share)
         edges = np.array([clip.size, 2 * clip.size])
-        histogram = estimator._read(state, lambda _: NormHistogram(estimator.q, edges))
-        return replace(clip, size=clip.size * (1 + 1e-12 * float(histogram.counts[0])))
+        kind = Histogram(estimator._scores(state), edges)
+        [counts] = estimator.rounds.sums_at(estimator._at(state), kind)
+        return replace(clip, size=clip.size * (1 + 1e-12 * float(counts._total[0])))
 
     monkeypatch.setattr(OneStepEstimator, "_choose_clip", choose)
 

@@ -46,17 +46,12 @@ cdef extern from "gram.h" nogil:
 
     int gram_kernels(const gram_kernel **out, int *with_plain)
     double gram_target(Py_ssize_t d, int bits)
-    int gram_init(gram *, const gram_kernel *, Py_ssize_t d, double bound, int bits)
-    int gram_init_beside(gram *, gram *)
     void gram_settle(gram *)
-    void gram_free(gram *)
-    void gram_reset(gram *)
     void gram_merge(gram *, gram *)
     void gram_get(gram *, int64_t *hi, uint64_t *lo)
     void gram_add_rows(gram *, const int64_t *sums, int64_t rows)
     void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo)
     void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo)
-    Py_ssize_t gram_update(gram *, const gram_table *, int drop)
 
 
 cdef extern from "coded.h" nogil:
@@ -101,6 +96,7 @@ cdef extern from "coded.h" nogil:
         uint64_t *lo
 
     int coded_init(coded *, const gram_kernel *, double bound, int bits)
+    int coded_init_beside(coded *, coded *)
     void coded_free(coded *)
     void coded_reset(coded *)
     void coded_flush(coded *)

@@ -60,11 +60,9 @@ static int init_groups(coded *t)
     return t->place && t->products && t->pending && t->group && t->n_rows && t->n_dropped ? 0 : -1;
 }
 
-int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
+static int init(coded *t)
 {
     const ptrdiff_t n = t->n_blocks, dense = t->g.d;
-    if (gram_init_part(&t->g, kernel, dense, n, t->d, bound, bits) < 0)
-        return -1;
     t->steady = 0;
     t->ones = dense;
     for (ptrdiff_t b = 0; b < n; b++)
@@ -106,6 +104,20 @@ int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
     t->hi = calloc((size_t)t->size + 1, sizeof *t->hi);
     t->lo = calloc((size_t)t->size + 1, sizeof *t->lo);
     return t->hi && t->lo ? 0 : -1;
+}
+
+int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
+{
+    if (gram_init_part(&t->g, kernel, t->g.d, t->n_blocks, t->d, bound, bits) < 0)
+        return -1;
+    return init(t);
+}
+
+int coded_init_beside(coded *t, coded *other)
+{
+    if (t->n_blocks || t->slots || gram_init_beside(&t->g, &other->g) < 0)
+        return -1;
+    return init(t);
 }
 
 void coded_free(coded *t)
@@ -192,6 +204,8 @@ void coded_flush_products(coded *t, ptrdiff_t slot)
  * where a weight is put in at last. */
 void coded_flush(coded *t)
 {
+    if (!t->size)
+        return;
     const ptrdiff_t n = t->n_blocks, w = width(t);
     ptrdiff_t at = 0;
 #define ADD(sum) \
@@ -275,6 +289,8 @@ static int is_steady(const coded *t, const coded_table *x)
 
 ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
 {
+    if (!t->n_blocks && !t->slots)
+        return gram_update(&t->g, &x->dense, drop);
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);

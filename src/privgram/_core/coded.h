@@ -76,6 +76,8 @@ struct coded {
 /* Takes over position, order, levels and blocks, with factor, first, value and weight filled in;
  * groups and slots are set before. */
 int coded_init(coded *, const gram_kernel *, double bound, int bits);
+/* Another one of numbers alone, which adds to the sums of this one: see gram_init_beside. */
+int coded_init_beside(coded *, coded *);
 void coded_free(coded *);
 void coded_reset(coded *);
 void coded_flush(coded *);

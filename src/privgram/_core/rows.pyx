@@ -25,6 +25,7 @@ from privgram._core._gram cimport (
     coded_flush,
     coded_free,
     coded_init,
+    coded_init_beside,
     coded_merge,
     coded_reset,
     coded_table,
@@ -33,19 +34,14 @@ from privgram._core._gram cimport (
     gram_add_rows,
     gram_add_triangle,
     gram_column,
-    gram_free,
     gram_get,
     gram_get_triangle,
-    gram_init,
-    gram_init_beside,
     gram_kernel,
     gram_kernels,
     gram_merge,
-    gram_reset,
     gram_settle,
     gram_table,
     gram_target,
-    gram_update,
 )
 
 import numpy as np
@@ -214,167 +210,9 @@ cdef int _check_parameters(Py_ssize_t n_columns, double bound, int bits) except 
     return 0
 
 
-cdef class RowAccumulator:
-    """Exact sum of q q^T over clipped, quantised rows; see the stub for the contract."""
-
-    cdef gram g
-    cdef gram_column *columns  # room for the table of an update
-
-    def __cinit__(self, Py_ssize_t n_columns, double bound, int bits=20,
-                  RowAccumulator sharer=None):
-        cdef int failed
-        _check_parameters(n_columns, bound, bits)
-        if sharer is None:
-            failed = gram_init(&self.g, selected, n_columns, bound, bits)
-        else:
-            failed = gram_init_beside(&self.g, &sharer.g)
-        if failed:
-            raise MemoryError(f"no memory for a second moment of {n_columns} columns")
-        self.columns = <gram_column *>PyMem_Malloc(n_columns * sizeof(gram_column))
-        if self.columns == NULL:
-            raise MemoryError
-
-    def __init__(self, n_columns, bound, bits=20, sharer=None):
-        pass
-
-    def __dealloc__(self):
-        gram_free(&self.g)
-        PyMem_Free(self.columns)
-
-    @property
-    def n_columns(self):
-        return self.g.d
-
-    @property
-    def bound(self):
-        return self.g.bound
-
-    @property
-    def bits(self):
-        return self.g.bits
-
-    @property
-    def scale(self):
-        return self.g.scale
-
-    @property
-    def target(self):
-        return self.g.target
-
-    @property
-    def n_rows(self):
-        return self.g.n_rows
-
-    @property
-    def n_dropped(self):
-        return self.g.n_dropped
-
-    def simd(self):
-        return self.g.kernel.name.decode()
-
-    def update(self, block, bint drop=False, scaling=None):
-        cdef gram_table x
-        cdef const double[::1] center, inverse, limit
-        cdef Py_ssize_t start, step, bad
-        x.center = x.inverse = x.limit = NULL
-        if scaling is not None:
-            center, inverse, limit = _scaling(scaling, self.g.d)
-            x.center, x.inverse, x.limit = &center[0], &inverse[0], &limit[0]
-        if describe(block, self.g.d, &x, self.columns):
-            with nogil:
-                bad = gram_update(&self.g, &x, drop)
-            return bad
-
-        step = max(1, COPY_BYTES // (block.shape[1] * block.itemsize))
-        for start in range(0, block.shape[0], step):
-            bad = self.update(block[start:start + step].copy(order="C"), drop, scaling)
-            if bad >= 0:
-                return start + bad
-        return -1
-
-    def add_rows(self, const int64_t[:, ::1] sums, int64_t n_rows):
-        cdef Py_ssize_t d = self.g.d
-        if sums.shape[0] != d or sums.shape[1] != d:
-            raise ValueError(f"sums must have shape ({d}, {d})")
-        if not 0 <= n_rows <= self.g.flush_rows:
-            raise ValueError(f"n_rows must be at most {self.g.flush_rows}, got {n_rows}")
-        with nogil:
-            gram_add_rows(&self.g, &sums[0, 0], n_rows)
-
-    def merge(self, RowAccumulator other):
-        if (self.g.d, self.g.bound, self.g.bits) != (other.g.d, other.g.bound, other.g.bits):
-            raise ValueError(
-                "cannot merge accumulators of different n_columns, bound or bits: "
-                f"{(self.g.d, self.g.bound, self.g.bits)} "
-                f"and {(other.g.d, other.g.bound, other.g.bits)}"
-            )
-        if self.g.kernel == other.g.kernel:
-            with nogil:
-                gram_merge(&self.g, &other.g)
-        else:
-            hi, lo = other.totals()
-            self._add(hi, lo, other.g.n_rows, other.g.n_dropped)
-
-    def beside(self):
-        """Make one, of more than 16 columns, for another thread, which adds to the same sums.
-
-        This one is at rest when the first is made. Until all are merged the sums are of all
-        together, and numbers of rows of each.
-        """
-        return RowAccumulator(self.g.d, self.g.bound, self.g.bits, self)
-
-    def settle(self):
-        """Multiply the rows that wait to be many."""
-        with nogil:
-            gram_settle(&self.g)
-
-    def copy(self):
-        cdef RowAccumulator new = RowAccumulator(self.g.d, self.g.bound, self.g.bits)
-        new.merge(self)
-        return new
-
-    def int128(self):
-        cdef Py_ssize_t d = self.g.d
-        hi = np.empty((d, d), np.int64)
-        lo = np.empty((d, d), np.uint64)
-        cdef int64_t[:, ::1] hi_view = hi
-        cdef uint64_t[:, ::1] lo_view = lo
-        with nogil:
-            gram_get(&self.g, &hi_view[0, 0], &lo_view[0, 0])
-        return hi, lo
-
-    def totals(self):
-        return _triangle_of(&self.g)
-
-    @classmethod
-    def from_totals(cls, n_columns, bound, bits, hi, lo, n_rows, n_dropped):
-        cdef RowAccumulator new = cls(n_columns, bound, bits)
-        new._add(hi, lo, n_rows, n_dropped)
-        return new
-
-    def __reduce__(self):
-        hi, lo = self.totals()
-        shape = self.g.d, self.g.bound, self.g.bits
-        return _restored, (*shape, hi, lo, self.g.n_rows, self.g.n_dropped)
-
-    def _add(self, const int64_t[::1] hi, const uint64_t[::1] lo, int64_t n_rows,
-             int64_t n_dropped):
-        cdef Py_ssize_t size = self.g.d * (self.g.d + 1) // 2
-        if hi.shape[0] != size or lo.shape[0] != size:
-            raise ValueError(f"totals must have shape ({size},)")
-        with nogil:
-            gram_add_triangle(&self.g, &hi[0], &lo[0])
-        self.g.n_rows += n_rows
-        self.g.n_dropped += n_dropped
-
-    def reset(self):
-        with nogil:
-            gram_reset(&self.g)
-
-
 def _restored(*parts):
     """By a name of its own, as pickles need."""
-    return RowAccumulator.from_totals(*parts)
+    return Accumulator.from_totals(*parts)
 
 
 cdef tuple _triangle_of(gram *g):
@@ -435,7 +273,7 @@ def check_layout(positions_dense, factors, blocks):
             raise ValueError("the columns and blocks must fill the row, each position once")
         d += width
     if d < 1:
-        raise ValueError("there must be a column at least")
+        raise ValueError("n_columns must be at least 1, got 0")
     return d
 
 
@@ -447,26 +285,28 @@ def check_groups(groups, other, factors):
         raise ValueError("there are too many groups for codes of 32 bits")
 
 
-cdef class TableAccumulator:
-    """Exact sum of q q^T over rows of numbers and of codes; see the stub for the contract."""
+cdef class Accumulator:
+    """Exact sum of q q^T over clipped, quantised rows of numbers and of codes; see the stub."""
 
     cdef coded t
     cdef gram_column *columns  # room for the table of an update
     cdef gram_column *values
     cdef coded_codes *codes
     cdef readonly tuple positions_dense, factors, blocks
+    cdef bint is_plain  # rows of numbers alone, in their order
 
     def __cinit__(self, positions_dense, factors, blocks, double bound, int bits=20,
-                  Py_ssize_t groups=0, bint other=False):
+                  Py_ssize_t groups=0, bint other=False, Accumulator sharer=None):
         self.positions_dense = tuple([int(position) for position in positions_dense])
         self.factors = tuple([int(levels) for levels in factors])
         self.blocks = tuple([(int(f), int(i), int(v), float(w)) for f, i, v, w in blocks])
         cdef Py_ssize_t d = check_layout(self.positions_dense, self.factors, self.blocks)
         _check_parameters(d, bound, bits)
-        if not 2.0**-400 <= bound <= 2.0**400:
+        cdef Py_ssize_t n_dense = len(self.positions_dense), n = len(self.blocks), i
+        self.is_plain = not n + groups and self.positions_dense == tuple(range(d))
+        if n + groups and not 2.0**-400 <= bound <= 2.0**400:
             raise ValueError(f"bound must be between 2**-400 and 2**400, got {bound}")
         check_groups(groups, other, self.factors)
-        cdef Py_ssize_t n_dense = len(self.positions_dense), n = len(self.blocks), i
         self.t.groups, self.t.slots = groups, groups + other
         values = {value for _, _, value, _ in self.blocks if value >= 0}
         self.t.d, self.t.g.d = d, n_dense
@@ -489,10 +329,16 @@ cdef class TableAccumulator:
             block = self.blocks[i]
             self.t.blocks[i].factor, self.t.blocks[i].first = block[0], block[1]
             self.t.blocks[i].value, self.t.blocks[i].weight = block[2], block[3]
-        if coded_init(&self.t, selected, bound, bits) < 0:
+        cdef int failed
+        if sharer is None:
+            failed = coded_init(&self.t, selected, bound, bits)
+        else:
+            failed = coded_init_beside(&self.t, &sharer.t)
+        if failed:
             raise MemoryError(f"no memory for a second moment of {d} columns")
 
-    def __init__(self, positions_dense, factors, blocks, bound, bits=20, groups=0, other=False):
+    def __init__(self, positions_dense, factors, blocks, bound, bits=20, groups=0, other=False,
+                 sharer=None):
         pass
 
     def __dealloc__(self):
@@ -500,6 +346,12 @@ cdef class TableAccumulator:
         PyMem_Free(self.columns)
         PyMem_Free(self.values)
         PyMem_Free(self.codes)
+
+    @property
+    def layout(self):
+        """What it is made of again, and has to be the same of two that are merged."""
+        shape = self.positions_dense, self.factors, self.blocks, self.t.g.bound, self.t.g.bits
+        return (*shape, self.t.groups, self.t.slots > self.t.groups)
 
     @property
     def n_columns(self):
@@ -518,6 +370,10 @@ cdef class TableAccumulator:
         return self.t.g.scale
 
     @property
+    def target(self):
+        return self.t.g.target
+
+    @property
     def n_rows(self):
         return self.t.g.n_rows
 
@@ -525,32 +381,26 @@ cdef class TableAccumulator:
     def n_dropped(self):
         return self.t.g.n_dropped
 
-    @property
-    def groups(self):
-        return self.t.groups
-
-    @property
-    def other(self):
-        return self.t.slots > self.t.groups
-
     def counts(self):
-        cdef Py_ssize_t n = self.t.slots + 1 if self.t.slots else 0
-        found = np.zeros((2, n), np.int64)
+        """Rows that count and those left out, of each slot; last of no slot, or of all."""
+        cdef Py_ssize_t n = self.t.slots + 1
+        found = np.array([[self.t.g.n_rows], [self.t.g.n_dropped]], np.int64)
+        if n == 1:
+            return found
+        found = np.empty((2, n), np.int64)
         cdef int64_t[:, ::1] view = found
-        if n:
-            memcpy(&view[0, 0], self.t.n_rows, n * sizeof(int64_t))
-            memcpy(&view[1, 0], self.t.n_dropped, n * sizeof(int64_t))
+        memcpy(&view[0, 0], self.t.n_rows, n * sizeof(int64_t))
+        memcpy(&view[1, 0], self.t.n_dropped, n * sizeof(int64_t))
         return found
 
     def simd(self):
         return self.t.g.kernel.name.decode()
 
-    def update(self, dense, list codes, list values, bint drop, scaling, group=None,
+    def update(self, dense, bint drop=False, scaling=None, codes=(), values=(), group=None,
                bint leave_out=False, bint short=False):
         cdef coded_table x
-        cdef Py_ssize_t n_dense = self.t.g.d, n_values = self.t.n_values, k, bad
+        cdef Py_ssize_t n_dense = self.t.g.d, n_values = self.t.n_values, bad, start, step
         cdef const double[::1] center, inverse, limit
-        cdef cnp.ndarray a
         x.dense.center = x.dense.inverse = x.dense.limit = NULL
         x.center = x.inverse = x.limit = NULL
         x.is_short = short
@@ -558,9 +408,10 @@ cdef class TableAccumulator:
             raise ValueError("columns of levels must be scaled")
         if scaling is not None:
             center, inverse, limit = _scaling(scaling, n_dense + n_values)
-            largest = np.square(scaling[2]).sum() + sum([block[3] ** 2 for block in self.blocks])
-            if not largest < 2.0**1000:
-                raise ValueError("limits of scaling must be finite, and their squares too")
+            if len(self.blocks):
+                largest = np.square(scaling[2]).sum() + sum([b[3] ** 2 for b in self.blocks])
+                if not largest < 2.0**1000:
+                    raise ValueError("limits of scaling must be finite, and their squares too")
             # One more number than there are: a pointer to none of them is still one.
             x.dense.center, x.dense.inverse, x.dense.limit = &center[0], &inverse[0], &limit[0]
             x.center, x.inverse = x.dense.center + n_dense, x.dense.inverse + n_dense
@@ -570,12 +421,32 @@ cdef class TableAccumulator:
         if group is not None:
             codes = [*codes, group]
         if not describe(dense, n_dense, &x.dense, self.columns):
-            dense = dense.copy(order="C")  # aligned, too
+            if self.is_plain:  # copied some at a time
+                step = max(1, COPY_BYTES // (dense.shape[1] * dense.itemsize))
+                for start in range(0, dense.shape[0], step):
+                    some = dense[start:start + step].copy(order="C")
+                    bad = Accumulator.update(self, some, drop, scaling)
+                    if bad >= 0:
+                        return start + bad
+                return -1
+            dense = dense.copy(order="C")
             describe(dense, n_dense, &x.dense, self.columns)
-        if len(codes) != len(self.factors) + (group is not None) or len(values) != n_values:
+        keep = None
+        if not self.is_plain or len(codes) or len(values):
+            keep = self._describe_levels(&x, dense, codes, values, group is not None)
+        with nogil:
+            bad = coded_update(&self.t, &x, drop, leave_out)
+        del keep
+        return bad
+
+    cdef list _describe_levels(self, coded_table *x, dense, codes, values, bint grouped):
+        """Point to codes and values, and return what must stay meanwhile."""
+        cdef Py_ssize_t k
+        cdef cnp.ndarray a
+        if len(codes) != len(self.factors) + grouped or len(values) != self.t.n_values:
             raise ValueError(
-                f"there must be {len(self.factors)} codes and {n_values} values, "
-                f"got {len(codes) - (group is not None)} and {len(values)}"
+                f"there must be {len(self.factors)} codes and {self.t.n_values} values, "
+                f"got {len(codes) - grouped} and {len(values)}"
             )
         lengths = {len(indices) for indices, _ in codes} | {len(value) for value in values}
         if x.dense.width > 0 or isinstance(dense, np.ndarray):
@@ -583,20 +454,16 @@ cdef class TableAccumulator:
         if len(lengths) != 1:
             raise ValueError("dense columns, codes and values must be of equal length")
         x.dense.n = lengths.pop()
-        if not readable(values):
+        if not readable(list(values)):
             raise TypeError(
                 "values must be columns without gaps, of float32, float64, int32 or int64"
             )
-        for k in range(n_values):
+        for k in range(len(values)):
             a = values[k]
             self.values[k].x = cnp.PyArray_BYTES(a)
             self.values[k].kind = kind_of(a)
-        keep = [self._describe_codes(k, *codes[k]) for k in range(len(codes))]
         x.codes, x.values = self.codes, self.values
-        with nogil:
-            bad = coded_update(&self.t, &x, drop, leave_out)
-        del keep
-        return bad
+        return [self._describe_codes(k, *codes[k]) for k in range(len(codes))]
 
     def _describe_codes(self, Py_ssize_t k, indices, lut):
         cdef cnp.ndarray a
@@ -619,38 +486,56 @@ cdef class TableAccumulator:
             self.codes[k].n_lut = a.shape[0]
         return a
 
-    def merge(self, TableAccumulator other):
-        if self._problem() != other._problem():
-            raise ValueError("cannot merge accumulators of different layout, bound, bits or groups")
+    def add_rows(self, const int64_t[:, ::1] sums, int64_t n_rows):
+        cdef Py_ssize_t d = self.t.d
+        if sums.shape[0] != d or sums.shape[1] != d or len(self.blocks):
+            raise ValueError(f"sums must have shape ({d}, {d})")
+        if not 0 <= n_rows <= self.t.g.flush_rows:
+            raise ValueError(f"n_rows must be at most {self.t.g.flush_rows}, got {n_rows}")
+        with nogil:
+            gram_add_rows(&self.t.g, &sums[0, 0], n_rows)
+
+    def merge(self, Accumulator other):
+        if self.layout != other.layout:
+            raise ValueError(
+                "cannot merge accumulators of different layout, bound, bits or groups"
+            )
         with nogil:
             coded_merge(&self.t, &other.t)
         if self.t.g.kernel == other.t.g.kernel:
             with nogil:
                 gram_merge(&self.t.g, &other.t.g)
         else:
-            hi, lo = _triangle_of(&other.t.g)
-            self._add_dense(hi, lo, other.n_rows, other.n_dropped)
+            self._add_dense(*_triangle_of(&other.t.g), Accumulator.counts(other))
+
+    def beside(self):
+        """Make one, of more than 16 numbers, for another thread, which adds to the same sums.
+
+        This one is at rest when the first is made. Until all are merged the sums are of all
+        together, and numbers of rows of each.
+        """
+        return Accumulator(*self.layout, self)
+
+    def settle(self):
+        """Multiply the rows that wait to be many."""
+        with nogil:
+            gram_settle(&self.t.g)
 
     def copy(self):
-        cdef TableAccumulator new = TableAccumulator(
-            self.positions_dense, self.factors, self.blocks, self.t.g.bound, self.t.g.bits,
-            self.t.groups, self.other,
-        )
+        new = Accumulator(*self.layout)
         new.merge(self)
         return new
-
-    def _problem(self):
-        shape = self.positions_dense, self.factors, self.blocks, self.bound, self.bits
-        return (*shape, self.t.groups, self.t.slots)
 
     def stored(self):
         return stored(self.positions_dense, self.factors, self.blocks)
 
     def totals(self):
-        cdef Py_ssize_t n
-        coded_flush(&self.t)
-        n = self.t.size
+        cdef Py_ssize_t n = self.t.size
+        if n:
+            coded_flush(&self.t)
         hi, lo = _triangle_of(&self.t.g)
+        if not n:
+            return hi, lo
         rest = np.empty(n, np.int64), np.empty(n, np.uint64)
         cdef cnp.ndarray high = rest[0], low = rest[1]
         memcpy(cnp.PyArray_DATA(high), self.t.hi, n * sizeof(int64_t))
@@ -660,39 +545,42 @@ cdef class TableAccumulator:
         return np.concatenate([hi, high]), np.concatenate([lo, low])
 
     @classmethod
-    def from_totals(cls, positions_dense, factors, blocks, bound, bits, hi, lo, n_rows, n_dropped):
-        cdef TableAccumulator new = cls(positions_dense, factors, blocks, bound, bits)
-        cdef Py_ssize_t d = new.t.g.d, size = d * (d + 1) // 2
+    def from_totals(cls, layout, hi, lo, counts):
+        """Make one of a layout, with totals and counts as these give them."""
+        cdef Accumulator new = cls(*layout)
+        cdef Py_ssize_t size = 0
+        cdef cnp.ndarray high, low
+        cdef const int64_t[:, ::1] view = np.ascontiguousarray(counts, np.int64)
         hi, lo = np.ascontiguousarray(hi, np.int64), np.ascontiguousarray(lo, np.uint64)
-        if not hi.shape == lo.shape == (size + new.t.size,):
-            raise ValueError(f"totals must have shape ({size + new.t.size},)")
-        new._add_dense(hi, lo, n_rows, n_dropped)
-        cdef cnp.ndarray high = hi[size:], low = lo[size:]
+        counts = np.asarray(counts)
+        if new.t.slots:
+            expected = new.t.slots, new.t.size // new.t.slots
+        else:
+            size = new.t.g.d * (new.t.g.d + 1) // 2
+            expected = (size + new.t.size,)
+        if not (hi.shape == lo.shape == expected and counts.shape == (2, new.t.slots + 1)):
+            raise ValueError(f"totals must have shape {expected}")
+        high, low = hi.reshape(-1)[size:], lo.reshape(-1)[size:]
         memcpy(new.t.hi, cnp.PyArray_DATA(high), new.t.size * sizeof(int64_t))
         memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
+        if new.t.slots:
+            memcpy(new.t.n_rows, &view[0, 0], view.shape[1] * sizeof(int64_t))
+            memcpy(new.t.n_dropped, &view[1, 0], view.shape[1] * sizeof(int64_t))
+            new.t.g.n_rows, new.t.g.n_dropped = np.sum(counts, axis=1)
+        else:
+            new._add_dense(hi[:size], lo[:size], counts)
         return new
 
-    @classmethod
-    def from_groups(cls, positions_dense, factors, blocks, bound, bits, groups, other, hi, lo,
-                    counts):
-        cdef TableAccumulator new = cls(
-            positions_dense, factors, blocks, bound, bits, groups, other
-        )
-        shape = new.t.slots, new.t.size // new.t.slots
-        hi, lo = np.ascontiguousarray(hi, np.int64), np.ascontiguousarray(lo, np.uint64)
-        counts = np.ascontiguousarray(counts, np.int64)
-        if not (hi.shape == lo.shape == shape and counts.shape == (2, new.t.slots + 1)):
-            raise ValueError(f"totals of groups must have shape {shape}")
-        cdef cnp.ndarray high = hi, low = lo
-        cdef const int64_t[:, ::1] view = counts
-        memcpy(new.t.hi, cnp.PyArray_DATA(high), new.t.size * sizeof(int64_t))
-        memcpy(new.t.lo, cnp.PyArray_DATA(low), new.t.size * sizeof(uint64_t))
-        memcpy(new.t.n_rows, &view[0, 0], view.shape[1] * sizeof(int64_t))
-        memcpy(new.t.n_dropped, &view[1, 0], view.shape[1] * sizeof(int64_t))
-        new.t.g.n_rows, new.t.g.n_dropped = counts[0].sum(), counts[1].sum()
-        return new
+    def __reduce__(self):
+        return _restored, (self.layout, *self.totals(), Accumulator.counts(self))
 
     def int128(self):
+        cdef Py_ssize_t d = self.t.d
+        cdef cnp.ndarray hi, lo
+        if self.is_plain:
+            hi, lo = np.empty((d, d), np.int64), np.empty((d, d), np.uint64)
+            gram_get(&self.t.g, <int64_t *>cnp.PyArray_DATA(hi), <uint64_t *>cnp.PyArray_DATA(lo))
+            return hi, lo
         i, j = self.stored()
         full = []
         for values in self.totals():
@@ -701,15 +589,20 @@ cdef class TableAccumulator:
             full.append(square)
         return tuple(full)
 
-    def _add_dense(self, cnp.ndarray hi, cnp.ndarray lo, int64_t n_rows, int64_t n_dropped):
+    def _add_dense(self, cnp.ndarray hi, cnp.ndarray lo, counts):
         gram_add_triangle(&self.t.g, <const int64_t *>cnp.PyArray_DATA(hi),
                           <const uint64_t *>cnp.PyArray_DATA(lo))
-        self.t.g.n_rows += n_rows
-        self.t.g.n_dropped += n_dropped
+        self.t.g.n_rows += np.sum(counts[0])
+        self.t.g.n_dropped += np.sum(counts[1])
 
     def reset(self):
         with nogil:
             coded_reset(&self.t)
+
+
+def RowAccumulator(Py_ssize_t n_columns, bound, bits=20):
+    """One of rows of so many numbers."""
+    return Accumulator(range(n_columns), (), (), bound, bits)
 
 
 cdef const Py_ssize_t *_copied(cnp.ndarray a):

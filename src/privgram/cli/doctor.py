@@ -120,7 +120,7 @@ DIGESTS = {
 }
 
 
-def total_digest(total: rows.RowAccumulator) -> str:
+def total_digest(total: rows.Accumulator) -> str:
     """SHA-256 of the 128-bit integers of an accumulator."""
     integers = (part.astype(part.dtype.newbyteorder("<")).tobytes() for part in total.int128())
     return hashlib.sha256(b"".join(integers)).hexdigest()

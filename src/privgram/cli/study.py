@@ -95,7 +95,7 @@ def _check_out(out: Path, force: bool) -> None:
 @click.option(
     "--design",
     type=PATH,
-    help="An earlier RELEASE of such a table: what standard errors are planned by.",
+    help="With FORMULA: an earlier RELEASE of such a table, to plan standard errors by.",
 )
 @click.option("--by", help="With FORMULA: a factor, the regression in each of its levels.")
 @answering
@@ -107,11 +107,6 @@ def _check_out(out: Path, force: bool) -> None:
     help="Without FORMULA: a term that regressions on the others explain, for which weights are"
     " proposed. May be repeated.",
 )
-@click.option(
-    "--plot",
-    type=PATH,
-    help="With --design and without FORMULA: save a picture of its standard errors here.",
-)
 @json_option
 def plan(
     study: Path,
@@ -122,7 +117,6 @@ def plan(
     design: Path | None,
     wanted: tuple[str, ...],
     targets: tuple[str, ...],
-    plot: Path | None,
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -131,9 +125,11 @@ def plan(
     With a FORMULA it is planned by fits of simulated rows. Without one the mechanisms' noise is
     compared, for any regressions on a release, and the plan says which to take.
     """
-    alone = {"targets": "--target", "plot": "--plot"}
+    alone = {"targets": "--target"}
     if formula is None:
-        alone = {"wanted": "--target-se"} | {name: f"--{name}" for name in options}
+        alone = {"wanted": "--target-se", "design": "--design"} | {
+            name: f"--{name}" for name in options
+        }
     for name in on_command_line(alone):
         kind = "a plan without a FORMULA" if formula else "a FORMULA"
         raise click.UsageError(f"{alone[name]} is of {kind}")
@@ -151,7 +147,6 @@ def plan(
         return
     if known.unit is not None:
         raise click.UsageError("a study of units is planned by a FORMULA, such as 'wage ~ age'")
-    check_distinct({"STUDY": [study], "--design": [design] if design else []}, {"--plot": plot})
     epsilon = known.remaining() if epsilon is None else epsilon
     compared = pg.plan(
         known.columns,
@@ -160,10 +155,7 @@ def plan(
         n_rows=n_rows,
         adjacency=known.adjacency,
         targets=targets or None,
-        design=earlier,
     )
-    if plot is not None:
-        compared.plot(plot)
     _print_plan(compared, as_json)
 
 

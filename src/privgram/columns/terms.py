@@ -6,22 +6,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
-from itertools import product
-from keyword import kwlist
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cached_property
+from itertools import chain, product
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._base.installed import extra
 from privgram._core.scale import DefaultRounding
 from privgram.columns.features import CALL, Feature, RandomFeatures
 from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
-
-if TYPE_CHECKING:
-    from formulaic.parser.types import ASTNode, Token
-    from formulaic.parser.types import Term as FormulaicTerm
 
 # A term is a product of polynomials and factors, or has random features. Its columns are the
 # products of Legendre polynomials with the indicators of every level, none left out: leaving out
@@ -456,7 +450,7 @@ def _maximal(wanted: Mapping[Piece, float]) -> list[Piece]:
     return sorted(maximal, key=lambda piece: piece == ONES)
 
 
-# Formulas in the manner of R, read by formulaic, with the parts that pyfixest adds.
+# Formulas in the manner of R, with the parts that pyfixest adds.
 #
 # `y ~ x | firm` takes a factor along that is not shown, `y ~ x | d ~ z` and
 # `y ~ x + [d ~ z]` have d explained by z. What other packages mean by the same signs is refused.
@@ -468,19 +462,18 @@ _LOGGED = re.compile(r"(?:np\.)?log\(\s*(\w[\w.]*)\s*\)")
 
 #: A factor whose reference the formula says: as formulaic, patsy and pyfixest write it.
 _REFERENCE = re.compile(
-    r"""(?:C\(\s*([\w.]+)\s*,\s*(?:contr\.)?[Tt]reatment\(\s*(?:(?:reference|base)\s*=\s*)?"""
-    r"""(?:"([^"]*)"|'([^']*)'|(-?\w+))\s*\)\s*\)"""
-    r"""|i\(\s*([\w.]+)\s*(?:,\s*ref\s*=\s*(?:"([^"]*)"|'([^']*)'|(-?\w+))\s*)?\))"""
+    r"""C\((?P<name>[\w.]+), (?:contr\.)?[Tt]reatment\((?:(?:reference|base)=)?(?P<level>.+)\)\)"""
+    r"""|i\((?P<other>[\w.]+)(?:, ref=(?P<ref>.+))?\)"""
 )
 
-#: Where R's lme4 has groups with random effects.
-_IN_BRACKETS = re.compile(r"\([^()]*\|")
+#: The least parts of a formula: signs, quoted names and texts, words, and brackets.
+_LEXEME = re.compile(r"""\*\*|%in%|`[^`]+`|"[^"]*"|'[^']*'|[\w.]+|\S""")
 
-#: A sign at the end of a side, or of brackets.
-_DANGLING = re.compile(r"(\*\*|[-+*/:^~])\s*(?=$|[~)])")
+#: How tightly signs bind.
+_BINDS = {"+": 1, "-": 1, "*": 2, "/": 2, "in": 2, "%in%": 2, ":": 3, "**": 4, "^": 4}
 
-#: Instruments within the right-hand side.
-_STAGE = re.compile(r"\[([^\[\]~]+)~([^\[\]~]+)\]")
+#: Products of parts by what they are of: a:b and b:a are one.
+_Products: TypeAlias = dict[frozenset[str], tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -530,69 +523,258 @@ def parse(formula: str) -> Parsed:
         raise TypeError("a formula is text, such as 'wage ~ age + sex*region'")
     if not formula.strip():
         raise ValueError("the formula is empty; write one such as 'wage ~ age + sex*region'")
-    references: dict[str, str] = {}
-
-    def plain(match: re.Match[str]) -> str:
-        name, level = match[1] or match[5], next(filter(None, match.group(2, 3, 4, 6, 7, 8)), None)
-        if level is not None:
-            references[name] = level
-        return f"C({name})"
-
-    main, *parts = _split(_REFERENCE.sub(plain, formula), "|")
-    if _IN_BRACKETS.search(main):
-        raise ValueError(
-            f"{formula!r} has a | in brackets: effects of groups are fixed, and written after the "
-            "features, as in 'y ~ x | group'"
-        )
-    _check_complete(_STAGE.sub("1", main), formula)
-    stages: list[list[str]] = [list(sides) for sides in _STAGE.findall(main)]
-    if stages:
-        main = re.sub(r"(?:\+|(?<!\s))\s*" + _STAGE.pattern, "", main)
-        main = re.sub(r"\+\s*$|(?<=~)\s*\+", "", main).strip()
-        main += " 1" if main.endswith("~") else ""
-    absorbed: list[str] = []
+    reader = _Reader(formula)
+    main, *parts = reader.split(reader.tokens(), "|")
+    left, right = reader.sides(main)
+    absorbed: _Products = {}
     for part in parts:
-        sides = _split(part, "~")
-        if len(sides) > 2:
-            raise ValueError(f"{formula!r} has two ~ in one part: write one | for each")
-        if len(sides) == 2:
-            stages.append(sides)
+        if "~" in part:
+            reader.stage(part)
         elif absorbed:
             raise ValueError(
                 f"{formula!r} has two parts of factors: join them by +, and write instruments as "
                 "'y ~ x | firm | d ~ z'"
             )
         else:
-            absorbed += _right(part, formula)
-    endogenous = [text for explained, _ in stages for text in _right(explained, formula)]
-    instruments = [text for _, outside in stages for text in _right(outside, formula)]
-    left, right = _sides(main, formula)
-    features = [text for text in right if text not in ("1", "0")]
-    if "~" in formula and not left:
-        raise ValueError(f"{formula!r} has nothing before the ~")
-    _check_absorbed_once(left, features, absorbed)
-    # As pyfixest has it, what is instrumented may be written among the features too.
+            absorbed = reader.products(part)
+    features, effects, instruments = map(_labels_of, (right, absorbed, reader.instruments))
+    _check_absorbed_once(_labels_of(left), features, effects)
     return Parsed(
-        targets=tuple(left),
-        features=tuple(text for text in features if text not in endogenous),
-        intercept="1" in right,
+        targets=_labels_of(left),
+        # As pyfixest has it, what is instrumented may be written among the features too.
+        features=tuple(text for text in features if text not in _labels_of(reader.endogenous)),
+        intercept=frozenset() in right,
         logs=frozenset(_LOGGED.findall(formula)),
-        absorbed=tuple(dict.fromkeys(absorbed)),
-        endogenous=tuple(dict.fromkeys(endogenous)),
-        instruments=tuple(dict.fromkeys(instruments)),
-        references=references,
+        absorbed=effects,
+        endogenous=_labels_of(reader.endogenous),
+        instruments=instruments,
+        references=reader.references,
     )
 
 
-def _check_complete(text: str, formula: str) -> None:
-    """Raise if a sign has nothing after it."""
-    if dangling := _DANGLING.search(text):
-        sign = dangling[1]
+def _labels_of(products: _Products) -> tuple[str, ...]:
+    """Terms as they are written, without the intercept."""
+    return tuple(":".join(parts) for parts in products.values() if parts)
+
+
+class _Reader:
+    """Reads one formula: its tokens are signs, brackets around sums, and what is between these."""
+
+    def __init__(self, formula: str) -> None:
+        self.formula = formula
+        self.references: dict[str, str] = {}
+        self.endogenous: _Products = {}
+        self.instruments: _Products = {}
+
+    def refused(self, reason: str) -> ValueError:
+        """That it is no formula, and why."""
+        return ValueError(f"{self.formula!r} cannot be read as a formula: {reason}")
+
+    def tokens(self) -> list[str]:
+        """Signs, and names or calls of functions, each with all that is in its brackets."""
+        tokens: list[str] = []
+        depth, end, called = 0, 0, False
+        for match in _LEXEME.finditer(self.formula):
+            lexeme = match[0]
+            if depth or lexeme == "{" or (called and match.start() == end and lexeme in "(["):
+                tokens += [""] * (lexeme == "{" and not depth)
+                depth += (lexeme in "([{") - (lexeme in ")]}")
+                words = tokens[-1][-1:].isalnum() and lexeme[0].isalnum()
+                tokens[-1] += " " * words + lexeme + " " * (lexeme == ",")
+            else:
+                tokens.append(lexeme)
+                called = lexeme[0].isalpha() or lexeme[0] in "_"
+            end = match.end()
+        if depth:
+            raise self.refused("its brackets do not match")
+        return tokens
+
+    def split(self, tokens: list[str], sign: str) -> list[list[str]]:
+        """Tokens between signs, which do not stand in brackets."""
+        parts: list[list[str]] = [[]]
+        depth = 0
+        for token in tokens:
+            depth += (token in "([") - (token in ")]")
+            if token == "|" and depth:
+                raise ValueError(
+                    f"{self.formula!r} has a | in brackets: effects of groups are fixed, and "
+                    "written after the features, as in 'y ~ x | group'"
+                )
+            if token == sign and not depth:
+                parts.append([])
+            else:
+                parts[-1].append(token)
+        if sign == "|" and not all(parts):
+            raise ValueError(f"{self.formula!r} has an empty part")
+        return parts
+
+    def sides(self, tokens: list[str]) -> tuple[_Products, _Products]:
+        """Sums on the left and on the right, to which a one belongs unless it is taken off."""
+        *before, right = self.split(tokens, "~")
+        if len(before) > 1:
+            raise self.refused("it has two ~")
+        left = self._target(before[0]) if before else {}
+        if not right:
+            raise self._nothing_after("~")
+        return left, self.products(["1", *([] if right[0] in ("+", "-") else ["+"]), *right])
+
+    def stage(self, tokens: list[str]) -> None:
+        """Take note of what is explained by instruments, and of these."""
+        sides = self.split(tokens, "~")
+        if len(sides) > 2:
+            raise ValueError(f"{self.formula!r} has two ~ in one part: write one | for each")
+        self.endogenous |= self.products(sides[0])
+        self.instruments |= self.products(sides[-1])
+
+    def products(self, tokens: list[str]) -> _Products:
+        """What a sum of terms multiplies out to."""
+        if tokens and tokens[-1] in _BINDS:
+            raise self._nothing_after(tokens[-1])
+        rest = tokens[::-1]
+        try:
+            products = self._sum(rest, 1, "~")
+        except RecursionError:
+            raise self.refused("its brackets are nested too deeply") from None
+        if rest:
+            raise self.refused(f"there is no sign before {rest[-1]!r}")
+        products.pop(frozenset("0"), None)
+        return products
+
+    def _target(self, tokens: list[str]) -> _Products:
+        """The left-hand side: columns as they are, their logarithms or levels."""
+        if not tokens:
+            raise ValueError(f"{self.formula!r} has nothing before the ~")
+        for token in tokens:
+            plain = token[-1] not in ")]" or LOG_CALL.fullmatch(token) or _LEVEL.fullmatch(token)
+            if token != "+" and (not plain or token in _BINDS):
+                raise ValueError(
+                    f"{self.formula!r} computes its target: before the ~ stands a column, its "
+                    "logarithm, log(y), or a level of a factor, g[a]. Make a column of anything "
+                    "else yourself"
+                )
+        return self.products(tokens)
+
+    def _nothing_after(self, sign: str) -> ValueError:
         missing = "the features, or 1 for none" if sign == "~" else "the term that is missing"
-        raise ValueError(f"{formula!r} has nothing after a {sign}: write {missing}")
+        return ValueError(f"{self.formula!r} has nothing after a {sign}: write {missing}")
+
+    def _sum(self, rest: list[str], binds: int, after: str) -> _Products:
+        """What comes before a sign that binds less tightly, read from the end of the list."""
+        left = self._part(rest, after)
+        while rest and (tightness := _BINDS.get(rest[-1], 0)) >= binds:
+            sign = rest.pop()
+            while sign in ("+", "-") and rest and rest[-1] in ("+", "-"):
+                sign = "+" if sign == rest.pop() else "-"
+            if sign in ("**", "^"):
+                left = self._power(left, rest.pop() if rest else "", sign)
+            else:
+                left = self._combined(sign, left, self._sum(rest, tightness + 1, sign))
+        return left
+
+    def _part(self, rest: list[str], after: str) -> _Products:
+        """A name, a call, or a sum in brackets."""
+        token = rest.pop() if rest else ")"
+        if token in ("+", "-"):
+            part = self._sum(rest, 2, token)
+            return part if token == "+" else {}
+        if token == "(":
+            products = self._sum(rest, 1, token)
+            if not rest or rest.pop() != ")":
+                raise self.refused("its brackets do not match")
+            return products
+        if token == "[":  # d ~ z
+            close = rest.index("]") if "]" in rest else len(rest)
+            self.stage(rest[:close:-1])
+            del rest[close:]
+            return {}
+        if token in _BINDS or token in ")]~":
+            raise self._nothing_after(after) if after != "(" else self.refused("there is no term")
+        if token == ".":
+            raise self.refused("name the features instead of .")
+        if token == "1":
+            return {frozenset(): ()}
+        if not (token[0].isalnum() or token[0] in "_`{"):
+            raise self.refused(f"there is a {token}")
+        name = self._named(token)
+        return {frozenset({name}): (name,)}
+
+    def _named(self, token: str) -> str:
+        """A part of a term as it is written, without the reference that a factor has."""
+        match = _REFERENCE.fullmatch(token)
+        if match is None:
+            return token.strip("`") if token[0] == "`" else token
+        name, level = match["name"] or match["other"], match["level"] or match["ref"]
+        if level is not None:
+            self.references[name] = level.strip("\"'")
+        return f"C({name})"
+
+    def _power(self, products: _Products, exponent: str, sign: str) -> _Products:
+        if not exponent:
+            raise self._nothing_after(sign)
+        if not exponent.isdecimal() or not 1 <= int(exponent[:9]) <= MAX_DEGREE:
+            raise ValueError(
+                f"{self.formula!r} has a power that is no number from 1 to {MAX_DEGREE}: "
+                "(a + b)**2 are two terms and their product, and effects of pairs of levels are "
+                "'f:g'"
+            )
+        if len(products.keys() - {frozenset()}) < 2:
+            raise ValueError(
+                f"{self.formula!r} has a power of {':'.join(_labels_of(products)) or '1'!r}, which "
+                "formulas take for the term itself: powers of a number x up to the k-th are "
+                "written poly(x, k)"
+            )
+        _check_many(len(products) ** int(exponent), self.formula)
+        powers = products
+        for _ in range(int(exponent) - 1):
+            powers = _times(powers, products)
+        return powers
+
+    def _combined(self, sign: str, left: _Products, right: _Products) -> _Products:
+        """What a sign makes of two sums."""
+        if sign in ("+", "-"):
+            zero = right.keys() == {frozenset("0")}  # + 0 takes the one off, - 0 gives it back
+            if zero:
+                sign, right = "-+"[sign == "-"], {frozenset(): ()}
+            if sign == "-":
+                return {key: parts for key, parts in left.items() if key not in right}
+            for key in right:  # in place: there may be thousands of features
+                left.setdefault(key, right[key])
+            return left
+        if frozenset("0") in left.keys() | right.keys():
+            raise self.refused(f"0 takes off the intercept, and does not stand beside a {sign}")
+        if sign in ("*", ":") and left == right and len(left) == 1:
+            raise ValueError(
+                f"{self.formula!r} multiplies {':'.join(*left.values()) or '1'!r} by itself, which "
+                "formulas take for the term itself: a number x and its square are written poly(x, 2)"
+            )
+        if sign in ("in", "%in%"):
+            left, right, sign = right, left, "/"
+        _check_many(len(left) * len(right), self.formula)
+        if sign == "/":
+            every = tuple(dict.fromkeys(chain.from_iterable(left.values())))
+            return left | _times({frozenset(every): every}, right)
+        crossed = _times(left, right)
+        return crossed if sign == ":" else left | right | crossed
 
 
-def _check_absorbed_once(targets: Sequence[str], features: list[str], absorbed: list[str]) -> None:
+def _times(left: _Products, right: _Products) -> _Products:
+    """Each product times each."""
+    products: _Products = {}
+    for one, other in product(left.values(), right.values()):
+        parts = tuple(dict.fromkeys((*one, *other)))
+        products.setdefault(frozenset(parts), parts)
+    return products
+
+
+def _check_many(products: int, formula: str) -> None:
+    if products > MOST_PRODUCTS:
+        raise ValueError(
+            f"{formula[:80]!r} multiplies out to more than {MOST_PRODUCTS:,} terms: write those "
+            "that you want"
+        )
+
+
+def _check_absorbed_once(targets: Sequence[str], features: Sequence[str], absorbed: Sequence[str]) -> None:
     """Raise if a term is a feature and absorbed: `y ~ x + w | z + w` has instruments in AER."""
     both = [text for text in features if text in absorbed]
     if not both:
@@ -617,174 +799,3 @@ def parse_one(formula: str) -> Parsed:
             f"{formula!r} has {len(parsed.targets)} targets, and a fit has one: ask for each apart"
         )
     return parsed
-
-
-def _right(text: str, formula: str) -> list[str]:
-    """Terms of one side, without the intercept."""
-    _check_complete(text, formula)
-    return [term for term in _sides(text, formula)[1] if term not in ("1", "0")]
-
-
-@lru_cache(maxsize=64)  # one answer asks several times
-def _sides(text: str, formula: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Terms on the left and on the right."""
-    if (sums := _sums(text)) is not None:
-        return sums
-    with extra("formula", "formulas need"):
-        from formulaic.errors import FormulaicError
-        from formulaic.parser import DefaultFormulaParser
-    parser = DefaultFormulaParser(include_intercept=True)
-    text = _KEYWORD.sub(rf"\g<0>{_ESCAPE}", text)
-    try:
-        _check_tree(parser.get_ast(text), formula)
-        terms = parser.get_terms(text)
-    except (FormulaicError, SyntaxError, RecursionError) as error:
-        reason = str(error).splitlines()[0].partition(". ")[0]
-        if "`.`" in reason:
-            reason = "name the features instead of ."
-        raise ValueError(f"{formula!r} cannot be read as a formula: {reason}") from None
-    left = _terms(getattr(terms, "lhs", ()), formula)
-    right = _terms(getattr(terms, "rhs", getattr(terms, "root", terms)), formula)
-    return tuple(x.replace(_ESCAPE, "") for x in left), tuple(x.replace(_ESCAPE, "") for x in right)
-
-
-# Sums of columns, of their logarithms, levels and polynomials, are read here: importing formulaic
-# brings pandas, which takes ten times as long as all the rest of a first regression.
-_NAME = r"(?!(?:{})\b)[A-Za-z_]\w*".format("|".join(kwlist))
-_SUMMAND = re.compile(
-    rf" *(?:(1)|({_NAME})|(log|C)\( *({_NAME}) *\)|poly\( *({_NAME}) *, *([1-9]\d?) *\)"
-    r"|(rf\((?:[^()+]|log\(\w+\))*\))) *",
-    re.ASCII,
-)
-
-
-def _sums(text: str) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Terms on the left and on the right of a formula of sums alone; None for any other."""
-    left: dict[str, None] = {}
-    right: dict[str, None] = {"1": None}
-    *before, after = text.split("~")
-    for side, among in ((before, left), ([after], right)):
-        for summand in "+".join(side).split("+") if side else ():
-            match = _SUMMAND.fullmatch(summand)
-            if match is None or len(side) > 1:
-                return None
-            one, name, function, inner, base, degree, random = match.groups()
-            if among is left and (one or function == "C" or base or random):
-                return None
-            term = one or name or random or f"poly({base}, {degree})"
-            if function:
-                term = f"{function}({inner})"
-            among[term] = None
-    return tuple(left), tuple(right)
-
-
-#: Columns may have names that are Python's own words, which formulaic does not read in functions.
-_KEYWORD = re.compile(rf"\b(?:{'|'.join(sorted(set(kwlist) - {'in', 'None', 'True', 'False'}))})\b")
-_ESCAPE = "__word"
-
-#: The terms of a part of a formula, each by its variables.
-_Products: TypeAlias = set[frozenset[str]]
-
-
-def _check_tree(tree: Any, formula: str) -> None:
-    """Raise where formulaic would read less than is written, or without an end.
-
-    It takes x**2 for x and y - z for y, and multiplies out whatever power of a sum.
-    """
-    nodes = [tree] if hasattr(tree, "args") else []
-    for node in nodes:  # each before what it is made of
-        nodes += [one for one in node.args if hasattr(one, "args")]
-    values: dict[int, _Products] = {}
-    for node in nodes[:1]:
-        if node.operator.symbol == "~" and len(node.args) == 2:
-            _check_target(node.args[0], formula)
-    for node in reversed(nodes):
-        parts = [
-            values.pop(id(one))
-            if hasattr(one, "args")
-            else {frozenset({str(one.token)})} - {frozenset({"1"})}
-            for one in node.args
-        ]
-        symbol = node.operator.symbol
-        power = _power(node, formula) if symbol in ("**", "^") else 1
-        values[id(node)] = _value(symbol, power, parts, formula)
-
-
-def _check_target(node: ASTNode | Token, formula: str) -> None:
-    """Raise unless the left-hand side has columns as they are, their logarithms or levels."""
-    sides = [node]
-    for one in sides:
-        sum_of = hasattr(one, "args") and one.operator.symbol == "+"
-        sides += one.args if sum_of else ()
-        computed = hasattr(one, "args") and not sum_of
-        if not hasattr(one, "args") and one.kind.value == "python":
-            computed = not (LOG_CALL.fullmatch(one.token) or _LEVEL.fullmatch(one.token))
-        if computed:
-            raise ValueError(
-                f"{formula!r} computes its target: before the ~ stands a column, its logarithm, "
-                "log(y), or a level of a factor, g[a]. Make a column of anything else yourself"
-            )
-
-
-def _power(node: ASTNode, formula: str) -> int:
-    """The exponent of a node."""
-    text = str(getattr(node.args[1], "token", ""))
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= MAX_DEGREE:
-        raise ValueError(
-            f"{formula!r} has a power that is no number from 1 to {MAX_DEGREE}: (a + b)**2 are two "
-            "terms and their product, and effects of pairs of levels are 'f:g'"
-        )
-    return int(text)
-
-
-def _value(symbol: str, power: int, parts: list[_Products], formula: str) -> _Products:
-    """The terms of a node, of those of its arguments."""
-    left, right = (parts[0], parts[-1]) if parts else (set(), set())
-    if symbol == "-":
-        return left - right if len(parts) == 2 else set()
-    if symbol in ("**", "^"):
-        if len(left) < 2:
-            some = ":".join(sorted(*left)) if left else "1"
-            raise ValueError(
-                f"{formula!r} has a power of {some!r}, which formulas take for the term itself: "
-                f"powers of a number x up to the k-th are written poly(x, k)"
-            )
-        _check_many(len(left) ** power, formula)
-        powers = left
-        for _ in range(power - 1):
-            powers = {a | b for a in powers for b in left}
-        return powers
-    if symbol in ("*", ":") and left == right and len(left) == 1:
-        some = ":".join(sorted(*left))
-        raise ValueError(
-            f"{formula!r} multiplies {some!r} by itself, which formulas take for the term itself: "
-            "a number x and its square are written poly(x, 2)"
-        )
-    if symbol == "in":
-        left, right = right, left
-    if symbol in ("/", "in"):
-        return left | {frozenset().union(*left) | one for one in right}
-    products: _Products = set()
-    if symbol in ("*", ":"):
-        _check_many(len(left) * len(right), formula)
-        products = {a | b for a in left for b in right}
-    if symbol != ":":
-        left |= right  # in place: there may be thousands of features
-    return products if symbol == ":" else left | products if products else left
-
-
-def _check_many(products: int, formula: str) -> None:
-    if products > MOST_PRODUCTS:
-        raise ValueError(
-            f"{formula[:80]!r} multiplies out to more than {MOST_PRODUCTS:,} terms: write those "
-            "that you want"
-        )
-
-
-def _terms(terms: Iterable[FormulaicTerm], formula: str) -> tuple[str, ...]:
-    try:
-        return tuple(":".join(factor.expr for factor in term.factors) for term in terms)
-    except AttributeError:
-        raise ValueError(
-            f"{formula!r} has several parts on one side; write one formula for each"
-        ) from None

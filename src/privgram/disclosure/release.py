@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 from privgram._base.files import check_room
 from privgram._base.saved import save_paid
@@ -16,7 +16,6 @@ from privgram.disclosure import generators, samplers
 from privgram.disclosure.request import (
     BYTES_OF_ENTRY,
     PricedRelease,
-    ReleaseOptions,
     ReleaseRequest,
 )
 from privgram.mechanisms import Mechanism, taken
@@ -31,8 +30,6 @@ from privgram.scan.request import ScanRequest
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import numpy as np
 
     from privgram._base.numbers import Adjacency
@@ -47,26 +44,6 @@ if TYPE_CHECKING:
 LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 
-@overload
-def release(
-    source: TableSource,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    by: None = None,
-    **options: Unpack[ReleaseOptions],
-) -> Release: ...
-@overload
-def release(
-    source: TableSource,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    by: Groups | str,
-    **options: Unpack[ReleaseOptions],
-) -> Releases: ...
 def release(
     source: TableSource,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from privgram._base.files import check_distinct, check_room
-from privgram._base.numbers import Adjacency, set_fields
+from privgram._base.numbers import set_fields
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
 from privgram.disclosure.norm_bound import BoundSelection, check_size
@@ -65,15 +65,6 @@ class CachedRunOptions(RunOptions, total=False):
     """The same, with a cap of the rows that stay in memory between passes."""
 
     cache_bytes: int | None
-
-
-class ReleaseOptions(RunOptions, total=False):
-    """What `release` takes besides a table, its columns, a guarantee and groups."""
-
-    mechanism: Mechanism | str | None
-    adjacency: Adjacency
-    bound: float | PrivateBound | None
-    unit: Unit | str | Any
 
 
 @dataclass(frozen=True, eq=False)

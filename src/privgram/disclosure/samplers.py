@@ -3,39 +3,34 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from privgram._base.files import check_process
-from privgram._core.rows import RowAccumulator
 from privgram.adaptive import rounds
-from privgram.adaptive.radius import cumulative_counts, weighted_counts
 from privgram.adaptive.rounds import run_rounds
-from privgram.disclosure.additive import noisy_entries, noisy_matrix, noisy_sums
-from privgram.disclosure.norm_bound import NormCounts
+from privgram.disclosure.additive import noisy_entries, noisy_matrix
 from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import FactorAccumulator, MappedAccumulator, TransformAccumulator
 from privgram.noise import (
     GaussianLaw,
     MaskedLaw,
     TiedLaw,
     symmetric_gaussian,
 )
+from privgram.secret import Gate, Histogram, Image, Model, Outer
+from privgram.secret.gate import Sum
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns import Columns
+    from privgram.ledger import Ledger
     from privgram.mechanisms import Calibration
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.mechanisms.additive import (
@@ -44,8 +39,8 @@ if TYPE_CHECKING:
         WishartCalibration,
     )
     from privgram.noise import NoiseLaw
-
-CHANGED = "it has changed meanwhile"
+    from privgram.privacy.guarantee import Price
+    from privgram.secret.kinds import Kind
 
 #: Gaussian noise, and what is left of it where the matrix is known in part.
 Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
@@ -261,132 +256,89 @@ def draw_adaptive_gaussian(
 
 
 class TableRounds(rounds.AdaptiveRounds):
-    """Rounds over a secret table, of which only noisy sums leave.
+    """Rounds over a secret table: a client of its gate.
 
     What decides a round is in `privgram.adaptive.rounds`; this is what it is applied to.
     """
 
+    of_units = False
+
     def __init__(
         self,
-        moment: SecondMoment,
+        moment: Any,
         noise: AdaptiveGaussianCalibration,
         rng: np.random.Generator,
         reread: Reread | None,
+        ledger: Ledger | None = None,
+        price: Price | None = None,
     ) -> None:
         super().__init__(moment, noise, reread is not None)
-        self.rng = rng
-        self.reread = reread
+        n_rows = moment.n_rows + (0 if self.of_units else moment.n_dropped)
+        self.gate = Gate(
+            noise, rng, reread, of_units=self.of_units, n_rows=n_rows, ledger=ledger, price=price
+        )
         self._radius: float | None = None  # of sums that the next histogram's pass makes too
-        self._sums: RowAccumulator | FactorAccumulator | None = None
+        self._sums: Sum | None = None
 
     def prepare(self, radius: float) -> None:
         """Have the next histogram's pass add up the rows too: of a round that may be taken."""
         self._radius = radius
 
-    def take(self, moment: SecondMoment, share: float) -> Matrix:
+    def take(self, moment: Any, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
-        std = self.std_at(moment.sensitivity_bound, share)
-        released = add_gaussian(moment, GaussianLaw.isotropic(std), self.rng)
-        self.std.append(std)
+        total = moment if isinstance(moment, Sum) else self.gate.adopt(moment)
+        noisy = self.gate.release(total, share)
+        self.std.append(noisy.std)
         parameters = self.parameters
         parameters["rounds"] += 1
-        parameters["round_mu"].append(self.mu(share))
-        parameters["round_radius"].append(float(moment.bound))
-        parameters["round_noise_std"].append(std)
-        return released
+        parameters["round_mu"].append(noisy.mu)
+        parameters["round_radius"].append(total.kind.radius)
+        parameters["round_noise_std"].append(noisy.std)
+        return noisy.values
 
     def count(self, frame: WhiteningTransform, edges: Vector, share: float) -> Vector:
         """Release about how many rows have numbers longer than each edge."""
-        grid = np.append(edges, np.inf)
-        if self._radius is None:
-            counted = self.read(frame, partial(NormCounts, grid=grid))
-        else:
-            new = partial(SumAndCounts, grid=grid, new=_sums(frame, self._radius))
-            both = self.read(frame, new)
-            counted, self._sums, self._radius = both.counts, both.inner, None
-        weighted = weighted_counts(counted.counts[1:])
-        return cumulative_counts(self._noisy(weighted, self.ranked_std(len(edges), share), share))
+        model = Model.features(len(frame.matrix[frame.numbers]))
+        kinds: list[Kind] = [Histogram(model, np.append(edges, np.inf))]
+        if self._radius is not None:
+            kinds.append(_outer(frame, self._radius, model))
+        counts, *more = self.gate.read(self._image(frame), *kinds)
+        self._sums, self._radius = more[0] if more else None, None
+        noisy = self.gate.release(counts, share)
+        self.parameters["counts_mu"].append(noisy.mu)
+        return noisy.values
 
     def noisy(self, counted: Any, share: float) -> tuple[Vector, float]:
         """Whole counts with noise, and how much."""
-        std = self.noise.counts_std(self.mu(share))
-        return self._noisy(counted.counts, std, share), std
-
-    def _noisy(self, exact: NDArray[np.int64], std: float, share: float) -> Vector:
-        """Whole numbers with noise, for which a share of the budget is spent."""
-        self.parameters["counts_mu"].append(self.mu(share))
-        return noisy_sums(exact, std, self.rng)
+        noisy = self.gate.release(self.gate.adopt(counted), share)
+        self.parameters["counts_mu"].append(noisy.mu)
+        return noisy.values, noisy.std
 
     def number(self, share: float) -> float:
         """Release the number of rows, roughly."""
-        self.parameters["number_mu"] = self.mu(share)
-        std = self.noise.counts_std(self.mu(share))
-        self.parameters["rows_std"] = std
-        rows = float(noisy_sums(np.array([self.moment.n_rows]), std, self.rng)[0])
-        self.parameters["rows"] = rows
+        noisy = self.gate.release(self.gate.adopt(self.moment).rows, share)
+        rows = float(noisy.values[0])
+        self.parameters |= {"number_mu": noisy.mu, "rows_std": noisy.std, "rows": rows}
         return rows
 
-    def mapped(self, frame: WhiteningTransform, radius: float) -> SecondMoment:
-        """The exact second moment in a frame, of rows clipped to a radius there: SECRET."""
+    def mapped(self, frame: WhiteningTransform, radius: float) -> Sum:
+        """The second moment in a frame, of rows clipped to a radius there."""
         total, self._sums = self._sums, None
         if total is None:
-            total = self.read(frame, _sums(frame, radius))
-        sums = total.inner if isinstance(total, FactorAccumulator) else total
-        return SecondMoment.from_accumulator(sums, None, None)
+            model = Model.features(len(frame.matrix[frame.numbers]))
+            [total] = self.gate.read(self._image(frame), _outer(frame, radius, model))
+        return total
 
-    def _again(self, new: Callable[[int], Any]) -> Any:
-        """Read the table again; `UnreadError` if that fails, after the spend and for any reason."""
-        assert self.reread is not None
-        pid = os.getpid()
-        try:
-            return self.reread(new)
-        except Exception as error:
-            check_process(pid)
-            raise rounds.UnreadError(type(error).__name__) from error
-
-    def read(self, frame: WhiteningTransform, new: Callable[[int], Any]) -> Any:
-        """Feed an accumulator the rows in a frame; the table must be the one of before."""
-        matrix = frame.matrix[frame.numbers]
-        levels = [start for start, *_ in frame.levels]
-        mapped = self._again(partial(_mapped, matrix, float(self.moment.bound), new, levels))
-        if mapped.n_rows + mapped.n_dropped != self.moment.n_rows + self.moment.n_dropped:
-            raise rounds.UnreadError(CHANGED)
-        return mapped.inner
+    def _image(self, frame: WhiteningTransform) -> Image:
+        starts = [start for start, *_ in frame.levels]
+        return Image(frame.matrix[frame.numbers], float(self.moment.bound), starts)
 
 
-class SumAndCounts(TransformAccumulator):
-    """Rows clipped and added up, and counted by their lengths, in one pass."""
-
-    parts = ("inner", "counts")
-
-    def __init__(self, n_columns: int, grid: Vector, new: Callable[[int], Any]) -> None:
-        self.n_columns = n_columns
-        self.inner = new(n_columns)
-        self.counts = NormCounts(n_columns, grid)
-        self.takes_levels = isinstance(self.inner, FactorAccumulator)
-
-    def update(self, block: Any, drop: bool = False, *levels: Any) -> int:
-        """Take the rows of a block; see `privgram.moment.accumulators.MappedAccumulator`."""
-        bad = self.counts.update(block, drop)
-        return int(self.inner.update(block, drop, *levels)) if bad < 0 else bad
-
-
-def _sums(frame: WhiteningTransform, radius: float) -> Callable[[int], Any]:
-    """Make what adds up rows in a frame, clipped to a radius."""
-    if frame.levels:
-        return partial(_levelled, frame.numbers.tolist(), frame.levels, radius)
-    return partial(RowAccumulator, bound=radius)
-
-
-def _levelled(numbers: list[int], levels: Any, radius: float, _: int) -> FactorAccumulator:
-    return FactorAccumulator(numbers, levels, radius)
-
-
-def _mapped(
-    matrix: Matrix, bound: float, new: Callable[[int], Any], levels: list[int], _: int
-) -> MappedAccumulator:
-    """Make what adds up images of rows: by name, or workers would not find it."""
-    return MappedAccumulator(matrix, bound, new(len(matrix)), levels)
+def _outer(frame: WhiteningTransform, radius: float, model: Model) -> Outer:
+    """What adds up rows in a frame, clipped to a radius."""
+    if not frame.levels:
+        return Outer(model, radius)
+    return Outer(model, radius, beside=frame.levels, positions=frame.numbers.tolist())
 
 
 @singledispatch

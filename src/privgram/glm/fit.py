@@ -5,7 +5,6 @@ Secret side: the budget of `Study.regress` is spent here.
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
-from privgram.disclosure.samplers import CHANGED
 from privgram.glm.clipping import CLIPPING
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
@@ -34,11 +32,12 @@ from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
+from privgram.secret.gate import CHANGED
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
     from privgram.glm.accumulators import LevelSums
-    from privgram.ledger import Entry, Ledger
+    from privgram.ledger import Ledger
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.moment import SecondMoment
     from privgram.privacy.guarantee import Guarantee
@@ -108,11 +107,11 @@ def fit_problem(
         check_room(
             path, 3 * problem.n_written * (problem.n_written + 1) * BYTES_OF_ENTRY[path.suffix]
         )
-    entry = None
-    if ledger is not None:
-        entry = ledger.reserve(replace(noise.price, what=f"regress({problem.terms.target})"))
+    price = replace(noise.price, what=f"regress({problem.terms.target})")
     read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
-    rounds = rounds_of(first, noise, generator, lambda new: read(scan, new)[0])
+    rounds = rounds_of(
+        first, noise, generator, lambda new: read(scan, new)[0], ledger=ledger, price=price
+    )
     try:
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
@@ -122,10 +121,12 @@ def fit_problem(
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
+        if not rounds.spent:
+            raise
         parts = refused_parts(problem.n_written, lost(error))
-    if parts.stopped and ledger is not None and entry is not None:
+    if parts.stopped and ledger is not None:
         try:
-            parts = _settled(parts, ledger, entry, rounds, noise)
+            parts = _settled(parts, rounds, noise)
         except Exception as error:  # the ledger cannot be written, and keeps the whole
             check_process(pid)
             unsettled = f"{parts.refusal}; {KEPT} ({type(error).__name__})"
@@ -161,17 +162,10 @@ def _estimator(
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
 
-def _settled(
-    parts: FitParts,
-    ledger: Ledger,
-    entry: Entry,
-    rounds: Rounds,
-    noise: AdaptiveGaussianCalibration,
-) -> FitParts:
+def _settled(parts: FitParts, rounds: Rounds, noise: AdaptiveGaussianCalibration) -> FitParts:
     """Give back what a fit that was stopped did not spend, and say so."""
-    share = math.sqrt(min(rounds.spent * (1 + 1e-9), 1.0))
-    spent = replace(noise.privacy, sensitivity_ratio=noise.mu * share)  # type: ignore[type-var]
-    if ledger.settle(entry, spent).settled is None:  # in a ledger that keeps the whole
+    spent = rounds.gate.stop()
+    if spent is None:  # in a ledger that keeps the whole
         return parts
     epsilon = spent.epsilon(noise.delta)
     back = f"epsilon={epsilon:.2g} of {noise.epsilon:g} was spent, and the rest is back"

@@ -19,7 +19,7 @@ from privgram._base.text import shown
 from privgram.adaptive.rounds import UnreadError
 from privgram.adaptive.whitening import whiten
 from privgram.columns.terms import as_factor
-from privgram.disclosure.samplers import CHANGED, impose
+from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.accumulators import ByLevel, LevelNorms, LevelScores, LevelSums, WithinLevels
 from privgram.glm.budget import BUDGET
@@ -27,6 +27,7 @@ from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
 from privgram.glm.problem import FitFacts, refused_parts
 from privgram.glm.state import ScoreState, isotropic
+from privgram.secret.gate import CHANGED
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -208,7 +209,7 @@ class LevelEstimator(OneStepEstimator):
         clips = []
         both = list(zip((norms.slopes, norms.levels), edges, shares, most, strict=True))
         for histogram, ends, share, few in both[-self.kinds :]:
-            beyond = rounds.beyond(histogram.counts, SHARES.counts)
+            beyond = rounds.beyond(rounds.gate.counted(histogram.counts), SHARES.counts)
             # Errors of a level may be skewed, and those of levels differently.
             one_way = self._seen(beyond, SHARES.counts) if histogram is norms.levels else None
             noise = rounds.moves / rounds.mu(share)

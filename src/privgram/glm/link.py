@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._core.rows import RowAccumulator
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import HessianAccumulator, NormHistogram
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, norm_edges
-from privgram.glm.one_step import OneStepEstimator, summed
+from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import FAMILIES, Bounded, Expected
+from privgram.secret import Histogram, Model, Outer
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -166,12 +165,9 @@ class GLMEstimator(OneStepEstimator):
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
         rounds, q = self.rounds, self.q
         radius, share = states.hessian_round(self._std_at, state, self.each, self.radius)
-        expected = self._model(state)
-        read = rounds.read(
-            self._at(state),
-            lambda _: HessianAccumulator(summed(q, radius, self.of_units), expected),
-        )
-        hessian = rounds.second(read.inner, max(share, least))
+        curved = Model.of(self._model(state), curved=True)
+        [total] = rounds.sums_at(self._at(state), rounds.outer(q, radius, curved))
+        hessian = rounds.take(total, max(share, least))
         near = states.in_frame_of(state, hessian, rounds.std[-1])
         return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if self.of_units else near
 
@@ -184,10 +180,9 @@ class GLMEstimator(OneStepEstimator):
         expected = self._model(state)
         longest = self._far(self._at(state).matrix[: self.q]) * expected.steepest
         edges = norm_edges(math.sqrt(self.q), longest)
-        read = self.rounds.read(
-            self._at(state), lambda _: HessianAccumulator(NormHistogram(self.q, edges), expected)
-        )
-        beyond = self._seen(self.rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
+        lengths = Histogram(Model.of(expected, curved=True), edges, "squares")
+        [counts] = self.rounds.sums_at(self._at(state), lengths)
+        beyond = self._seen(self.rounds.beyond(counts, BUDGET.norms), BUDGET.norms)
         noise = self._std_at(1.0) / math.sqrt(BUDGET.hessian[1])
         return states.hessian_radius(edges, states.lost_squares(edges, beyond), noise, self.q)[0]
 
@@ -290,11 +285,9 @@ class HuberEstimator(OneStepEstimator):
         """Release the Hessian at a state, and let steps go by it."""
         rounds = self.rounds
         radius = self.bounded.longest
-        read = rounds.read(
-            self._at(state),
-            lambda _: HessianAccumulator(RowAccumulator(self.q, radius), self.bounded),
-        )
-        hessian = rounds.second(read.inner, BUDGET.huber_hessian)
+        curved = Model.of(self.bounded, curved=True)
+        [total] = rounds.sums_at(self._at(state), Outer(curved, radius))
+        hessian = rounds.take(total, BUDGET.huber_hessian)
         assert self.leverage_whitening is not None
         return states.by_hessian(state, self.leverage_whitening, hessian, rounds.std[-1])
 

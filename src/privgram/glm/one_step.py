@@ -7,33 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._core.rows import RowAccumulator
-from privgram._core.units import UnitAccumulator
 from privgram.adaptive import whitening
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import (
-    HessianAccumulator,
-    NormHistogram,
-    ScoreAccumulator,
-    ScoreBoth,
-    ScoreSum,
-)
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import NoiseLaw, combine
+from privgram.secret import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.rounds import Rounds
     from privgram.regression.families import Bounded, Expected
@@ -48,10 +38,6 @@ CONTRADICTED = (
     "More rows or a larger epsilon may show them"
 )
 TOO_FEW = "there are too few rows"
-
-
-#: What adds up scores.
-OfScores = TypeVar("OfScores", bound=ScoreSum | NormHistogram)
 
 
 class OneStepEstimator:
@@ -167,8 +153,9 @@ class OneStepEstimator:
         rounds, q = self.rounds, self.q
         longest = self._far(self._at(state).matrix[:q]) * math.sqrt(self.most)
         edges = norm_edges(math.sqrt(q * self.each), longest)
-        read = rounds.read(self._at(state), lambda _: HessianAccumulator(NormHistogram(q, edges)))
-        beyond = self._seen(rounds.beyond(read.inner.counts, BUDGET.norms), BUDGET.norms)
+        lengths = Histogram(Model.features(q), edges, "squares")
+        [counts] = rounds.sums_at(self._at(state), lengths)
+        beyond = self._seen(rounds.beyond(counts, BUDGET.norms), BUDGET.norms)
         lost = states.lost_squares(edges, beyond)
         state = self._without_few(state, edges, beyond)
         noise = rounds.std_at(1.0, BUDGET.long_rows)
@@ -176,10 +163,8 @@ class OneStepEstimator:
         at_middle = states.radius_at_middle(state.typical, q) * math.sqrt(self.each)
         if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
             return state, True
-        longer = rounds.read(
-            self._at(state), lambda _: HessianAccumulator(summed(q, radius, self.of_units))
-        )
-        hessian, std = rounds.second(longer.inner, BUDGET.long_rows), rounds.std[-1]
+        [longer] = rounds.sums_at(self._at(state), rounds.outer(q, radius))
+        hessian, std = rounds.take(longer, BUDGET.long_rows), rounds.std[-1]
         after = states.with_excess(state, hessian, std, radius)
         is_seen = states.hessian_noise_edge(q, std) < state.rows
         return after, is_seen or after.whitening is state.whitening
@@ -224,8 +209,8 @@ class OneStepEstimator:
         """Release a second moment in a frame of the basis; and its average with the first one."""
         rounds, m = self.rounds, self.q + 1
         whole = self._map_to(transform.matrix @ self.basis)
-        total = rounds.read(whole, lambda _: HessianAccumulator(summed(m, radius, self.of_units)))
-        released = rounds.second(total.inner, share)
+        [total] = rounds.sums_at(whole, rounds.outer(m, radius))
+        released = rounds.take(total, share)
         into = transform.matrix
         if self.of_units:  # of which the first round clipped more
             return released, into, released, isotropic(rounds.std[-1])
@@ -262,14 +247,10 @@ class OneStepEstimator:
         """What is expected of rows at a state, where a score is no residual times z."""
         return None
 
-    def _read(self, state: ScoreState, new: Callable[[int], OfScores]) -> OfScores:
-        """What an accumulator makes of the scores at a state."""
-        model, at, read = self._model(state), self._at(state), self.rounds.read
-        if model is None:
-            scores: OfScores = read(at, new)
-        else:
-            scores = read(at, lambda d: ScoreAccumulator(new(d), model)).inner
-        return scores
+    def _scores(self, state: ScoreState) -> Model:
+        """What a row's score is made of its image at a state."""
+        model = self._model(state)
+        return Model.residual(self.q) if model is None else Model.of(model)
 
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have, at most."""
@@ -372,8 +353,8 @@ class OneStepEstimator:
         """Release how many scores are long, and choose the clip."""
         # Units have as many rows as the bound is for: what is longer is in the last bin.
         edges = norm_edges(math.sqrt(self.q), self._longest(state) * self.most)
-        histogram = self._read(state, lambda _: NormHistogram(self.q, edges))
-        beyond = self.rounds.beyond(histogram.counts, share)
+        [counts] = self.rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
+        beyond = self.rounds.beyond(counts, share)
         noise = self.rounds.moves / self.rounds.mu(self.left * (1 - BUDGET.meat[0]))
         return choose_clip(edges, beyond, noise)
 
@@ -384,11 +365,8 @@ class OneStepEstimator:
         """
         rounds, target = self.rounds, self._at(state).matrix[self.q, None]
         longest = self._far(target) * math.sqrt(self.most)
-        read = rounds.read(
-            self._map_to(target),
-            lambda _: HessianAccumulator(summed(1, longest, self.of_units)),
-        )
-        square = float(rounds.second(read.inner, BUDGET.errors * self.left)[0, 0])
+        [squares] = rounds.sums_at(self._map_to(target), rounds.outer(1, longest))
+        square = float(rounds.take(squares, BUDGET.errors * self.left)[0, 0])
         sure = square - LIMITS.sure * math.sqrt(2.0) * rounds.std[-1]
         return replace(state, sure_scale=min(state.sure_scale, max(sure / state.rows, 0.0)))
 
@@ -414,9 +392,11 @@ class OneStepEstimator:
         score, std = self._score(state, clip.size, early)
         step = state.step(score)
         between = state.moved(step, std**2)
-        both = self._read(between, lambda _: ScoreBoth(q, clip.size))
-        meat = states.raised(rounds.second(both.second, second), rounds.std[-1])
-        score, last = self._released(both, clip.size, self.left)
+        model = self._scores(between)
+        kinds = Vectors(model, clip.size), Outer(model, clip.size)
+        scores, squares = rounds.sums_at(self._at(between), *kinds)
+        meat = states.raised(rounds.take(squares, second), rounds.std[-1])
+        score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         first_var = between.score_noise_var
         second_var = last**2 + state.remaining * first_var
@@ -444,11 +424,8 @@ class OneStepEstimator:
 
     def _score(self, state: ScoreState, clip: float, share: float) -> tuple[Vector, float]:
         """Release a score at a state; with the deviation of its noise."""
-        return self._released(self._read(state, lambda _: ScoreSum(self.q, clip)), clip, share)
-
-    def _released(self, sums: ScoreSum, clip: float, share: float) -> tuple[Vector, float]:
-        """Release a sum of clipped scores."""
-        return self.rounds.sums(sums.total, clip, share, self.q, self.rounds.moves)
+        [total] = self.rounds.sums_at(self._at(state), Vectors(self._scores(state), clip))
+        return self.rounds.score(total, share)
 
 
 def estimated_rows(rounds: Rounds, first: Matrix, ones: Vector) -> float:
@@ -464,7 +441,3 @@ def state_of(matrix: Matrix, law: NoiseLaw, std: float, back: Matrix, rows: floa
     form = std * back @ back.T
     return states.initial_state((joint + joint.T) / 2, law.image(back), form, rows)
 
-
-def summed(columns: int, bound: float, of_units: bool) -> RowAccumulator | UnitAccumulator:
-    """What adds up squares of rows, or of units, which are clipped to a radius."""
-    return UnitAccumulator(columns, bound, bound) if of_units else RowAccumulator(columns, bound)

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     T = TypeVar("T", bound=ImageTaker)
 
+#: The rows that are not held out.
+LEARNT = "learnt"
+
 #: Images may take so much of the memory; beyond it they are made anew for each step.
 SHARE_OF_MEMORY = 0.25
 
@@ -110,7 +113,7 @@ class ScoreSteps:
     def score(self, new: Callable[[], ClassScores], share: float) -> Matrix:
         """Release a sum of clipped scores."""
         sums = self.sum(new)
-        return self.rounds.whole_sums(sums.total, sums.sensitivity, share) * sums.unit
+        return self.rounds.whole_sums(sums.total, sums.sensitivity, share, LEARNT) * sums.unit
 
     def sum(self, new: Callable[[], T]) -> T:
         """What takes images, after it took all of them."""

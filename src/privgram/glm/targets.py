@@ -111,7 +111,7 @@ class TargetEstimator:
         noise = AdaptiveGaussian().noise_for(guarantee, n_columns, bound)
         rounds = first_pass(ScanRequest(self.blocks), noise, bound, rng)
         public = rounds.moment.n_rows if guarantee.size_is_public else None
-        rounds.spent = rules.linear + (rules.number if public is None else 0.0)
+        rounds.gate.charge(rules.linear + (rules.number if public is None else 0.0))
         apart = 2 * (rules.choice + rules.error)
         share = moment_share(rounds, rules, public) * (1 - rounds.spent - apart)
         released = rounds.take(rounds.moment, share)

@@ -116,6 +116,8 @@ class Entry:
     table: str = ""
     unit: str = ""
     settled: Profile | None = None
+    #: The least that a settlement may say, as a ratio; None of what is spent as it was entered.
+    floor: float | None = None
 
     @property
     def charged(self) -> Profile:
@@ -203,6 +205,8 @@ def settle_entry(entry: Entry, drawn: JsonObject, budget: Budget) -> Entry:
         raise ValueError('only a ledger of composition="gaussian" takes back what was not spent')
     if entry.id:
         raise ValueError(f"entry {entry.number} is paid once for all that rests on it")
+    if entry.floor is None:
+        raise ValueError(f"entry {entry.number} is no reservation, and is spent as it is")
     if entry.settled is not None:
         raise ValueError(f"entry {entry.number} was settled before")
     if not (isinstance(profile, gaussian) and isinstance(reserved, gaussian)):
@@ -211,6 +215,8 @@ def settle_entry(entry: Entry, drawn: JsonObject, budget: Budget) -> Entry:
         raise ValueError("what was spent is for other neighbours than what was reserved")
     if profile.sensitivity_ratio > reserved.sensitivity_ratio:
         raise ValueError("more was spent than was reserved")
+    if profile.sensitivity_ratio < entry.floor:
+        raise ValueError("less was spent than the first stage of the answer spends")
     return replace(entry, settled=profile)
 
 
@@ -240,6 +246,7 @@ def _entry(number: int, record: JsonObject, adjacency: str) -> Entry:
         delta_fp=record["delta_fp"] if profile is not None else 0.0,
         privacy=profile,
         columns=tuple(map(str, record.get("columns", ()))),
+        floor=None if record.get("floor") is None else check_number(record["floor"], "floor"),
     )
 
 

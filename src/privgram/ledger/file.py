@@ -24,7 +24,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from privgram import privacy
 from privgram._base import files, saved
@@ -359,7 +359,19 @@ class Ledger:
         return self.reserve(price)
 
     def reserve(self, price: Price) -> Entry:
-        """Enter a price, as `spend`: the most that an answer may cost, until `settle` says less."""
+        """Enter a price, as `spend`."""
+        return self._enter(price)
+
+    def hold(self, price: Price, floor: Profile) -> Reservation:
+        """Enter the most that an answer in stages may cost; who holds this alone may settle it.
+
+        `floor` is what its first stage spends, which is written down: no settlement may say less.
+        """
+        gaussian = isinstance(price.privacy, privacy.GaussianProfile)
+        ratio = floor.sensitivity_ratio if gaussian else None  # type: ignore[attr-defined]
+        return Reservation(self, self._enter(price, ratio))
+
+    def _enter(self, price: Price, floor: float | None = None) -> Entry:
         self._check_price(price)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
@@ -369,7 +381,7 @@ class Ledger:
                     if (known.epsilon, known.delta) != (price.epsilon, price.delta):
                         raise ValueError(f"{self._name} has another spend with the id {price.id!r}")
                     return known
-            entry = self._entry(len(file.entries) + 1, _now(), price)
+            entry = replace(self._entry(len(file.entries) + 1, _now(), price), floor=floor)
             # A profile's delta is good to nine digits, and never 0.
             profile = entry.privacy
             least = 0.0 if profile is None else profile.delta(entry.epsilon) + entry.delta_fp
@@ -377,7 +389,7 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if profile is None else profile.to_dict()}
-            for name in ("id", "label", "columns", "table", "unit", "settled"):
+            for name in ("id", "label", "columns", "table", "unit", "settled", "floor"):
                 if not record[name]:
                     del record[name]
             # If this fails, nothing was spent: nothing is released after it.
@@ -406,32 +418,8 @@ class Ledger:
             price.unit,
         )
 
-    def settle(self, entry: Entry, privacy: Profile) -> Entry:
-        """Enter, durably and once, what was spent of an entry in the end; no noise comes after it.
-
-        In a ledger of composition "gaussian" the rest is free again: stages of Gaussian noise add
-        up in mu^2 whatever decides that one is the last (docs/theory/composition.md). In others
-        nothing is entered, and the whole stays spent.
-
-        Parameters
-        ----------
-        entry : Entry
-            As it was entered for the answer, before its noise was drawn.
-        privacy : GaussianProfile
-            Of all noise that was drawn.
-
-        Returns
-        -------
-        Entry
-            As it counts now.
-
-        Raises
-        ------
-        ValueError
-            If it was settled before, is not of Gaussian noise, or more was spent than reserved.
-        OSError
-            If the ledger cannot be written: the whole stays spent.
-        """
+    def _settle(self, entry: Entry, privacy: Profile) -> Entry:
+        """Enter what was spent of a reservation; see `Reservation.settle`."""
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
             entered = file.entries[entry.number - 1]
@@ -544,6 +532,26 @@ class Ledger:
                 "counted. That is right if a release was interrupted; else restore the file",
             )
         return contents
+
+
+class Reservation:
+    """What was reserved of a ledger: an object of one process, which no file and no entry makes."""
+
+    def __init__(self, ledger: Ledger, entry: Entry) -> None:
+        self._ledger = ledger
+        self.entry = entry
+
+    def settle(self, privacy: Profile) -> Entry:
+        """Enter, durably and once, what was spent in the end; no noise comes after it.
+
+        In a ledger of composition "gaussian" the rest is free again: stages of Gaussian noise add
+        up in mu^2 whatever decides that one is the last (docs/theory/composition.md). In others
+        nothing is entered, and the whole stays spent.
+        """
+        return self._ledger._settle(self.entry, privacy)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a reservation does not travel")
 
 
 def _now() -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from privgram._core import rowmap, rows, scale
 from privgram._core.norms import squared_norms
-from privgram._core.rows import TableAccumulator
+from privgram._core.rows import Accumulator as Kernel
 from privgram.columns.encoding import Codes
 from privgram.moment.device import add_device_rows
 from privgram.sources.arrays import DeviceRows
@@ -86,7 +86,7 @@ class BlockAccumulator(Accumulator):
         return self.update(rows.dense, reader.drop, rows.scaling)
 
     def update(self, block: Any, drop: bool = False, scaling: Scaling | None = None) -> int:
-        """Accumulate rows of numbers, as `privgram._core.rows.RowAccumulator.update`."""
+        """Accumulate rows of numbers, as `privgram._core.rows.Accumulator.update`."""
         raise NotImplementedError
 
 
@@ -266,14 +266,13 @@ class FactorAccumulator(TransformAccumulator):
     """
 
     takes_levels = True
-    inner: TableAccumulator
+    inner: Kernel
 
     def __init__(
         self, positions: Sequence[int], levels: Sequence[tuple[int, int, float]], bound: float
     ) -> None:
-        self._parameters = positions, levels, bound
         blocks = [(i, start, -1, weight) for i, (start, _, weight) in enumerate(levels)]
-        self.inner = TableAccumulator(positions, [size for _, size, _ in levels], blocks, bound)
+        self.inner = Kernel(positions, [size for _, size, _ in levels], blocks, bound)
         k = len(positions)
         square = (bound**2 - math.fsum(entry**2 for *_, entry in levels)) * (1 - FACTOR_ROUNDING)
         if not square > 0:
@@ -286,18 +285,7 @@ class FactorAccumulator(TransformAccumulator):
         square = squares(images)
         far = np.flatnonzero(square > self._radius**2)
         images[far] *= (self._radius / np.sqrt(square[far]))[:, None]
-        return self.inner.update(images, codes, [], drop, self._scaling, short=True)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (self._parameters, *self.inner.totals(), self.n_rows, self.n_dropped)
-
-
-def _restored(parameters: tuple[Any, ...], *state: Any) -> FactorAccumulator:
-    accumulator = FactorAccumulator(*parameters)
-    inner = accumulator.inner
-    layout = inner.positions_dense, inner.factors, inner.blocks, inner.bound, inner.bits
-    accumulator.inner = TableAccumulator.from_totals(*layout, *state)
-    return accumulator
+        return self.inner.update(images, drop, self._scaling, codes, short=True)
 
 
 #: Values converted at a time, 2 MiB. Fewer cost more in calls than they save in cache.
@@ -305,9 +293,6 @@ PIECE_VALUES = 1 << 18
 
 #: Rows of which columns are computed at a time.
 COMPUTED = 1 << 13
-
-Total: TypeAlias = "rows.RowAccumulator | TableAccumulator"
-
 
 class TotalLayout(NamedTuple):
     """The kernel's accumulator of rows as they are described: by codes if there are factors."""
@@ -318,42 +303,36 @@ class TotalLayout(NamedTuple):
     bits: int = 20
 
     @property
-    def coded(self) -> tuple[Any, Any, Any] | None:
-        """Positions of numbers, levels of factors and blocks, of a `TableAccumulator`."""
+    def shape(self) -> tuple[Any, Any, Any]:
+        """Positions of numbers, levels of factors and blocks."""
         if self.columns is None or not self.columns.encoder.by_codes:
-            return None
+            return range(self.n_columns), (), ()
         encoder = self.columns.encoder
         return encoder.positions, encoder.levels, encoder.coded
 
-    def new(self) -> Total:
-        """Make an empty accumulator."""
-        if (coded := self.coded) is None:
-            return rows.RowAccumulator(self.n_columns, self.bound, self.bits)
-        return TableAccumulator(*coded, self.bound, self.bits)
+    def new(self, groups: int = 0, other: bool = False) -> Kernel:
+        """Make an empty accumulator, perhaps of groups."""
+        return Kernel(*self.shape, self.bound, self.bits, groups, other)
 
-    def entries(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Row and column of each of its totals."""
-        coded = self.coded
-        return np.tril_indices(self.n_columns) if coded is None else rows.stored(*coded)
+        return rows.stored(*self.shape)
 
     def n_totals(self) -> int:
         """How many totals there are, without making an accumulator of a file's say-so."""
-        if (coded := self.coded) is None:
-            return self.n_columns * (self.n_columns + 1) // 2
-        dense, sizes = len(coded[0]), coded[1]
-        blocks = [(factor, sizes[factor]) for factor, *_ in coded[2]]
+        positions, sizes, coded = self.shape
+        dense = len(positions)
+        blocks = [(factor, sizes[factor]) for factor, *_ in coded]
         count: int = dense * (dense + 1) // 2 + sum((dense + 1) * levels for _, levels in blocks)
         for (one, levels), (other, others) in combinations(blocks, 2):
             count += levels if one == other else levels * others
         return count
 
-    def restored(self, totals: Int128, n_rows: int, n_dropped: int) -> Total:
+    def restored(self, totals: Int128, n_rows: int, n_dropped: int) -> Kernel:
         """An accumulator with these totals and numbers of rows."""
-        hi, lo = totals
-        if (coded := self.coded) is None:
-            return rows.RowAccumulator.from_totals(*self[1:], hi, lo, n_rows, n_dropped)
-        public = *coded, self.bound, self.bits
-        return TableAccumulator.from_totals(*public, hi, lo, n_rows, n_dropped)
+        layout = *self.shape, self.bound, self.bits, 0, False
+        counts = np.array([[n_rows], [n_dropped]])
+        return Kernel.from_totals(layout, *totals, counts)
 
 
 class BlockReader:
@@ -373,7 +352,6 @@ class BlockReader:
             limit = np.ones(len(columns))
             self._scaling = columns.center, columns.inverse, limit
         self._encoder = None if columns is None or columns.plain else columns.encoder
-        self._by_codes = self._encoder is not None and self._encoder.by_codes
 
     @property
     def sums_on_device(self) -> bool:
@@ -415,8 +393,8 @@ class BlockReader:
         if self._encoder is None:
             return int(self.accumulator.update(converted(block), self.drop, self._scaling))
         some = self.prepared(block)
-        parts = (some.codes, some.values) if self._by_codes else ()
-        return int(self.accumulator.update(some.dense, *parts, self.drop, some.scaling))
+        parts = some.dense, self.drop, some.scaling, some.codes, some.values
+        return int(self.accumulator.update(*parts))
 
     def prepared(self, block: RawBlock, written: bool = False) -> Prepared:
         """Rows as the kernels read them; as numbers where they are weighted or to be `written`."""

@@ -22,7 +22,7 @@ from privgram.sources.arrays import DeviceRows, library, namespace, to_numpy
 from privgram.sources.table import NOT_FINITE, InvalidRow
 
 if TYPE_CHECKING:
-    from privgram._core.rows import RowAccumulator, Scaling
+    from privgram._core.rows import Accumulator, Scaling
 
     Array = Any
 
@@ -34,7 +34,7 @@ NUMBERS = 1 << 25
 
 
 def add_device_rows(
-    total: RowAccumulator, rows: DeviceRows, scaling: Scaling | None, drop: bool
+    total: Accumulator, rows: DeviceRows, scaling: Scaling | None, drop: bool
 ) -> None:
     """Add all rows of a device to a total here, as its `update` does.
 
@@ -60,7 +60,7 @@ def add_device_rows(
 
 
 def _add_here(
-    total: RowAccumulator, some: Any, wrong: Array, start: int, scaling: Scaling | None, drop: bool
+    total: Accumulator, some: Any, wrong: Array, start: int, scaling: Scaling | None, drop: bool
 ) -> int:
     """Hand the kernel the rows that are `wrong`, and count them."""
     bad = total.update(np.ascontiguousarray(some), drop, scaling)
@@ -76,7 +76,7 @@ def _whole(xp: Any, x: Array) -> Array:
 class _Device:
     """Row arithmetic of one total on one device."""
 
-    def __init__(self, rows: DeviceRows, total: RowAccumulator, scaling: Scaling | None) -> None:
+    def __init__(self, rows: DeviceRows, total: Accumulator, scaling: Scaling | None) -> None:
         self.xp = namespace(rows.first)
         self.new = rows.array
         self.d = total.n_columns

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.saved import BinaryFormat, JsonObject
-from privgram._core import rows
 from privgram.columns.encoding import Codes, LevelCoder
 from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivacyUnit
@@ -21,7 +20,7 @@ from privgram.moment.second_moment import MomentBase, read_public
 from privgram.sources.table import RawBlock, Table, n_rows_of, some_rows
 
 if TYPE_CHECKING:
-    from privgram._core.rows import TableAccumulator
+    from privgram._core.rows import Accumulator
     from privgram.columns import Columns
     from privgram.columns.variables import Level
 
@@ -50,11 +49,11 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
 
     _format = BinaryFormat(b"privgram.moments\n", 1, "a SecondMoments")
     _alike = ("groups", *MomentBase._alike)
-    _total: TableAccumulator
+    _total: Accumulator
 
     def __init__(
         self,
-        total: TableAccumulator,
+        total: Accumulator,
         groups: Groups,
         names: tuple[str, ...] | None,
         columns: Columns | None,
@@ -144,8 +143,7 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         for k in range(n):
             diagonal = hi[k][i == j], lo[k][i == j]
             int128.check_gram((hi[k], lo[k]), diagonal, most * int(counts[0, k]) << 2 * empty.bits)
-        total = filled(empty, hi, lo, counts)
-        return cls(total, groups, *public)
+        return cls(empty.from_totals(empty.layout, hi, lo, counts), groups, *public)
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -162,27 +160,15 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
 
 def new_totals(
     columns: Columns | None, n_columns: int, bound: float, groups: Groups, bits: int = 20
-) -> TableAccumulator:
+) -> Accumulator:
     """Make an empty accumulator of rows by group; ValueError if it takes too much memory."""
-    numbers: tuple[Any, Any, Any] = tuple(range(n_columns)), (), ()
-    shape = TotalLayout(columns, n_columns, bound).coded or numbers
-    entries = len(rows.stored(*shape)[0])
-    if 40 * entries * (len(groups) + 1) > MOST_BYTES:
+    layout = TotalLayout(columns, n_columns, bound, bits)
+    if 40 * layout.n_totals() * (len(groups) + 1) > MOST_BYTES:
         raise ValueError(
             f"{len(groups):,} groups of {n_columns:,} columns take more than "
             f"{MOST_BYTES >> 30} GiB: take fewer columns, or some of the groups at a time"
         )
-    return rows.TableAccumulator(
-        *shape, bound, bits, len(groups.factor.levels), groups.unknown == "other"
-    )
-
-
-def filled(
-    empty: TableAccumulator, hi: NDArray[Any], lo: NDArray[Any], counts: NDArray[np.int64]
-) -> TableAccumulator:
-    """An accumulator of the shape of an empty one, with these totals and counts."""
-    layout = empty.positions_dense, empty.factors, empty.blocks, empty.bound, empty.bits
-    return rows.TableAccumulator.from_groups(*layout, empty.groups, empty.other, hi, lo, counts)
+    return layout.new(len(groups.factor.levels), groups.unknown == "other")
 
 
 def columns_apart(table: Table, groups: Groups) -> tuple[tuple[str, ...] | None, int]:
@@ -239,9 +225,8 @@ class GroupBlockReader(BlockReader):
         total = self.accumulator
         if self._of_kernel:
             some = self.prepared(block)
-            parts = some.dense, some.codes, some.values
-            of_group = (group.indices, group.lut), self._leave_out
-            return int(total.update(*parts, self.drop, some.scaling, *of_group))
+            parts = some.dense, self.drop, some.scaling, some.codes, some.values
+            return int(total.update(*parts, (group.indices, group.lut), self._leave_out))
         # Another one is given those of any group, written out.
         place = group.plain()
         taken = np.arange(len(place))

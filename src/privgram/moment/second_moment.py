@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from privgram._base.files import Guard
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_integer, check_positive
 from privgram._base.saved import BinaryFormat, JsonObject, understood
-from privgram._core.rows import RowAccumulator, TableAccumulator
+from privgram._core.rows import Accumulator
 from privgram.columns import Columns
 from privgram.columns.structure import zeros
 from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.exact import int128
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.accumulators import BlockReader, Total, TotalLayout
+from privgram.moment.accumulators import BlockReader, TotalLayout
 from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
 from privgram.sources.table import InvalidRow, TableSource
@@ -40,7 +40,7 @@ class MomentBase(ABC):
 
     def _adopt(
         self,
-        total: Total,
+        total: Accumulator,
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float,
@@ -163,13 +163,13 @@ class MomentBase(ABC):
         self._check_alike(other)
         self._absorb(other.copy()._total)  # a copy: never two locks
 
-    def _absorb(self, addend: Total) -> None:
+    def _absorb(self, addend: Accumulator) -> None:
         """Add the rows of an accumulator of the same shape."""
         with self._guard.lock:
             total = self._total
             if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
                 raise OverflowError("more than 2**63 rows")
-            total.merge(addend)  # type: ignore[arg-type]  # which is alike
+            total.merge(addend)
 
     def __add__(self, other: Self) -> Self:
         if not isinstance(other, type(self)):
@@ -245,7 +245,7 @@ class SecondMoment(MomentBase):
     """
 
     _format = BinaryFormat(b"privgram.moment\n", 1, "a SecondMoment")
-    _total: Total
+    _total: Accumulator
 
     def __init__(
         self,
@@ -267,12 +267,12 @@ class SecondMoment(MomentBase):
         self._adopt(total, _check_names(names, n_columns), columns, bound)
         #: Whether its rows are those of a group, so that how many they are is private.
         self.of_group = False
-        self._spare: list[Total] = []
+        self._spare: list[Accumulator] = []
 
     @classmethod
     def from_accumulator(
         cls,
-        total: Total,
+        total: Accumulator,
         names: tuple[str, ...] | None,
         columns: Columns | None,
         bound: float | None = None,
@@ -399,14 +399,14 @@ class SecondMoment(MomentBase):
         self._absorb_scratch(scratch)
         return self
 
-    def _scratch(self) -> Total:
+    def _scratch(self) -> Accumulator:
         """An empty accumulator, which `_absorb_scratch` takes back."""
         try:
             return self._spare.pop()
         except IndexError:
             return self._layout.new()
 
-    def _absorb_scratch(self, scratch: Total) -> None:
+    def _absorb_scratch(self, scratch: Accumulator) -> None:
         self._absorb(scratch)
         scratch.reset()
         self._spare.append(scratch)
@@ -416,7 +416,7 @@ class SecondMoment(MomentBase):
         self._check_alike(other)
         scratch = self._scratch()  # never two locks, and no new memory for each of many
         with other._guard.lock:
-            scratch.merge(other._total)  # type: ignore[arg-type]  # which is alike
+            scratch.merge(other._total)
         self._absorb_scratch(scratch)
         self.of_group |= other.of_group
 
@@ -430,10 +430,9 @@ class SecondMoment(MomentBase):
     def triangle(self) -> int128.Int128:
         """The integers of the lower triangle, row by row. SECRET."""
         with self._guard.lock:
-            total = self._total
-            if isinstance(total, RowAccumulator):
-                return total.totals()
-            hi, lo = total.int128()
+            if isinstance(self._total, Accumulator) and not self._total.blocks:
+                return self._total.totals()
+            hi, lo = self._total.int128()
         at = np.tril_indices(self.n_columns)
         return hi[at], lo[at]
 
@@ -445,13 +444,10 @@ class SecondMoment(MomentBase):
         known = sum(len(block) * (len(block) - 1) // 2 for block in blocks)
         return known if self._layout.n_totals() + known == d * (d + 1) // 2 else 0
 
-    def stored(self) -> tuple[tuple[NDArray[np.intp], NDArray[np.intp]], int128.Int128]:
+    def stored(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.int64]], int128.Int128]:
         """Row and column of each total of the lower triangle, and their integers. SECRET."""
         with self._guard.lock:
-            total = self._total
-            if isinstance(total, TableAccumulator):
-                return total.stored(), total.totals()
-            return np.tril_indices(self.n_columns), total.totals()
+            return self._total.stored(), self._total.totals()
 
     def int128(self) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
         """Return the integer matrix as ``(hi, lo)``, its value ``hi 2**64 + lo``. SECRET."""

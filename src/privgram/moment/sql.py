@@ -17,10 +17,11 @@ import numpy as np
 from privgram._core.units import UnitAccumulator
 from privgram.columns.sql import PROBE
 from privgram.exact import int128
-from privgram.moment.accumulators import Total, TotalLayout
+from privgram.moment.accumulators import TotalLayout
 from privgram.sources.table import UNLISTED
 
 if TYPE_CHECKING:
+    from privgram._core.rows import Accumulator
     from privgram.columns import Columns
     from privgram.columns.sql import Entries, MomentQuery
     from privgram.columns.unit import PrivacyUnit, Unit
@@ -38,7 +39,7 @@ Fields = Sequence[Any]
 
 def total_of_answer(
     answer: object, columns: Columns, unit: Unit | None
-) -> tuple[Total, PrivacyUnit | None]:
+) -> tuple[Accumulator, PrivacyUnit | None]:
     """The accumulator of an answer, and what a second moment records of its unit, if any.
 
     ValueError or TypeError if it is none to this query, or counts what the columns refuse.
@@ -116,7 +117,7 @@ def _check_present(counted: int, drop: bool) -> None:
         )
 
 
-def _total_of_rows(rows: Sequence[Fields], columns: Columns, query: MomentQuery) -> Total:
+def _total_of_rows(rows: Sequence[Fields], columns: Columns, query: MomentQuery) -> Accumulator:
     """The totals of single rows, from sums by the levels of none, one and two factors."""
     cells = _cells(rows, query)
     n_rows, n, *sums = cells[()][()]
@@ -194,7 +195,7 @@ def _sum_of_products(
 
 def _total_of_units(
     rows: Sequence[Fields], columns: Columns, query: MomentQuery, unit: Unit
-) -> tuple[Total, PrivacyUnit]:
+) -> tuple[Accumulator, PrivacyUnit]:
     """The totals of units, each scaled into its bound by the engine."""
     scale, d = query.unit, query.n_columns
     assert scale is not None
@@ -224,7 +225,7 @@ def _total_of_units(
 
 def _restored(
     layout: TotalLayout, integers: list[int], n_rows: int, n_dropped: int, most: int
-) -> Total:
+) -> Accumulator:
     """An accumulator of these totals; ValueError if they are no sums over so many rows.
 
     `most` is how often the square of the bound their trace may be.

@@ -14,7 +14,7 @@ from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import Mergeable, TotalLayout
-from privgram.moment.grouped import SecondMoments, filled, new_totals
+from privgram.moment.grouped import SecondMoments, new_totals
 from privgram.moment.second_moment import SecondMoment, check_bound
 from privgram.sources.arrays import is_array, to_numpy
 from privgram.sources.table import TableSource
@@ -140,5 +140,5 @@ def moment_of(
     n_units = total.counts()
     counts = np.zeros((2, len(n_units)), np.int64)
     counts[0, :-1], counts[1, -1] = n_units[:-1], n_units[-1]
-    of_groups = filled(grouped, hi[:, i, j], lo[:, i, j], counts)
+    of_groups = grouped.from_totals(grouped.layout, hi[:, i, j], lo[:, i, j], counts)
     return SecondMoments(of_groups, groups, names, columns, bound, protected)

@@ -1,35 +1,23 @@
-"""What a table may look like, from what is public: rows of it, their lengths, their moment."""
+"""What a table may look like, from what is public: rows of it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from privgram._base.text import listed
-from privgram.adaptive.rules import ADAPTIVE
 from privgram.columns.encoding import ColumnTable
 from privgram.columns.variables import Boolean
-from privgram.mechanisms import AdaptiveGaussian
 from privgram.multivariate.synthetic import synthetic_rows
-from privgram.multivariate.variables import root_of
-from privgram.noise import EntryLaw, ImageLaw
 from privgram.planning.guess import PARTS, Guess, is_guess
-from privgram.regression.inference import rows_behind
 from privgram.releases.record import ReleaseRecord
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
-
-#: Rows that are made where there are none.
-DESIGN_ROWS = 20_000
-
 
 #: What a plan can be told of a table: an earlier release, a public table, or a guess.
 DesignInput: TypeAlias = ReleaseRecord | ColumnTable | Mapping[Any, Any] | None
@@ -38,50 +26,23 @@ DesignInput: TypeAlias = ReleaseRecord | ColumnTable | Mapping[Any, Any] | None
 EARLIER, GUESSED = "an earlier release", "a guess"
 
 
-@dataclass(frozen=True, eq=False)
-class PlanDesign:
-    """A table to plan with."""
-
-    what: str  # in words
-    rows: Matrix  # (m, d), stored columns, no longer than the bound
-    moment: Matrix  # (d, d), mean of their products, positive semidefinite
-    n_rows: float | None  # of the table that it was taken from
-    complete: float = 1.0  # the part without missing values, where those are dropped
-    # of the lengths of a release's rows in an adaptive round's frame: `shape_of`
-    shape: float | None = None
-
-
-def plan_design_of(design: DesignInput, columns: Columns, bound: float) -> PlanDesign:
-    """Read the design that `plan` is given, for rows of L2 norm `bound`."""
-    if isinstance(design, ReleaseRecord):
-        return _released(design, columns, bound)
-    n_rows = None
-    if is_guess(design, columns):
-        table = columns.encode(Guess.of(design, columns).rows(DESIGN_ROWS))
-        what = GUESSED
-    elif design is not None and hasattr(design, "__getitem__"):
-        if isinstance(design, Mapping) and not set(design) & set(columns.variables):
-            raise ValueError(
-                "a design that is a mapping is a table with the columns "
-                f"{listed(list(columns.variables))} or a guess with {listed(PARTS)}; this one has "
-                f"{listed([str(key) for key in design])}"
-            )
-        table = columns.encode(design)
-        n_rows = len(table)
-        what = f"a public table of {n_rows:,} rows"
-    else:
+def _check_table(design: DesignInput, columns: Columns) -> NDArray[np.bool_]:
+    """Which rows of a public table miss nothing."""
+    if design is None or not hasattr(design, "__getitem__"):
         raise TypeError(
             "design is a release, a data frame or mapping of public columns, or a mapping of "
             'correlations, such as {("age", "cost"): 0.3}'
         )
-    rows = table[~np.isnan(table).any(axis=1)]
-    if not len(rows):
+    if isinstance(design, Mapping) and not set(design) & set(columns.variables):
+        raise ValueError(
+            "a design that is a mapping is a table with the columns "
+            f"{listed(list(columns.variables))} or a guess with {listed(PARTS)}; this one has "
+            f"{listed([str(key) for key in design])}"
+        )
+    complete: NDArray[np.bool_] = ~np.isnan(columns.encode(design)).any(axis=1)
+    if not complete.any():
         raise ValueError("the design has no row without missing values")
-    complete = len(rows) / len(table)
-    if columns.missing != "drop":  # and they are not expected
-        n_rows, complete = n_rows and len(rows), 1.0
-    rows = clipped(rows, bound)
-    return PlanDesign(what, rows, _mean_product(rows), n_rows, complete)
+    return complete
 
 
 def simulated_rows(
@@ -111,13 +72,12 @@ def simulated_rows(
     if is_guess(design, columns):
         guess = Guess.of(design, columns, counts, instrumented)
         return GUESSED, guess.rows(n), guess
-    what = plan_design_of(design, columns, columns.bound).what
-    assert design is not None  # which is no design
+    complete = _check_table(design, columns)
+    what = f"a public table of {len(complete):,} rows"
     if unit is not None and unit in design:  # type: ignore[operator]
         names.append(unit)
     values = {name: np.asarray(design[name]) for name in names}
     if columns.missing != "drop":  # and none is expected
-        complete = ~np.isnan(columns.encode(design)).any(axis=1)
         values = {name: column[complete] for name, column in values.items()}
     size = len(values[names[0]])
     if unit in values:
@@ -139,77 +99,3 @@ def _whole_units(
     drawn = drawn[: int(np.searchsorted(np.cumsum(counts[drawn]), n)) + 1]
     at = np.concatenate([order[start[i] : start[i] + counts[i]] for i in drawn.tolist()])
     return at, np.repeat(np.arange(len(drawn)), counts[drawn])
-
-
-def _released(design: ReleaseRecord, columns: Columns, bound: float) -> PlanDesign:
-    """An earlier release, of the same columns or others."""
-    rows = columns.encode(synthetic_rows(design, DESIGN_ROWS, 0))
-    count = rows_behind(design)
-    moment = _mean_product(rows)
-    if design.columns == columns and design.names == columns.names and count:
-        # Of terms as they were released: made rows keep no products.
-        whole = design.matrix - design.noise.shift_matrix(design.n_columns)
-        root = root_of(whole / count)
-        moment = root @ root.T
-    n_rows, complete = design.n_rows or count, 1.0
-    if count and n_rows and columns.missing == "drop":
-        complete = count / n_rows
-    shape = shape_of(design)
-    return PlanDesign(EARLIER, clipped(rows, bound), moment, n_rows, complete, shape)
-
-
-def _mean_product(rows: Matrix) -> Matrix:
-    return rows.T @ rows / len(rows)
-
-
-def clipped(rows: Matrix, bound: float) -> Matrix:
-    """Rows clipped to an L2 norm."""
-    lengths = np.linalg.norm(rows, axis=1)
-    shorter: Matrix = rows * np.minimum(1.0, bound / np.maximum(lengths, 1e-300))[:, None]
-    return shorter
-
-
-# How long rows are in an adaptive round's frame: by one number, the shape, which tells of the
-# tails.
-
-#: Shapes that are thought of, from far heavier tails than lognormal rows have to none; and halvings
-#: of this interval, on a logarithmic scale.
-SHAPES, HALVINGS = (0.2, 5.0), 20
-
-
-def rows_beyond(shape: float, lengths: Vector, typical: float, rows: float) -> Vector:
-    """Rows longer than each of some lengths, whose mean square is `typical`.
-
-    |z|^2 has a Weibull distribution: the shape is 1 for exponential tails, less for longer ones.
-    """
-    scale = typical / math.gamma(1 + 1 / shape)
-    beyond: Vector = rows * np.exp(-((lengths**2 / scale) ** shape))
-    return beyond
-
-
-def shape_of(release: ReleaseRecord) -> float | None:
-    """The shape with which a release by adaptive rounds would have chosen the radius that it did.
-
-    None if it is of one round or says too little. The rule that chose is gone through backwards:
-    about as many rows were longer as it lets be, at the middle of the bin before the radius.
-    """
-    law, recorded, rows = release.noise, release.parameters, rows_behind(release)
-    ours = isinstance(release.mechanism, AdaptiveGaussian) and release.mechanism.target is None
-    if not (ours and isinstance(law, ImageLaw) and isinstance(law.base, EntryLaw)):
-        return None  # or factors are apart, and lengths are of numbers alone
-    if "clipping_bias" not in recorded or not rows:
-        return None
-    matrix = np.asarray(np.linalg.inv(law.frame), dtype=np.float64)
-    typical = max(float(np.trace(matrix @ release.matrix @ matrix.T)) / rows, 1.0)
-    radius = recorded["round_radius"][-1]
-    most = ADAPTIVE.beyond * recorded["round_noise_std"][-1] / radius**2
-    most = min(max(most, ADAPTIVE.seen * recorded["clipped_rows_std"]), rows / 2)
-    middle = np.array([radius * 2 ** (-0.25 / ADAPTIVE.per_octave)])
-    low, high = map(math.log, SHAPES)
-    for _ in range(HALVINGS):
-        shape = math.exp((low + high) / 2)
-        if float(rows_beyond(shape, middle, typical, rows)[0]) > most:  # too long a tail
-            low = math.log(shape)
-        else:
-            high = math.log(shape)
-    return math.exp((low + high) / 2)

@@ -1,4 +1,4 @@
-"""What a release will give, before any data is read: noise, sample sizes, standard errors.
+"""What a release will give, before any data is read: its noise, by mechanism and by term.
 
 It takes public descriptions and earlier releases, and never a table.
 """
@@ -6,33 +6,19 @@ It takes public descriptions and earlier releases, and never a table.
 from __future__ import annotations
 
 import math
-import os
-from dataclasses import asdict, dataclass, field, fields, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, TypeAlias
 
-from privgram._base.files import write_picture
-from privgram._base.installed import extra
 from privgram._base.numbers import check_integer
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.columns import Columns
 from privgram.columns.structure import by_term, proposed_weights, share, target_term
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
 from privgram.mechanisms._base import check_mechanism
-from privgram.planning.designs import DesignInput
-from privgram.planning.power import (
-    PowerCurve,
-    PowerCurveRow,
-    PowerRow,
-    PowerSimulation,
-    simulate_power,
-)
 from privgram.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from matplotlib.axes import Axes
 
     from privgram._base.saved import JsonObject
     from privgram.mechanisms import Calibration, Mechanism
@@ -41,10 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Plan",
     "PlanRow",
-    "PowerCurve",
-    "PowerCurveRow",
-    "PowerRow",
-    "PowerSimulation",
     "TermRow",
     "plan",
 ]
@@ -126,8 +108,6 @@ class Plan(Printed):
         What each term of `Columns` pays; empty for a number of columns.
     weights : dict of str to float or None
         Weights to give to `Columns` for regressions of `targets`; None without targets.
-    power : PowerSimulation or None
-        The standard errors that regressions will have; None without a design.
     """
 
     n_columns: int
@@ -141,12 +121,10 @@ class Plan(Printed):
     reason: str
     terms: tuple[TermRow, ...] = ()
     weights: dict[str, float] | None = None
-    power: PowerSimulation | None = field(default=None, compare=False)
 
     def to_dict(self) -> JsonObject:
         """Return the plan as plain values, for JSON."""
-        plain = asdict(replace(self, power=None))
-        return plain | {"power": None if self.power is None else self.power.to_dict()}
+        return asdict(self)
 
     @property
     def heading(self) -> str:
@@ -202,52 +180,18 @@ class Plan(Printed):
         remarks = [f"{row.mechanism}: {row.remark}" for row in self.rows if row.remark]
         return (
             "Noise is the standard deviation of an off-diagonal entry. What it does to a "
-            "regression turns on how far columns follow from each other"
-            + (": with design= the plan says it of yours." if self.power is None else "."),
+            "regression turns on how far columns follow from each other: `Study.plan` says it of "
+            "one regression.",
             *remarks,
             self.reason,
             *([_LOOK_TWICE] if self.delta > 0 else []),
         )
 
     def __str__(self) -> str:
-        parts = [self.heading, ""]
-        if self.power is not None:
-            parts += [str(self.power), ""]
-        parts += [*aligned(*self.table()), "", *self.notes]
+        parts = [self.heading, "", *aligned(*self.table()), "", *self.notes]
         if self.terms:
             parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
         return "\n".join(parts)
-
-    def plot(self, ax: Axes | str | os.PathLike[str] | None = None) -> Axes:
-        """Draw the standard errors of the design against epsilon.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes or path-like, optional
-            Where to draw, a new figure by default; or a file to save the picture in, whose
-            suffix picks the format (.png, .pdf, .svg).
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-
-        Raises
-        ------
-        ValueError
-            If it was planned without a design.
-        ImportError
-            Without matplotlib (the extra ``plot``).
-        """
-        if self.power is None:
-            raise ValueError("a plan without design= has no standard errors to draw")
-        if not isinstance(ax, (str, os.PathLike)):
-            return self.power.curve().plot(ax)
-        with extra("plot", "plots need"):
-            from matplotlib.figure import Figure
-        figure = Figure(figsize=(8.0, 4.0), layout="constrained")
-        drawn = self.power.curve().plot(figure.add_subplot())
-        write_picture(Path(ax), figure, dpi=150)
-        return drawn
 
 
 def plan(
@@ -259,10 +203,9 @@ def plan(
     adjacency: Adjacency = "replace",
     *,
     targets: Iterable[str] | None = None,
-    design: DesignInput = None,
     mechanisms: Iterable[Mechanism] = (),
 ) -> Plan:
-    """Say what regressions on a release will be worth, and which mechanism to take.
+    """Say which mechanism to take for a release, and what its terms pay.
 
     Reads no secret data.
 
@@ -283,16 +226,6 @@ def plan(
     targets : iterable of str, optional
         Terms of the Columns that regressions on the others are to explain: weights are proposed
         that serve them (`privgram.columns.structure.proposed_weights` says how).
-    design : Release, DataFrame or mapping, optional
-        What the table is like, for the standard errors of each coefficient: an earlier release;
-        a public table with the variables of the Columns; or a guess of correlations, such as
-        ``{("age", "cost"): 0.3}`` or ``{"correlation": {...}, "mean": {...}, "std": {...}}``, in
-        own units (of logarithms, for `Log`). The mean of a truth value or of a level, such as
-        "region[n]", is the part of the rows that have it. Of a guess numbers are normal, by default
-        about the middle of their bounds with a standard deviation of a sixth of the range; those
-        within (0, 1) of which no deviation is said are 0 or 1, and these and levels are
-        equally frequent. The regressions are those of `targets` on all other columns, by default
-        of the last number; `n_rows` is by default the design's.
     mechanisms : iterable of Mechanism, optional
         Others to compare, such as those of `privgram.papers.sheffet`.
 
@@ -332,21 +265,7 @@ def plan(
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     compared = (*_candidates(guarantee.delta), *map(check_mechanism, mechanisms))
 
-    power = None
     goals = None if targets is None else tuple(targets)
-    if design is not None:
-        if columns is None:
-            raise ValueError("a design is of columns: plan(columns, ...) of Columns")
-        power = simulate_power(
-            columns,
-            design,
-            goals,
-            {_name(mechanism): mechanism for mechanism in compared},
-            bound=bound,
-            guarantee=guarantee,
-            n_rows=n_rows,
-        )
-        n_rows = power.n_rows
     rows = []
     for mechanism in compared:
         noise, refusal = _calibrate(mechanism, guarantee, n_columns, bound, n_rows)
@@ -381,7 +300,6 @@ def plan(
         reason=reason,
         terms=terms,
         weights=weights,
-        power=power,
     )
 
 

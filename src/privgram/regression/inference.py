@@ -42,10 +42,13 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Equations:
-    """The equations S theta = s of a regression on a release (docs/theory/inference.md).
+    """The equations L M v = 0 of a regression on a release (docs/theory/inference.md).
 
-    S, which must be regular, is the features' block less its shift, and s the target's column. With
-    v = (-theta, 1) and N the noise, S (estimate - theta) = X^T e + (N v)_features, exactly.
+    M is the second moment less its shift, its first columns the features and its last the target,
+    and v = (-theta, 1) in place. L (p, d) is the features of least squares, and first stages where
+    there are instruments (`privgram.regression.iv`). With S = L M_features, which must be regular,
+    and N the noise, S (estimate - theta) = L (X^T e + N v): exactly, or to first order where L
+    itself has noise.
     """
 
     law: NoiseLaw  # of the noise in `shifted`
@@ -65,9 +68,19 @@ class Equations:
         return self.shifted - self.law.shift_matrix(len(self.shifted))
 
     @property
+    def weights(self) -> Matrix:
+        """L, shape (p, d)."""
+        return np.eye(self.size, len(self.shifted))
+
+    @property
+    def reduced(self) -> Equations:
+        """Least squares of the target on what is exogenous."""
+        return self
+
+    @cached_property
     def gram(self) -> Matrix:
         """S, shape (p, p)."""
-        return self.matrix[:-1, :-1]
+        return np.asarray(self.weights @ self.matrix[:, : self.size])
 
     @cached_property
     def inverse(self) -> Matrix:
@@ -77,35 +90,44 @@ class Equations:
     @cached_property
     def theta(self) -> Vector:
         """The estimate, shape (p,)."""
-        return self.inverse @ self.matrix[:-1, -1]
+        return self.inverse @ (self.weights @ self.matrix[:, -1])
 
     @cached_property
     def v(self) -> Vector:
-        """The residual's row, (-theta, 1)."""
-        return np.append(-self.theta, 1.0)
+        """The residual's row: (-theta, 1), and zeros at instruments."""
+        row = np.zeros(len(self.shifted))
+        row[: self.size], row[-1] = -self.theta, 1.0
+        return row
 
     def noise_at(self, v: Vector) -> Matrix:
-        """Covariance of (N v)_features, shape (p, p)."""
-        return self.law.sandwich(self.shifted, np.outer(v, v))[:-1, :-1]
+        """Covariance of L N v, shape (p, p)."""
+        return self.weights @ self.law.sandwich(self.shifted, np.outer(v, v)) @ self.weights.T
+
+    @cached_property
+    def sandwich(self) -> Matrix:
+        """Covariance of N v at the estimate, shape (d, d)."""
+        return self.law.sandwich(self.shifted, np.outer(self.v, self.v))
 
     @cached_property
     def noise(self) -> Matrix:
-        """Covariance of (N v)_features at the estimate."""
-        return self.noise_at(self.v)
+        """Covariance of L N v at the estimate."""
+        return self.weights @ self.sandwich @ self.weights.T
 
     @cached_property
     def second(self) -> Matrix:
-        """E[N S^{-1} N] with S^{-1} on the features alone, shape (p, p + 1)."""
+        """E[N S^{-1} N] with S^{-1} on the features alone, shape (p, p + 1); not of instruments."""
         return self.law.sandwich(self.shifted, np.pad(self.inverse, (0, 1)))[:-1]
 
     @cached_property
     def squares(self) -> float:
-        """Sum of squared residuals, without first-order bias; not negative.
+        """Sum of squared residuals, without the noise's second-order bias; not negative.
 
         Where noise makes it negative it also outweighs the sampling error by far.
         """
-        noisy = self.v @ self.matrix @ self.v + np.trace(self.inverse @ self.noise)
-        return max(float(noisy), 0.0)
+        w, pull = slice(0, self.size), self.inverse @ self.weights
+        alike = np.trace(pull @ self.sandwich[:, w])
+        spread = np.trace(self.matrix[w, w] @ pull @ self.sandwich @ pull.T)
+        return max(float(self.v @ self.matrix @ self.v + 2 * alike - spread), 0.0)
 
     @property
     def df_resid(self) -> float:
@@ -385,25 +407,26 @@ def infer(
     c is tested by a^T (s - S theta), a = S^{-1} c, whose variance is taken at the theta that is
     nearest where the contrast has the tested value.
     """
-    reason = why_refused(release, equations, estimand)
+    reason = why_refused(release, equations.reduced, estimand)
     if reason is not None:
         return refuse(len(transform), reason)
     if estimand == "sample":
         equations = equations.at_hand
-    inverse, second, v = equations.inverse, equations.second, equations.v
-    covariance = equations.covariance
+    inverse, v, covariance = equations.inverse, equations.v, equations.covariance
     of_contrasts = transform @ covariance @ transform.T
     stderr = np.sqrt(of_contrasts.diagonal())
     # A contrast without any coefficient, such as an intercept that does not exist, has no error.
     unit = np.where(stderr > 0, stderr, 1.0)[:, None]
     pulled = transform @ covariance / unit
     solved = transform @ inverse / unit
-    rows, moved = (np.pad(part, [(0, 0), (0, 1)]) for part in (solved, -pulled))
+    rows = solved @ equations.weights
+    moved = np.pad(-pulled, [(0, 0), (0, len(v) - equations.size)])
     alone = ((solved @ equations.noise) * solved).sum(axis=1)
     slope, curvature = dependence(equations.law, equations.shifted, rows, v, moved, alone)
-    # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
-    bias = -transform @ (inverse @ (second @ v)) - stderr * slope
-    estimate = transform @ equations.theta + offset - bias
+    estimate = transform @ equations.theta + offset
+    if equations.size == len(v) - 1:
+        # The bias of the statistic, not of the estimate: what moves with its variance is not bias.
+        estimate = estimate + transform @ (inverse @ (equations.second @ v)) + stderr * slope
     # Of a given meat the degrees of freedom are unknown. The noise, whose variance is known, could
     # be given more of them, and is not: they are never above the rows less the parameters.
     df = np.full(len(of_contrasts), equations.df_resid if equations.meat is None else math.inf)

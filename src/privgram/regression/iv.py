@@ -13,7 +13,7 @@ import numpy as np
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one, parse_terms
-from privgram.regression.design import Described, Design, Features, RegressionTerms
+from privgram.regression.design import Described, Design, RegressionTerms
 from privgram.regression.diagnostics import caveats
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
@@ -22,15 +22,12 @@ from privgram.regression.inference import (
     Inference,
     clipping_refusal,
     degrees_behind,
-    dependence,
     level_of,
     refuse,
     rows_behind,
-    why_refused,
 )
 from privgram.regression.least_squares import design_of
 from privgram.regression.results import OfRelease
-from privgram.regression.summary import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,34 +72,26 @@ class IVResults(OfRelease):
     release: ReleaseRecord
     design: Design
     without: str | None
-    _moments: _Moments = field(repr=False)
+    _equations: _Moments = field(repr=False)
 
     _title = "Private Regression with Instruments"
 
+    _assumed = "They assume errors of equal variance, which second moments cannot show."
+
     @property
-    def df_resid(self) -> float:
-        """Rows less parameters, and effects of units that were taken off."""
-        return self._moments.df_resid
+    def _unanswered(self) -> str | None:
+        return self.without
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
-        reason = self.without or why_refused(self.release, self._moments.reduced, estimand)
-        reason = reason or (clipping_refusal(self.release) if estimand == "sample" else None)
-        if reason is not None:
+        if estimand == "sample" and (reason := clipping_refusal(self.release)):
             return refuse(len(matrix), reason)
-        size = len(self.param_names)
-        transform, offset = self.design.transform[:size], self.design.offset[:size]
-        return self._moments.infer(matrix @ transform, matrix @ offset, estimand)
-
-    def predict(self, X: Features) -> Vector:
-        """Predicted target of new rows; see `privgram.regression.OLSResults.predict`."""
-        self._need_inference()
-        return self._rows(X) @ self._estimate
+        return super()._contrasts(matrix, estimand)
 
     @cached_property
     def first_stage(self) -> dict[str, WaldTest]:
         """For each endogenous column the F test that no instrument explains it."""
         self._need_inference()
-        moments = self._moments
+        moments = self._equations
         return {
             name: moments.excluded(moments.column(i), self.instruments)
             for i, name in enumerate(self.endogenous)
@@ -114,7 +103,7 @@ class IVResults(OfRelease):
         self._need_inference()
         if len(self.instruments) == len(self.endogenous):
             return None
-        return verdict(("E[z e] = 0",), *self._moments.sargan())
+        return verdict(("E[z e] = 0",), *self._equations.sargan())
 
     @property
     def caution(self) -> str | None:
@@ -146,7 +135,7 @@ class IVResults(OfRelease):
         hypothesis = tuple(
             f"{name} = {x:g}" for name, x in zip(self.endogenous, wanted, strict=True)
         )
-        return self._moments.excluded(self._moments.target(scaled), hypothesis)
+        return self._equations.excluded(self._equations.target(scaled), hypothesis)
 
     def anderson_rubin(self, alpha: float = 0.05) -> list[tuple[float, float]]:
         """Values of the one endogenous column's coefficient that `anderson_rubin_test` accepts.
@@ -201,15 +190,7 @@ class IVResults(OfRelease):
         return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
 
     def _facts(self) -> dict[str, str]:
-        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
-        method = {"Method": self.method.upper()}
-        return facts | method | {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
-
-    def _assumes(self) -> list[str]:
-        return [
-            "Standard errors cover sampling and privacy noise (first-order).",
-            "They assume errors of equal variance, which second moments cannot show.",
-        ]
+        return super()._facts() | {"Method": self.method.upper()}
 
     def _notes(self) -> list[str]:
         notes = caveats(self.release, self.n_rows, self.design)
@@ -276,7 +257,6 @@ class _Moments(Equations):
 
     @cached_property
     def reduced(self) -> Equations:
-        """Of the target."""
         return self.equations(self.column(-1))
 
     def excluded(self, goal: Vector, hypothesis: tuple[str, ...]) -> WaldTest:
@@ -307,62 +287,12 @@ class _Moments(Equations):
 
     @cached_property
     def weights(self) -> Matrix:
-        """L with L M v = 0 at the estimate, v = (-theta, 1) in place: shape (k, d).
-
-        First stages of the features, and for LIML a part of the features themselves.
-        """
+        """First stages of the features, and for LIML a part of the features themselves."""
         m = self.matrix
         weights = np.zeros((self.n_features, len(m)))
         weights[:, self.z] = self.kappa * np.linalg.solve(m[self.z, self.z], m[self.z, self.w]).T
         weights[:, self.w] += (1 - self.kappa) * np.eye(self.n_features)
         return weights
-
-    @cached_property
-    def bread(self) -> Matrix:
-        """Inverse of L M_W, shape (k, k)."""
-        return np.asarray(np.linalg.inv(self.weights @ self.matrix[:, self.w]))
-
-    @cached_property
-    def theta(self) -> Vector:
-        return self.bread @ (self.weights @ self.matrix[:, -1])
-
-    @cached_property
-    def v(self) -> Vector:
-        row = self.column(-1)
-        row[self.w] = -self.theta
-        return row
-
-    @cached_property
-    def noise(self) -> Matrix:
-        """Covariance of N v, shape (d, d)."""
-        return self.law.sandwich(self.shifted, np.outer(self.v, self.v))
-
-    @cached_property
-    def squares(self) -> float:
-        """Sum of squared residuals, without the noise's second-order bias."""
-        pull = self.bread @ self.weights
-        alike = np.trace(pull @ self.noise[:, self.w])
-        spread = np.trace(self.matrix[self.w, self.w] @ pull @ self.noise @ pull.T)
-        return max(float(self.v @ self.matrix @ self.v + 2 * alike - spread), 0.0)
-
-    def infer(self, transform: Matrix, offset: Vector, estimand: Estimand) -> Inference:
-        """Fieller's, as of a regression: with first stages in the place of the features."""
-        df, sampling = math.inf, np.zeros_like(self.bread)
-        if estimand == "population":
-            df, sampling = self.df_resid, self.variance * (self.bread + self.bread.T) / 2
-        pull = self.bread @ self.weights
-        covariance = sampling + pull @ self.noise @ pull.T
-        of_contrasts = transform @ covariance @ transform.T
-        stderr = np.sqrt(of_contrasts.diagonal())
-        unit = np.where(stderr > 0, stderr, 1.0)[:, None]
-        rows = transform @ pull / unit
-        moved = np.zeros_like(rows)
-        moved[:, self.w] = -transform @ covariance / unit
-        alone = ((rows @ self.noise) * rows).sum(axis=1)
-        slope, curvature = dependence(self.law, self.shifted, rows, self.v, moved, alone)
-        estimate = transform @ self.theta + offset
-        degrees = np.full(len(of_contrasts), df)
-        return Inference(estimate, of_contrasts, None, degrees, slope, curvature)
 
     def sargan(self) -> tuple[float, int]:
         """Statistic and degrees of freedom of the overidentification test."""
@@ -370,8 +300,8 @@ class _Moments(Equations):
         m = self.matrix
         moments = m[self.z] @ self.v
         # What estimating theta leaves of the errors of the moments.
-        rest = np.eye(len(m))[self.z] - m[self.z, self.w] @ self.bread @ self.weights
-        errors = self.noise.copy()
+        rest = np.eye(len(m))[self.z] - m[self.z, self.w] @ self.inverse @ self.weights
+        errors = self.sandwich.copy()
         errors[self.z, self.z] += self.squares / self.n_rows * m[self.z, self.z]
         covariance = rest @ errors @ rest.T
         df = len(moments) - self.n_features
@@ -478,7 +408,7 @@ def iv(
         release=release,
         design=design,
         without=without,
-        _moments=moments,
+        _equations=moments,
     )
 
 

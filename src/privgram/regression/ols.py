@@ -13,26 +13,23 @@ from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, Goodness, ShareEstimand, anova
-from privgram.regression.design import NO_SLOPES, Design, Features, intercept_of
+from privgram.regression.design import NO_SLOPES, Design, intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     Equations,
-    Estimand,
     Inference,
     RefusedError,
     about_means,
     clipping_refusal,
     degrees_behind,
-    infer,
     quantile_of,
-    refuse,
     uncounted,
     weight_behind,
 )
 from privgram.regression.prediction import PredictiveResults
 from privgram.regression.results import OfRelease
-from privgram.regression.summary import Summary, facts_of
+from privgram.regression.summary import Summary
 
 if TYPE_CHECKING:
     from privgram.plots import of_results
@@ -94,13 +91,11 @@ class OLSResults(OfRelease, PredictiveResults):
         coef.flags.writeable = False
         return coef
 
-    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
-        reason = pinned(self.release, self.design) or self._penalised
-        if reason is not None:
-            return refuse(len(matrix), reason)
-        size = len(self.param_names)
-        transform, offset = matrix @ self.design.transform[:size], matrix @ self._offset[:size]
-        return infer(self.release, self._equations, transform, offset, estimand)
+    _assumed = "Of a population they assume equal error variances; study.regress does not."
+
+    @property
+    def _unanswered(self) -> str | None:
+        return pinned(self.release, self.design) or self._penalised
 
     @property
     def _penalised(self) -> str | None:
@@ -129,7 +124,7 @@ class OLSResults(OfRelease, PredictiveResults):
         return self.design.offset - self.design.transform @ self.clipping
 
     @cached_property
-    def _equations(self) -> Equations:
+    def _equations(self) -> Equations:  # type: ignore[override]
         law, block = self.design.block(self.release)
         return Equations(law, block, degrees_behind(self.release, self.n_rows))
 
@@ -283,11 +278,6 @@ class OLSResults(OfRelease, PredictiveResults):
         return np.array(self._goodness.interval(quantile, estimand))
 
     @property
-    def df_resid(self) -> float:
-        """Rows less parameters that were fitted, and effects of units that were taken off."""
-        return self._equations.df_resid
-
-    @property
     def df_model(self) -> int:
         """Parameters beside a constant, which levels of a factor may hold."""
         return len(self._beside_constant)
@@ -372,28 +362,6 @@ class OLSResults(OfRelease, PredictiveResults):
     def _rmse(self) -> float:
         return math.sqrt(self.scale)
 
-    def predict(self, X: Features) -> Vector:
-        """Predicted target.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, p) or DataFrame
-            Features in their own units, in the order of `names`; of a data
-            frame the columns of these names are taken. Where the fit is of terms, a data frame
-            or a mapping of the variables themselves, whose values are clamped to their bounds.
-
-        Returns
-        -------
-        ndarray of shape (m,), float64
-            In the target's units.
-        """
-        if not np.isfinite(self._estimate).all():
-            raise RefusedError(
-                f"there is nothing to predict by: {self.refusal}. For predictions, take a "
-                "ridge='auto'"
-            )
-        return self._rows(X) @ self._estimate
-
     def feature_std(self) -> Vector:
         """Standard deviations of the features, estimated from the release as `describe` has them.
 
@@ -430,8 +398,7 @@ class OLSResults(OfRelease, PredictiveResults):
     plot = of_results.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
-        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
-        facts |= {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
+        facts = super()._facts()
         if np.any(self.ridge != 0.0):
             many = isinstance(self.ridge, np.ndarray)
             facts["Ridge"] = "per feature" if many else f"{self.ridge}"
@@ -439,19 +406,6 @@ class OLSResults(OfRelease, PredictiveResults):
             error = f"{self._goodness.stderr:.3f}"  # of the noise
             facts["R-squared"] = f"{self.rsquared:.3f}" + f" ± {error}" * (float(error) > 0)
         return facts
-
-    def _assumes(self) -> list[str]:
-        notes = [
-            "Standard errors cover sampling and privacy noise (first-order).",
-            "Of a population they assume equal error variances; study.regress does not.",
-        ]
-        unit = self.release.privacy_unit
-        if unit is not None:
-            notes.append(
-                f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
-                "they are not, std err is too small."
-            )
-        return notes
 
     def _notes(self) -> list[str]:
         notes = []
@@ -526,11 +480,7 @@ class FeatureResults(OLSResults):
 
     def summary(self, *_: Any, **__: Any) -> Summary:
         """The facts of the fit, with its prediction error in the place of coefficients."""
-        facts = {
-            "Dep. Variable": self.target,
-            **facts_of(self.release, self.n_rows, self.nobs_stderr),
-        }
-        facts |= {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
+        facts = {"Dep. Variable": self.target, **OfRelease._facts(self)}
         facts |= {"Prediction error": f"{self.prediction_error:.4g}"}
         note = f"{NO_SLOPES[0].upper()}{NO_SLOPES[1:]}."
         return Summary(

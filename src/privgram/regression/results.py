@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 import numpy as np
 
 from privgram._base.numbers import Matrix, Vector, check_one_of
-from privgram._base.text import as_frame, framed
+from privgram._base.text import as_frame, framed, shown
 from privgram.regression.design import Design, Features, features_of
 from privgram.regression.hypothesis import (
     Contrasts,
@@ -20,8 +20,17 @@ from privgram.regression.hypothesis import (
     restrictions,
     verdict,
 )
-from privgram.regression.inference import Estimand, Inference, RefusedError, count_error, level_of
-from privgram.regression.summary import Summary, counted, heads_of, skewed
+from privgram.regression.inference import (
+    Equations,
+    Estimand,
+    Inference,
+    RefusedError,
+    count_error,
+    infer,
+    level_of,
+    refuse,
+)
+from privgram.regression.summary import Summary, counted, facts_of, heads_of, skewed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -584,9 +593,73 @@ class OfDesign(Results):
 
 
 class OfRelease(OfDesign):
-    """A result of a regression on one release."""
+    """A result of a regression on one release: by its `_equations`, unless `_unanswered` says why.
+
+    `_assumed` is what its standard errors assume of a population.
+    """
 
     release: ReleaseRecord
+    n_rows: float | None
+    _equations: Equations
+    _assumed: str
+
+    @property
+    def _unanswered(self) -> str | None:
+        """Why there is no inference, whatever the equations say."""
+        return None
+
+    @property
+    def _offset(self) -> Vector:
+        """What is to be added to coefficients in own units."""
+        return self.design.offset
+
+    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
+        if self._unanswered is not None:
+            return refuse(len(matrix), self._unanswered)
+        size = len(self.param_names)
+        transform, offset = matrix @ self.design.transform[:size], matrix @ self._offset[:size]
+        return infer(self.release, self._equations, transform, offset, estimand)
+
+    def predict(self, X: Features) -> Vector:
+        """Predicted target.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p) or DataFrame
+            Features in their own units, in the order of `names`; of a data
+            frame the columns of these names are taken. Where the fit is of terms, a data frame
+            or a mapping of the variables themselves, whose values are clamped to their bounds.
+
+        Returns
+        -------
+        ndarray of shape (m,), float64
+            In the target's units.
+        """
+        if not np.isfinite(self._estimate).all():
+            raise RefusedError(
+                f"there is nothing to predict by: {self.refusal}. For predictions, take a "
+                "ridge='auto'"
+            )
+        return self._rows(X) @ self._estimate
+
+    @property
+    def df_resid(self) -> float:
+        """Rows less parameters that were fitted, and effects of units that were taken off."""
+        return self._equations.df_resid
+
+    def _facts(self) -> dict[str, str]:
+        facts = facts_of(self.release, self.n_rows, self.nobs_stderr)
+        return facts | {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
+
+    def _assumes(self) -> list[str]:
+        notes = ["Standard errors cover sampling and privacy noise (first-order).", self._assumed]
+        unit = self.release.privacy_unit
+        if unit is not None:
+            notes.append(
+                f"They assume that errors of rows of one {shown(unit.name)} are independent; where "
+                "they are not, std err is too small."
+            )
+        return notes
 
     @property
     def target(self) -> str:  # type: ignore[override]

@@ -18,7 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from privgram._base.files import check_process
-from privgram._core.rows import MOST_SHARERS, RowAccumulator
+from privgram._core.rows import MOST_SHARERS, Accumulator
 from privgram._core.scale import DefaultRounding
 from privgram.columns.groups import Groups
 from privgram.moment import SecondMoment
@@ -219,7 +219,7 @@ def _maker(new: Callable[[int], Any], d: int, n_threads: int) -> Callable[[], An
     """Choose what makes the accumulators of a pass."""
     if 1 < n_threads < MOST_SHARERS and d >= SHARED_COLUMNS:
         whole = new(d)
-        if isinstance(whole, RowAccumulator):
+        if isinstance(whole, Accumulator) and not (whole.blocks or whole.layout[5]):
             return whole.beside
     return lambda: new(d)
 

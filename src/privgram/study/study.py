@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, overload
+from typing import TYPE_CHECKING, Any
 
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
@@ -43,8 +43,6 @@ from privgram.study.config import (
 from privgram.study.planning import Advice, fits_of
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     import numpy as np
 
     from privgram.columns.unit import Missing
@@ -58,51 +56,6 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
     from privgram.sources.table import TableSource
-
-
-#: Families that are fitted by scores alone.
-ByScores: TypeAlias = Literal["binomial", "poisson"]
-
-
-class AnswerOptions(TypedDict, total=False):
-    """What every answer takes."""
-
-    label: str
-    mechanism: Mechanism | str | None
-    out: str | os.PathLike[str] | None
-    rng: np.random.Generator | None
-
-
-class StudyOptions(AnswerOptions, total=False):
-    """What `Study.release` takes besides an epsilon and groups."""
-
-    delta: float | None
-    terms: Iterable[str] | None
-    purpose: Purpose
-
-
-class Shared(AnswerOptions, total=False):
-    """What `regress` and `Study.regress` take alike, besides a family and a loss."""
-
-    cov_type: CovType | None
-    purpose: FitPurpose
-    weights: str | None
-    offset: str | None
-    reference: Mapping[str, Any] | None
-
-
-class Options(Shared, total=False):
-    """What `Study.regress` takes besides a formula, an epsilon, a family and a loss."""
-
-    delta: float | None
-
-
-class OneOptions(Shared, total=False):
-    """What `regress` takes besides a table, its columns, a guarantee, a family and a loss."""
-
-    adjacency: Adjacency
-    unit: Unit | str | None
-    ledger: Ledger | None
 
 
 class Study:
@@ -288,14 +241,6 @@ class Study:
         """
         return self.ledger.remaining()
 
-    @overload
-    def release(
-        self, epsilon: float | None = None, *, by: None = None, **options: Unpack[StudyOptions]
-    ) -> Release: ...
-    @overload
-    def release(
-        self, epsilon: float | None = None, *, by: Groups | str, **options: Unpack[StudyOptions]
-    ) -> Releases: ...
     def release(
         self,
         epsilon: float | None = None,
@@ -369,21 +314,6 @@ class Study:
         log.info("released")
         return release
 
-    @overload
-    def regress(
-        self, formula: str, epsilon: float | None = None, *,
-        family: ByScores, **options: Unpack[Options],
-    ) -> GLMResults: ...  # fmt: skip
-    @overload
-    def regress(
-        self, formula: str, epsilon: float | None = None, *,
-        loss: Literal["huber"], **options: Unpack[Options],
-    ) -> GLMResults: ...  # fmt: skip
-    @overload
-    def regress(
-        self, formula: str, epsilon: float | None = None, *,
-        family: FamilyName = "gaussian", loss: LossName = "squared", **options: Unpack[Options],
-    ) -> GLMResults | OLSResults | IVResults: ...  # fmt: skip
     def regress(
         self,
         formula: str,
@@ -459,20 +389,6 @@ class Study:
         """
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         parsed = parse_one(formula)
-        return self._regress(formula, parsed, options, epsilon, delta, label, weights, out, rng)
-
-    def _regress(
-        self,
-        formula: str,
-        parsed: Parsed,
-        options: RegressOptions,
-        epsilon: float | None,
-        delta: float | None,
-        label: str,
-        weights: str | None,
-        out: str | os.PathLike[str] | None,
-        rng: np.random.Generator | None,
-    ) -> GLMResults | OLSResults | IVResults:
         columns = self._weighted(weights)
         used = needed(parsed, columns, options.offset)
         price = self._price(epsilon, delta)
@@ -673,18 +589,6 @@ class Study:
         }
 
 
-@overload
-def regress(
-    table: TableSource, formula: str, columns: StudyColumns = None,
-    epsilon: float | None = None, delta: float | None = None, *,
-    family: ByScores, **options: Unpack[OneOptions],
-) -> GLMResults: ...  # fmt: skip
-@overload
-def regress(
-    table: TableSource, formula: str, columns: StudyColumns = None,
-    epsilon: float | None = None, delta: float | None = None, *,
-    family: FamilyName = "gaussian", loss: LossName = "squared", **options: Unpack[OneOptions],
-) -> GLMResults | OLSResults | IVResults: ...  # fmt: skip
 def regress(
     table: TableSource,
     formula: str,
@@ -734,7 +638,7 @@ def regress(
     """
     example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
     guarantee = Guarantee.of(epsilon, delta, adjacency, example)
-    parsed = parse_one(formula)  # before the columns, whose text is a path
+    parse_one(formula)  # before the columns, whose text is a path
     check_ledger(ledger)
     owner = os.getpid()  # a child that the source forks comes to the end of this too
     once = Study(
@@ -747,8 +651,8 @@ def regress(
         ledger=ledger,
     )
     try:
-        return once._regress(
-            formula, parsed, RegressOptions(**options), epsilon, delta, label, weights, out, rng
+        return once.regress(
+            formula, epsilon, delta=delta, label=label, weights=weights, out=out, rng=rng, **options
         )
     finally:
         if not once.durable:
