@@ -774,7 +774,9 @@ def _check_many(products: int, formula: str) -> None:
         )
 
 
-def _check_absorbed_once(targets: Sequence[str], features: Sequence[str], absorbed: Sequence[str]) -> None:
+def _check_absorbed_once(
+    targets: Sequence[str], features: Sequence[str], absorbed: Sequence[str]
+) -> None:
     """Raise if a term is a feature and absorbed: `y ~ x + w | z + w` has instruments in AER."""
     both = [text for text in features if text in absorbed]
     if not both:
