@@ -745,7 +745,7 @@ class _Reader:
         if sign in ("*", ":") and left == right and len(left) == 1:
             raise ValueError(
                 f"{self.formula!r} multiplies {':'.join(*left.values()) or '1'!r} by itself, which "
-                "formulas take for the term itself: a number x and its square are written poly(x, 2)"
+                "formulas take for the term itself: write a number x and its square as poly(x, 2)"
             )
         if sign in ("in", "%in%"):
             left, right, sign = right, left, "/"
