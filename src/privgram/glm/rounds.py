@@ -82,7 +82,7 @@ class Rounds(TableRounds):
         """Release sums of arrays of whole numbers, none longer than `most`, in their unit."""
         noisy = self.gate.release(self.gate.stated(total, 1.0, most, None, part), share)
         self.parameters.setdefault("score_mu", []).append(noisy.mu)
-        return noisy.values
+        return np.asarray(noisy.values)
 
     def counts_apart(self, counts: NDArray[np.int64], share: float) -> tuple[Vector, float]:
         """Release counts of rows that are held out; with the deviation of the noise."""
@@ -103,8 +103,6 @@ class Rounds(TableRounds):
 
 class UnitRounds(Rounds):
     """The same of a table whose units are protected: what is added up is of units."""
-
-    of_units = True
 
     def bounded(self, unit: Unit, edges: Vector) -> Unit:
         """The unit with a bound near the median of the units' norms, by a released histogram.
