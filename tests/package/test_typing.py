@@ -53,6 +53,8 @@ reveal_type(pg.load("it.json", pg.Release))  # Release
 reveal_type(pg.load("it.json", GLMResults).refusal)  # str | None
 pg.load("it.json", pg.Release).pramas  # error: attr
 reveal_type(fit.refusal)  # str | None
+pg.Strem  # error: attr
+pg.privacy.GausianProfile  # error: attr
 """
 
 
