@@ -12,6 +12,7 @@ from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
 from privgram.regression.posterior import Posterior, posterior
 from privgram.regression.prediction import Prediction
+from privgram.regression.results import RegressionResults
 from privgram.regression.selection import PenaltyPath, Subsets, best_subset, lasso, penalty_path
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Posterior",
     "Prediction",
     "RefusedError",
+    "RegressionResults",
     "Subsets",
     "WaldTest",
     "best_subset",
