@@ -24,7 +24,7 @@ from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import Number
+from privgram.columns.variables import Number, as_float
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.privacy.guarantee import Guarantee
@@ -145,8 +145,12 @@ class BudgetedEstimator(BaseEstimator):
         """scikit-learn's own checks, without a value of the data in their messages."""
         check_in_memory(X)
         X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
+        if self._drops:
+            X, y = _cell_by_cell(X), _cell_by_cell(y)
         check = {
             "dtype": [np.float64, np.float32],
+            # One row more must not tell a table of none from it.
+            "ensure_min_samples": int(getattr(self, "adjacency", None) != "add-remove"),
             "ensure_all_finite": "allow-nan" if self._drops else True,
         }
         try:
@@ -421,6 +425,26 @@ _QUOTING = {
     ),
     "Input should have at least 1 dimension": "y must have one or two dimensions",
 }
+
+
+def _cell_by_cell(table: Any) -> Any:
+    """Objects as numbers, each by itself: what is none is missing in its own row."""
+    if is_frame(table):
+        return table.apply(_cell_by_cell)
+    kind = getattr(table, "dtype", None)
+    if isinstance(table, (list, tuple)):
+        lengths = {len(row) for row in table if isinstance(row, (list, tuple))}
+        rows = [row if isinstance(row, (list, tuple)) else (row,) for row in table]
+        if len(lengths) > 1 or len({*map(len, rows)}) > 1:
+            return table
+        numbers = np.array([list(map(as_float, row)) for row in rows], np.float64)
+        return numbers if lengths else numbers.ravel()
+    if isinstance(kind, np.dtype) and kind.kind == "O":
+        numbers = np.array(list(map(as_float, np.ravel(table).tolist())), np.float64)
+        if isinstance(table, np.ndarray):
+            return numbers.reshape(table.shape)
+        return type(table)(numbers, index=table.index, name=table.name)  # a Series
+    return table
 
 
 def check_in_memory(X: Any) -> None:
