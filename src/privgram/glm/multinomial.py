@@ -138,7 +138,7 @@ def fit_classes(
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     if problem.holdout:
-        source.seed = int(generator.integers(2**63))
+        source.key = generator.bytes(32)
     rounds = first_pass(ScanRequest(source), noise, problem.bound, generator)
     public = rounds.moment.n_rows if guarantee.size_is_public and not problem.drops else None
     check_size(public)
