@@ -366,7 +366,9 @@ def test_label_that_is_none_is_left_out_and_changes_no_other(odd, form):
     assert codes[7] == -1
     np.testing.assert_array_equal(np.delete(codes, 7), np.delete(y, 7))
     dropping = {"missing": "drop", "adjacency": "add-remove"}
-    fit = fitted([(X, given)], None, **dropping) if form == "blocks" else fitted(X, given, **dropping)
+    fit = (
+        fitted([(X, given)], None, **dropping) if form == "blocks" else fitted(X, given, **dropping)
+    )
     kept = np.arange(300) != 7
     np.testing.assert_array_equal(fit.coef_, fitted(X[kept], y[kept], **dropping).coef_)
     with pytest.raises(ValueError, match=r"row 7 holds a label that is not among classes="):
@@ -382,7 +384,7 @@ def test_row_that_is_not_finite_is_left_out(value):
     X[7, 2] = value
     np.testing.assert_array_equal(fitted(X, y, **dropping).coef_, expected)
     np.testing.assert_array_equal(fitted([(X, y)], None, **dropping).coef_, expected)
-    with pytest.raises(ValueError, match="NaN|infinity"):
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
         fitted(X, y)
 
 

@@ -308,7 +308,12 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
             )
         values = np.unique(np.asarray(list(self.classes)))
         texts = {isinstance(label, str) for label in self.classes}
-        if values.ndim != 1 or values.dtype.kind not in "biuUf" or len(values) < 2 or len(texts) > 1:
+        if (
+            values.ndim != 1
+            or values.dtype.kind not in "biuUf"
+            or len(values) < 2
+            or len(texts) > 1
+        ):
             raise ValueError("classes has two labels at least, all whole numbers or all texts")
         if len(values) < len(list(self.classes)):
             raise ValueError("classes names a label twice")
