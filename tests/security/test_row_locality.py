@@ -172,7 +172,9 @@ def with_sqlite(read):
         names = ", ".join(table)
         connection.execute(f"create table t ({names})")
         marks = ", ".join("?" * len(table))
-        rows = [[str(c) if isinstance(c, datetime.datetime) else c for c in r] for r in rows_of(table)]
+        rows = [
+            [str(c) if isinstance(c, datetime.datetime) else c for c in r] for r in rows_of(table)
+        ]
         try:
             connection.executemany(f"insert into t values ({marks})", rows)
         except Exception:
@@ -233,7 +235,9 @@ UNTYPED = {
     "objects": lambda table: {name: objects(cells) for name, cells in table.items()},
     "object array": matrix,
     "structured array": records,
-    "pandas, objects": lambda t: pd.DataFrame({n: pd.Series(c, dtype=object) for n, c in t.items()}),
+    "pandas, objects": lambda t: pd.DataFrame(
+        {n: pd.Series(c, dtype=object) for n, c in t.items()}
+    ),
     "pandas, objects in a mapping": lambda t: {n: pd.Series(c, dtype=object) for n, c in t.items()},
     "blocks of lists": blocks(dict),
     "blocks of pandas": blocks(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.columns import terms
 from privgram.columns.terms import parse_one
 from privgram.planning import precision
 from privgram.privacy import Guarantee
@@ -186,7 +185,7 @@ def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon):
 @pytest.mark.slow
 def test_refused_fit_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(
-        "privgram.disclosure.generators.resolve", lambda _: (np.random.default_rng(0), False)
+        "privgram.secret.generators.resolve", lambda _: (np.random.default_rng(0), False)
     )
     fit = study_of(4.0).regress("y ~ x + g", epsilon=0.005)
     assert "takes epsilon =" in fit.advice()
@@ -556,18 +555,3 @@ def test_remaining_budget_for_units(tmp_path):
     )
     it.release(epsilon=1.0)
     assert 1.0 < it.remaining() < 2.0
-
-
-@pytest.mark.parametrize("mechanism", [None, "analyze-gauss"])
-def test_formula_is_parsed_once(monkeypatch, mechanism):
-    """By scores and by a release: what it says travels, and not its text."""
-    parsed = []
-
-    def counting(formula, reader=terms._Reader):
-        parsed.append(formula)
-        return reader(formula)
-
-    monkeypatch.setattr(terms, "_Reader", counting)
-    fit = pg.regress(made(n=2000), "y ~ x + g", COLUMNS, 4.0, 1e-6, mechanism=mechanism)
-    assert list(fit.param_names) == ["x", "g[b]", "Intercept"]
-    assert parsed == ["y ~ x + g"]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_room
 from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
-from privgram.disclosure import generators, samplers
+from privgram.disclosure import samplers
 from privgram.disclosure.request import (
     BYTES_OF_ENTRY,
     PricedRelease,
@@ -27,6 +27,7 @@ from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
+from privgram.secret import generators
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
@@ -44,7 +45,27 @@ if TYPE_CHECKING:
 LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 
+@overload
 def release(
+    source: TableSource,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    by: None = None,
+    **options: Any,
+) -> Release: ...
+@overload
+def release(
+    source: TableSource,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    by: Groups | str,
+    **options: Any,
+) -> Releases: ...
+def release(  # type: ignore[misc]
     source: TableSource,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,

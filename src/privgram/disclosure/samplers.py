@@ -12,7 +12,6 @@ import numpy as np
 
 from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
-from privgram.disclosure.additive import noisy_entries, noisy_matrix
 from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
@@ -24,6 +23,7 @@ from privgram.noise import (
     symmetric_gaussian,
 )
 from privgram.secret import Gate, Histogram, Image, Model, Outer
+from privgram.secret.additive import noisy_entries, noisy_matrix
 from privgram.secret.gate import Sum
 
 if TYPE_CHECKING:
@@ -287,6 +287,7 @@ class TableRounds(rounds.AdaptiveRounds):
     def take(self, moment: Any, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
         total = moment if isinstance(moment, Sum) else self.gate.adopt(moment)
+        assert isinstance(total.kind, Outer)
         noisy = self.gate.release(total, share)
         self.std.append(noisy.std)
         parameters = self.parameters

@@ -151,7 +151,7 @@ class BudgetedEstimator(BaseEstimator):
             "dtype": [np.float64, np.float32],
             # One row more must not tell a table of none from it.
             "ensure_min_samples": int(getattr(self, "adjacency", None) != "add-remove"),
-            "ensure_all_finite": "allow-nan" if self._drops else True,
+            "ensure_all_finite": not self._drops,
         }
         try:
             if y is None or isinstance(y, str):

@@ -201,7 +201,7 @@ def _to_raw(column: pd.Series, wanted: Variable | None) -> Any:
     if isinstance(wanted, Identifier):
         if categories:
             return keys_by_code(column.cat.categories, column.cat.codes.to_numpy())
-        plain = isinstance(dtype, np.dtype) and dtype.kind in "iu"
+        plain = isinstance(dtype, np.dtype) and dtype.kind in "iuO"
         return keys_of(column.to_numpy() if plain else column.to_numpy(object, na_value=None))
     if isinstance(wanted, Factor) and categories:
         lut = codes_of(column.cat.categories.to_numpy(), wanted)
