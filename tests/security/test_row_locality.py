@@ -7,7 +7,6 @@ the cells that its type holds.
 """
 
 import datetime
-import decimal
 import fractions
 import math
 import sqlite3
@@ -34,13 +33,16 @@ UTC = datetime.UTC
 ODD = [
     None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.3e-308, -0.0, 0, 1, -1, 2,
     2**31, 2**53, 2**53 + 1, 2**63 - 1, 2**63, 2**64, 2**70, -(2**70), 10**400, 1.5, True, False,
-    "", " ", "nan", "NaN", "NA", "inf", "1.0", "1", "a", "other", "CANARY", "é\x00\n\",;", "x" * 300,
+    "", " ", "nan", "NaN", "NA", "inf", "1.0", "1", "a", "other", "CANARY", "é\x00\n\",;",
+    "x" * 300,
     "2020-02-30", "2020-01-31", "\ud800", b"", b"a", b"\xff", b"2020-01-31", Decimal("1.25"),
-    Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("1e400"), fractions.Fraction(1, 3),
+    Decimal("NaN"), Decimal("sNaN"), Decimal("Infinity"), Decimal("1e400"),
+    fractions.Fraction(1, 3),
     1 + 0j, complex("nan"), datetime.date(2020, 1, 31), datetime.date.min, datetime.date.max,
     datetime.datetime(2020, 1, 31, 5), datetime.datetime.max.replace(tzinfo=UTC),
     datetime.datetime.min.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=9))),
-    datetime.time(1, tzinfo=UTC), datetime.timedelta(1), np.float32(1.5), np.int8(1), np.uint64(2**64 - 1),
+    datetime.time(1, tzinfo=UTC), datetime.timedelta(1), np.float32(1.5), np.int8(1),
+    np.uint64(2**64 - 1),
     np.longdouble("1e4000"), np.True_, np.str_("a"), np.bytes_(b"a"), np.datetime64("2020-01-31"),
     np.datetime64("NaT"), np.datetime64(2**62, "s"), np.timedelta64(1, "D"), np.timedelta64("NaT"),
     pd.NA, pd.NaT, pd.Timestamp("2020-01-31", tz="Asia/Tokyo"), [], [1, 2], (1,), {}, {"a": 1},
@@ -429,6 +431,8 @@ def test_estimators_read_a_row_by_itself(kind, form):
     def read(table):
         features = {name: table[name] for name in ("x", "w")}
         X, y = FORMS[form](features, table["y"])
+        if form == "lists" and any(isinstance(cell, (list, tuple)) for cell in y):
+            raise Untaken  # alone, it is a row of targets
         if kind == "pca":
             model = estimators.PrivatePCA(1, epsilon=1.0, bounds=(-3, 3), missing="drop")
             model.partial_fit(X)

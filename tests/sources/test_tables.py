@@ -417,7 +417,7 @@ def test_column_that_is_not_what_was_said(held, what):
 def test_objects_that_are_not_what_was_said_are_missing(held, what):
     bounds, _ = MISTAKEN[what]
     table = HELD[held]()
-    with pytest.raises(ValueError, match="^row 0 holds a missing value") as caught:
+    with pytest.raises(ValueError, match=r"^row 0 holds a missing value") as caught:
         pg.second_moment(table, columns=pg.Columns(bounds, missing="error"))
     assert CANARY not in said(caught.value)
     moment = pg.second_moment(table, columns=pg.Columns(bounds, missing="drop"))

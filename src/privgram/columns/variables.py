@@ -443,15 +443,15 @@ def is_missing(value: object) -> bool:
         return False
 
 
-def as_float(value: object) -> float:
+def as_float(value: Any) -> float:
     """A cell as a number: NaN where it is none, and infinite beyond the range of doubles."""
-    if not isinstance(value, NUMBERS) or isinstance(value, np.timedelta64):
+    if isinstance(value, np.timedelta64) or not isinstance(value, NUMBERS):
         return math.nan
     try:
         with np.errstate(over="ignore"):
             return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     except ValueError:  # a signaling NaN
         return math.nan
 
@@ -534,8 +534,7 @@ def _date(value: Any) -> Any:
             return None
     if is_missing(value) or not isinstance(value, (datetime.date, np.datetime64)):
         return None
-    zone = getattr(value, "tzinfo", None)
-    if zone is None:
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
         return value
     with suppress(OverflowError):
         return value.astimezone(datetime.UTC).replace(tzinfo=None)

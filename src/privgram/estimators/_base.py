@@ -146,7 +146,7 @@ class BudgetedEstimator(BaseEstimator):
         check_in_memory(X)
         X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
         if self._drops:
-            X, y = _cell_by_cell(X), _cell_by_cell(y)
+            X, y = _cell_by_cell(X), _cell_by_cell(y, target=True)
         check = {
             "dtype": [np.float64, np.float32],
             # One row more must not tell a table of none from it.
@@ -427,18 +427,16 @@ _QUOTING = {
 }
 
 
-def _cell_by_cell(table: Any) -> Any:
+def _cell_by_cell(table: Any, target: bool = False) -> Any:
     """Objects as numbers, each by itself: what is none is missing in its own row."""
     if is_frame(table):
         return table.apply(_cell_by_cell)
     kind = getattr(table, "dtype", None)
     if isinstance(table, (list, tuple)):
-        lengths = {len(row) for row in table if isinstance(row, (list, tuple))}
-        rows = [row if isinstance(row, (list, tuple)) else (row,) for row in table]
-        if len(lengths) > 1 or len({*map(len, rows)}) > 1:
-            return table
-        numbers = np.array([list(map(as_float, row)) for row in rows], np.float64)
-        return numbers if lengths else numbers.ravel()
+        lengths = {len(row) if isinstance(row, (list, tuple)) else None for row in table}
+        if len(lengths) == 1 and None not in lengths:
+            return np.array([list(map(as_float, row)) for row in table], np.float64)
+        return np.array(list(map(as_float, table)), np.float64) if target else table
     if isinstance(kind, np.dtype) and kind.kind == "O":
         numbers = np.array(list(map(as_float, np.ravel(table).tolist())), np.float64)
         if isinstance(table, np.ndarray):
@@ -487,7 +485,9 @@ def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
         raise ValueError("with columns=, y has one dimension: a Series or an array")
     if is_frame(X):  # pandas reads its own types; of y without the index, and nothing is copied
         X = X.copy(deep=False)
-        X[target] = getattr(y, "array", np.asarray(y))
+        values = y if isinstance(y, (list, tuple)) else getattr(y, "array", np.asarray(y))
+        kind = getattr(values, "dtype", object)
+        X[target] = type(X.iloc[:, 0])(values, index=X.index, dtype=kind)
         return X, target
     return parts | {target: y}, target
 
