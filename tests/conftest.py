@@ -108,7 +108,7 @@ def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         name = f"{SEED} {request.node.nodeid} {next(count)}"
         return ChaCha20(hashlib.sha512(name.encode()).digest()[31::-1])
 
-    monkeypatch.setattr("privgram.disclosure.generators.ChaCha20", keyed)
+    monkeypatch.setattr("privgram.secret.generators.ChaCha20", keyed)
 
 
 @pytest.fixture(autouse=True)
