@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from functools import cached_property
-from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -42,8 +39,8 @@ NUMBERED = (
 
 Level: TypeAlias = str | int
 
-#: What a cell of objects may be to count as a number.
-NUMBERS = (Real, Decimal, np.bool_)
+#: What else than a bool stands for true or false: 1 and 0.
+_TRUTH_TYPES = (bool, int, float, np.bool_, np.integer, np.floating)
 
 
 class Variable(ABC):
@@ -140,8 +137,11 @@ class Boolean(Number):
             return values
         if values.dtype.kind != "O":
             return np.where((values == 0) | (values == 1), values, np.nan)
-        numbers = np.array(list(map(as_float, values.tolist())), np.float64)
-        return np.where((numbers == 0) | (numbers == 1), numbers, np.nan)
+        if not all(isinstance(value, _TRUTH_TYPES) or is_missing(value) for value in values):
+            raise TypeError("it holds values that are not true and false")
+        return np.array(
+            [float(v) if not is_missing(v) and v in (0, 1) else math.nan for v in values]
+        )
 
     def to_plain(self) -> Any:
         return "bool"
@@ -189,8 +189,7 @@ class Log(Numeric):
         return self.clamp(values)
 
     def clamp(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        with np.errstate(over="ignore"):  # of long doubles
-            return log(values, self.lower, self.upper)
+        return log(values, self.lower, self.upper)
 
     def to_plain(self) -> Any:
         return {"log": [self.lower, self.upper]}
@@ -437,23 +436,10 @@ def is_missing(value: object) -> bool:
     """Tell None, NaN, NaT and pandas' NA, which are not equal to themselves."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, InvalidOperation):  # of pandas' NA nothing is true; a signaling NaN
+    except TypeError:  # of pandas' NA nothing is true
         return True
     except ValueError:  # an array
         return False
-
-
-def as_float(value: Any) -> float:
-    """A cell as a number: NaN where it is none, and infinite beyond the range of doubles."""
-    if isinstance(value, np.timedelta64) or not isinstance(value, NUMBERS):
-        return math.nan
-    try:
-        with np.errstate(over="ignore"):
-            return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-    except ValueError:  # a signaling NaN
-        return math.nan
 
 
 def _iso(date: object) -> str:
@@ -473,69 +459,41 @@ def _iso(date: object) -> str:
 def days(values: NDArray[Any]) -> NDArray[np.float64]:
     """Days from 1970 of datetimes, NaN where there is none; other numbers are days already.
 
-    A text that is no date in ISO 8601, or an object that is none, is a missing value: one person's
-    must not be an error. The whole number of microseconds is divided, and rounded once: the same on
-    every machine.
+    A text that is no date in ISO 8601 is a missing value: one person's must not be an error. The
+    whole number of microseconds is divided, and rounded once: the same on every machine.
     """
     values = np.asarray(values)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    if values.dtype.kind in "biu":  # of what, from when?
+    dates = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
+    are_counts = values.dtype.kind in "biu"  # of what, from when?
+    if are_counts or (
+        values.dtype.kind == "O" and any(isinstance(each, _TRUTH_TYPES) for each in dates)
+    ):
         raise TypeError("it holds numbers, not dates: make dates of them, by their unit and origin")
-    if values.dtype.kind == "M":
-        return _days_of_dates(values)
-    dates = list(map(_date, values.tolist() if values.dtype.kind != "O" else values))
     micros: NDArray[np.datetime64] | None = None
-    with suppress(TypeError, ValueError, OverflowError):  # which quote the value, as a context too
+    with suppress(TypeError, ValueError):  # which quote the value, also as a context
         micros = np.array(dates, "datetime64[us]")
     if micros is None:
-        micros = np.array(list(map(_micros, dates)), "datetime64[us]")
-    return _days_of_dates(micros)
-
-
-#: ISO 8601 with a time zone.
-_ZONED = re.compile(r".+[Tt ].*[Zz+-].*", re.DOTALL)
-
-#: Microseconds, and days, beyond which 64 bits hold no date.
-_FARTHEST = {"D": 106_751_991, "s": 9_223_372_036_854, "ms": 9_223_372_036_854_775}
-
-
-def _days_of_dates(dates: NDArray[Any]) -> NDArray[np.float64]:
-    """Days of dates of any unit; those too far for microseconds are as far as these go."""
-    unit, count = np.datetime_data(dates.dtype)
-    missing = np.isnat(dates)
-    if unit != "us" and count == 1 and unit in _FARTHEST:
-        farthest = _FARTHEST[unit]
-        whole = np.clip(dates.astype(np.int64), -farthest, farthest)
-        dates = np.where(missing, 0, whole).astype(dates.dtype)
-    micros = dates.astype("datetime64[us]")
+        micros = np.array([_micros(each) for each in dates], "datetime64[us]")
     days_from_1970: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
-    days_from_1970[missing] = np.nan
+    days_from_1970[np.isnat(micros)] = np.nan
     return days_from_1970
 
 
-def _micros(date: Any) -> np.datetime64:
-    """One date, or NaT for what is none."""
-    with suppress(TypeError, ValueError, OverflowError):  # which quote the value, as a context too
+def _micros(value: Any) -> np.datetime64:
+    """One date, or NaT for a text that is none."""
+    date = value.decode(errors="replace") if isinstance(value, bytes) else value
+    with suppress(TypeError, ValueError):  # which quote the value, also as a context
         return np.datetime64(date, "us")
-    return np.datetime64("NaT", "us")
+    if isinstance(date, str):
+        return np.datetime64("NaT", "us")
+    raise TypeError("it holds values that are no dates in ISO 8601")
 
 
-def _date(value: Any) -> Any:
-    """A date as NumPy takes it: without a time zone, and None for what is none."""
-    if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if isinstance(value, str):
-        if not _ZONED.fullmatch(value):
-            return value
-        try:  # NumPy warns of what has a time zone
-            value = datetime.datetime.fromisoformat(value)
-        except ValueError:
-            return None
-    if is_missing(value) or not isinstance(value, (datetime.date, np.datetime64)):
+def _in_utc(value: Any) -> Any:
+    """A date as NumPy takes it: missing ones in one way, and without a time zone."""
+    if is_missing(value):
         return None
-    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
-        return value
-    with suppress(OverflowError):
-        return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return None
+    zone = getattr(value, "tzinfo", None)
+    return value if zone is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
