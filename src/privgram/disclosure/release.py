@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from privgram._base.files import check_room
 from privgram._base.saved import save_paid
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from privgram.columns.unit import PrivateBound, Unit
     from privgram.disclosure.norm_bound import NormCounts
     from privgram.ledger import Ledger
+
+#: What is made of a release, and has its `save`: the release itself, or a fit.
+Answer = TypeVar("Answer", bound=Any)
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -177,12 +180,29 @@ def release(  # type: ignore[misc]
     return release_for(request)
 
 
+@overload
 def release_for(
-    request: ReleaseRequest, gate: Gate | None = None, share: float = 1.0
-) -> Release | Releases:
+    request: ReleaseRequest, *, gate: Gate | None = None, share: float = 1.0
+) -> Release | Releases: ...
+@overload
+def release_for(
+    request: ReleaseRequest,
+    answer: Callable[[Any], Answer],
+    *,
+    gate: Gate | None = None,
+    share: float = 1.0,
+) -> Answer: ...
+def release_for(
+    request: ReleaseRequest,
+    answer: Callable[[Any], Any] = lambda release: release,
+    *,
+    gate: Gate | None = None,
+    share: float = 1.0,
+) -> Any:
     """Release what is asked for, as `release`; nothing is spent before all of it can be.
 
-    By a gate that is handed on, for a share of its budget, which the request's guarantee is of.
+    What the `answer` makes of the release is saved in its place. By a gate that is handed on it is
+    for a share of its budget, which the request's guarantee is of.
     """
     moment, reader = _read(request)
     path = request.path
@@ -215,9 +235,10 @@ def release_for(
         if request.reason:
             method = taken(drawn.parameters, request.reason)
             drawn = replace(drawn, parameters=drawn.parameters | method)
+    made = answer(drawn)
     if path is not None:
-        save_paid(drawn.save, path)
-    return drawn
+        save_paid(made.save, path)
+    return made
 
 
 def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Any]:

@@ -507,7 +507,7 @@ class PrivateRidge(PrivateLinearRegression):
         share = share_of_line(gate, len(target), len(names), whole, self._rules)
         part = _part(whole, privacy, share)
         request = ReleaseRequest(table.source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
-        first = release_for(request, gate, share)
+        first = release_for(request, gate=gate, share=share)
         assert isinstance(first, Release)
         [fit] = super()._learn(first)
         linear = LinearPart.of(first, fit.used, columns.center[:-2], columns.half_width[:-2])

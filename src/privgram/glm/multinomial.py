@@ -138,7 +138,7 @@ def fit_classes(
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     if problem.holdout:
-        source.seed = int(generator.integers(2**63))
+        source.key = generator.bytes(32)
     gate = Gate(noise, generator, ledger=ledger, price=replace(noise.price, what="classifier"))
     rounds = first_pass(ScanRequest(source), noise, problem.bound, gate)
     public = rounds.moment.n_rows if guarantee.size_is_public and not problem.drops else None

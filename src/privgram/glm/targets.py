@@ -88,7 +88,8 @@ class FeatureBlocks:
         fit = self.fit
         for scaled, y in self.parts():
             left = fit.linear.residuals(scaled, y)
-            codes = np.rint(np.clip(left, -LONGEST_RESIDUAL, LONGEST_RESIDUAL) * RESIDUAL_UNITS)
+            left = np.clip(left, -LONGEST_RESIDUAL, LONGEST_RESIDUAL)
+            codes = np.rint(np.where(np.isnan(left), 0.0, left) * RESIDUAL_UNITS)
             yield np.column_stack([fit.rows(scaled), codes])
 
 
