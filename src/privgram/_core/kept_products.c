@@ -48,8 +48,8 @@ UNROLL
         }
 }
 
-CLONES
-void kept_along(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out)
+CLONES /* of a function that is not exported: its resolver would be, too */
+static void along_all(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out)
 {
     for (int r = 0; r < KEPT_ROWS; r += GROUP) {
         const double *x = z + r * width;
@@ -94,7 +94,7 @@ UNROLL
 }
 
 CLONES
-void kept_add(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total)
+static void add_all(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total)
 {
     for (ptrdiff_t j = 0; j < width; j += KEPT_WIDTH) {
         ptrdiff_t a = 0;
@@ -106,4 +106,14 @@ void kept_add(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, do
         case 1: add(z + j, width, w + a * KEPT_ROWS, 1, total + a * width + j); break;
         }
     }
+}
+
+void kept_along(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out)
+{
+    along_all(z, width, coef, k, out);
+}
+
+void kept_add(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total)
+{
+    add_all(z, width, w, k, total);
 }
