@@ -76,21 +76,6 @@ class Rounds(TableRounds):
         """Release sums of vectors of q entries, scaled to a clip; with the noise's deviation."""
         return self.score(self.gate.stated(total, clip / scale(q), UNITS, moves), share)
 
-    def whole_sums(
-        self, total: NDArray[np.int64], most: float, share: float, part: str | None = None
-    ) -> Vector:
-        """Release sums of arrays of whole numbers, none longer than `most`, in their unit."""
-        noisy = self.gate.release(self.gate.stated(total, 1.0, most, None, part), share)
-        self.parameters.setdefault("score_mu", []).append(noisy.mu)
-        return np.asarray(noisy.values)
-
-    def counts_apart(self, counts: NDArray[np.int64], share: float) -> tuple[Vector, float]:
-        """Release counts of rows that are held out; with the deviation of the noise."""
-        held = self.gate.stated(counts, 1.0, 1.0, self.histogram_moves, "held out")
-        noisy = self.gate.release(held, share)
-        self.parameters["held_out_mu"] = noisy.mu
-        return noisy.values, noisy.std
-
     @property
     def histogram_moves(self) -> float:
         """By how much a histogram moves."""
