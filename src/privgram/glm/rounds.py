@@ -13,8 +13,6 @@ from privgram.glm.budget import BUDGET
 from privgram.secret import Image, Model, Outer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
@@ -75,15 +73,6 @@ class Rounds(TableRounds):
     ) -> tuple[Vector, float]:
         """Release sums of vectors of q entries, scaled to a clip; with the noise's deviation."""
         return self.score(self.gate.stated(total, clip / scale(q), UNITS, moves), share)
-
-    @property
-    def histogram_moves(self) -> float:
-        """By how much a histogram moves."""
-        return float(np.sqrt(self.moves))
-
-    def reread_all(self, new: Callable[[int], Any]) -> Any:
-        """Feed an accumulator all rows as they are; the table must be the one of before."""
-        return self.gate.again(new)
 
 
 class UnitRounds(Rounds):
