@@ -200,6 +200,8 @@ def print_fit(
         )
     else:
         print_lines(str(fit.summary(alpha=alpha)))
+        if (advice := fit.advice()) is not None:
+            print_lines(advice)
     expected = penalised and np.isfinite(np.asarray(fit.params)).all()
     return Status.ANSWERED if fit.refusal is None or expected else Status.REFUSED
 

@@ -472,15 +472,17 @@ class Study:
             As of `regress`, with instruments too.
         target_se : mapping of str to float, optional
             Standard errors that are wanted, by coefficient, or by factor for all its levels. The
-            plan's `epsilon` is then what they take, with nine of ten fits offered.
+            plan's `epsilon` is then what they take, with nine of ten fits answered.
         epsilon : float, optional
             Instead: the plan says what precision this gives. By default all that is left.
         n_rows : int, optional
-            About how many rows there are. Where their number is public (adjacency "replace") it
-            need not be said.
+            About how many rows there are. It need not be said where their number is public
+            (adjacency "replace") and the table tells it unread, as an array, a frame or a Parquet
+            file does.
         design : Release, DataFrame or mapping, optional
             What the table is like: an earlier release; a public table, with the unit's column too
-            if it has one; or a guess, as in `privgram.plan`.
+            if it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to
+            what is guessed of columns by name, or of correlations alone by pairs of names.
         by : str or Groups, optional
             As of `release`: the regression in each group, by least squares.
         delta, family, loss, cov_type, weights, offset, reference, mechanism
@@ -500,14 +502,17 @@ class Study:
         Notes
         -----
         Rows are simulated by the design, and fitted by what will fit the table, some times over.
-        First is said which part of these fits is offered, and not refused for noise. Then come the
+        First is said which part of these fits is answered, and not refused for noise. Then come the
         medians of the standard errors that `regress` will state, and beside them those of a
         regression on a release of the same columns, of which there may be any number.
 
         What no design says is guessed, and the notes say what: numbers are normal about the middle
         of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
         Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
-        stand in for, and a unit of which nothing is said has five rows.
+        stand in for, and a unit of which nothing is said has five rows. Fits of counts, of rare
+        levels and by weak instruments may be refused where this is not: so they are simulated a
+        second time with a hundredth of the upper bound, a hundredth of the rows and a hundredth of
+        the variance, which is what "if rare" says.
         """
         options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
         parsed, columns = parse_one(formula), self._weighted(weights)
