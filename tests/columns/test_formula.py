@@ -13,8 +13,8 @@ import privgram as pg
 from privgram.columns.terms import parse
 
 pytest.importorskip("formulaic")
-from formulaic.errors import FormulaicError  # noqa: E402
-from formulaic.parser import DefaultFormulaParser  # noqa: E402
+from formulaic.errors import FormulaicError
+from formulaic.parser import DefaultFormulaParser
 
 
 @pytest.mark.parametrize(

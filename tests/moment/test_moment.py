@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from privgram._core import rows
 from privgram import Columns, SecondMoment
+from privgram._core import rows
 from privgram._core.rows import RowAccumulator
 from privgram.exact import int128
 from privgram.moment import merge

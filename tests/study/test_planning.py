@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.columns import terms
 from privgram.columns.terms import parse_one
 from privgram.planning import precision
 from privgram.privacy import Guarantee
@@ -603,18 +602,3 @@ def test_remaining_budget_for_units(tmp_path):
     )
     it.release(epsilon=1.0)
     assert 1.0 < it.remaining() < 2.0
-
-
-@pytest.mark.parametrize("mechanism", [None, "analyze-gauss"])
-def test_formula_is_parsed_once(monkeypatch, mechanism):
-    """By scores and by a release: what it says travels, and not its text."""
-    parsed = []
-
-    def counting(formula, reader=terms._Reader):
-        parsed.append(formula)
-        return reader(formula)
-
-    monkeypatch.setattr(terms, "_Reader", counting)
-    fit = pg.regress(made(n=2000), "y ~ x + g", COLUMNS, 4.0, 1e-6, mechanism=mechanism)
-    assert list(fit.param_names) == ["x", "g[b]", "Intercept"]
-    assert parsed == ["y ~ x + g"]

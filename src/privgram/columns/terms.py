@@ -745,7 +745,7 @@ class _Reader:
         if sign in ("*", ":") and left == right and len(left) == 1:
             raise ValueError(
                 f"{self.formula!r} multiplies {':'.join(*left.values()) or '1'!r} by itself, which "
-                "formulas take for the term itself: a number x and its square are written poly(x, 2)"
+                "formulas take for the term itself: write a number x and its square as poly(x, 2)"
             )
         if sign in ("in", "%in%"):
             left, right, sign = right, left, "/"
@@ -774,7 +774,9 @@ def _check_many(products: int, formula: str) -> None:
         )
 
 
-def _check_absorbed_once(targets: Sequence[str], features: Sequence[str], absorbed: Sequence[str]) -> None:
+def _check_absorbed_once(
+    targets: Sequence[str], features: Sequence[str], absorbed: Sequence[str]
+) -> None:
     """Raise if a term is a feature and absorbed: `y ~ x + w | z + w` has instruments in AER."""
     both = [text for text in features if text in absorbed]
     if not both:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.files import check_room
 from privgram._base.saved import save_paid
@@ -44,7 +44,27 @@ if TYPE_CHECKING:
 LARGE_EPSILON, LARGE_DELTA = 20.0, 1e-2
 
 
+@overload
 def release(
+    source: TableSource,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    by: None = None,
+    **options: Any,
+) -> Release: ...
+@overload
+def release(
+    source: TableSource,
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    by: Groups | str,
+    **options: Any,
+) -> Releases: ...
+def release(  # type: ignore[misc]
     source: TableSource,
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
     epsilon: float | None = None,

@@ -287,6 +287,7 @@ class TableRounds(rounds.AdaptiveRounds):
     def take(self, moment: Any, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
         total = moment if isinstance(moment, Sum) else self.gate.adopt(moment)
+        assert isinstance(total.kind, Outer)
         noisy = self.gate.release(total, share)
         self.std.append(noisy.std)
         parameters = self.parameters

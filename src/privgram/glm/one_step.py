@@ -440,4 +440,3 @@ def state_of(matrix: Matrix, law: NoiseLaw, std: float, back: Matrix, rows: floa
     joint = back @ matrix @ back.T
     form = std * back @ back.T
     return states.initial_state((joint + joint.T) / 2, law.image(back), form, rows)
-

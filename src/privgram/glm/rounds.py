@@ -86,13 +86,13 @@ class Rounds(TableRounds):
 
     def counts_apart(self, counts: NDArray[np.int64], share: float) -> tuple[Vector, float]:
         """Release counts of rows that are held out; with the deviation of the noise."""
-        held = self.gate.stated(counts, 1.0, 1.0, self.once, "held out")
+        held = self.gate.stated(counts, 1.0, 1.0, self.histogram_moves, "held out")
         noisy = self.gate.release(held, share)
         self.parameters["held_out_mu"] = noisy.mu
         return noisy.values, noisy.std
 
     @property
-    def once(self) -> float:
+    def histogram_moves(self) -> float:
         """By how much a histogram moves."""
         return float(np.sqrt(self.moves))
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,6 +293,7 @@ PIECE_VALUES = 1 << 18
 
 #: Rows of which columns are computed at a time.
 COMPUTED = 1 << 13
+
 
 class TotalLayout(NamedTuple):
     """The kernel's accumulator of rows as they are described: by codes if there are factors."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -26,9 +26,9 @@ DesignInput: TypeAlias = ReleaseRecord | ColumnTable | Mapping[Any, Any] | None
 EARLIER, GUESSED = "an earlier release", "a guess"
 
 
-def _check_table(design: DesignInput, columns: Columns) -> NDArray[np.bool_]:
-    """Which rows of a public table miss nothing."""
-    if design is None or not hasattr(design, "__getitem__"):
+def _check_table(design: object, columns: Columns) -> tuple[ColumnTable, NDArray[np.bool_]]:
+    """Take a design for a public table: with which of its rows miss nothing."""
+    if not hasattr(design, "__getitem__"):
         raise TypeError(
             "design is a release, a data frame or mapping of public columns, or a mapping of "
             'correlations, such as {("age", "cost"): 0.3}'
@@ -39,10 +39,11 @@ def _check_table(design: DesignInput, columns: Columns) -> NDArray[np.bool_]:
             f"{listed(list(columns.variables))} or a guess with {listed(PARTS)}; this one has "
             f"{listed([str(key) for key in design])}"
         )
-    complete: NDArray[np.bool_] = ~np.isnan(columns.encode(design)).any(axis=1)
+    table = cast("ColumnTable", design)
+    complete = np.logical_not(np.isnan(columns.encode(table)).any(axis=1))
     if not complete.any():
         raise ValueError("the design has no row without missing values")
-    return complete
+    return table, complete
 
 
 def simulated_rows(
@@ -74,11 +75,11 @@ def simulated_rows(
     if is_guess(design, columns):
         guess = Guess.of(design, columns, counts, instrumented, rare)
         return GUESSED, guess.rows(n), guess
-    complete = _check_table(design, columns)
+    table, complete = _check_table(design, columns)
     what = f"a public table of {len(complete):,} rows"
-    if unit is not None and unit in design:  # type: ignore[operator]
+    if unit is not None and unit in table:  # type: ignore[operator]
         names.append(unit)
-    values = {name: np.asarray(design[name]) for name in names}
+    values = {name: np.asarray(table[name]) for name in names}
     if columns.missing != "drop":  # and none is expected
         values = {name: column[complete] for name, column in values.items()}
     size = len(values[names[0]])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
@@ -241,7 +241,15 @@ class Study:
         """
         return self.ledger.remaining()
 
+    @overload
     def release(
+        self, epsilon: float | None = None, *, by: None = None, **options: Any
+    ) -> Release: ...
+    @overload
+    def release(
+        self, epsilon: float | None = None, *, by: Groups | str, **options: Any
+    ) -> Releases: ...
+    def release(  # type: ignore[misc]
         self,
         epsilon: float | None = None,
         *,
