@@ -28,7 +28,7 @@ SPREAD = 1 / 6
 
 #: What a guess and its rare twin take where nothing is said: the mean of counts, as a part of their
 #: upper bound; the part of its variance that instruments explain of what is instrumented.
-COUNTED, STRENGTH = (1 / 10, 1 / 100), (1 / 4, 1 / 100)
+COUNTED, STRENGTH = (1 / 10, 1 / 100), (1 / 4, 1 / 200)
 
 #: Part of the rows that the rare twin gives to each level but the first, at most.
 RARE = 1 / 100
@@ -125,10 +125,10 @@ class Guess:
     @property
     def _of_twins(self) -> list[str]:
         counts = [
-            f"{shown(name)} counts {self._mean_of_counts(name):g} on average"
+            f"{shown(name)} has a mean of {self._mean_of_counts(name):g}"
             for name in self._bare_counts
         ]
-        weak = f"instruments explain {STRENGTH[self.rare]:.0%} of what they stand in for"
+        weak = f"instruments explain {100 * STRENGTH[self.rare]:g}% of what they stand in for"
         return [*counts, *([weak] if self._strengths else [])]
 
     # --- what is said of a variable, by its name ----------------------------------------------
