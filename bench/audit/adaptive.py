@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
+from unittest.mock import patch
 
 import numpy as np
 
-from privgram._core.rows import RowAccumulator
-from privgram.adaptive.radius import weighted_counts
 from privgram.adaptive.rounds import run_rounds
-from privgram.disclosure.samplers import SumAndCounts, TableRounds
+from privgram.disclosure.samplers import TableRounds
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import MappedAccumulator
+from privgram.secret import Gate, Outer, Rows, gate
 
 from .cases import Case, Pair
 from .moments import ADJACENCIES, BOUND, claimed
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram.adaptive.whitening import WhiteningTransform
     from privgram.privacy import Adjacency
+    from privgram.secret import Image, Noisy
+    from privgram.secret.gate import Sum
+    from privgram.secret.kinds import Kind
 
     Array = NDArray[np.float64]
 
@@ -39,56 +40,86 @@ CASES: tuple[Case, ...] = tuple(
 SHARED, SHORT = 600, 0.02
 
 
+class Twins:
+    """A gate and that of another table, of which nothing leaves: what is drawn is compared.
+
+    `ratio` is the log-likelihood ratio of all that left the first.
+    """
+
+    def __init__(self, own: Gate, other: Gate, moment: SecondMoment) -> None:
+        self._own, self._other, self._moment = own, other, moment
+        self._theirs: dict[int, Sum] = {}
+        self._kept: list[Sum] = []
+        self.ratio = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def adopt(self, made: Any) -> Sum:
+        own, other = self._own.adopt(made), self._other.adopt(self._moment)
+        self._pair(own, other)
+        return own
+
+    def read(self, image: Image, *kinds: Kind) -> tuple[Sum, ...]:
+        own, theirs = self._own.read(image, *kinds), self._other.read(image, *kinds)
+        for pair in zip(own, theirs, strict=True):
+            self._pair(*pair)
+        return own
+
+    def _pair(self, own: Sum, other: Sum) -> None:
+        self._kept.append(own)  # or another may have its address
+        self._theirs[id(own)] = other
+
+    def release(self, total: Sum, share: float) -> Noisy:
+        drawn: list[tuple[Array, float]] = []
+        real = gate.noisy_sums, gate.noisy_matrix
+
+        def sums(exact: Any, std: float, rng: np.random.Generator) -> Array:
+            drawn.append((real[0](exact, std, rng), std))
+            return drawn[0][0]
+
+        def matrix(exact: Any, off: float, std: float, rng: np.random.Generator) -> Array:
+            released = real[1](exact, off, std, rng)
+            # Each entry off the diagonal is there twice, and has half the variance.
+            drawn.append((released[np.tril_indices(len(released))], std))
+            return released
+
+        with patch.object(gate, "noisy_sums", sums), patch.object(gate, "noisy_matrix", matrix):
+            noisy = self._own.release(total, share)
+        [(released, std)] = drawn
+        rows = isinstance(total.kind, Rows) and id(total) not in self._theirs
+        other = self._other.adopt(self._moment).rows if rows else self._theirs[id(total)]
+        ours, theirs = (np.array(gate.integers(one), float) for one in (total, other))
+        weights = np.full(len(ours), 0.5)
+        if isinstance(total.kind, Outer):
+            i, j = np.tril_indices(total.kind.size)
+            weights = np.where(i == j, 0.5, 1.0)
+        squares = (released - theirs) ** 2 - (released - ours) ** 2
+        self.ratio += float((weights * squares).sum()) / std**2
+        return noisy
+
+
 class Watched(TableRounds):
     """Rounds over one table, with the log-likelihood ratio of what they release against another."""
 
     def __init__(self, rows: Array, other: Array, **options: Any) -> None:
-        self.other_rows = other
-        self.other = SecondMoment(rows.shape[1], BOUND).update(other)
-        self.ratio = 0.0
+        def reader(table: Array) -> Callable[[Callable[[int], Any]], Any]:
+            def read(new: Callable[[int], Any]) -> Any:
+                accumulator = new(table.shape[1])
+                accumulator.update(table)
+                return accumulator
 
-        def read(new: Callable[[int], Any]) -> Any:
-            accumulator = new(rows.shape[1])
-            accumulator.update(rows)
-            return accumulator
+            return read
 
-        moment = SecondMoment(rows.shape[1], BOUND).update(rows)
-        self.theirs: Any = None
-        self.their_image: Any = None
-        super().__init__(moment, reread=read, **options)
+        moment, theirs = (SecondMoment(one.shape[1], BOUND).update(one) for one in (rows, other))
+        super().__init__(moment, reread=reader(rows), **options)
+        twins = Twins(self.gate, Gate(options["noise"], options["rng"], reader(other)), theirs)
+        self.gate = cast("Gate", twins)
 
-    def _score(self, released: Any, ours: Any, other: Any, variance: Any) -> None:
-        self.ratio += float((((released - other) ** 2 - (released - ours) ** 2) / variance).sum())
-
-    def take(self, moment: SecondMoment, share: float) -> Array:
-        released = super().take(moment, share)
-        # Each entry off the diagonal is there twice, and has half the variance.
-        variance = 4 * self.std[-1] ** 2
-        other = self.other if moment is self.moment else self.their_image
-        self._score(released, moment.matrix(), other.matrix(), variance)
-        return released
-
-    def _noisy(self, exact: Any, std: float, share: float) -> Array:
-        released = super()._noisy(exact, std, share)
-        self._score(released, exact, weighted_counts(self.theirs.counts[1:]), 2 * std**2)
-        return released
-
-    def number(self, share: float) -> float:
-        number = super().number(share)
-        variance = 2 * self.noise.counts_std(self.mu(share)) ** 2
-        self._score(np.array(number), self.moment.n_rows, len(self.other_rows), variance)
-        return number
-
-    def read(self, frame: WhiteningTransform, new: Callable[[int], Any]) -> Any:
-        accumulator = MappedAccumulator(frame.matrix, BOUND, new(len(frame.matrix)))
-        accumulator.update(self.other_rows)
-        ours, theirs = super().read(frame, new), accumulator.inner
-        both = isinstance(theirs, SumAndCounts)
-        self.theirs = theirs.counts if both else theirs
-        if both or isinstance(theirs, RowAccumulator):
-            sums = theirs.inner if both else theirs
-            self.their_image = SecondMoment.from_accumulator(sums, None, None)
-        return ours
+    @property
+    def ratio(self) -> float:
+        """The ratio of all that was released so far."""
+        return self.gate.ratio  # type: ignore[attr-defined, no-any-return]
 
 
 def worst_pairs(case: Case) -> list[Pair]:

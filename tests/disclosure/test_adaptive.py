@@ -230,7 +230,7 @@ def test_ledger_is_charged_once_and_before_the_first_noise(tmp_path, monkeypatch
     def unused(*_):
         raise AssertionError("noise was drawn that was not paid for")
 
-    monkeypatch.setattr(samplers, "noisy_matrix", unused)
+    monkeypatch.setattr("privgram.secret.gate.noisy_matrix", unused)
     with pytest.raises(pg.BudgetExceeded):
         adaptive(ledger=ledger, epsilon=2.9)
     assert len(ledger.entries) == 2

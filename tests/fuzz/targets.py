@@ -358,9 +358,11 @@ def ledger_seeds() -> list[bytes]:
             SketchProfile(20, 1e-3, "replace"),
         ):
             delta = max(profile.delta(1.0), 1e-12) * 1.1
-            reserved = budget.reserve(Price(1.0, delta, "replace", "", profile, what="b"))
+            price = Price(1.0, delta, "replace", "", profile, what="b")
             if isinstance(profile, GaussianProfile):
-                budget.settle(reserved, GaussianProfile(0.05))
+                budget.hold(price, GaussianProfile(0.05)).settle(GaussianProfile(0.05))
+            else:
+                budget.reserve(price)
         budget.spend(0.1, 0.0, adjacency="replace", unit="", id="c")
         budget.enter_period("c", 1, "0" * 64)
         seeds.append(path.read_bytes())

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -253,18 +254,25 @@ def test_adversary_who_chooses_by_what_was_seen_gets_no_more(epsilon, mu):
 # --- What was reserved and is back ---------------------------------------------------
 
 
+def share(of):
+    return privacy.GaussianProfile(WHOLE * math.sqrt(of))
+
+
+def hold(ledger, of, floor=0.01, **more):
+    return ledger.hold(privacy.Price(**gaussian(of), **more), share(floor))
+
+
 def test_unspent_part_of_a_reservation_is_back(ledger, path):
-    reserved = ledger.reserve(privacy.Price(**gaussian(0.8), what="an answer"))
+    reserved = hold(ledger, 0.8, what="an answer")
     assert ledger.remaining() < 0.5
     with pytest.raises(BudgetExceeded):
         ledger.spend(**gaussian(0.5))
-    first = privacy.GaussianProfile(WHOLE * math.sqrt(0.1))
-    entry = ledger.settle(reserved, first)
-    assert entry.settled == first
-    assert entry.epsilon == reserved.epsilon > entry.spent
+    entry = reserved.settle(share(0.1))
+    assert entry.settled == share(0.1)
+    assert entry.epsilon == reserved.entry.epsilon > entry.spent
     for opened in (ledger, Ledger(path)):
         assert opened.entries == (entry,)
-        assert opened.spent[0] == pytest.approx(first.epsilon(DELTA), rel=1e-8)
+        assert opened.spent[0] == pytest.approx(share(0.1).epsilon(DELTA), rel=1e-8)
     ledger.spend(**gaussian(0.9))
     assert ledger.remaining() == 0.0
     assert path.read_bytes().count(b"\n") == 4
@@ -274,58 +282,133 @@ def test_unspent_part_of_a_reservation_is_back(ledger, path):
 def test_in_other_ledgers_the_whole_stays_spent(path, composition):
     """There what is left may depend on what was seen only if it was spent."""
     ledger = Ledger(path, EPSILON, DELTA, composition=composition)
-    reserved = ledger.reserve(privacy.Price(**gaussian(0.8)))
+    reserved = hold(ledger, 0.8)
     before = path.read_bytes()
-    assert ledger.settle(reserved, privacy.GaussianProfile(WHOLE / 100)) == reserved
+    assert reserved.settle(share(0.1)) == reserved.entry
     assert path.read_bytes() == before
 
 
 def test_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
-    reserved = ledger.reserve(privacy.Price(**gaussian(0.5)))
+    reserved = hold(ledger, 0.5, 0.1)
     for bad, says in (
-        (privacy.GaussianProfile(WHOLE * math.sqrt(0.51)), "more was spent than was reserved"),
+        (share(0.51), "more was spent than was reserved"),
+        (share(0.09), "less was spent than the first stage"),
         (privacy.StatedProfile(0.01, 0.0), "only Gaussian noise"),
-        (privacy.GaussianProfile(0.01, "replace"), "other neighbours"),
+        (privacy.GaussianProfile(WHOLE / 2, "replace"), "other neighbours"),
     ):
         with pytest.raises(ValueError, match=says):
-            ledger.settle(reserved, bad)
-    half = privacy.GaussianProfile(WHOLE / 2)
-    ledger.settle(reserved, half)
-    again = Ledger(path)
-    for other in (reserved, again.entries[0]):
-        with pytest.raises(ValueError, match="settled before"):
-            again.settle(other, privacy.GaussianProfile(0.01))
-    paid_once = ledger.reserve(privacy.Price(**gaussian(0.1), id="a stream"))
-    with pytest.raises(ValueError, match="paid once for all that rests on it"):
-        ledger.settle(paid_once, privacy.GaussianProfile(0.01))
-    assert [entry.settled for entry in Ledger(path).entries] == [half, None]
+            reserved.settle(bad)
+    reserved.settle(share(0.25))
+    with pytest.raises(ValueError, match="settled before"):
+        reserved.settle(share(0.2))
+    with pytest.raises(ValueError, match="has no id"):
+        hold(ledger, 0.1, id="a stream")
+    assert [entry.settled for entry in Ledger(path).entries] == [share(0.25)]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        [{"settles": 1, "privacy": {"profile": "GaussianProfile", "sensitivity_ratio": 0.5,
-                                    "adjacency": None}}],
-        [{"settles": 1, "privacy": {"profile": "GaussianProfile", "sensitivity_ratio": 0.01,
-                                    "adjacency": None}}] * 2,
-        [{"settles": 2, "privacy": {"profile": "GaussianProfile", "sensitivity_ratio": 0.01,
-                                    "adjacency": None}}],
-        [{"settles": 0, "privacy": {"profile": "GaussianProfile", "sensitivity_ratio": 0.01,
-                                    "adjacency": None}}],
-        [{"settles": 1, "privacy": {"profile": "StatedProfile", "at_epsilon": 0.01, "at_delta": 0.0,
-                                    "adjacency": None}}],
-        [{"settles": 1, "privacy": None}],
-    ],
-)  # fmt: skip
-def test_lines_that_settle_what_they_cannot_are_damage(ledger, path, lines):
-    ledger.spend(**gaussian(0.5))
+def appended(path, *lines):
+    """A ledger with lines at its end that whoever may append can write: their digests are right."""
     previous = json.loads(path.read_text().splitlines()[-1])["sha256"]
     with path.open("ab") as file:
         for line in lines:
             data, previous = saved.chain_line(line, previous)
             file.write(data)
+
+
+def settles(number, of, key="00"):
+    return {"settles": number, "privacy": share(of).to_dict(), "key": key}
+
+
+@pytest.mark.parametrize("staged", [False, True])
+def test_an_appended_line_gives_nothing_back(ledger, path, staged):
+    """A line of a second handle, of a copy, of the entry itself: none has the reservation's key."""
+    assert not [name for name in dir(ledger) if "settle" in name]
+    reserved = hold(ledger, 0.9) if staged else ledger.spend(**gaussian(0.9))
+    lock = Ledger(path).entries[0].lock
+    known = path.read_bytes()
+    for key in ("", "00" * 32, lock, "no hexadecimal", None):
+        appended(path, settles(1, 0.5, key))
+        for handle in (ledger, pickle.loads(pickle.dumps(ledger))):
+            with pytest.raises(DamagedFile, match="not entries"):
+                handle.remaining()
+        with pytest.raises(DamagedFile, match="not entries"):
+            Ledger(path)
+        path.write_bytes(known)
+    if not staged:
+        return
+    with pytest.raises(TypeError, match="does not travel"):
+        pickle.dumps(reserved)
+    assert reserved._key.hex() not in repr(vars(reserved.entry)) + repr(reserved)
+    copied = path.with_name("a copy")
+    copied.write_bytes(known)
+    Ledger(copied).spend(**gaussian(0.05))
+    reserved.settle(share(0.5))
+    # The key is in the file now, of this entry, whose digest is another in the copy's next line.
+    used = json.loads(path.read_text().splitlines()[-1])
+    with pytest.raises(BudgetExceeded):
+        Ledger(copied).spend(**gaussian(0.4))
+    again = hold(ledger, 0.4)
+    appended(path, settles(again.entry.number, 0.1, used["key"]))
     with pytest.raises(DamagedFile, match="not entries"):
         Ledger(path)
+
+
+@pytest.mark.parametrize("change", [{"floor": 0.0}, {"floor": -1.0}, {"lock": 3}, {"lock": None}])
+def test_entry_whose_stages_make_no_sense_is_damage(ledger, path, change):
+    hold(ledger, 0.5)
+    line = json.loads(path.read_text().splitlines()[-1]) | {"number": 2} | change
+    del line["sha256"]
+    appended(path, line)
+    with pytest.raises(DamagedFile, match="not entries"):
+        Ledger(path)
+
+
+def test_entry_of_another_file_is_not_settled(ledger, path):
+    """Put in the place of the ledger while an answer is drawn; its first entry is another's."""
+    reserved = hold(ledger, 0.5)
+    path.unlink()
+    hold(Ledger(path, EPSILON, DELTA), 0.5)
+    with pytest.raises(ValueError, match="replaced by an older or another copy"):
+        reserved.settle(share(0.1))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="of a fork")
+def test_reservation_is_of_the_process_that_made_it(ledger, path):
+    reserved = hold(ledger, 0.5)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            reserved.settle(share(0.1))
+        except RuntimeError:
+            os._exit(0)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert ledger.entries[0].settled is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [settles(1, 0.6)],
+        [settles(1, 0.1)] * 2,
+        [settles(2, 0.1)],
+        [settles(0, 0.1)],
+        [settles(1, 0.1) | {"privacy": privacy.StatedProfile(0.01, 0.0).to_dict()}],
+        [settles(1, 0.1) | {"privacy": None}],
+        [{"settles": 1, "privacy": share(0.1).to_dict()}],
+    ],
+)
+def test_lines_that_settle_what_they_cannot_are_damage(ledger, path, lines, monkeypatch):
+    """The same of who has the key of each entry: all others are refused before this."""
+    monkeypatch.setattr("secrets.token_bytes", lambda n: b"\0")
+    hold(ledger, 0.5, 0.05)
+    twice = lines[0] == settles(1, 0.1)
+    appended(path, *lines)
+    with pytest.raises(DamagedFile, match="not entries"):
+        Ledger(path)
+    if twice:  # and once it is right
+        path.write_bytes(b"\n".join(path.read_bytes().split(b"\n")[:-2]) + b"\n")
+        assert Ledger(path).entries[0].settled == share(0.1)
 
 
 STAGES = """
@@ -335,7 +418,7 @@ from ledger.test_gaussian import *
 from privgram._base import files
 
 ledger = Ledger({path!r}, EPSILON, DELTA)
-reserved = ledger.reserve(privacy.Price(**gaussian(0.8)))
+reserved = hold(ledger, 0.8)
 if {point!r} == "before the settlement":
     os.kill(os.getpid(), signal.SIGKILL)
 if {point!r} == "in it":
@@ -344,7 +427,7 @@ if {point!r} == "in it":
         os.write(handle, data[:50])
         os.kill(os.getpid(), signal.SIGKILL)
     files._write = torn
-ledger.settle(reserved, privacy.GaussianProfile(WHOLE * math.sqrt(0.1)))
+reserved.settle(share(0.1))
 """
 
 

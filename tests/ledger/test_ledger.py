@@ -517,7 +517,7 @@ def test_file_that_is_no_ledger_is_refused_and_left_alone(path, data):
 @pytest.mark.parametrize(
     "header",
     [
-        {"version": 2},
+        {"version": 1},
         {"format": "privgram-columns"},
         {"epsilon": "1"},
         {"epsilon": None},
@@ -529,7 +529,7 @@ def test_file_that_is_no_ledger_is_refused_and_left_alone(path, data):
 def test_headers_are_checked(path, header):
     good = {
         "format": FORMAT,
-        "version": 1,
+        "version": 2,
         "epsilon": 1.0,
         "delta": 1e-6,
         "adjacency": "replace",
@@ -538,7 +538,7 @@ def test_headers_are_checked(path, header):
     path.write_bytes(_chain.chain_line(good, "")[0])
     Ledger(path)
     path.write_bytes(_chain.chain_line(good | header, "")[0])
-    with pytest.raises(ValueError, match=r"version 2|not entries of a ledger|not a ledger"):
+    with pytest.raises(ValueError, match=r"version 1|not entries of a ledger|not a ledger"):
         Ledger(path)
 
 

@@ -185,7 +185,7 @@ def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon):
 @pytest.mark.slow
 def test_refused_fit_says_what_it_takes(monkeypatch):
     monkeypatch.setattr(
-        "privgram.disclosure.generators.resolve", lambda _: (np.random.default_rng(0), False)
+        "privgram.secret.generators.resolve", lambda _: (np.random.default_rng(0), False)
     )
     fit = study_of(4.0).regress("y ~ x + g", epsilon=0.005)
     assert "takes epsilon =" in fit.advice()

@@ -23,8 +23,6 @@ from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._base.text import warn
 from privgram._core.norms import squared_norms
 from privgram.columns.unit import PrivateBound, Unit, bound_of_rows
-from privgram.disclosure import generators
-from privgram.disclosure.generators import exponential_mechanism
 from privgram.ledger import check_ledger
 from privgram.mechanisms.norm_bound import NormBound, choice_price, new_id
 from privgram.moment.accumulators import BlockAccumulator
@@ -33,6 +31,8 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
+from privgram.secret import generators
+from privgram.secret.generators import exponential_mechanism
 from privgram.sources.table import TableSource, n_rows_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
-from privgram.disclosure import generators, samplers
+from privgram.disclosure import samplers
 from privgram.disclosure.request import (
     BYTES_OF_ENTRY,
     PricedRelease,
@@ -27,6 +27,7 @@ from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
+from privgram.secret import generators
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:

@@ -12,7 +12,6 @@ import numpy as np
 
 from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
-from privgram.disclosure.additive import noisy_entries, noisy_matrix
 from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
@@ -24,6 +23,7 @@ from privgram.noise import (
     symmetric_gaussian,
 )
 from privgram.secret import Gate, Histogram, Image, Model, Outer
+from privgram.secret.additive import noisy_entries, noisy_matrix
 from privgram.secret.gate import Sum
 
 if TYPE_CHECKING:

@@ -147,7 +147,7 @@ class BudgetedEstimator(BaseEstimator):
         X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
         check = {
             "dtype": [np.float64, np.float32],
-            "ensure_all_finite": "allow-nan" if self._drops else True,
+            "ensure_all_finite": not self._drops,
         }
         try:
             if y is None or isinstance(y, str):

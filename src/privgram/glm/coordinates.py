@@ -238,8 +238,9 @@ class SquaredErrors(Accumulator):
         self.add(codes / RESIDUAL_UNITS - np.stack(predicted))
 
     def add(self, residuals: Matrix) -> None:
-        """Add the squares of residuals (m, n)."""
-        parts = np.minimum(np.abs(residuals) / self.reach, 1.0)
+        """Add the squares of residuals (m, n); one that is no number counts as the largest."""
+        parts = np.abs(residuals) / self.reach
+        parts = np.where(parts <= 1.0, parts, 1.0)
         self.total += np.floor(parts**2 * 2.0**SQUARE_BITS).astype(np.int64).sum(axis=1)
 
 

@@ -16,7 +16,6 @@ from privgram._base.files import check_distinct, check_process, check_room
 from privgram._base.saved import save_paid
 from privgram.adaptive.rounds import UnreadError
 from privgram.columns.unit import PrivateBound, Unit
-from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
@@ -32,6 +31,7 @@ from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
+from privgram.secret import generators
 from privgram.secret.gate import CHANGED
 from privgram.sources.table import CachedSource
 

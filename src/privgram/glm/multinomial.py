@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.glm.coordinates import ClassScores, HeldOutCounts
@@ -23,6 +22,7 @@ from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.regression.classes import ClassFit, HeldOut
 from privgram.scan.request import ScanRequest
+from privgram.secret import generators
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -138,7 +138,7 @@ def fit_classes(
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     if problem.holdout:
-        source.seed = int(generator.integers(2**63))
+        source.key = generator.bytes(32)
     rounds = first_pass(ScanRequest(source), noise, problem.bound, generator)
     public = rounds.moment.n_rows if guarantee.size_is_public and not problem.drops else None
     check_size(public)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram.disclosure import generators
-from privgram.disclosure.additive import noisy_sums
 from privgram.glm.coordinates import RESIDUAL_UNITS, SQUARE_BITS, SquaredErrors, TargetScores
 from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
@@ -24,6 +22,8 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import ROW_CONSTANT, FeatureFit, row_bound, without_features
 from privgram.regression.inference import DOUBT
 from privgram.scan.request import ScanRequest
+from privgram.secret import generators
+from privgram.secret.additive import noisy_sums
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,8 @@ class FeatureBlocks:
         fit = self.fit
         for scaled, y in self.parts():
             left = fit.linear.residuals(scaled, y)
-            codes = np.rint(np.clip(left, -LONGEST_RESIDUAL, LONGEST_RESIDUAL) * RESIDUAL_UNITS)
+            left = np.clip(left, -LONGEST_RESIDUAL, LONGEST_RESIDUAL)
+            codes = np.rint(np.where(np.isnan(left), 0.0, left) * RESIDUAL_UNITS)
             yield np.column_stack([fit.rows(scaled), codes])
 
 

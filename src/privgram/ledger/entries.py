@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -13,6 +14,7 @@ from privgram._base.numbers import (
     check_integer,
     check_number,
     check_one_of,
+    check_positive,
     set_fields,
 )
 from privgram._base.saved import DAMAGE, DamagedFile, JsonObject, check_version
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from privgram.privacy import Profile, ProofStatus
 
 FORMAT = "privgram-ledger"
-VERSION = 1
+VERSION = 2
 
 #: What the first line says of the budget, always.
 BUDGET_FIELDS = ("epsilon", "delta", "adjacency", "composition")
@@ -116,8 +118,11 @@ class Entry:
     table: str = ""
     unit: str = ""
     settled: Profile | None = None
-    #: The least that a settlement may say, as a ratio; None of what is spent as it was entered.
+    #: Of an answer in stages, what its first one spends, as a ratio: no settlement says less. None
+    #: of what is spent as it was entered.
     floor: float | None = None
+    #: SHA-256 of the key that a settlement must show, which is in no file before that.
+    lock: str = ""
 
     @property
     def charged(self) -> Profile:
@@ -179,7 +184,8 @@ def parse_ledger(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
             if "settles" in record:
                 at = check_integer(record["settles"], "settles", 1) - 1
                 if digest not in known:
-                    known[digest] = settle_entry(entries[at], record["privacy"], budget)
+                    drawn = privacy.Profile.from_dict(record["privacy"])
+                    known[digest] = settle_entry(entries[at], drawn, record["key"], budget)
                 entries[at] = known[digest]
                 continue
             if "stream" in record:
@@ -197,27 +203,30 @@ def parse_ledger(data: bytes, name: str, known: dict[str, Entry]) -> Contents:
     return Contents(budget, tuple(entries), periods, chain)
 
 
-def settle_entry(entry: Entry, drawn: JsonObject, budget: Budget) -> Entry:
-    """An entry of which less was spent than reserved; ValueError unless that can be."""
-    profile, reserved = privacy.Profile.from_dict(drawn), entry.privacy
-    gaussian = privacy.GaussianProfile
+def settle_entry(entry: Entry, spent: Profile, key: str, budget: Budget) -> Entry:
+    """An entry of which less was spent than reserved; ValueError unless that can be.
+
+    By the key that its reservation alone has: who may append lines to a file has read no key in it,
+    and gives nothing back.
+    """
+    reserved, gaussian = entry.privacy, privacy.GaussianProfile
     if budget.composition != "gaussian":
         raise ValueError('only a ledger of composition="gaussian" takes back what was not spent')
-    if entry.id:
-        raise ValueError(f"entry {entry.number} is paid once for all that rests on it")
     if entry.floor is None:
-        raise ValueError(f"entry {entry.number} is no reservation, and is spent as it is")
+        raise ValueError(f"entry {entry.number} was not reserved in stages, and is spent as it is")
+    if hashlib.sha256(bytes.fromhex(key)).hexdigest() != entry.lock:
+        raise ValueError(f"entry {entry.number} is settled by what reserved it, and nothing else")
     if entry.settled is not None:
         raise ValueError(f"entry {entry.number} was settled before")
-    if not (isinstance(profile, gaussian) and isinstance(reserved, gaussian)):
+    if not (isinstance(spent, gaussian) and isinstance(reserved, gaussian)):
         raise ValueError("only Gaussian noise is settled by what was drawn of it")
-    if profile.adjacency != reserved.adjacency:
+    if spent.adjacency != reserved.adjacency:
         raise ValueError("what was spent is for other neighbours than what was reserved")
-    if profile.sensitivity_ratio > reserved.sensitivity_ratio:
+    if spent.sensitivity_ratio > reserved.sensitivity_ratio:
         raise ValueError("more was spent than was reserved")
-    if profile.sensitivity_ratio < entry.floor:
+    if spent.sensitivity_ratio < entry.floor:
         raise ValueError("less was spent than the first stage of the answer spends")
-    return replace(entry, settled=profile)
+    return replace(entry, settled=spent)
 
 
 def _entry(number: int, record: JsonObject, adjacency: str) -> Entry:
@@ -237,6 +246,10 @@ def _entry(number: int, record: JsonObject, adjacency: str) -> Entry:
     if record["condition"] is not None:
         check_text(record["condition"], "condition")
     check_text(record.get("unit", ""), "unit")
+    staged: JsonObject = {}
+    if "floor" in record:
+        staged = {"floor": check_positive(record["floor"], "floor"), "lock": record["lock"]}
+        check_text(record["lock"], "lock")
     texts: JsonObject = {name: str(record.get(name, "")) for name in ("id", "label", "table")}
     return Entry(
         number,
@@ -246,7 +259,7 @@ def _entry(number: int, record: JsonObject, adjacency: str) -> Entry:
         delta_fp=record["delta_fp"] if profile is not None else 0.0,
         privacy=profile,
         columns=tuple(map(str, record.get("columns", ()))),
-        floor=None if record.get("floor") is None else check_number(record["floor"], "floor"),
+        **staged,
     )
 
 

@@ -16,15 +16,17 @@ cut. Any other damage is refused.
 from __future__ import annotations
 
 import copy
+import hashlib
 import math
 import os
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from privgram import privacy
 from privgram._base import files, saved
@@ -367,11 +369,17 @@ class Ledger:
 
         `floor` is what its first stage spends, which is written down: no settlement may say less.
         """
-        gaussian = isinstance(price.privacy, privacy.GaussianProfile)
-        ratio = floor.sensitivity_ratio if gaussian else None  # type: ignore[attr-defined]
-        return Reservation(self, self._enter(price, ratio))
+        key = secrets.token_bytes(32)
+        if price.id:
+            raise ValueError("an answer in stages is one of its own, and has no id")
+        staged: JsonObject = {}
+        if self._accountant.settles and isinstance(price.privacy, privacy.GaussianProfile):
+            assert isinstance(floor, privacy.GaussianProfile)
+            lock = hashlib.sha256(key).hexdigest()
+            staged = {"floor": floor.sensitivity_ratio, "lock": lock}
+        return Reservation(self, self._enter(price, **staged), key)
 
-    def _enter(self, price: Price, floor: float | None = None) -> Entry:
+    def _enter(self, price: Price, **staged: Any) -> Entry:
         self._check_price(price)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
@@ -381,7 +389,7 @@ class Ledger:
                     if (known.epsilon, known.delta) != (price.epsilon, price.delta):
                         raise ValueError(f"{self._name} has another spend with the id {price.id!r}")
                     return known
-            entry = replace(self._entry(len(file.entries) + 1, _now(), price), floor=floor)
+            entry = replace(self._entry(len(file.entries) + 1, _now(), price), **staged)
             # A profile's delta is good to nine digits, and never 0.
             profile = entry.privacy
             least = 0.0 if profile is None else profile.delta(entry.epsilon) + entry.delta_fp
@@ -389,7 +397,7 @@ class Ledger:
                 raise ValueError("the profile has a larger delta at epsilon than the one given")
             self._check(file.entries, entry)
             record = vars(entry) | {"privacy": None if profile is None else profile.to_dict()}
-            for name in ("id", "label", "columns", "table", "unit", "settled", "floor"):
+            for name in ("id", "label", "columns", "table", "unit", "settled", "floor", "lock"):
                 if not record[name]:
                     del record[name]
             # If this fails, nothing was spent: nothing is released after it.
@@ -417,19 +425,6 @@ class Ledger:
             table,
             price.unit,
         )
-
-    def _settle(self, entry: Entry, privacy: Profile) -> Entry:
-        """Enter what was spent of a reservation; see `Reservation.settle`."""
-        with self._open(exclusive=True) as handle:
-            file = self._read(handle)
-            entered = file.entries[entry.number - 1]
-            if replace(entered, settled=None) != replace(entry, settled=None):
-                raise ValueError(f"entry {entry.number} of {self._name} is not this one")
-            if not self._accountant.settles:
-                return entered
-            new = settle_entry(entered, privacy.to_dict(), file.budget)
-            self._append(handle, file, {"settles": entry.number, "privacy": privacy.to_dict()})
-            return new
 
     def periods(self, id: str) -> tuple[str, ...]:
         """Digests of the periods of a stream that were entered, in order; see `enter_period`."""
@@ -537,8 +532,8 @@ class Ledger:
 class Reservation:
     """What was reserved of a ledger: an object of one process, which no file and no entry makes."""
 
-    def __init__(self, ledger: Ledger, entry: Entry) -> None:
-        self._ledger = ledger
+    def __init__(self, ledger: Ledger, entry: Entry, key: bytes) -> None:
+        self._ledger, self._key, self._pid = ledger, key, os.getpid()
         self.entry = entry
 
     def settle(self, privacy: Profile) -> Entry:
@@ -548,7 +543,23 @@ class Reservation:
         up in mu^2 whatever decides that one is the last (docs/theory/composition.md). In others
         nothing is entered, and the whole stays spent.
         """
-        return self._ledger._settle(self.entry, privacy)
+        ledger, entry = self._ledger, self.entry
+        files.check_process(self._pid)
+        with ledger._open(exclusive=True) as handle:
+            file = ledger._read(handle)
+            entered = file.entries[entry.number - 1]
+            if replace(entered, settled=None) != entry:
+                raise ValueError(f"entry {entry.number} of {ledger._name} is not this one")
+            if not ledger._accountant.settles:
+                return entered
+            key = self._key.hex()
+            new = settle_entry(entered, privacy, key, file.budget)
+            line = {"settles": entry.number, "privacy": privacy.to_dict(), "key": key}
+            ledger._append(handle, file, line)
+            return new
+
+    def __repr__(self) -> str:
+        return f"<a reservation of entry {self.entry.number}>"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a reservation does not travel")

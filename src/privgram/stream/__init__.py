@@ -22,8 +22,6 @@ from privgram._base.files import check_distinct, check_room, locked, open_locked
 from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import JsonObject, save_paid
 from privgram.columns.unit import PrivateBound
-from privgram.disclosure import generators
-from privgram.disclosure.additive import noisy_matrix
 from privgram.disclosure.samplers import impose
 from privgram.exact import int128
 from privgram.mechanisms import AnalyzeGauss
@@ -36,6 +34,8 @@ from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
 from privgram.scan.progress import Progress
+from privgram.secret import generators
+from privgram.secret.additive import noisy_matrix
 from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS
 from privgram.stream.state import (
     Period,
