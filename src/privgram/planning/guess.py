@@ -88,7 +88,7 @@ class Guess:
     @property
     def assumptions(self) -> list[str]:
         """What is taken to be so without a word of the design, as parts of a sentence."""
-        bare, counts, levels = self._bare, self._bare_counts, self._bare_levels
+        bare, levels = self._bare, self._bare_levels
         coins = [name for name in self._place if self._by_bounds(name)]
         normal = [
             name for name in self._place if not (self._has_levels(name) or name in self.counts)

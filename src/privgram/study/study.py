@@ -519,7 +519,7 @@ class Study:
         Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
         stand in for, and a unit of which nothing is said has five rows. Fits of counts, of rare
         levels and by weak instruments may be refused where this is not: so they are simulated a
-        second time with a hundredth of the upper bound, a hundredth of the rows and half a hundredth
+        second time with a hundredth of the upper bound, a hundredth of the rows and a two hundredth
         of the variance, which is what "if rare" says.
         """
         options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
