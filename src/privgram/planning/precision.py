@@ -426,7 +426,7 @@ def asked(epsilon: float | None, most: float) -> str:
     return f"By simulated rows it takes epsilon = {epsilon:g}, or {other}"
 
 
-def _medians(fits: SimulatedFits | None) -> Mapping[str, float]:
+def _medians(fits: SimulatedFits | None) -> dict[str, float]:
     """Median standard errors, where most fits are answered and show the coefficient."""
     if fits is None or not fits.mostly_answered:
         return {}
