@@ -219,7 +219,7 @@ def test_advice_is_given_where_no_epsilon_helps(offset):
     study = pg.Study(with_exposure(300), EXPOSED, epsilon=4.0, delta=1e-6)
     fit = study.regress("counts ~ x", epsilon=0.01, family="poisson", offset=offset)
     assert fit.refusal is not None
-    assert "no epsilon up to 10 is sure to be answered" in fit.advice()
+    assert fit.advice().startswith("By simulated rows")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from privgram.planning.designs import DesignInput
 from privgram.planning.precision import (
     AnyResults,
     FitSimulation,
+    Precision,
     SimulatedTable,
     asked,
 )
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Unit
     from privgram.privacy.guarantee import Guarantee
 
+
+__all__ = ["Advice", "Precision", "fits_of"]
 
 #: How many times the epsilon that was refused is advised at least, and what epsilon at most: one
 #: that is larger protects hardly anyone.

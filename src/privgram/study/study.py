@@ -1,6 +1,7 @@
 """One table, one protected unit, one budget: said once, and spent on whatever is asked.
 
-It asks the library for releases, and draws no noise itself.
+It asks the library for releases, and draws no noise itself. What fits and plans is imported with
+the first question: it needs SciPy.
 """
 
 from __future__ import annotations
@@ -21,15 +22,10 @@ from privgram.columns.terms import Parsed, parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
-from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.moment import SecondMoment
-from privgram.planning.designs import DesignInput
-from privgram.planning.precision import Precision, plan_precision
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
-from privgram.study.answer import RegressOptions, needed, protected, release_and_fit
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     StudyColumns,
@@ -40,17 +36,20 @@ from privgram.study.config import (
     read_study,
     table_name,
 )
-from privgram.study.planning import Advice, fits_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram.columns.unit import Missing
     from privgram.disclosure.request import CachedRunOptions
+    from privgram.glm.problem import FitPurpose
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
+    from privgram.planning.designs import DesignInput
+    from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import IVResults, OLSResults
+    from privgram.regression.families import FamilyName, LossName
     from privgram.regression.glm import CovType, GLMResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
@@ -300,6 +299,8 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`.
         """
+        from privgram.study.answer import protected
+
         columns = self.columns
         if terms is not None:
             columns = columns.replace(terms=[terms] if isinstance(terms, str) else list(terms))
@@ -395,6 +396,9 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
+        from privgram.study.answer import RegressOptions, needed, release_and_fit
+        from privgram.study.planning import Advice
+
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         parsed = parse_one(formula)
         columns = self._weighted(weights)
@@ -522,6 +526,10 @@ class Study:
         second time with a hundredth of the upper bound, a hundredth of the rows and a two hundredth
         of the variance, which is what "if rare" says.
         """
+        from privgram.planning.precision import plan_precision
+        from privgram.study.answer import RegressOptions
+        from privgram.study.planning import fits_of
+
         options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
         parsed, columns = parse_one(formula), self._weighted(weights)
         groups, _ = Groups.of(by, columns)
@@ -545,6 +553,8 @@ class Study:
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
+        from privgram.study.answer import needed
+
         used = needed(parsed, self.columns)
         return count_rows(self._source(used), used)
 
