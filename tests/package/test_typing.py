@@ -38,7 +38,7 @@ reveal_type(study.release(0.5).regress("y"))  # OLSResults
 study.release(0.5).regres("y")  # error: attr
 study.release(0.5).regress("y").pramas  # error: attr
 reveal_type(study.release(0.5).iv("y ~ 1 | d ~ z"))  # IVResults
-study.release(0.5).posterior("y").drawz  # error: attr
+study.release(0.5).statistic(str).drawz  # error: attr
 groups = study.release(0.5, by="g").regress("y")
 reveal_type(groups)  # GroupFits
 groups.pramas  # error: attr
