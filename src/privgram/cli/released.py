@@ -73,7 +73,7 @@ def _of_fit(fit: AnyResults, file: Path) -> dict[str, object]:
 
 
 #: At which epsilons `verify` says delta, as parts of that of the file.
-PARTS = (0.5, 1.0, 2.0)
+VERIFIED_AT = (0.5, 1.0, 2.0)
 
 
 @command("privgram verify flights.json")
@@ -95,7 +95,7 @@ def verify(file: Path, as_json: bool) -> Status:
         "delta": one.delta,
         "other deltas": {
             f"at epsilon {part * one.epsilon:.3g}": one.privacy.delta(part * one.epsilon)
-            for part in PARTS
+            for part in VERIFIED_AT
         },
         "neighbours differ in": f"one {whose or 'row'}, by {one.adjacency}",
         "proof_status": str(one.proof_status),
