@@ -31,7 +31,7 @@ from privgram.cli._status import Status
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
-    from privgram.planning.precision import AnyResults
+    from privgram.regression import RegressionResults
 
 
 @command("privgram info flights.json")
@@ -63,7 +63,7 @@ def _of_release(release: pg.Release, file: Path) -> dict[str, object]:
     return report | contents(release)
 
 
-def _of_fit(fit: AnyResults, file: Path) -> dict[str, object]:
+def _of_fit(fit: RegressionResults, file: Path) -> dict[str, object]:
     """What a fit holds; `privgram regress` prints its numbers."""
     report: dict[str, object] = {"fit": str(file), "target": fit.target}
     report |= {"names": list(fit.param_names), "references": dict(fit.design.references)}

@@ -106,8 +106,11 @@ def coins(key: bytes, first: int, n: int) -> NDArray[np.float64]:
 
 
 def pieces(rows_of: Callable[[slice], Any], labels: Any) -> Iterator[Pair]:
-    """Some rows after the other, of any library; from a device they are copied as they come."""
-    for start in range(0, len(labels), LABELLED_ROWS):
+    """Some rows after the other, of any library; from a device they are copied as they come.
+
+    Of a table without rows there is a block without any, which tells its width.
+    """
+    for start in range(0, max(len(labels), 1), LABELLED_ROWS):
         some = slice(start, min(start + LABELLED_ROWS, len(labels)))
         rows = rows_of(some)
         rows = to_numpy(rows) if is_array(rows) else rows

@@ -147,7 +147,9 @@ def check_table(table: TableSource, columns: Columns, unit: Unit | None, title: 
 def _ids(column: NDArray[Any] | Keys, name: str) -> NDArray[Any]:
     """Ids of units, without missing ones: SECRET."""
     keys = column if isinstance(column, Keys) else naming_column(keys_of, name)(column)
-    return keys.values if keys.missing is None else keys.values[~keys.missing]
+    keys = keys if keys.missing is None else keys[~keys.missing]
+    kinds = [some.values.astype("S21") for _, some in keys.by_kind()]
+    return np.concatenate(kinds) if kinds else np.zeros(0, "S21")
 
 
 def count_rows(table: TableSource, columns: Columns) -> int:

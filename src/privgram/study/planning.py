@@ -14,12 +14,12 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.planning.designs import DesignInput
 from privgram.planning.precision import (
-    AnyResults,
     FitSimulation,
     Precision,
     SimulatedTable,
     asked,
 )
+from privgram.regression.design import RegressionTerms
 from privgram.study.answer import (
     RegressOptions,
     explained,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
     from privgram.privacy.guarantee import Guarantee
+    from privgram.regression import RegressionResults
 
 
 __all__ = ["Advice", "Precision", "fits_of"]
@@ -77,16 +78,16 @@ def fits_of(
         def source() -> Any:
             return iter([table.values]) if once else table.values
 
-        def by_release(guarantee: Guarantee, rng: np.random.Generator) -> AnyResults:
+        def by_release(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
             whose, guarantee = protected(table.unit, guarantee)
             request = ReleaseRequest(
                 source(), guarantee, used, unit=whose, by=table.groups, rng=rng
             )
             release: Any = release_for(request)
             one = release if table.groups is None else release[table.groups.labels[0]]
-            return fit_release(one, parsed, options.reference)
+            return fit_release(one, RegressionTerms.of(parsed, reference=options.reference))
 
-        def by_study(guarantee: Guarantee, rng: np.random.Generator) -> AnyResults:
+        def by_study(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
             return release_and_fit(
                 source(), parsed, columns, guarantee, options, unit=table.unit, rng=rng
             )

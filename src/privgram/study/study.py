@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from privgram.planning.designs import DesignInput
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
-    from privgram.regression import IVResults, OLSResults
+    from privgram.regression import RegressionResults
     from privgram.regression.families import FamilyName, LossName
-    from privgram.regression.glm import CovType, GLMResults
+    from privgram.regression.glm import CovType
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
@@ -340,7 +340,7 @@ class Study:
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> GLMResults | OLSResults | IVResults:
+    ) -> RegressionResults:
         """Fit one regression, mostly with less noise than a release of its columns has.
 
         Parameters
@@ -383,11 +383,14 @@ class Study:
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
         out : path-like, optional
-            File to save what was released to: the fit itself, if it is by scores.
+            File to save the fit to, `.json` or `.npz`.
 
         Returns
         -------
-        GLMResults, OLSResults or IVResults
+        RegressionResults
+            A `GLMResults` where it is by scores. Of instruments, several absorbed factors and
+            whatever else scores do not take it is an `IVResults` or `OLSResults` on a release of
+            the columns, whose errors assume equal variance; its notes say why.
 
         Raises
         ------
@@ -627,7 +630,7 @@ def regress(
     out: str | os.PathLike[str] | None = None,
     rng: np.random.Generator | None = None,
     **options: Any,
-) -> GLMResults | OLSResults | IVResults:
+) -> RegressionResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 
     Parameters
@@ -643,7 +646,8 @@ def regress(
 
     Returns
     -------
-    GLMResults, OLSResults or IVResults
+    RegressionResults
+        As of `Study.regress`.
 
     Raises
     ------
