@@ -166,8 +166,9 @@ def test_file_that_was_sent_is_verified(folder):
     study = pg.Study(table, {"x": (0, 1), "y": (0, 1)}, epsilon=9.0, delta=1e-6)
     study.release(1.0, out="new.json")
     study.regress("y ~ x", 1.0, out="fit.json")
+    study.regress("y ~ x", 1.0, mechanism="analyze-gauss", out="by_release.json")
     study.release(1.0, out="seeded.json", rng=np.random.default_rng(0))
-    for name in ("new.json", "fit.json"):
+    for name in ("new.json", "fit.json", "by_release.json"):
         status, out, err = run("verify", name, "--json")
         assert (status, err) == (0, "")
         report = json.loads(out)

@@ -86,7 +86,7 @@ def verify(file: Path, as_json: bool) -> Status:
     ledger too, which has all else that was published of the table.
     """
     loaded = open_release(file, groups=True, fits=True)
-    one = loaded.shared if isinstance(loaded, Releases) else loaded
+    one = loaded.shared if isinstance(loaded, Releases) else getattr(loaded, "release", loaded)
     unit, columns = getattr(one, "privacy_unit", None), one.columns
     whose = getattr(one, "unit", None) if unit is None else unit.name
     report: dict[str, object] = {
