@@ -506,8 +506,9 @@ def instrumented(
     if not pop.endogenous:
         return
     roles = pop.endogenous, pop.instruments, pop.exogenous
-    for method in ("2sls", "liml"):
-        one = release.iv(pop.as_is, *roles, method=method)
+    methods: tuple[tuple[str, Any], ...] = ("2sls", 1.0), ("liml", "liml")
+    for method, kappa in methods:
+        one = release.iv(pop.as_is, *roles, kappa=kappa)
         if one.refusal is None:
             found = held(one.conf_int(), known.by_instruments)
             yield f"{method} coefficient", found

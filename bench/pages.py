@@ -71,12 +71,12 @@ TABLES = {
     "learning, fashion": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, text": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, tables": Table(
         "docs/benchmarks/accuracy.md",

@@ -157,7 +157,8 @@ def test_study_answers_for_predictions(table, tmp_path, formula):
         table, formula, BOUNDS, purpose="prediction", out=tmp_path / "fit.json", **options
     )
     assert left(fit, table) < 0.35
-    again = pg.load(tmp_path / "fit.json").regress(formula)
+    again = pg.load(tmp_path / "fit.json")
+    assert again.not_scores == fit.not_scores
     np.testing.assert_allclose(again.predict(table), fit.predict(table))
     half = fit.release.columns.weights[RF] ** 2 / fit.release.columns.layout.squared_bound()
     assert half == pytest.approx(0.5)

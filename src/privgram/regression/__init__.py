@@ -11,6 +11,7 @@ from privgram.regression.iv import IVResults, iv
 from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
 from privgram.regression.prediction import Prediction
+from privgram.regression.results import RegressionResults
 from privgram.regression.selection import PenaltyPath, lasso, penalty_path
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "PenaltyPath",
     "Prediction",
     "RefusedError",
+    "RegressionResults",
     "WaldTest",
     "iv",
     "lasso",

@@ -72,12 +72,10 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
             If it cannot be written.
         """
         path = Path(path)
-        header, arrays = self._header(), {"matrix": self.matrix}
-        if self.sketch is not None:
-            arrays["sketch"] = self.sketch
+        header = self._header()
         if path.suffix == ".json":
             header["derived"] = derived(self)
-        RELEASE_FORMAT.save(path, header, arrays)
+        RELEASE_FORMAT.save(path, header, self._arrays())
 
 
 def read_release(path: Path) -> Release:
