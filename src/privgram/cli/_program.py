@@ -34,7 +34,7 @@ COMMANDS = {
     "regress": "regress",
     "stream": "study",
     "pca": "released",
-    "report": "released",
+    "page": "released",
 }
 
 # What the library raises on bad input, bad files and missing extras.

@@ -68,7 +68,6 @@ export function quantileOf(level, df, q = 8, steps = 60) { // Newton on logarith
 // for rows X and a vector v; and the law of L M L'.
 const NOT_ADDED = ["SketchLaw", "InverseWishartLaw", "InverseGaussianLaw", "ImageLaw"];
 const gaussianOf = (law) => (law.base ? gaussianOf(law.base) : law);
-
 function shiftOf(law, d) {
   if (law.law === "ImageLaw") return through(law.frame, shiftOf(law.base, law.frame[0].length));
   if (law.base) return shiftOf(law.base, d);
@@ -171,8 +170,8 @@ function featureOf(bounds, name, table) {
       return x == null || Number.isNaN(x) || Number.isNaN(found) ? NaN : +(found === level);
     });
   }
-  const isPlain = Object.values(bounds).every(isPair);
-  return values(name).map((x) => (isPair(given) && !isPlain ? clamped(x, given) : Number(x)));
+  const isClamped = isPair(given) && !Object.values(bounds).every(isPair);
+  return values(name).map((x) => (isClamped ? clamped(x, given) : Number(x)));
 }
 const MEANS = { gaussian: (x) => x, poisson: Math.exp, binomial: (x) => 1 / (1 + Math.exp(-x)) };
 
@@ -253,8 +252,8 @@ class Fit extends Regression {
     const estimate = sum(apply(rows, this.solution), apply(matrix, this.offset)), slope = scaled(hidden, 0);
     const why = "it is for predictions alone: directions that the noise hides are shrunk";
     if (this.parameters.purpose === "prediction") return { ...refused(rows.length, why), estimate };
-    const df = this.family === "gaussian" && !isSample ? this.dfResid : Infinity;
-    return { refusal: null, estimate, covariance, slope, curvature: slope, df };
+    return { refusal: null, estimate, covariance, slope, curvature: slope,
+      df: this.family === "gaussian" && !isSample ? this.dfResid : Infinity };
   }
 }
 
@@ -281,32 +280,34 @@ class Release {
     const isAlone = (name, i) => !levels.has(name) && name !== "intercept" && this.center[i] !== null;
     return [...this.names.filter(isAlone), ...this.factors.keys()];
   }
-  // Of a factor all levels but the first, or but that of `reference`, by name.
+  // Of a factor all levels but the first, or that of `reference`; beside no constant all of the first.
   regress(target, features = null, { intercept = true, reference = {} } = {}) {
     const isOwn = (name) => this.factors.get(name)?.some((one) => levelName(name, one) === target);
-    const asked = features ?? this.terms.filter((name) => name !== target && !isOwn(name));
+    const asked = (features ?? this.terms).filter((name) => features || (name !== target && !isOwn(name)));
+    const isCentred = intercept && this.everyOne.length > 0 && this.columns?.intercept !== false;
+    const factors = asked.filter((name) => !this.names.includes(name) && this.factors.has(name));
     const chosen = asked.flatMap((name) => {
-      const levels = this.names.includes(name) ? null : this.factors.get(name);
-      if (!levels) return [this.place(name)];
+      const levels = factors.includes(name) ? this.factors.get(name) : [];
+      if (!levels.length) return name === "intercept" ? [] : [this.place(name)];
       const leftOut = Object.hasOwn(reference, name) ? reference[name] : levels[0];
       ensure(levels.includes(leftOut), `${name} has no level ${leftOut}`);
-      return levels.filter((one) => one !== leftOut).map((one) => this.place(levelName(name, one)));
+      const kept = levels.filter((one) => one !== leftOut || (!isCentred && name === factors[0]));
+      return kept.map((one) => this.place(levelName(name, one)));
     });
-    return new LeastSquares(this, target, chosen.filter((i) => this.names[i] !== "intercept"), intercept);
+    return new LeastSquares(this, target, chosen, isCentred);
   }
 }
 
 // Least squares on a release.
 class LeastSquares extends Regression {
-  constructor(release, target, chosen, intercept) {
+  constructor(release, target, chosen, isCentred) {
     super();
     const { center, half_width: half, everyOne: every, names, columns } = release;
     const p = chosen.length, goal = release.place(target), at = [...chosen, goal];
-    const isCentred = intercept && every.length > 0;
-    const isHeld = every.some((one) => one.every((x, i) => x === 0 || chosen.includes(i)));
+    const isHeld = every.some((one) => one.every((x, i) => !x || chosen.includes(i))) && isCentred;
     ensure(!chosen.includes(goal), "the target is among the features");
     ensure(at.every((i) => center[i] !== null), "products and powers are not read here");
-    ensure(!isHeld || !intercept, "these are all levels of a factor: leave one out");
+    ensure(!isHeld, "these are all levels of a factor: leave one out");
     ensure(p || isCentred, "there is no feature to regress on");
     ensure(every.length || at.every((i) => center[i] === 0), "a fit through the origin takes an intercept");
     // Columns by their half-widths, beside ones; or through the origin, by their largest size.
@@ -391,10 +392,9 @@ class LeastSquares extends Regression {
 export function read(text) {
   const odd = { NaN: "null", Infinity: "1e999" }; // Python writes them, JSON has none
   const file = JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|NaN|Infinity/g, (one) => odd[one] ?? one));
-  const isRelease = file.format === "privgram-release", isFit = file.format === "privgram-regression";
-  ensure(isRelease || isFit, "the file is neither a release nor a regression");
+  const isRelease = file.format === "privgram-release", saved = isRelease ? file.release : file.fit;
+  ensure(isRelease || file.format === "privgram-regression", "neither a release nor a regression");
   ensure(file.version === 1, `the file is of version ${file.version}, and version 1 is read here`);
-  const saved = isRelease ? file.release : file.fit;
   ensure(saved.derived, "the file lacks what a reader needs: save it again, in Python");
   return isRelease ? new Release(saved) : new Fit(saved);
 }

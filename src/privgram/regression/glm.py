@@ -28,8 +28,10 @@ from privgram.regression.summary import row_facts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from privgram import page
     from privgram.plots import of_results
 else:
+    page = LazyModule("privgram.page")
     of_results = LazyModule("privgram.plots.of_results")
 
 #: What standard errors allow for, by statsmodels' names.
@@ -308,6 +310,7 @@ class GLMResults(SavedFit, PredictiveResults):
     mse_resid = scale
 
     plot = of_results.plot_coefficients
+    to_html = page.to_html
 
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link

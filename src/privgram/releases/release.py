@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     import privgram.regression.iv as instruments  # by modules: a function has the name of its own
     import privgram.regression.posterior as posteriors
-    from privgram import multivariate, plots, regression, report
+    from privgram import multivariate, page, plots, regression
     from privgram.privacy import Profile
 else:
     multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
-    regression, report = LazyModule("privgram.regression"), LazyModule("privgram.report")
+    regression, page = LazyModule("privgram.regression"), LazyModule("privgram.page")
     instruments = LazyModule("privgram.regression.iv")
     posteriors = LazyModule("privgram.regression.posterior")
 
@@ -59,7 +59,7 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     plot = plots.plot_matrix
     plot_spectrum = plots.plot_spectrum
     plot_privacy = plots.plot_privacy
-    to_html = report.to_html
+    to_html = page.to_html
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to `.json` or `.npz`, whole or not at all.
