@@ -269,9 +269,30 @@ def test_no_row_adds_a_vector_that_is_longer_than_it_may(rng):
     assert longest > 0.999 * scores.UNITS
 
 
-def test_count_is_no_more_than_a_row(rng):
-    """Of binomial rows whose residual is as long as its size, and of any others."""
-    score = scores.Score("binomial", 2, np.array([3.0, -2.0]), None, (0.5, 0.5))
+@pytest.mark.parametrize("kind", ["binomial", "poisson"])
+def test_events_are_shortened_as_rows_without_one(rng, kind):
+    """By their features, or clipping would pull all one way; what is longer by its length."""
+    score = scores.Score(kind, 2, np.array([0.3, -0.2]), None, (0.0, 1.0), largest=3.0)
+    z = 3 * rng.standard_normal((200, 2))
+    z -= np.maximum(z @ [0.3, -0.2] + 0.7, 0)[:, None] * np.array([0.3, -0.2]) / 0.13
+    factors = []
+    for y in (0, 1):
+        images, rows = np.column_stack([z, np.full(len(z), y)]), np.empty((200, 2), order="F")
+        whole = np.empty_like(rows)
+        scores.clipped_sum(images, score, 1.0, np.zeros(2, np.int64), False, rows)
+        scores.write(images, score, whole)
+        factors.append(rows / whole)
+    np.testing.assert_allclose(factors[1], factors[0], rtol=1e-12)
+    assert (factors[0] < 0.9).mean() > 0.5
+    far = np.column_stack([z, np.full(len(z), 300.0)])
+    scores.clipped_sum(far, score, 1.0, np.zeros(2, np.int64), False, rows)
+    assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
+
+
+@pytest.mark.parametrize("kind", ["binomial", "poisson"])
+def test_count_is_no_more_than_a_row(rng, kind):
+    """Of rows whose residual is as long as its size, and of any others."""
+    score = scores.Score(kind, 2, np.array([3.0, -2.0]), None, (0.5, 0.5), largest=3.0)
     images = rng.standard_normal((2000, 3))
     images[:, 2] = rng.choice([-1.0, 1.0, 0.0, 5.0], 2000)
     for row in images:

@@ -336,11 +336,18 @@ def with_link(family, n=20_000):
     return make
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("family", LINKS)
-def test_intervals_of_links_hold(family, adjacency):
-    """12 draws of 3 coefficients: a false alarm in 2,500."""
+def with_rare_events(family, rate, n=200_000):
+    def make(rng):
+        a, b = rng.normal(size=n).clip(-4, 4), rng.uniform(0, 10, n)
+        mean = np.exp(0.4 * a - 0.1 * b)
+        y = rng.poisson(mean * (rate / mean.mean()))
+        return {"a": a, "b": b, "y": y > 0 if family == "binomial" else y.clip(0, 60)}
+
+    return make
+
+
+def held_by_link(family, make, draws, **options):
+    """Fits of a family beside those of statsmodels."""
     sm = pytest.importorskip("statsmodels.api")
     kind = sm.families.Binomial() if family == "binomial" else sm.families.Poisson()
 
@@ -349,7 +356,44 @@ def test_intervals_of_links_hold(family, adjacency):
         return fit.params, fit.bse
 
     bounds = ("y ~ a + b", {"a": (-4, 4), "b": (0, 10), "y": LINKS[family]})
-    found = Held(with_link(family), bounds, 12, solve=solve, family=family, adjacency=adjacency)
+    return Held(make, bounds, draws, solve=solve, family=family, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("family", LINKS)
+def test_intervals_of_links_hold(family, adjacency):
+    """12 draws of 3 coefficients: a false alarm in 2,500."""
+    found = held_by_link(family, with_link(family), 12, adjacency=adjacency)
     assert found.refused == 0
     assert found.all_hold
     assert np.median(found.width) < 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", [0.2, 0.05, 0.012, 0.003])
+def test_rare_counts_without_noise_are_those_of_statsmodels(rate):
+    """An event's score is as long as its features are, and was once clipped by itself."""
+    found = held_by_link("poisson", with_rare_events("poisson", rate), 1, epsilon=1e9, delta=0.5)
+    assert found.refused == 0
+    assert found.width.max() < 0.1
+    assert found.distance.max() < 0.02  # a tenth of an error at most
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("rate", [0.2, 0.05, 0.012, 0.003])
+@pytest.mark.parametrize("family", LINKS)
+def test_intervals_of_rare_events_hold(family, rate):
+    """From 40,000 events to 600, 20 draws of 3 coefficients: a false alarm in 2,500."""
+    found = held_by_link(family, with_rare_events(family, rate), 20)
+    assert found.refused == 0
+    assert found.all_hold
+    assert np.median(found.width) < 3
+
+
+@pytest.mark.slow
+def test_rare_counts_are_answered():
+    """600 events of 200,000, 4 draws of 3 coefficients: a false alarm in 3,300."""
+    found = held_by_link("poisson", with_rare_events("poisson", 0.003), 4)
+    assert found.refused == 0
+    assert found.all_hold

@@ -307,7 +307,7 @@ def test_middle_step_leaves_the_hessian_where_it_began():
     """Twice its bend times its length is what the Hessian may be off by, beside its own bias."""
     begun = replace(state(), hessian_bias=0.1, curvature=0.25)
     one = SimpleNamespace(
-        q=2, usual_clip=1.0, _score=lambda *_: (np.array([30.0, 0.0]), 1.0),
+        q=2, usual_clip=1.0, longest_step=2.0, _score=lambda *_: (np.array([30.0, 0.0]), 1.0),
         _noise_at=lambda *_: 1.0,
     )  # fmt: skip
     moved, step, _ = GLMEstimator._middle(one, begun, 0.1)

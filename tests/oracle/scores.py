@@ -83,9 +83,9 @@ class Model:
             residual = weight * np.clip(y, -self.bend, self.bend)
             return self._of(residual, np.sqrt(weight) * inside), None
         residual, root, size = self._of_family(images)
-        if self.kind != "binomial" or self.curved:
+        if self.kind == "gaussian" or self.curved:
             return self._of(residual, root), None
-        return residual, size
+        return residual, np.maximum(size, np.abs(residual))
 
     def _of(self, residual: Vector, root: Vector) -> Vector:
         return root + (residual - residual) if self.curved else residual
@@ -110,7 +110,10 @@ class Model:
             mean, root = np.where(eta < 0, e, 1.0) / (1 + e), np.sqrt(e) / (1 + e)
         center, half = self.target
         residual = (center * factor + half * images[:, self.q]) - factor * mean
-        return residual, root, np.where(mean < 0.5, 1 - mean, mean) * factor
+        far = np.where(mean < 0.5, 1 - mean, mean)
+        if self.kind == "poisson":
+            far = np.maximum(root, 1.0)
+        return residual, root, far * factor
 
 
 def scale(q: int) -> float:

@@ -189,6 +189,22 @@ def test_references_and_names_of_objects_are_read(table, tmp_path):
 
 
 @pytest.mark.slow
+def test_fit_that_holds_its_release_is_asked_of_it_again(table, tmp_path):
+    """What a study saves where it answered by a release."""
+    study = pg.Study(table, VARIABLES, epsilon=10.0, delta=1e-6)
+    path = tmp_path / "fit.json"
+    study.regress(
+        "y ~ a + C(g, Treatment('v'))", epsilon=1.0, mechanism=pg.AnalyzeGauss(), out=path
+    )
+    fit = pg.load(path)
+    found = run_node("return answer(read(given.file), given.rows);",
+                     {"file": path.read_text(encoding="utf-8"), "rows": NEW})  # fmt: skip
+    agree(found["coef"], fit.params, "coef")
+    agree(found["confint"], np.ravel(fit.conf_int()), "confint")
+    agree(found["scale"], [fit.scale, fit.df_resid], "scale")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("constant", [True, False])
 def test_first_factor_beside_no_constant_has_all_its_levels(table, tmp_path, constant):
     """As in Python; also where no intercept was released and levels alone sum to one."""

@@ -19,10 +19,10 @@ import privgram as pg
 from privgram._base.saved import DamagedFile, NotSavedWarning
 
 pytest.importorskip("cryptography")
-from privgram.disclosure.additive import SURPLUS
 from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
+from privgram.secret.additive import SURPLUS
 from privgram.stream import Stream, WrongKey
 from privgram.stream.state import FRAME, StreamState, StreamTerms, read_key
 

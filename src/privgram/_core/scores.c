@@ -100,7 +100,7 @@ UNROLL
 
 typedef struct {
     lanes multiplier;
-    lanes size; /* which the multiplier has at most, whatever y is */
+    lanes size; /* no smaller than the multiplier, and as far as can be whatever y is */
 } scored;
 
 /* By the residual, and the root of the weight. */
@@ -147,8 +147,13 @@ PART scored by_family(const score_model *model, const double *x, ptrdiff_t strid
     }
     EACH(k) residual.v[k] = (model->center * factor.v[k] + model->half * y.v[k])
                             - factor.v[k] * mean.v[k];
-    EACH(k) out.size.v[k] =
-        select((ivec)(mean.v[k] < set(0.5)), 1 - mean.v[k], mean.v[k]) * factor.v[k];
+    EACH(k) {
+        const vec far = kind == SCORE_POISSON
+                            ? at_least(weight.v[k], set(1))
+                            : select((ivec)(mean.v[k] < set(0.5)), 1 - mean.v[k], mean.v[k]);
+        const vec below = -residual.v[k];
+        out.size.v[k] = at_least(at_least(far * factor.v[k], residual.v[k]), below);
+    }
     out.multiplier = multiplier(model, residual, weight);
     return out;
 }
@@ -170,7 +175,7 @@ PART lanes by_huber(const score_model *model, const double *x, ptrdiff_t stride)
     return multiplier(model, residual, weight_root);
 }
 
-/* What the rows of a group are multiplied by.  The size is one only of binomial residuals. */
+/* What the rows of a group are multiplied by.  Sizes are of binomial and of Poisson residuals. */
 PART scored score(const score_model *model, const double *x, ptrdiff_t stride)
 {
     scored out;
@@ -288,7 +293,8 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
 {
     const ptrdiff_t q = model->q;
     const ptrdiff_t width = q + (model->kind != SCORE_PLAIN) + (model->offset != 0);
-    const int sized = model->kind == SCORE_BINOMIAL && !model->curved;
+    const int of_counts = model->kind == SCORE_BINOMIAL || model->kind == SCORE_POISSON;
+    const int sized = of_counts && !model->curved;
     int64_t *tile = room, *sums = room + SCORE_ROWS * q;
     double *last = (double *)(sums + W * q);
     /* Where no norm is looked at but to clip by, none is computed of rows that are not clipped: the

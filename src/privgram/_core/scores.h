@@ -55,8 +55,8 @@ typedef struct {
     ptrdiff_t n_edges; /* bins but the last one */
     double parts;
 
-    /* The scores themselves, by columns.  Those whose norms are bounded by a public size are
-     * clipped by that size, where clip is above 0. */
+    /* The scores themselves, by columns.  Those of binary targets and of counts are clipped, by what
+     * they may well be, where clip is above 0. */
     double *rows;
     ptrdiff_t rows_stride;
 } score_sink;

@@ -47,7 +47,8 @@ def ties(layout: Layout, entries: Mapping[int, float] | None = None) -> tuple[Ti
     """
     zero_sums = relations(layout, entries)
     conflicts: list[Tie] = []
-    for one, other in combinations(_pieces(layout, entries), 2):
+    of_levels = [stored for stored in _pieces(layout, entries) if stored.piece.factors]
+    for one, other in combinations(of_levels, 2):
         cells, other_cells = _shared_cells(layout, one, other)
         if cells.max() > 0:  # they share a factor
             apart = cells[:, None] != other_cells
@@ -72,10 +73,12 @@ def relations(layout: Layout, entries: Mapping[int, float] | None = None) -> lis
     """What columns of a row add up to zero, and by which coefficients; see `ties`."""
     if entries is None:
         entries = {stored.start: stored.weight for stored in layout.stored}
+    by_numbers: dict[object, list[Stored]] = {}
+    for stored in _pieces(layout, entries):
+        by_numbers.setdefault(stored.piece.powers, []).append(stored)
+    alike = [pair for pieces in by_numbers.values() for pair in combinations(pieces, 2)]
     zero_sums: list[dict[int, float]] = []
-    for one, other in combinations(_pieces(layout, entries), 2):
-        if one.piece.powers != other.piece.powers:
-            continue
+    for one, other in sorted(alike, key=lambda pair: (pair[0].start, pair[1].start)):
         cells, other_cells = _shared_cells(layout, one, other)
         for cell in range(int(cells.max()) + 1):
             zero_sums.append(

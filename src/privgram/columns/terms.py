@@ -389,9 +389,10 @@ class Layout:
         The images are by the rows of the matrix, (m, size). Of a piece's columns one counts, as
         large as its weight.
         """
-        sizes = np.abs(matrix)
-        parts = [stored.weight * sizes[:, stored.columns].max(axis=1) for stored in self.stored]
-        return np.asarray(np.sum(parts, axis=0))
+        starts = [stored.start for stored in self.stored]  # each ends where the next begins
+        weights = np.array([stored.weight for stored in self.stored])
+        largest = np.maximum.reduceat(np.abs(matrix), starts, axis=1)
+        return np.asarray(np.sum((largest * weights).T, axis=0))
 
     @cached_property
     def _by_powers(self) -> dict[tuple[tuple[str, int], ...], list[Stored]]:

@@ -20,6 +20,8 @@ class BudgetShares:
     unit_bound: float = 0.03
     #: The number of rows, where nothing else says it.
     number: float = 0.01
+    #: Counts of the target's values, where it has a link.
+    targets: float = 0.01
     #: Second moments in frames, one after the other while the Hessian is hidden or noisy.
     middle: tuple[float, ...] = (0.1, 0.1, 0.2)
     #: Counts of scores by norm, from which the clip is chosen.

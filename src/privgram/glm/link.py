@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.adaptive.radius import bin_edges
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
@@ -58,6 +59,8 @@ class GLMEstimator(OneStepEstimator):
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * ones
         self.constant = False
+        #: No middle step is longer, in the root mean square of eta times the root of the weight.
+        self.longest_step = LIMITS.longest
         #: Of rounds for the Hessian, once norms were counted.
         self.radius: float | None = None
 
@@ -126,14 +129,20 @@ class GLMEstimator(OneStepEstimator):
         binomial = self.family.name == "binomial"
         center, half = self.target
         target = half * self.joint[-1] + center * self.ones
+        count = max(float(self.ones @ known @ self.ones), 1.0)
         mean = 0.5 if binomial else 1.0  # of no linear predictor
+        square = float(target @ known @ target) / count
         if self.problem.design.intercept:
-            count = max(float(self.ones @ known @ self.ones), 1.0)
             mean = float(target @ known @ self.ones) / count
             doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
+            if not (self.of_units or self.weighted):
+                counted = self._counted(target, rows)
+                if counted[0] > 0 and counted[2] < doubt:  # which misses parts of 1
+                    mean, square, doubt = counted
             # All targets may be the same.
             self.constant = min(mean, center + half - mean) < doubt and not self.of_units
-            low, high = LIMITS.least_mean, (center + half) - LIMITS.least_mean
+            least = min(LIMITS.least_mean, max(doubt / 2, LIMITS.least_mean_at_all))
+            low, high = least, (center + half) - least
             mean = min(max(mean, low), max(high, low))
         weight = mean * (1 - mean) if binomial else mean
         response, level = target - mean * self.ones, 0.0
@@ -146,20 +155,45 @@ class GLMEstimator(OneStepEstimator):
             most = max(mean, 1 - mean)
             self.usual_clip *= LIMITS.wider * math.sqrt(most / (1 - most)) / LIMITS.usual_clip
         else:
-            # Of counts, by how much they vary.
-            square = float(target @ known @ target) / max(float(self.ones @ known @ self.ones), 1.0)
-            self.usual_clip *= math.sqrt(max((square - mean**2) / mean, 1.0))
+            # Of counts, by how much they vary; one event is as long as z where they are rare.
+            varies = math.sqrt(max((square - mean**2) / mean, 1.0))
+            alone = LIMITS.wider / LIMITS.usual_clip / math.sqrt(mean)
+            self.usual_clip *= max(varies, alone)
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows
         )
-        size = float(np.linalg.norm(np.linalg.solve(state.whitening.T, state.coef))) / weight
-        coef = state.coef * min(1.0, LIMITS.longest / max(size, 1e-300)) / weight
+        # On that scale a noisy start may be far off.
+        per_row = state.scale / weight / rows
+        size = max(per_row * float(np.linalg.norm(state.along(state.coef))), 1e-300)
+        by_noise = max(per_row * math.sqrt(float(np.trace(state.score_noise))), 1e-300)
+        part = min(LIMITS.quiet / by_noise, LIMITS.longest / size)
+        coef = state.coef * min(max(1 - (by_noise / size) ** 2, 0.0), part) / weight
+        self.longest_step = LIMITS.longest * min(1.0, math.sqrt(weight))
         if self.problem.design.intercept:
             coef[-1] += self.family.predictor(mean) - level
         skew = abs(1 - 2 * mean) if binomial else 1.0
         bend = max(LIMITS.bend, skew / (2 * math.sqrt(weight)))
         white = state.whitening / math.sqrt(weight)
-        return replace(state, coef=coef, scale=1.0, sure_scale=1.0, whitening=white, curvature=bend)
+        noise = state.score_noise * (state.scale**2 / weight)
+        return replace(
+            state, coef=coef, scale=1.0, sure_scale=1.0, whitening=white, curvature=bend,
+            score_noise=noise,
+        )  # fmt: skip
+
+    def _counted(self, target: Vector, rows: float) -> tuple[float, float, float]:
+        """Mean and mean square of the target by counts of its values, and what the mean may be off.
+
+        A row counts 1 however wide the bounds of the target are.
+        """
+        most = max(self.target[0] + self.target[1], 1.0)
+        edges = np.append(0.5 + np.append(0.0, bin_edges(1.0, most, 1)[:-1]), most).clip(max=most)
+        values = Histogram(Model.features(1), edges)
+        [counts] = self.rounds.sums_at(self._map_to(target[None]), values)
+        beyond = self._seen(self.rounds.beyond(counts, BUDGET.targets), BUDGET.targets)
+        between = (beyond[1:] + beyond[:-1]) / 2  # sums of counts beyond k + 1/2 are exact
+        mean = (beyond[0] / 2 + float(between @ np.diff(edges))) / rows
+        square = float(between @ np.diff(edges**2)) / rows
+        return mean, square, self._doubt(BUDGET.targets) / rows
 
     def _at_hessian(self, state: ScoreState, least: float = 0.0) -> ScoreState:
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
@@ -196,7 +230,7 @@ class GLMEstimator(OneStepEstimator):
         most = LIMITS.far * min(1.0, self._noise_at(state, self.usual_clip, 1.0))
         far = state.curvature * clear * square / state.rows > most * math.sqrt(state.rows)
         size = float(np.linalg.norm(state.along(step))) / state.rows
-        step *= min(1.0, LIMITS.longest / max(size, 1e-300))
+        step *= min(1.0, self.longest_step / max(size, 1e-300))
         # The Hessian stays that of where the step began.
         bias = math.hypot(state.hessian_bias, 2 * state.curvature * size)
         return replace(state.moved(step, std**2), hessian_bias=bias), step, far

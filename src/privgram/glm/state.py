@@ -80,11 +80,13 @@ class StateLimits:
     few: float = 0.004
     #: The usual clip there beside that of least squares.
     wider: float = 1.3
-    #: No step is longer, in the root mean square of eta; a step leaves out at least `bend` of its
+    #: No step is longer, in the root mean square of eta, and the start has no more noise than
+    #: `quiet` in that; a step leaves out at least `bend` of its
     #: square; where that may be `far` deviations of the score, another middle step is taken, or
     #: above `most_bent` the last one refused; a last one that changes eta by more than `runaway`
     #: diverges; and one that has settled changes it by no more than `settled` beside its noise.
     longest: float = 2.0
+    quiet: float = 0.3
     bend: float = 0.25
     far: float = 2.0
     most_bent: float = 8.0
@@ -94,6 +96,7 @@ class StateLimits:
     most_changed: float = 0.9
     #: Means of the target are not trusted nearer to the ends.
     least_mean: float = 0.02
+    least_mean_at_all: float = 1e-4
 
 
 LIMITS = StateLimits()

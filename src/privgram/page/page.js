@@ -1,10 +1,14 @@
-import { INTERCEPT, levelsOf, read } from "./privgram.js";
+import { INTERCEPT, Regression, read } from "./privgram.js";
 
 // The page: what its reader chooses, and what follows. All names are text, never markup.
 
 const at = (id) => document.getElementById(id);
 const view = JSON.parse(at("view").textContent);
-const saved = read(at("saved").textContent);
+// Of a fit on a release the page has the numbers that Python found; of others what they follow from.
+const numbers = (x) => (Array.isArray(x) ? x.map(numbers) : typeof x === "string" ? Number(x) : x);
+const stated = view.stated && { ...view.stated, known: Object.fromEntries(
+  Object.entries(view.stated.known).map(([name, x]) => [name, name === "refusal" ? x : numbers(x)])) };
+const saved = stated ? Object.assign(new Regression(), stated) : read(at("saved").textContent);
 const labels = new Map(view.labels), label = (name) => labels.get(name) ?? name;
 const isRelease = typeof saved.regress === "function";
 

@@ -107,7 +107,6 @@ function covarianceOf(law, m, X, v) {
     }
   }
 }
-
 // Of entries with one variance off the diagonal, and another on it.
 function ofEntries(X, v, off, on) {
   const image = apply(X, v), found = plus(outer(image, image, off), squares(X), off * dot(v, v));
@@ -142,7 +141,7 @@ function prepared(law, d) {
 }
 
 // A variable's levels as texts, the one for all other values last; none for one without.
-export function levelsOf(given) {
+function levelsOf(given) {
   const levels = Array.isArray(given) && typeof given[0] === "string" ? given : given?.levels ?? [];
   return [...levels.map(String), ...(given?.other ? ["other"] : [])];
 }
@@ -170,13 +169,13 @@ function featureOf(bounds, name, table) {
       return x == null || Number.isNaN(x) || Number.isNaN(found) ? NaN : +(found === level);
     });
   }
-  const isClamped = isPair(given) && !Object.values(bounds).every(isPair);
-  return values(name).map((x) => (isClamped ? clamped(x, given) : Number(x)));
+  const isPlain = Object.values(bounds).every(isPair);
+  return values(name).map((x) => (isPair(given) && !isPlain ? clamped(x, given) : Number(x)));
 }
 const MEANS = { gaussian: (x) => x, poisson: Math.exp, binomial: (x) => 1 / (1 + Math.exp(-x)) };
 
-// What both kinds of results have: estimates of contrasts of the parameters, and what follows.
-class Regression {
+// What all results have: estimates of contrasts of the parameters, and what follows.
+export class Regression {
   family = "gaussian";
   get inference() { return (this.known ??= this.contrasts(identity(this.names.length))); }
   get refusal() { return this.inference.refusal; }
@@ -260,16 +259,14 @@ class Fit extends Regression {
 // A released second moment.
 class Release {
   constructor(saved) {
-    const { names } = saved, d = names.length;
-    Object.assign(this, saved, saved.derived, { noise: prepared(saved.noise, d) });
+    const { names, columns } = saved, noise = prepared(saved.noise, names.length);
+    Object.assign(this, saved, saved.derived, { noise, weight: columns?.row_weights });
     const stored = (name, given) => levelsOf(given).filter((one) => names.includes(levelName(name, one)));
-    this.factors = new Map(Object.entries(saved.columns?.bounds ?? {})
+    this.factors = new Map(Object.entries(columns?.bounds ?? {})
       .map(([name, given]) => [name, stored(name, given)]).filter(([, of]) => of.length));
     const sums = [...this.factors].map(([name, of]) =>
       names.map((one) => +of.some((level) => levelName(name, level) === one)));
     this.everyOne = this.ones ? [this.ones, ...sums] : []; // what is 1 in every row
-    this.weight = saved.columns?.row_weights;
-    this.unbiased = plus(this.matrix, shiftOf(this.noise, d), -1);
   }
   place(name) {
     return ensure(this.names.includes(name), `there is no column ${name}`) ?? this.names.indexOf(name);
@@ -368,8 +365,8 @@ class LeastSquares extends Regression {
     const noise = (f, g) => Math.sqrt(covarianceOf(release.noise, release.matrix, [f], g)[0][0]);
     if (ones && columns) {
       const total = dot(frame[p], apply(release.matrix, ones)), sign = total < 0 ? -1 : 1;
-      const count = dot(ones, apply(release.unbiased, ones)), short = sum(ones, frame[p], -sign);
-      const isPinned = count - sign * total <= 3 * noise(ones, short) && count >= 20 * noise(ones, ones);
+      const count = through([ones], plus(release.matrix, shiftOf(release.noise, ones.length), -1))[0][0];
+      const isPinned = count - sign * total <= 3 * noise(ones, sum(ones, frame[p], -sign)) && count >= 20 * noise(ones, ones);
       if (isPinned) return ["all values of the target seem to be clamped to one of its bounds", true];
     }
     const { n_rows: n, n_units: units, rows, parameters } = release, isSample = estimand === "sample";
@@ -388,13 +385,16 @@ class LeastSquares extends Regression {
   }
 }
 
-// A release or a fit, of the text of a file.
+// A release or a fit, of the text of a file. A fit that holds its release is asked of it again.
 export function read(text) {
   const odd = { NaN: "null", Infinity: "1e999" }; // Python writes them, JSON has none
   const file = JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|NaN|Infinity/g, (one) => odd[one] ?? one));
-  const isRelease = file.format === "privgram-release", saved = isRelease ? file.release : file.fit;
-  ensure(isRelease || file.format === "privgram-regression", "neither a release nor a regression");
+  const { question, ridge, matrix, release, derived } = file.fit ?? {}, of = file.release ?? { ...release, matrix };
+  const isKnown = ["privgram-release", "privgram-regression", "privgram-release-fit"].includes(file.format);
+  ensure(isKnown, "neither a release nor a regression");
   ensure(file.version === 1, `the file is of version ${file.version}, and version 1 is read here`);
-  ensure(saved.derived, "the file lacks what a reader needs: save it again, in Python");
-  return isRelease ? new Release(saved) : new Fit(saved);
+  ensure(derived ?? of.derived, "it lacks what a reader needs: save it again, in Python");
+  if (!question) return derived ? new Fit(file.fit) : new Release(of);
+  ensure(!ridge && !question.endogenous?.length, "penalties and instruments are not read here");
+  return new Release(of).regress(question.target, question.features, { ...question, reference: question.references });
 }

@@ -15,23 +15,20 @@ from privgram._base.numbers import Matrix, Vector, check_integer, check_not_nega
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
-from privgram.privacy import Adjacency, GaussianProfile, Profile, ProofStatus
+from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.prediction import PredictiveResults
-from privgram.regression.results import CONSTANT
+from privgram.regression.results import CONSTANT, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import row_facts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from privgram import page
     from privgram.plots import of_results
 else:
-    page = LazyModule("privgram.page")
     of_results = LazyModule("privgram.plots.of_results")
 
 #: What standard errors allow for, by statsmodels' names.
@@ -47,7 +44,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMResults(SavedFit, PredictiveResults):
+class GLMResults(SavedFit, RegressionResults):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -157,11 +154,6 @@ class GLMResults(SavedFit, PredictiveResults):
         names = self.design.names
         constant = self.design.has_level if self._linear else self.with_intercept
         return (*names, CONSTANT) if constant else names
-
-    @property
-    def proof_status(self) -> ProofStatus:
-        """How well `privacy` is founded."""
-        return self.privacy.proof_status
 
     @property
     def nobs_stderr(self) -> float:
@@ -310,7 +302,6 @@ class GLMResults(SavedFit, PredictiveResults):
     mse_resid = scale
 
     plot = of_results.plot_coefficients
-    to_html = page.to_html
 
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link
