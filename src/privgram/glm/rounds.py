@@ -61,8 +61,6 @@ class Rounds(TableRounds):
 class UnitRounds(Rounds):
     """The same of a table whose units are protected: what is added up is of units."""
 
-    of_units = True
-
     def bounded(self, unit: Unit, edges: Vector) -> Unit:
         """The unit with a bound near the median of the units' norms, by a released histogram.
 
