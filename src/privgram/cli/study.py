@@ -132,7 +132,7 @@ def plan(
     alone = {"targets": "--target"}
     if formula is None:
         alone = {"wanted": "--target-se", "design": "--design"} | {
-            name: f"--{name}" for name in options
+            name: f"--{name.replace('_', '-')}" for name in options
         }
     for name in on_command_line(alone):
         kind = "a plan without a FORMULA" if formula else "a FORMULA"
