@@ -71,12 +71,12 @@ TABLES = {
     "learning, fashion": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, text": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, tables": Table(
         "docs/benchmarks/accuracy.md",
@@ -89,7 +89,7 @@ TABLES = {
         ("one round", "adaptive rounds", STEPS, *TARGETS),
     ),
     "planning": Table(
-        "docs/benchmarks/accuracy.md", "bench.planning", ("one round", "adaptive rounds")
+        "docs/benchmarks/accuracy.md", "bench.planning", ("adaptive rounds", "scores")
     ),
     "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one round",)),
     "inference": Table(

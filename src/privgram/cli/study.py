@@ -57,7 +57,7 @@ def load_study(
         {"STUDY": [study], "its table": _files_of(tables), "its columns": columns, **(reads or {})},
         {"its ledger": config.ledger, "--out": out},
     )
-    return pg.Study(progress=sys.stderr.isatty(), **vars(config))
+    return pg.Study(**vars(config) | {"progress": sys.stderr.isatty()})
 
 
 def _files_of(tables: list[str]) -> Iterator[Path]:
@@ -225,11 +225,10 @@ def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
 )
 @click.option(
     "--composition",
-    type=click.Choice(["gaussian", "pld", "basic"]),
+    type=click.Choice(["gaussian", "basic"]),
     show_default="gaussian; basic at delta 0",
     help="How spends add up. gaussian: as Gaussian noise, whatever is decided by earlier releases."
-    " pld composes exact privacy losses of any mechanisms, for releases planned without a look at"
-    " earlier ones. basic adds epsilons and deltas, for any releases.",
+    " basic adds epsilons and deltas, for any releases.",
 )
 @click.option(
     "--unit",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import extra
 from privgram._base.options import options_of
@@ -23,7 +23,7 @@ from privgram.columns.unit import PrivateBound, Unit
 from privgram.columns.variables import from_plain
 from privgram.ledger import Ledger
 from privgram.sources.files import find_files
-from privgram.study.options import StudyRequest
+from privgram.study.options import StudyColumns, StudyRequest
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Missing
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency
     from privgram.sources.table import TableSource
 
-
-#: What a table's columns are described by.
-StudyColumns: TypeAlias = Columns | Mapping[str, Any] | str | os.PathLike[str] | None
 
 #: What a table in memory is called.
 UNNAMED = "table"

@@ -5,25 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 from privgram._base.numbers import check_one_of
-from privgram.glm.problem import FitPurpose
-from privgram.regression.families import FAMILIES, FamilyName, LossName
-from privgram.regression.glm import CovType
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram._base.numbers import Adjacency
+    from privgram.columns import Columns
     from privgram.columns.groups import Groups
     from privgram.columns.unit import Missing, Unit
+    from privgram.glm.problem import FitPurpose
     from privgram.ledger import Composition, Ledger
     from privgram.mechanisms import Mechanism
     from privgram.planning.designs import DesignInput
+    from privgram.regression.families import FamilyName, LossName
+    from privgram.regression.glm import CovType
     from privgram.scan.progress import Progress
     from privgram.sources.table import TableSource
-    from privgram.study.config import StudyColumns
+
+#: What a table's columns are described by.
+StudyColumns: TypeAlias = "Columns | Mapping[str, Any] | str | os.PathLike[str] | None"
 
 _OFFSET = (
     "an offset is a term of the formula, such as 'claims ~ age + offset(log(years))', of a column "
@@ -53,7 +56,7 @@ class StudyRequest:
     ledger : path-like or Ledger, optional
         File that keeps the budget. Without one the budget ends with this process: run again, the
         same lines spend it again.
-    composition : {"gaussian", "pld", "basic"}, optional
+    composition : {"gaussian", "basic"}, optional
         As of `Ledger`: by default answers may be chosen by what earlier ones showed.
     weights : str, optional
         Column that weights rows, a number with public bounds.
@@ -88,8 +91,8 @@ class StudyRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressOptions:
-    """What changes the answer of a regression.
+class ModelOptions:
+    """What changes the answer of a regression, and its plan.
 
     Parameters
     ----------
@@ -109,9 +112,6 @@ class RegressOptions:
         variance, which is the default of single rows; or errors that go together in the study's
         unit, which is that of units. The last two are by scores: of rows that can be read again,
         and no mechanism.
-    purpose : {"inference", "prediction"}
-        What the fit is for. For predictions it always answers: directions that the noise hides are
-        shrunk, and coefficients have no intervals.
     weights : str, optional
         Column that weights rows of this regression, a number with public bounds that are not
         negative. Only of a study without weights of its own.
@@ -125,7 +125,6 @@ class RegressOptions:
     family: FamilyName = "gaussian"
     loss: LossName = "squared"
     cov_type: CovType | None = None
-    purpose: FitPurpose = "inference"
     weights: str | None = None
     reference: Mapping[str, Any] | None = None
     mechanism: Mechanism | str | None = None
@@ -139,9 +138,12 @@ class RegressOptions:
     }
 
     def __post_init__(self) -> None:
+        # With SciPy, which a study does not wait for.
+        from privgram.regression.families import FAMILIES, LossName
+        from privgram.regression.glm import CovType
+
         check_one_of(self.family, "family", FAMILIES)
         check_one_of(self.loss, "loss", get_args(LossName))
-        check_one_of(self.purpose, "purpose", get_args(FitPurpose))
         if self.cov_type is not None:
             check_one_of(self.cov_type, "cov_type", get_args(CovType))
         if self.family != "gaussian" and self.mechanism is not None:
@@ -150,14 +152,33 @@ class RegressOptions:
     @property
     def options(self) -> RegressOptions:
         """These alone, of what more is asked."""
-        return RegressOptions(
-            **{each.name: getattr(self, each.name) for each in fields(RegressOptions)}
-        )
+        kept = (each.name for each in fields(RegressOptions) if hasattr(self, each.name))
+        return RegressOptions(**{name: getattr(self, name) for name in kept})
 
     @property
     def by_release(self) -> bool:
         """Whether a regression on a release of the columns answers the same question."""
         return (self.family, self.loss, self.mechanism) == ("gaussian", "squared", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressOptions(ModelOptions):
+    """What changes the answer of a regression.
+
+    Parameters
+    ----------
+    purpose : {"inference", "prediction"}
+        What the fit is for: for predictions it always answers. Directions that the noise hides are
+        shrunk, and coefficients have no intervals.
+    """
+
+    purpose: FitPurpose = "inference"
+
+    def __post_init__(self) -> None:
+        from privgram.glm.problem import FitPurpose
+
+        super().__post_init__()
+        check_one_of(self.purpose, "purpose", get_args(FitPurpose))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,7 +262,7 @@ class TableRegressRequest(AnswerOptions):
 
 
 @dataclass(frozen=True, eq=False)
-class PlanRequest(RegressOptions):
+class PlanRequest(ModelOptions):
     """What `Study.plan` takes.
 
     Parameters
@@ -250,17 +271,18 @@ class PlanRequest(RegressOptions):
         As of `regress`, with instruments too.
     target_se : mapping of str to float, optional
         Standard errors that are wanted, by coefficient, or by factor for all its levels. The
-        plan's `epsilon` is then what they take, with nine of ten fits offered.
+        plan's `epsilon` is then what they take, with nine of ten fits answered.
     epsilon : float, optional
         Instead: the plan says what precision this gives. By default all that is left.
     delta : float, optional
         As of `regress`.
     n_rows : int, optional
-        About how many rows there are. Where their number is public (adjacency "replace") it need
-        not be said.
+        About how many rows there are. It need not be said where their number is public (adjacency
+        "replace") and the table tells it unread, as an array, a frame or a Parquet file does.
     design : Release, DataFrame or mapping, optional
         What the table is like: an earlier release; a public table, with the unit's column too if
-        it has one; or a guess, as in `privgram.plan`.
+        it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to what is
+        guessed of columns by name, or of correlations alone by pairs of names.
     by : str or Groups, optional
         As of `release`: the regression in each group, by least squares.
     """
@@ -273,8 +295,3 @@ class PlanRequest(RegressOptions):
     n_rows: int | None = None
     design: DesignInput = None
     by: Groups | str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.purpose != "inference":
-            raise ValueError("a plan is of standard errors: leave purpose out")

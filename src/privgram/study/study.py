@@ -1,6 +1,7 @@
 """One table, one protected unit, one budget: said once, and spent on whatever is asked.
 
-It asks the library for releases, and draws no noise itself.
+It asks the library for releases, and draws no noise itself. What fits and plans is imported with
+the first question: it needs SciPy.
 """
 
 from __future__ import annotations
@@ -24,10 +25,8 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest, RunOptions
 from privgram.ledger import BudgetExceeded, check_ledger
 from privgram.moment import SecondMoment
-from privgram.planning.precision import Precision, plan_precision
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.request import scale_out
-from privgram.study.answer import needed, protected, release_and_fit
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     described,
@@ -43,13 +42,13 @@ from privgram.study.options import (
     StudyRequest,
     TableRegressRequest,
 )
-from privgram.study.planning import Advice, fits_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
     from privgram.mechanisms import Mechanism, Purpose
+    from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
     from privgram.releases.groups import Releases
@@ -159,7 +158,7 @@ class Study:
         OSError
             If it cannot be read.
         """
-        return cls(progress=progress, **vars(read_study(Path(path))))
+        return cls(**vars(read_study(Path(path))) | {"progress": progress})
 
     def __repr__(self) -> str:
         unit = "rows" if self.unit is None else f"all rows of one {shown(self.unit.name)}"
@@ -257,6 +256,8 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`.
         """
+        from privgram.study.answer import protected
+
         columns = self.columns
         if terms is not None:
             columns = columns.replace(terms=[terms] if isinstance(terms, str) else list(terms))
@@ -297,6 +298,9 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
+        from privgram.study.answer import needed, release_and_fit
+        from privgram.study.planning import Advice
+
         formula, options = request.formula, request.options
         parsed = parse_one(formula)
         columns = self._weighted(options.weights)
@@ -374,15 +378,21 @@ class Study:
         Notes
         -----
         Rows are simulated by the design, and fitted by what will fit the table, some times over.
-        First is said which part of these fits is offered, and not refused for noise. Then come the
+        First is said which part of these fits is answered, and not refused for noise. Then come the
         medians of the standard errors that `regress` will state, and beside them those of a
         regression on a release of the same columns, of which there may be any number.
 
         What no design says is guessed, and the notes say what: numbers are normal about the middle
         of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
         Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
-        stand in for, and a unit of which nothing is said has five rows.
+        stand in for, and a unit of which nothing is said has five rows. Fits of counts, of rare
+        levels and by weak instruments may be refused where this is not: so they are simulated a
+        second time with a hundredth of the upper bound, a hundredth of the rows and a two hundredth
+        of the variance, which is what "if rare" says.
         """
+        from privgram.planning.precision import plan_precision
+        from privgram.study.planning import fits_of
+
         options, design = request.options, request.design
         parsed, columns = parse_one(request.formula), self._weighted(options.weights)
         groups, _ = Groups.of(request.by, columns)
@@ -407,6 +417,8 @@ class Study:
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
+        from privgram.study.answer import needed
+
         used = needed(parsed, self.columns)
         return count_rows(self._source(used), used)
 
