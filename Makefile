@@ -25,7 +25,7 @@ SOURCES := meson.build meson.options packaging/version.py packaging/exports.map 
 PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
           --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test quick long nightly fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean
+.PHONY: help demo test quick long nightly processors stale fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -39,7 +39,9 @@ help:
 	@echo "make wheels PYTHONS='python3.12 python3.13'  wheels for Linux with glibc 2.28 or later"
 	@echo "make cross   a wheel for aarch64, tested under QEMU; other platforms, compiled only"
 	@echo "make long    Spark, audits by simulation and the papers' runs: .ci/run has them too"
-	@echo "make nightly the few tests that take minutes"
+	@echo "make nightly the few tests that take minutes, and make processors: all as other processors"
+	@echo "             run them, by OPENBLAS_CORETYPE and by each of our kernels"
+	@echo "make stale   names tables of results older than what they measure; where they were measured"
 	@echo "make fuzz    atheris over every loader, FUZZ_TIME=600 seconds each"
 	@echo "make sanitize  the kernels under AddressSanitizer and UBSan, a few minutes;"
 	@echo "               make sanitize-threads: under ThreadSanitizer"
@@ -59,8 +61,19 @@ quick: $(DONE)/test
 long: $(DONE)/test
 	$(PYTEST) -m "long and not nightly" $(PYTEST_ARGS)
 
-nightly: $(DONE)/test
+nightly: $(DONE)/test processors
 	$(PYTEST) -m nightly $(PYTEST_ARGS)
+
+# The tests as other processors run them: by OpenBLAS's kernels for each, and by each of our own.
+CORES   ?= Haswell SkylakeX Zen Prescott
+KERNELS ?= avx512 avx2 portable
+processors: $(DONE)/test
+	for core in $(CORES); do OPENBLAS_CORETYPE=$$core $(PYTEST) -m "not long and not nightly" $(PYTEST_ARGS) || exit 1; done
+	for kernel in $(KERNELS); do $(PYTEST) --kernel=$$kernel -m "not long and not nightly" tests/core tests/moment $(PYTEST_ARGS) || exit 1; done
+
+# Results' tables that are older than what they measure, on the machine that measured them.
+stale: $(DONE)/test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m bench.pages
 
 lint: $(DONE)/lint
 	$(BIN)/ruff check .

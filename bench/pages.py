@@ -71,12 +71,12 @@ TABLES = {
     "learning, fashion": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, text": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, tables": Table(
         "docs/benchmarks/accuracy.md",
@@ -89,7 +89,7 @@ TABLES = {
         ("one round", "adaptive rounds", STEPS, *TARGETS),
     ),
     "planning": Table(
-        "docs/benchmarks/accuracy.md", "bench.planning", ("one round", "adaptive rounds")
+        "docs/benchmarks/accuracy.md", "bench.planning", ("adaptive rounds", "scores")
     ),
     "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one round",)),
     "inference": Table(
@@ -97,6 +97,9 @@ TABLES = {
     ),
     "peers, regression": Table(
         "docs/benchmarks/peers.md", "bench.peers", ("one round", "adaptive rounds")
+    ),
+    "agency": Table(
+        "docs/benchmarks/peers.md", "bench.agency", ("one round", "adaptive rounds", "scores")
     ),
     "peers, components": Table("docs/benchmarks/peers.md", "bench.peers", ("one round",)),
     "peers, speed": Table(
@@ -175,7 +178,7 @@ def read(path: Path) -> list[dict[str, object]]:
 def write(path: Path, rows: list[dict[str, object]]) -> None:
     """Rows as a CSV file; one that lacks the last fields has them empty."""
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, max(rows, key=len))
+        writer = csv.DictWriter(file, max(rows, key=len), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -31,7 +31,20 @@ settings.load_profile("any machine")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
-@pytest.fixture(params=["reference", *rows.available(), *rows.emulated()])
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let one kernel be forced, as on a processor that has no better one."""
+    parser.addoption("--kernel", choices=rows.available(), default=rows.available()[0])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Leave the kernel that was asked for the best one."""
+    names = rows.available()
+    found = names[names.index(config.getoption("--kernel")) :]
+    rows.available = lambda: found
+    rows.select(found[0])
+
+
+@pytest.fixture(params=["reference", *rows.available()])
 def impl(request: pytest.FixtureRequest) -> Iterator[type]:
     """Return the accumulator of the reference and of each instruction set in turn."""
     if request.param == "reference":
@@ -95,7 +108,7 @@ def repeatable_noise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
         name = f"{SEED} {request.node.nodeid} {next(count)}"
         return ChaCha20(hashlib.sha512(name.encode()).digest()[31::-1])
 
-    monkeypatch.setattr("privgram.disclosure.generators.ChaCha20", keyed)
+    monkeypatch.setattr("privgram.secret.generators.ChaCha20", keyed)
 
 
 @pytest.fixture(autouse=True)

@@ -1,20 +1,13 @@
-"""Tables of results are stale once what they rest on changes, and the command is named."""
+"""Tables of results are stale once what they rest on changes, and the command is named.
 
-import sys
+Whether they are stale now is asked by `make stale`, on the processor that measured them: seeded
+answers have other last digits, and eigenvectors other signs, elsewhere.
+"""
 
 import numpy as np
 import pytest
 
 from bench import pages, report
-
-
-@pytest.mark.skipif(
-    sys.version_info[:2] != (3, 11),
-    reason="laws are digests of the LAPACK of the NumPy for 3.11: another gives other signs",
-)
-@pytest.mark.slow
-def test_no_table_is_older_than_what_it_measures():
-    assert not pages.stale(), "\n".join(pages.stale())
 
 
 @pytest.mark.slow

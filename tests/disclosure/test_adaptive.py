@@ -348,7 +348,7 @@ def test_table_that_changes_between_rounds_is_noticed(tmp_path):
     def shorten(rows, total):
         np.save(path, TABLE[:100])
 
-    with pytest.warns(UserWarning, match=r"could not be read again \(it has changed meanwhile\)"):
+    with pytest.warns(UserWarning, match="could not be read again .it has changed meanwhile"):
         release = adaptive(path, progress=shorten)
     assert release.parameters["unread"]
 
@@ -478,7 +478,6 @@ def test_methods_take_an_adaptive_release():
     fit, whole = parts.regress("y"), made.regress("y", ["a"])
     np.testing.assert_allclose(slopes(fit, fit.conf_int()), slopes(whole, whole.conf_int()))
     assert made.pca(1).error_bound < 0.5
-    assert "AdaptiveGaussian" in made.to_html(["y"])
     bias = made.parameters["clipping_bias"]
     printed = " ".join(str(fit.summary()).split())
     assert f"multiple of the noise: {bias:.2f} sampling errors" in printed

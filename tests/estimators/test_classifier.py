@@ -14,9 +14,11 @@ pytest.importorskip("sklearn")
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.multiclass import check_classification_targets
 
 from privgram.estimators import PrivateClassifier, _base, classifier
 from privgram.sources import labelled
+from privgram.sources.labelled import LabelledRows, coins
 
 
 class OfTheseLabels(PrivateClassifier):
@@ -24,6 +26,9 @@ class OfTheseLabels(PrivateClassifier):
 
     def fit(self, X, y=None):
         self._labels = None if y is None else np.unique(np.asarray(y))
+        if y is not None:
+            with np.errstate(invalid="ignore"):
+                check_classification_targets(y)
         return super().fit(X, y)
 
     def _checked_classes(self):
@@ -87,7 +92,7 @@ def test_blocks_that_are_read_again_give_the_same_bits():
 def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
     X, y = made(3000)
     whole = fitted(X, y, holdout=0.2)
-    monkeypatch.setattr("privgram.glm.score_steps.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("privgram.secret.kept.SHARE_OF_MEMORY", 0.0)
     again = fitted(X, y, holdout=0.2)
     np.testing.assert_array_equal(whole.coef_, again.coef_)
     np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
@@ -333,6 +338,84 @@ def test_rows_that_cannot_be_used_are_left_out_where_that_is_wanted():
     np.testing.assert_array_equal(one.coef_, other.coef_)
     with pytest.raises(ValueError, match="NaN"):
         fitted(bad, y)
+
+
+#: What may stand where a label is, and is none of 0, 1, 2.
+ODD_LABELS = ["1", "x", b"1", None, np.nan, np.inf, 0.5, 2**70, [1], {}, (0, 1), pg.Unit("who")]
+
+
+def as_labels(labels, form):
+    """As a list, blocks of a list, or an array of objects."""
+    if form == "objects":
+        apart = np.empty(len(labels), object)
+        apart[:] = labels
+        return apart
+    return labels
+
+
+@pytest.mark.parametrize("form", ["list", "blocks", "objects"])
+@pytest.mark.parametrize("odd", ODD_LABELS, ids=repr)
+def test_label_that_is_none_is_left_out_and_changes_no_other(odd, form):
+    """Codes of all others stay as they are; the fit is that of a table without the row."""
+    X, y = made(300)
+    labels = y.tolist()
+    labels[7] = odd
+    given = as_labels(labels, form)
+    rows = LabelledRows(lambda: iter(()), (0, 1, 2), 0.0)
+    codes = rows.codes(given)
+    assert codes[7] == -1
+    np.testing.assert_array_equal(np.delete(codes, 7), np.delete(y, 7))
+    dropping = {"missing": "drop", "adjacency": "add-remove"}
+    fit = (
+        fitted([(X, given)], None, **dropping) if form == "blocks" else fitted(X, given, **dropping)
+    )
+    kept = np.arange(300) != 7
+    np.testing.assert_array_equal(fit.coef_, fitted(X[kept], y[kept], **dropping).coef_)
+    with pytest.raises(ValueError, match=r"row 7 holds a label that is not among classes="):
+        fitted([(X, given)], None) if form == "blocks" else fitted(X, given)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_row_that_is_not_finite_is_left_out(value):
+    X, y = made(300)
+    kept = np.arange(300) != 7
+    dropping = {"missing": "drop", "adjacency": "add-remove"}
+    expected = fitted(X[kept], y[kept], **dropping).coef_
+    X[7, 2] = value
+    np.testing.assert_array_equal(fitted(X, y, **dropping).coef_, expected)
+    np.testing.assert_array_equal(fitted([(X, y)], None, **dropping).coef_, expected)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        fitted(X, y)
+
+
+def test_rows_are_held_out_by_their_places_alone():
+    key = bytes(range(32))
+    whole = coins(key, 0, 4000)
+    assert abs((whole < 0.2).mean() - 0.2) < 0.025  # false alarms below 1e-4
+    for first, n in ((0, 1), (7, 9), (1000, 3000), (3999, 1)):
+        np.testing.assert_array_equal(coins(key, first, n), whole[first : first + n])
+    X, y = made(500)
+    other = np.ones_like(X), np.zeros_like(y)
+    held = []
+    for x, labels in ((X, y), other, (X[::-1], y)):
+        parts = [(x[:123], labels[:123]), (x[123:], labels[123:])]
+        rows = LabelledRows(lambda parts=parts: parts, (0, 1, 2), 0.0, "drop", 0.2)
+        rows.key = key
+        held.append(np.concatenate([block[:, -1] < 0 for block in rows]))
+        np.testing.assert_array_equal(held[0], held[-1])
+
+
+@pytest.mark.slow
+def test_of_columns_of_zeros_and_ones_all_kinds_are_learnt():
+    """Of eight kinds of rows none is held out as a whole: right as often as without, over keys."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (4000, 3)).astype(float)
+    y = np.where(rng.random(4000) < 0.9, X[:, 0] != X[:, 1], X[:, 2] > 0).astype(int)
+    X = np.column_stack([X, X[:, 0] * X[:, 1]])  # of which the first part is linear
+    given = {"epsilon": 20.0, "bound": 2.0}
+    plain = fitted(X, y, **given).score(X, y)
+    for seed in range(6):
+        assert fitted(X, y, holdout=0.5, random_state=seed, **given).score(X, y) > plain - 0.05
 
 
 def test_iterator_and_what_is_no_pair_are_refused():

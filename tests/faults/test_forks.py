@@ -220,7 +220,7 @@ def test_child_forked_under_the_lock_cannot_write(tmp_path):
 # Wherever the caller's code runs in a pass, it may fork, and the child go on.
 POINTS = """
 from pathlib import Path
-from privgram.disclosure import generators
+from privgram.secret import generators
 from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.scan import progress
 from privgram.estimators import PrivateRidge

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privgram.disclosure import generators
-from privgram.disclosure.generators import bernoulli_exp, exponential_mechanism, randbelow
+from privgram.secret import generators
+from privgram.secret.generators import bernoulli_exp, exponential_mechanism, randbelow
 
 
 class _Undecided(Exception):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.disclosure.generators import resolve
 from privgram.moment.grouped import SecondMoments
+from privgram.secret.generators import resolve
 
 
 def moments() -> SecondMoments:

@@ -23,6 +23,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
 from privgram.secret import Histogram, Outer, Vectors
 from privgram.secret.kinds import Moment
+from privgram.sources import labelled
 from privgram.stream.state import FRAME
 
 try:  # before a run is watched, which puts others in the place of functions
@@ -79,6 +80,8 @@ ROWS = [
     ACROSS,
     {"x": 3.0, "z": -3.0, "g": "b", "y": 8.0},
     {"x": 1e300, "z": -1e300, "y": -1e300},
+    {"x": 1e308, "z": 1e308, "y": 1e308},
+    {"x": 1e308, "z": -1e308, "y": -1e308},
     {"x": np.nan},
     {"y": -np.inf, "z": np.inf},
     {"g": "nobody"},
@@ -86,8 +89,11 @@ ROWS = [
     {"g": "a"},
 ]
 
+#: And in that of a label, which a list may have of any type.
+LABELS = [{"g": 7.5}, {"g": None}, {"g": b"a"}]
 
-def neighbours(adjacency, table, seed):
+
+def neighbours(adjacency, table, seed, rows=ROWS):
     """Tables that differ from one in a row."""
     rng = np.random.default_rng(seed)
     at = int(rng.integers(len(table["x"])))
@@ -95,11 +101,12 @@ def neighbours(adjacency, table, seed):
     if adjacency == "add-remove":
         for row in (at, far):
             yield without(table, row)
-        for values in ROWS:
+        for values in rows:
             new = {name: np.append(column, column[at]) for name, column in table.items()}
             yield edited(new, len(new["x"]) - 1, **values)
         return
-    for row, values in zip((0, at, far, *rng.integers(0, N, 5)), ROWS, strict=True):
+    places = (0, at, far, *rng.integers(0, N, len(rows) - 3))
+    for row, values in zip(places, rows, strict=True):
         yield edited(table, int(row), **values)
 
 
@@ -190,7 +197,16 @@ def classified(table, rng, adjacency, **options):
     columns = {name: BASE[name] for name in ("x", "z", "y")}
     given = {"columns": columns, "classes": LEVELS, "missing": "drop", "random_state": rng}
     model = PrivateClassifier(epsilon=1.0, adjacency=adjacency, **given, **options)
-    return model.fit(table, table["g"]).result_
+
+    def of_rows(_, first, n):
+        """Coins that stay with their rows where one is added or removed."""
+        rows = zip(*(table[name][first : first + n].tolist() for name in "xzy"), strict=True)
+        return np.array([hash(row) % 2**20 / 2**20 for row in rows])
+
+    with pytest.MonkeyPatch.context() as patch:
+        if adjacency == "add-remove":  # who is replaced has the coin of the place
+            patch.setattr(labelled, "coins", of_rows)
+        return model.fit(table, table["g"].tolist()).result_
 
 
 @dataclass(frozen=True)
@@ -201,17 +217,19 @@ class Shown:
     privacy: object
 
 
-def by_features(table, rng, adjacency):
-    """A regression of y on random features beside the numbers."""
-    X = np.nan_to_num(np.column_stack([table["x"], table["z"]]), posinf=9.0, neginf=-9.0)
-    y = np.nan_to_num(table["y"], posinf=9.0, neginf=-9.0)
+def by_features(table, rng, adjacency, bounds=(-3, 3), epsilon=1.0):
+    """A regression of y on random features beside the numbers; None where a row is refused."""
+    X, y = np.column_stack([table["x"], table["z"]]), table["y"]
     features = pg.RandomFeatures(n=8)
-    given = {"bounds": (-3, 3), "target_bounds": (-8, 8), "features": features}
-    model = PrivateRidge(epsilon=1.0, adjacency=adjacency, random_state=rng, **given)
-    fit = model.fit(X, y).result_
+    given = {"bounds": bounds, "target_bounds": (-8, 8), "features": features}
+    model = PrivateRidge(epsilon=epsilon, adjacency=adjacency, random_state=rng, **given)
+    try:
+        fit = model.fit(X, y).result_
+    except ValueError:  # before anything is drawn: `replayed` looks at that
+        return None
     linear = [fit.linear.slopes.tolist(), fit.linear.size, fit.linear.clamps]
     shown = [linear, fit.coef.tolist(), fit.error]
-    whole = pg.AnalyzeGauss().calibrate(4, 1.0, 1.0, 1e-6, adjacency).privacy
+    whole = pg.AnalyzeGauss().calibrate(4, 1.0, epsilon, 1e-6, adjacency).privacy
     return Shown(repr(shown), whole)
 
 
@@ -266,9 +284,6 @@ def of_units(run, **bound):
 RUNS = {
     "one round": functools.partial(release, mechanism=pg.AnalyzeGauss()),
     "triangular": functools.partial(release, mechanism=pg.AnalyzeGauss(noise="triangular")),
-    "features as a term": functools.partial(
-        release, mechanism=pg.AnalyzeGauss(), columns=COLUMNS.replace(terms=["rf(x, z, n=6)", "y"])
-    ),
     "rounds": functools.partial(release, mechanism=pg.AdaptiveGaussian()),
     "rounds, for components": functools.partial(
         release, mechanism=pg.AdaptiveGaussian(purpose="components")
@@ -289,6 +304,7 @@ RUNS = {
     "scores for predictions": functools.partial(regress, purpose="prediction"),
     "bounded scores": functools.partial(regress, loss="huber"),
     "features": by_features,
+    "features, narrow bounds": functools.partial(by_features, bounds=(-0.5, 0.5)),
     "classes": classified,
     "classes, rows held out": functools.partial(classified, holdout=0.3),
     "classes, short rows": functools.partial(classified, bound=0.5, fit_intercept=False),
@@ -300,7 +316,7 @@ RUNS = {
 }
 
 if PrivateRidge is None:
-    for without_sklearn in ("features", "classes", "classes, rows held out", "classes, short rows"):
+    for without_sklearn in [name for name in RUNS if name.split(",")[0] in ("features", "classes")]:
         del RUNS[without_sklearn]
 
 #: And of persons, by whether a missing id is dropped or is an error.
@@ -360,6 +376,9 @@ def replayed(run, adjacency, table, recorder, result, seed=1):
     """How far apart the inputs are, squared, in deviations; Violation if anything else is."""
     with Recorder(seed, recorder.primitives).watching() as again, told() as said:
         other = run(table, again.rng, adjacency)
+    if other is None:  # refused before anything was read or drawn
+        assert not again.rng.log
+        return 0.0
     if len(again.primitives) != len(recorder.primitives):
         raise Violation("the neighbour has fewer primitives")
     if not same(again.rng.log, recorder.rng.log):
@@ -375,7 +394,8 @@ def farthest(name, missing, adjacency, seed=0, every=1):
     """The largest distance of neighbours in parts of what is allowed, and how many were tried."""
     table = made(seed)
     if missing is None:
-        run, others = RUNS[name], neighbours(adjacency, table, seed)
+        rows = ROWS + LABELS * name.startswith("classes")
+        run, others = RUNS[name], neighbours(adjacency, table, seed, rows)
     else:
         run = RUNS_OF_UNITS[name][missing]
         others = persons(adjacency, table, seed, dropping=missing == "drop")

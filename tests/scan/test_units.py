@@ -268,15 +268,25 @@ def test_impossible_requests_are_refused(change, error, text):
         asked()
 
 
-def test_units_without_names_or_of_two_kinds_are_refused():
+def test_units_without_names_are_refused_and_those_of_two_kinds_told_apart():
     with pytest.raises(ValueError, match="no names"):
         pg.second_moment(np.ones((3, 2)), columns=["a"], unit=pg.Unit("id", bound=1.0))
-    blocks = [{"id": np.array(ids), "a": np.ones(1)} for ids in ([1], ["1"])]
-    with pytest.raises(TypeError, match="whole numbers in one part of the table and texts"):
-        pg.second_moment(blocks, columns=["a"], unit=pg.Unit("id", bound=1.0))
-    for odd in ([1, "1"], [1.5, None], [True, None], [2**70, None]):
-        with pytest.raises(TypeError, match="neither whole numbers nor texts"):
-            keys_of(np.array(odd, object))
+    ids = ([1], ["1"], ["a"], [2], ["01"])
+    blocks = [{"id": np.array(some), "a": np.ones(1)} for some in ids]
+    moment = pg.second_moment(blocks, columns=["a"], unit=pg.Unit("id", bound=1.0))
+    assert moment.n_rows == 4  # a text that is a whole number is that number
+    odd = np.array([1, "1", 1.5, True, None, 2**70, str(2**70), [1], b"1", -1, 2**64 - 1], object)
+    keys = keys_of(odd)
+    assert np.flatnonzero(keys.missing).tolist() == [2, 3, 4, 7]
+    found = {
+        int(row): (kind, key)
+        for kind, (rows, some) in enumerate(keys.by_kind())
+        for row, key in zip(rows, some.values.tolist(), strict=True)
+    }
+    assert found[0] == found[1] == found[8] == (0, 1)
+    assert found[5] == found[6]
+    assert found[9] == found[10] == (0, -1)
+    assert np.flatnonzero(keys.high).tolist() == [10]
 
 
 def test_moment_by_unit_takes_no_more_rows():

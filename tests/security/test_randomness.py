@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-import privgram.disclosure.generators
+import privgram.secret.generators
 from privgram._core.chacha import ChaCha20
 from privgram._core.rows import RowAccumulator
 from privgram.disclosure.norm_bound import private_norm_bound
@@ -104,7 +104,6 @@ FORBIDDEN = [
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
 AFTERWARDS = {
     "privgram.adaptive.rounds",
-    "privgram.multivariate.relations",
     "privgram.multivariate.synthetic",
     "privgram.multivariate.variables",
     "privgram.regression.summary",
@@ -130,8 +129,8 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
         monkeypatch.setattr(np.random, name, forbidding(name))
     made = []
     monkeypatch.setattr(
-        "privgram.disclosure.generators.default_bit_generator",
-        recorded(privgram.disclosure.generators.default_bit_generator, made),
+        "privgram.secret.generators.default_bit_generator",
+        recorded(privgram.secret.generators.default_bit_generator, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

@@ -190,6 +190,8 @@ def test_unknown_names(x, tmp_path, source):
 def test_names_of_columns_without(x, tmp_path, source):
     with pytest.raises(ValueError, match="have no names"):
         second_moment(UNNAMED[source](x, tmp_path), 5.0, columns=["a"])
+    if source == "list":  # whose rows each have a number of cells of their own
+        return
     with pytest.raises(ValueError, match="bounds for 1 columns and the table has 3"):
         second_moment(UNNAMED[source](x, tmp_path), columns=Columns({"a": (0, 1)}))
 

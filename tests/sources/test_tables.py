@@ -391,7 +391,11 @@ MISTAKEN = {
 }
 
 
-@pytest.mark.parametrize("held", HELD)
+#: Of objects each is looked at by itself: what is not what was said is missing in its row alone.
+UNTYPED = ["mapping", "objects", "pandas, objects"]
+
+
+@pytest.mark.parametrize("held", [name for name in HELD if name not in UNTYPED])
 @pytest.mark.parametrize("what", MISTAKEN)
 def test_column_that_is_not_what_was_said(held, what):
     """One error that names the column, what it holds and what was said; and no value of it."""
@@ -408,11 +412,25 @@ def test_column_that_is_not_what_was_said(held, what):
         assert "7318" not in seen
 
 
+@pytest.mark.parametrize("held", UNTYPED)
+@pytest.mark.parametrize("what", MISTAKEN)
+def test_objects_that_are_not_what_was_said_are_missing(held, what):
+    bounds, _ = MISTAKEN[what]
+    table = HELD[held]()
+    with pytest.raises(ValueError, match=r"^row 0 holds a missing value") as caught:
+        pg.second_moment(table, columns=pg.Columns(bounds, missing="error"))
+    assert CANARY not in said(caught.value)
+    moment = pg.second_moment(table, columns=pg.Columns(bounds, missing="drop"))
+    assert (moment.n_rows, moment.n_dropped) == (0, 2)
+    assert np.isnan(pg.Columns(bounds).encode(table)).all()
+
+
 @pytest.mark.parametrize("number", [20240131, 0, True, np.int64(19000), 1.5])
 def test_numbers_are_no_dates(number):
     """They were microseconds since 1970."""
     columns = pg.Columns({"t": pg.Dates("2000-01-01", "2030-01-01")}, missing="drop")
-    for values in (np.array([number, None], object), np.array([number])):
+    assert np.isnan(columns.encode({"t": np.array([number, None], object)})).all()
+    for values in (np.array([number]),):
         with pytest.raises(TypeError, match=r"numbers, not dates|not dates"):
             pg.second_moment({"t": values}, columns=columns)
 

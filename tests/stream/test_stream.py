@@ -19,10 +19,10 @@ import privgram as pg
 from privgram._base.saved import DamagedFile, NotSavedWarning
 
 pytest.importorskip("cryptography")
-from privgram.disclosure.additive import SURPLUS
 from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
+from privgram.secret.additive import SURPLUS
 from privgram.stream import Stream, WrongKey
 from privgram.stream.state import FRAME, StreamState, StreamTerms, read_key
 
@@ -299,6 +299,30 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     longest = moment.sensitivity_bound**2 * np.sqrt(2.0 if adjacency == "replace" else 1.0)
     drawn = stream._noise.sigma * (1 + SURPLUS)
     assert drawn * stream._noise.privacy.sensitivity_ratio >= longest * moved
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("columns", [{"x": (0, 1)}, {"x": (0, 1), "y": (0, 1)}], ids=len)
+def test_unit_that_changes_its_period_is_as_near_as_the_profile_says(tmp_path, columns, adjacency):
+    """Of one column too, in which one that takes another's place in its period is no farther."""
+    unit = pg.Unit("who", max_rows=1)
+    study = pg.Study(
+        {}, pg.Columns(columns), epsilon=2.0, delta=1e-6, adjacency=adjacency, unit=unit
+    )
+    stream = pg.Stream(study, 4, 1.0, 1e-6, path=tmp_path / "a.stream")
+
+    def periods(*whose):
+        made = []
+        for who in whose:
+            table = {"who": np.array(who)} | {name: np.ones(len(who)) for name in columns}
+            made.append(pg.second_moment(table, columns=study.columns, unit=unit).matrix())
+        return stream._stream.sums.factor(4) * 2.0**-20 @ np.array(made).reshape(4, -1)
+
+    before = periods([1, 2], [3], [4], [5])
+    after = periods([1], [2, 3] if adjacency == "replace" else [3], [4], [5])
+    apart = np.linalg.norm(before - after) / stream._noise.sigma
+    mu = stream._noise.privacy.sensitivity_ratio
+    assert 0.6 * mu < apart <= mu
 
 
 def test_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path):

@@ -22,7 +22,7 @@ from privgram._base.machine import cores
 from privgram._core import blas, rows, wishart
 from privgram._core.chacha import ChaCha20
 from privgram.cli._shared import command, console, facts, json_option, print_json, table
-from privgram.disclosure import generators
+from privgram.secret import generators
 
 # RFC 8439, appendix A.1, vector 1: the first 32 bytes of the stream under the key of zeros.
 CHACHA20 = bytes.fromhex("76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7")

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
-from itertools import repeat
-from numbers import Number, Real
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,10 +14,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from privgram._core import rowmap, scale
 from privgram._core.scale import DefaultRounding
-from privgram.columns.features import Feature
 from privgram.columns.terms import ONES, Piece, as_factor, as_numeric
 from privgram.columns.unit import Identifier
-from privgram.columns.variables import Boolean, Dates, Factor, Numeric, Variable, is_missing
+from privgram.columns.variables import (
+    NUMBERS,
+    Boolean,
+    Dates,
+    Factor,
+    Numeric,
+    Variable,
+    as_float,
+    is_missing,
+)
 
 if TYPE_CHECKING:
     from privgram.columns.terms import Layout, Stored
@@ -62,26 +68,66 @@ def check_kind(dtype: np.dtype[Any], name: str | int, wanted: Variable | None = 
         raise mistaken("complex numbers" if kind == "c" else held, name, wanted, advice)
 
 
-def as_column(values: ArrayLike, name: str, wanted: Variable | None = None) -> NDArray[Any]:
-    """Check that an object is a one-dimensional array of what is wanted; copy nothing."""
+def as_column(
+    values: ArrayLike, name: str, wanted: Variable | None = None, lenient: bool = False
+) -> NDArray[Any]:
+    """Check that an object is a one-dimensional array of what is wanted; copy no array."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"column {name!r} is a masked array; use .filled(np.nan)")
-    array = np.asarray(values)
-    check_kind(array.dtype, name, wanted)
+    array = _cells(values, wanted) if lenient else np.asarray(values)
+    texts = array.dtype.kind == "O" and _are_texts(values)
+    check_kind(np.dtype(np.str_) if texts else array.dtype, name, wanted)
     if array.ndim != 1:
         raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
     raw = wanted is not None and isinstance(wanted, (Boolean, Dates, Factor, Identifier))
-    return array if raw else numbers_of(array, name)
+    return array if raw else numbers_of(array, name, lenient)
 
 
-def numbers_of(values: NDArray[Any], name: str | int) -> NDArray[Any]:
-    """Objects that are numbers, as databases give decimals, as float64; None is NaN."""
+def _are_texts(values: ArrayLike) -> bool:
+    """Tell a column of texts by its library's type, which NumPy has none like."""
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    categories = getattr(kind, "categories", None)
+    kind = kind if categories is None else getattr(categories, "dtype", kind)
+    return (
+        re.match(r"(large_)?str(ing)?\b|dictionary<values=\w*string", str(kind), re.I) is not None
+    )
+
+
+#: What lists of numbers hold, all of which NumPy reads as it reads each.
+_PLAIN = {int, float, bool}
+
+
+def _cells(values: ArrayLike, wanted: Variable | None) -> NDArray[Any]:
+    """A column as an array; no cell of a list turns others into texts, floats or another shape."""
+    exact = isinstance(wanted, (Factor, Identifier))
+    if not isinstance(values, (list, tuple)):
+        array = np.asarray(values)
+        kind = str(getattr(values, "dtype", getattr(values, "type", "")))
+        if exact and array.dtype.kind == "f" and re.match("u?int", kind, re.I):
+            # Where one is missing, whole numbers would be floats.
+            listed = getattr(values, "to_list", None) or values.tolist  # type: ignore[union-attr]
+            return np.array(listed(), object)
+        return array
+    kinds = set(map(type, values))
+    texts = isinstance(wanted, Dates) or (isinstance(wanted, Factor) and wanted.text)
+    if kinds and kinds <= ({int} if exact else _PLAIN) and not texts:
+        array = np.asarray(values)
+        if array.dtype.kind in ("iu" if exact else "biuf"):
+            return array
+    return np.fromiter(values, object, len(values))
+
+
+def numbers_of(values: NDArray[Any], name: str | int, lenient: bool = False) -> NDArray[Any]:
+    """Objects that are numbers, as databases give decimals, as float64; None is NaN.
+
+    If `lenient`, so is anything else that is no number: it is the row's own.
+    """
     if values.dtype.kind != "O":
         return values
     listed = values.tolist()
-    if not all(value is None or isinstance(value, (Real, Decimal)) for value in listed):
+    if not (lenient or all(value is None or isinstance(value, NUMBERS) for value in listed)):
         raise mistaken(f"values of type {values.dtype}", name, None, LEVELS)
-    return np.array([math.nan if value is None else float(value) for value in listed])
+    return np.array(list(map(as_float, listed)), np.float64)
 
 
 # The value of a row depends on that row alone and is the same on every machine: sums, products
@@ -157,7 +203,7 @@ class Encoder:
         center, inverse, limit = np.array(scaled_by, dtype=np.float64).reshape(-1, 3).T.copy()
         self.scaling = center, inverse, limit
         self.positions = [stored.start for stored in (*self.dense, *ones)]
-        #: Products of factors, for a `privgram._core.rows.TableAccumulator`.
+        #: Products of factors, for a `privgram._core.rows.Accumulator`.
         self.coded = [
             (
                 self.factors.index(block.piece.factors),
@@ -225,15 +271,10 @@ class Encoder:
         return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
 
     def _raw(self, name: str, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]) -> NDArray[Any]:
-        """A number as it is scaled, or one of the features of numbers, which are made together."""
-        described = self._numeric(name)
-        if name in seen:
-            return seen[name]
-        if not isinstance(described, Feature):
-            seen[name] = naming_column(described.raw, name)(_numbers(parts[self.place[name]]))
-            return seen[name]
-        raw = {of: self._raw(of, parts, seen) for of in described.inputs}
-        seen |= random_features(described, raw, self.layout.variables)
+        """A number as it is scaled."""
+        if name not in seen:
+            raw = naming_column(self._numeric(name).raw, name)
+            seen[name] = raw(_numbers(parts[self.place[name]]))
         return seen[name]
 
     def _degree(self, name: str) -> int:
@@ -292,20 +333,6 @@ class Encoder:
         return _clamped(column, *(array[at] for array in self.scaling))
 
 
-def random_features(
-    feature: Feature, raw: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
-) -> dict[str, NDArray[np.float64]]:
-    """All features of a term, by name; NaN where a number that they are made of is."""
-    columns = []
-    for name in feature.inputs:
-        center, half_width = as_numeric(name, variables).scaling
-        columns.append(_clamped(raw[name], center, 1.0 / half_width, 1.0))
-    x = np.column_stack(columns)
-    rows = np.ascontiguousarray(feature.features.rows(x).T)
-    rows[:, np.isnan(x).any(axis=1)] = np.nan
-    return dict(zip(feature.features.names, rows, strict=True))
-
-
 def _clamped(
     column: NDArray[Any], center: float, inverse: float, limit: float
 ) -> NDArray[np.float64]:
@@ -321,8 +348,8 @@ _OTHER_VALUES = "it holds values that are not {}"
 def codes_of(values: NDArray[Any], factor: Factor) -> NDArray[np.int32]:
     """Codes of a factor's levels, in the order of its levels; -1 for a missing value.
 
-    A value that is not listed is of the level "other" if there is one, and missing if not. Numbers
-    against levels of text, or the other way round, are a TypeError.
+    A value that is not listed is of the level "other" if there is one, and missing if not. Among
+    objects one of another kind is missing; a whole column of another kind is a TypeError.
     """
     values = np.asarray(values)
     text = factor.text
@@ -374,26 +401,17 @@ class LevelCoder:
 
 def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
     known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
-    known[None] = -1
-    kind: type = str if factor.text else Number
 
-    def code(value: object) -> int:
-        if is_missing(value):
-            return -1
-        if isinstance(value, bool) or not isinstance(value, kind):
-            raise TypeError(_OTHER_VALUES.format(factor.holds))
+    def of_text(value: object) -> int:
+        return known.get(value, unknown) if isinstance(value, str) else -1
+
+    def of_number(value: object) -> int:
+        if is_missing(value) or isinstance(value, bool) or not isinstance(value, NUMBERS):
+            return -1  # True is equal to 1 and is no level
         return known.get(value, unknown)
 
-    if not factor.text:  # True is equal to 1 and is no level
-        return np.fromiter(map(code, values), np.int32, len(values))
-    try:
-        codes = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
-    except TypeError:  # something has no hash
-        raise TypeError(_OTHER_VALUES.format(factor.holds)) from None
-    others = np.flatnonzero(codes == -2)
-    rest = map(values.__getitem__, others.tolist())
-    codes[others] = [unknown if type(value) is str else code(value) for value in rest]
-    return codes
+    code = of_text if factor.text else of_number
+    return np.fromiter(map(code, values), np.int32, len(values))
 
 
 def _integers(values: NDArray[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
@@ -446,7 +464,7 @@ def parts_of(table: ColumnTable, selected: Mapping[str, Variable]) -> list[Raw]:
             raw = table[name]
         except (KeyError, IndexError, ValueError, TypeError):
             raise ValueError(f"the table has no column {name!r}") from None
-        column = as_column(raw, name, described)
+        column = as_column(raw, name, described, lenient=True)
         if parts and len(column) != len(parts[0]):
             raise ValueError(f"column {name!r} has {len(column)} rows and others {len(parts[0])}")
         parts.append(

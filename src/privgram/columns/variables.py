@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
+from numbers import Real
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -39,8 +42,8 @@ NUMBERED = (
 
 Level: TypeAlias = str | int
 
-#: What else than a bool stands for true or false: 1 and 0.
-_TRUTH_TYPES = (bool, int, float, np.bool_, np.integer, np.floating)
+#: What a cell of objects may be to count as a number.
+NUMBERS = (Real, Decimal, np.bool_)
 
 
 class Variable(ABC):
@@ -137,11 +140,8 @@ class Boolean(Number):
             return values
         if values.dtype.kind != "O":
             return np.where((values == 0) | (values == 1), values, np.nan)
-        if not all(isinstance(value, _TRUTH_TYPES) or is_missing(value) for value in values):
-            raise TypeError("it holds values that are not true and false")
-        return np.array(
-            [float(v) if not is_missing(v) and v in (0, 1) else math.nan for v in values]
-        )
+        numbers = np.array(list(map(as_float, values.tolist())), np.float64)
+        return np.where((numbers == 0) | (numbers == 1), numbers, np.nan)
 
     def to_plain(self) -> Any:
         return "bool"
@@ -189,7 +189,8 @@ class Log(Numeric):
         return self.clamp(values)
 
     def clamp(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        return log(values, self.lower, self.upper)
+        with np.errstate(over="ignore"):  # of long doubles
+            return log(values, self.lower, self.upper)
 
     def to_plain(self) -> Any:
         return {"log": [self.lower, self.upper]}
@@ -436,10 +437,23 @@ def is_missing(value: object) -> bool:
     """Tell None, NaN, NaT and pandas' NA, which are not equal to themselves."""
     try:
         return value is None or bool(value != value)
-    except TypeError:  # of pandas' NA nothing is true
+    except (TypeError, InvalidOperation):  # of pandas' NA nothing is true; a signaling NaN
         return True
     except ValueError:  # an array
         return False
+
+
+def as_float(value: Any) -> float:
+    """A cell as a number: NaN where it is none, and infinite beyond the range of doubles."""
+    if isinstance(value, np.timedelta64) or not isinstance(value, NUMBERS):
+        return math.nan
+    try:
+        with np.errstate(over="ignore"):
+            return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    except ValueError:  # a signaling NaN
+        return math.nan
 
 
 def _iso(date: object) -> str:
@@ -459,41 +473,69 @@ def _iso(date: object) -> str:
 def days(values: NDArray[Any]) -> NDArray[np.float64]:
     """Days from 1970 of datetimes, NaN where there is none; other numbers are days already.
 
-    A text that is no date in ISO 8601 is a missing value: one person's must not be an error. The
-    whole number of microseconds is divided, and rounded once: the same on every machine.
+    A text that is no date in ISO 8601, or an object that is none, is a missing value: one person's
+    must not be an error. The whole number of microseconds is divided, and rounded once: the same on
+    every machine.
     """
     values = np.asarray(values)
     if values.dtype.kind == "f":
         return values.astype(np.float64, copy=False)
-    dates = list(map(_in_utc, values)) if values.dtype.kind == "O" else values
-    are_counts = values.dtype.kind in "biu"  # of what, from when?
-    if are_counts or (
-        values.dtype.kind == "O" and any(isinstance(each, _TRUTH_TYPES) for each in dates)
-    ):
+    if values.dtype.kind in "biu":  # of what, from when?
         raise TypeError("it holds numbers, not dates: make dates of them, by their unit and origin")
+    if values.dtype.kind == "M":
+        return _days_of_dates(values)
+    dates = list(map(_date, values.tolist() if values.dtype.kind != "O" else values))
     micros: NDArray[np.datetime64] | None = None
-    with suppress(TypeError, ValueError):  # which quote the value, also as a context
+    with suppress(TypeError, ValueError, OverflowError):  # which quote the value, as a context too
         micros = np.array(dates, "datetime64[us]")
     if micros is None:
-        micros = np.array([_micros(each) for each in dates], "datetime64[us]")
+        micros = np.array(list(map(_micros, dates)), "datetime64[us]")
+    return _days_of_dates(micros)
+
+
+#: ISO 8601 with a time zone.
+_ZONED = re.compile(r".+[Tt ].*[Zz+-].*", re.DOTALL)
+
+#: Microseconds, and days, beyond which 64 bits hold no date.
+_FARTHEST = {"D": 106_751_991, "s": 9_223_372_036_854, "ms": 9_223_372_036_854_775}
+
+
+def _days_of_dates(dates: NDArray[Any]) -> NDArray[np.float64]:
+    """Days of dates of any unit; those too far for microseconds are as far as these go."""
+    unit, count = np.datetime_data(dates.dtype)
+    missing = np.isnat(dates)
+    if unit != "us" and count == 1 and unit in _FARTHEST:
+        farthest = _FARTHEST[unit]
+        whole = np.clip(dates.astype(np.int64), -farthest, farthest)
+        dates = np.where(missing, 0, whole).astype(dates.dtype)
+    micros = dates.astype("datetime64[us]")
     days_from_1970: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
-    days_from_1970[np.isnat(micros)] = np.nan
+    days_from_1970[missing] = np.nan
     return days_from_1970
 
 
-def _micros(value: Any) -> np.datetime64:
-    """One date, or NaT for a text that is none."""
-    date = value.decode(errors="replace") if isinstance(value, bytes) else value
-    with suppress(TypeError, ValueError):  # which quote the value, also as a context
+def _micros(date: Any) -> np.datetime64:
+    """One date, or NaT for what is none."""
+    with suppress(TypeError, ValueError, OverflowError):  # which quote the value, as a context too
         return np.datetime64(date, "us")
-    if isinstance(date, str):
-        return np.datetime64("NaT", "us")
-    raise TypeError("it holds values that are no dates in ISO 8601")
+    return np.datetime64("NaT", "us")
 
 
-def _in_utc(value: Any) -> Any:
-    """A date as NumPy takes it: missing ones in one way, and without a time zone."""
-    if is_missing(value):
+def _date(value: Any) -> Any:
+    """A date as NumPy takes it: without a time zone, and None for what is none."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, str):
+        if not _ZONED.fullmatch(value):
+            return value
+        try:  # NumPy warns of what has a time zone
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            return None
+    if is_missing(value) or not isinstance(value, (datetime.date, np.datetime64)):
         return None
-    zone = getattr(value, "tzinfo", None)
-    return value if zone is None else value.astimezone(datetime.UTC).replace(tzinfo=None)
+    if not isinstance(value, datetime.datetime) or value.tzinfo is None:
+        return value
+    with suppress(OverflowError):
+        return value.astimezone(datetime.UTC).replace(tzinfo=None)
+    return None

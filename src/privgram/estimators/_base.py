@@ -24,7 +24,7 @@ from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import Number
+from privgram.columns.variables import Number, as_float
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.privacy.guarantee import Guarantee
@@ -145,9 +145,13 @@ class BudgetedEstimator(BaseEstimator):
         """scikit-learn's own checks, without a value of the data in their messages."""
         check_in_memory(X)
         X, y = (to_numpy(part) if is_array(part) else part for part in (X, y))
+        if self._drops:
+            X, y = _cell_by_cell(X), _cell_by_cell(y, target=True)
         check = {
             "dtype": [np.float64, np.float32],
-            "ensure_all_finite": "allow-nan" if self._drops else True,
+            # One row more must not tell a table of none from it.
+            "ensure_min_samples": int(getattr(self, "adjacency", None) != "add-remove"),
+            "ensure_all_finite": not self._drops,
         }
         try:
             if y is None or isinstance(y, str):
@@ -423,6 +427,24 @@ _QUOTING = {
 }
 
 
+def _cell_by_cell(table: Any, target: bool = False) -> Any:
+    """Objects as numbers, each by itself: what is none is missing in its own row."""
+    if is_frame(table):
+        return table.apply(_cell_by_cell)
+    kind = getattr(table, "dtype", None)
+    if isinstance(table, (list, tuple)):
+        lengths = {len(row) if isinstance(row, (list, tuple)) else None for row in table}
+        if len(lengths) == 1 and None not in lengths:
+            return np.array([list(map(as_float, row)) for row in table], np.float64)
+        return np.array(list(map(as_float, table)), np.float64) if target else table
+    if isinstance(kind, np.dtype) and kind.kind == "O":
+        numbers = np.array(list(map(as_float, np.ravel(table).tolist())), np.float64)
+        if isinstance(table, np.ndarray):
+            return numbers.reshape(table.shape)
+        return type(table)(numbers, index=table.index, name=table.name)  # a Series
+    return table
+
+
 def check_in_memory(X: Any) -> None:
     """Raise TypeError for what scikit-learn takes for one number: a path, a query, a mapping."""
     known = ("__array__", "__len__", "collect")
@@ -463,7 +485,9 @@ def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
         raise ValueError("with columns=, y has one dimension: a Series or an array")
     if is_frame(X):  # pandas reads its own types; of y without the index, and nothing is copied
         X = X.copy(deep=False)
-        X[target] = getattr(y, "array", np.asarray(y))
+        values = y if isinstance(y, (list, tuple)) else getattr(y, "array", np.asarray(y))
+        kind = getattr(values, "dtype", object)
+        X[target] = type(X.iloc[:, 0])(values, index=X.index, dtype=kind)
         return X, target
     return parts | {target: y}, target
 

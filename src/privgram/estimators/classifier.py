@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from privgram._base.numbers import check_positive
@@ -26,10 +25,9 @@ from privgram.estimators._base import (
 )
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.design import NO_SLOPES
-from privgram.regression.features import check_features, places
+from privgram.regression.features import NO_SLOPES, check_features, places
 from privgram.sources.arrays import check_real, computes, is_array, to_numpy
-from privgram.sources.labelled import LabelledRows, pieces
+from privgram.sources.labelled import LabelledRows, one_by_one, pieces
 from privgram.study.config import described
 
 if TYPE_CHECKING:
@@ -261,7 +259,9 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         float
             In [0, 1].
         """
-        return float(super().score(X, _near(y), sample_weight))
+        predicted, labels = self.predict(X), column_or_1d(one_by_one(y))
+        check_consistent_length(predicted, labels)
+        return float(np.average(predicted == labels, weights=sample_weight))
 
     def _widened(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Rows with their random features."""
@@ -306,8 +306,14 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
                 "are public, and never taken from the data"
             )
         values = np.unique(np.asarray(list(self.classes)))
-        if values.ndim != 1 or values.dtype.kind not in "biuUf" or len(values) < 2:
-            raise ValueError("classes has two labels at least, whole numbers or texts")
+        texts = {isinstance(label, str) for label in self.classes}
+        if (
+            values.ndim != 1
+            or values.dtype.kind not in "biuUf"
+            or len(values) < 2
+            or len(texts) > 1
+        ):
+            raise ValueError("classes has two labels at least, all whole numbers or all texts")
         if len(values) < len(list(self.classes)):
             raise ValueError("classes names a label twice")
         return tuple(values.tolist())
@@ -344,11 +350,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         if is_array(X) and computes(X):  # stays where it is
             check_real(X)
         X = self._rows(X, None if y is None else "no_validation", reset=True)
-        y = column_or_1d(_near(y), warn=True)
+        y = column_or_1d(one_by_one(y), warn=True)
         check_consistent_length(X, y)
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError("Input y contains NaN or infinity: a row has no label")
-        check_classification_targets(y)
         return [(X, y)]
 
     def _checked_blocks(self, blocks: Any) -> Iterable[Pair]:
@@ -375,7 +378,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
         def read() -> Iterator[Pair]:
             for X, y in blocks:
-                labels = _near(y)
+                labels = one_by_one(y)
                 if columns is None:
                     X = X if is_array(X) else np.asarray(X)
                     if X.ndim != 2 or X.shape[1] != self.n_features_in_:
@@ -411,11 +414,6 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 def _is_table(X: Any) -> bool:
     """Whether X is a table itself, and no iterable of blocks."""
     return any(hasattr(X, name) for name in ("__array__", "columns", "column_names", "items"))
-
-
-def _near(labels: Any) -> NDArray[Any]:
-    """Labels as NumPy's, from any device: they are few numbers."""
-    return to_numpy(labels) if is_array(labels) else np.asarray(labels)
 
 
 def _length(column: Any) -> int:

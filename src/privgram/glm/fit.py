@@ -16,7 +16,6 @@ from privgram._base.files import check_distinct, check_process, check_room
 from privgram._base.saved import save_paid
 from privgram.adaptive.rounds import UnreadError
 from privgram.columns.unit import PrivateBound, Unit
-from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
@@ -32,11 +31,11 @@ from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
-from privgram.secret.gate import CHANGED
+from privgram.secret import Gate, generators
+from privgram.secret.gate import UNREADABLE
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
-    from privgram.glm.accumulators import LevelSums
     from privgram.ledger import Ledger
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.moment import SecondMoment
@@ -84,10 +83,10 @@ def fit_problem(
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
-    counts = selection = None
+    selection = None
     first: Any  # SECRET: the second moment, or counts of units by norm that choose their bound
     if problem.factor is not None:
-        first, counts = problem.factor.first(scan)
+        first = problem.factor.first(scan)
     elif problem.chooses_bound:
         bins = CLIPPING.per_octave
         selection = BoundSelection(
@@ -109,14 +108,20 @@ def fit_problem(
         )
     price = replace(noise.price, what=f"regress({problem.terms.target})")
     read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
-    rounds = rounds_of(
-        first, noise, generator, lambda new: read(scan, new)[0], ledger=ledger, price=price
+    gate = Gate(
+        noise,
+        generator,
+        lambda new: read(scan, new)[0],
+        of_units=unit is not None,
+        ledger=ledger,
+        price=price,
     )
+    rounds = rounds_of(first, noise, gate)
     try:
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
-            parts = _estimator(rounds, problem, public, counts, scan).fit()
+            parts = _estimator(rounds, problem, public).fit()
         if problem.purpose == "prediction" and not parts.stopped:  # a ridge always answers
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
@@ -148,16 +153,10 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
     )
 
 
-def _estimator(
-    rounds: Rounds,
-    problem: Problem,
-    public: int | None,
-    level_counts: LevelSums | None,
-    scan: ScanRequest,
-) -> OneStepEstimator:
+def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
-    if level_counts is not None:
-        return LevelEstimator(rounds, problem, public, level_counts, scan)
+    if problem.factor is not None:
+        return LevelEstimator(rounds, problem, public)
     estimator = OneStepEstimator if problem.family == "gaussian" else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
@@ -210,7 +209,7 @@ def _bound_units(
     columns = problem.columns
     rounds.moment = _second_moment(scan, unit)
     if rounds.moment.n_rows != counted.n_rows:
-        raise UnreadError(CHANGED)
+        raise UnreadError(UNREADABLE)
     bound = bounds_of(unit, columns.bound)[1]
     rounds.noise = AdaptiveGaussian().noise_for(guarantee, len(columns), bound)
 

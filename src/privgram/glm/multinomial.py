@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram.disclosure import generators
 from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
-from privgram.glm.coordinates import ClassScores, HeldOutCounts
 from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
 from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.regression.classes import ClassFit, HeldOut
 from privgram.scan.request import ScanRequest
+from privgram.secret import Gate, Learner, generators
+from privgram.secret import HeldOut as HeldOutRows
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -97,16 +96,17 @@ class ClassEstimator:
         clip, length = steps.sizes(left, learnt, n_classes)
         last = max(round(rules.averaged * rules.steps), 1)
         for step in range(rules.steps):
-            scores = partial(ClassScores, steps.coordinates, coef, clip)
-            coef = coef + length * n_classes / learnt * steps.score(scores, left / rules.steps)
+            score = steps.score(Learner(coef), clip, left / rules.steps)
+            coef = coef + length * n_classes / learnt * score
             coef -= coef.mean(axis=1, keepdims=True)
             if step >= rules.steps - last:
                 mean = mean + coef / last
         held = None
         if self.problem.holdout:
-            counts = steps.sum(partial(HeldOutCounts, steps.coordinates, mean, rules.bins)).counts
-            noisy, noise_std = rounds.counts_apart(counts, left)  # of rows that no score had
-            held = HeldOut(noisy[:, 1], noisy[:, 0], noise_std)
+            [counts] = steps.read(HeldOutRows(Learner(mean), rules.bins))
+            noisy = rounds.gate.release(counts, left)  # of rows that no score had
+            rounds.parameters["held_out_mu"] = noisy.mu
+            held = HeldOut(noisy.values[:, 1], noisy.values[:, 0], noisy.std)
         taken = {"steps": rules.steps, "length": length, "clip": clip, "seen": steps.seen}
         return ClassParts(steps.of_columns(mean), rows, held, taken)
 
@@ -138,14 +138,13 @@ def fit_classes(
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     if problem.holdout:
-        source.seed = int(generator.integers(2**63))
-    rounds = first_pass(ScanRequest(source), noise, problem.bound, generator)
+        source.key = generator.bytes(32)
+    gate = Gate(noise, generator, ledger=ledger, price=replace(noise.price, what="classifier"))
+    rounds = first_pass(ScanRequest(source), noise, problem.bound, gate)
     public = rounds.moment.n_rows if guarantee.size_is_public and not problem.drops else None
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
-    if ledger is not None:
-        ledger.reserve(replace(noise.price, what="classifier"))
     refusal = None
     nothing = np.zeros((problem.n_columns, len(problem.classes)))
     parts = ClassParts(nothing)
@@ -156,6 +155,8 @@ def fit_classes(
             parts, refusal = replace(parts, coef=nothing), NO_NUMBER
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
+        if not rounds.spent:
+            raise
         refusal = lost(error)
     coef = parts.coef
     last = -1 if problem.constant else problem.n_columns

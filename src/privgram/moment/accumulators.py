@@ -424,11 +424,14 @@ def converted(block: Any) -> Any:
     """A block as the kernel takes it."""
     if rows.readable(block):
         return block
-    # A long double beyond float64 becomes infinite, and is clamped like any other value.
+    if isinstance(block, list):
+        return readable_columns(block)
     with np.errstate(over="ignore"):
-        return readable_columns(block) if isinstance(block, list) else block.astype(np.float64)
+        return block.astype(np.float64)
 
 
 def readable_columns(columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
     """Columns as the kernel reads them: those that it cannot, as float64."""
-    return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in columns]
+    # A long double beyond float64 becomes infinite, and is clamped like any other value.
+    with np.errstate(over="ignore"):
+        return [x if rows.is_column(x) else x.astype(np.float64, order="C") for x in columns]

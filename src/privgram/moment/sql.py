@@ -46,11 +46,10 @@ def total_of_answer(
     """
     query = columns.query(unit)
     rows = [_fields(row, query) for row in _rows(answer)]
+    if not rows and query.n_factors:  # so Spark answers of a table without rows
+        rows = [[*[None] * query.n_factors, *[0] * (query.n_fields - 2 - query.n_factors)]]
     if not rows:
-        raise ValueError(
-            "the answer has no rows: only Spark answers so, of an empty table with factors, which "
-            "has nothing to release"
-        )
+        raise ValueError(f"the answer has no rows; {AGAIN}")
     if unit is None:
         return _total_of_rows(rows, columns, query), None
     return _total_of_units(rows, columns, query, unit)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.columns.encoding import parts_of, random_features
-from privgram.columns.features import Feature
+from privgram.columns.encoding import parts_of
 from privgram.columns.terms import (
     INTERCEPT,
     LOG_CALL,
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram._base.saved import JsonObject
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
     from privgram.noise import NoiseLaw
@@ -54,11 +54,6 @@ Function: TypeAlias = dict[Key, float]
 
 _ONE: Function = {((), ()): 1.0}
 
-
-NO_SLOPES = (
-    "random features have no slopes to read, as each coefficient is of a cosine or a sine of all "
-    "their columns: predictions and their error are what there is"
-)
 
 #: Functions are equal that differ by rounding.
 _SAME = 1e-9
@@ -87,7 +82,8 @@ class Design:
     # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
-    random: bool = False  # whether random features are among them: there are no slopes then
+    # effects that are taken along and not among `names`, by term: the design's columns after them
+    hidden: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def has_level(self) -> bool:
@@ -126,6 +122,42 @@ class Design:
             return np.asarray(release.matrix[at[:, None], at], dtype=np.float64)
         return np.asarray(self.images @ release.matrix @ self.images.T)
 
+    def hiding(self, release: ReleaseRecord, labels: Iterable[str]) -> Design:
+        """The same without the last terms among what is shown: the constant is at their means."""
+        hidden = {label: self.names[self.terms[label]] for label in labels}
+        if not hidden:
+            return self
+        p, size = len(self.names), len(self.names) - sum(map(len, hidden.values()))
+        at_means = np.zeros((size + 1, p + 1))
+        at_means[:size, :size] = np.eye(size)
+        at_means[size, p] = 1.0
+        if self.intercept:
+            at_means[size, size:p] = self._means(release, size)
+        return replace(
+            self,
+            names=self.names[:size],
+            transform=at_means @ self.transform,
+            offset=at_means @ self.offset,
+            terms={label: at for label, at in self.terms.items() if label not in hidden},
+            spread=np.append(self.spread[:size], self.spread[-1]),
+            compared={label: x for label, x in self.compared.items() if label not in hidden},
+            functions=self.functions[:size],
+            hidden=hidden,
+        )
+
+    def _means(self, release: ReleaseRecord, start: int) -> Vector:
+        """Means over rows of the indicators from one on, as the release counts them."""
+        ones = intercept_of(release)
+        assert ones is not None
+        sums = release.unbiased @ ones
+        if self.functions:
+            origin = Origin(release)
+            own = [origin.power(*function) for function in self.functions[start:]]
+            means = [unit * (image @ sums) for image, unit in own]
+        else:  # released columns of truth values, which are -1 and 1
+            means = [(image + ones) @ sums / 2 for image in self.images[start : len(self.names)]]
+        return np.clip(np.array(means) / max(float(ones @ sums), 1.0), 0.0, 1.0)
+
     def places(self, hypothesis: Iterable[str]) -> list[int]:
         """Where the coefficients of terms, or of their own names, are among `names`."""
         wanted = list(hypothesis)
@@ -153,7 +185,7 @@ class Design:
         return np.array(images), np.array(units)
 
     def reads(self, columns: Columns) -> dict[str, Variable]:
-        """The variables of a table that the features are computed from, the random ones too."""
+        """The variables of a table that the features are computed from."""
         used: set[str] = set()
         for powers, cells in self.functions:
             used |= set(columns.layout.reads(Piece(powers, tuple(name for name, _ in cells))))
@@ -161,7 +193,7 @@ class Design:
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features (m, p) in own units of a raw table, clamped as for the release."""
-        reads, known = self.reads(columns), columns.layout.variables
+        reads = self.reads(columns)
         parts = dict(zip(reads, parts_of(table, reads), strict=True))
         size = max((len(part) for part in parts.values()), default=len(table))
         features = np.ones((size, len(self.names)))
@@ -172,11 +204,6 @@ class Design:
                 values[name] = described.clamp(part)  # type: ignore[arg-type]
             else:
                 values[name] = part.plain()  # type: ignore[union-attr]
-        powers_of = {known[name] for powers, _ in self.functions for name, _ in powers}
-        for number in powers_of:
-            if isinstance(number, Feature):
-                raw = {of: as_numeric(of, known).raw(parts[of]) for of in number.inputs}  # type: ignore[arg-type]
-                values |= random_features(number, raw, known)
         for column, (powers, cells) in zip(features.T, self.functions, strict=True):
             for name, power in powers:
                 column *= values[name] ** power
@@ -206,6 +233,10 @@ def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
     return values
 
 
+#: Fields of `RegressionTerms` that are terms, besides the features.
+_TUPLES = ("absorbed", "endogenous", "instruments")
+
+
 @dataclass(frozen=True)
 class RegressionTerms:
     """What a regression is asked of: terms that explain a target, named or read off a formula."""
@@ -214,18 +245,47 @@ class RegressionTerms:
     features: tuple[str | int, ...] | None  # by default all but the target
     intercept: bool = True
     references: Mapping[str, Any] = field(default_factory=dict)  # levels to leave out, by factor
+    absorbed: tuple[str, ...] = ()  # taken along, after the features, and not shown
+    endogenous: tuple[str, ...] = ()  # explained by instruments, before the features
+    instruments: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls,
-        parsed: Parsed,
-        features: tuple[str, ...] | None,
-        intercept: bool = True,
-        reference: Mapping[str, Any] | None = None,
+        cls, parsed: Parsed, intercept: bool = True, reference: Mapping[str, Any] | None = None
     ) -> RegressionTerms:
-        """Some features of a formula with one target; what is asked beside it holds too."""
-        levels = left_out(parsed.references, reference)
-        return cls(parsed.targets[0], features, intercept and parsed.intercept, levels)
+        """A formula with one target; what is asked beside it holds too."""
+        return cls(
+            parsed.targets[0],
+            parsed.features,
+            intercept and parsed.intercept,
+            left_out(parsed.references, reference),
+            parsed.absorbed,
+            parsed.endogenous,
+            parsed.instruments,
+        )
+
+    def to_dict(self, names: Sequence[str]) -> JsonObject:
+        """What was asked, as plain values for a file; positions are those of `names`."""
+
+        def text(name: str | int) -> str:
+            return name if isinstance(name, str) else names[name]
+
+        features = None if self.features is None else list(map(text, self.features))
+        plain = {name: list(getattr(self, name)) for name in _TUPLES}
+        return {
+            "target": text(self.target),
+            "features": features,
+            "intercept": self.intercept,
+            "references": left_out(self.references),
+            **plain,
+        }
+
+    @classmethod
+    def from_dict(cls, values: JsonObject) -> RegressionTerms:
+        """Rebuild what `to_dict` gave."""
+        tuples = {name: tuple(values[name]) for name in _TUPLES}
+        features = None if values["features"] is None else tuple(values["features"])
+        return cls(**values | tuples | {"features": features})
 
     @property
     def target_text(self) -> str:
@@ -413,22 +473,18 @@ def left_out(*references: Mapping[str, Any] | None) -> dict[str, str]:
     return levels
 
 
-def design(
-    release: Described, terms: RegressionTerms, *, predicts: bool = False, alone: bool = False
-) -> Design:
+def design(release: Described, terms: RegressionTerms, *, alone: bool = False) -> Design:
     """Take terms of a release whose columns are described.
 
     The target is a number, its logarithm, or an indicator such as "sex[f]". Of a factor the first
-    level is left out where no reference is named. Random features are for what `predicts` alone,
-    and the target may stand `alone` where levels explain it of which no columns are made.
+    level is left out where no reference is named. The target may stand `alone` where levels
+    explain it of which no columns are made.
     """
     columns = release.columns
     assert columns is not None
     built = _Builder(release, columns, terms.references).build(terms)
     if not (built.names or alone):
         raise ValueError("there is no feature to regress on")
-    if built.random and not predicts:
-        raise ValueError(NO_SLOPES)
     return built
 
 
@@ -480,7 +536,6 @@ class _Builder:
         images: list[Vector] = []
         scaled: list[Function] = []
         unscaled: list[Function] = []
-        random = any(term.features is not None for term in terms.values())
         names: list[str] = []
         functions: list[Key] = []
         spans: dict[str, slice] = {}
@@ -527,7 +582,6 @@ class _Builder:
                 references=references,
                 compared=compared,
                 functions=tuple(functions),
-                random=random,
                 constant=_held(functions, before),
             )
         images.append(ones)
@@ -548,7 +602,6 @@ class _Builder:
             compared=compared,
             constant=np.eye(len(images))[-1],
             functions=tuple(functions),
-            random=random,
         )
 
     def _target(self, target: str) -> tuple[str, Vector, float, float]:
@@ -645,8 +698,6 @@ class _Builder:
             polynomial: Function = {
                 (((name, k),) if k else (), ()): c for k, c in enumerate(coefficients)
             }
-            if isinstance(described, Feature):  # in its own unit, where it stands for itself
-                polynomial = {(((name, 1),), ()): 1.0}
             function = _times(polynomial, function)
         return function
 

@@ -21,9 +21,18 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
 
 
+#: Why there are no coefficients.
+NO_SLOPES = (
+    "random features have no slopes to read, as each coefficient is of a cosine or a sine of all "
+    "their columns: predictions and their error are what there is"
+)
+
 #: The length of the constant of a row, and of its columns at most, which is that of typical ones;
 #: its features have length 1.
 ROW_CONSTANT, COLUMNS = 0.25, 0.5
+
+#: A column beyond its bounds counts up to so many times half their width.
+FARTHEST = 2.0**500
 
 
 def places(features: RandomFeatures, names: Sequence[str]) -> list[int]:
@@ -87,8 +96,10 @@ class LinearPart:
         return (self.target[1] - self.target[0]) / 2
 
     def scaled(self, x: Matrix) -> Matrix:
-        """Columns mapped to [-1, 1], beyond where they are beyond their bounds."""
-        return np.asarray((np.asarray(x, np.float64) - self.center) / self.half)
+        """Columns mapped to [-1, 1], beyond where they are beyond their bounds, but never far."""
+        with np.errstate(over="ignore"):
+            scaled = (np.asarray(x, np.float64) - self.center) / self.half
+        return np.asarray(np.clip(scaled, -FARTHEST, FARTHEST))
 
     def framed(self, scaled: Matrix) -> Matrix:
         """Columns as they stand beside features, none longer than `COLUMNS`."""

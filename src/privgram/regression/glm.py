@@ -15,13 +15,12 @@ from privgram._base.numbers import Matrix, Vector, check_integer, check_not_nega
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
-from privgram.privacy import Adjacency, GaussianProfile, Profile, ProofStatus
+from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.prediction import PredictiveResults
-from privgram.regression.results import CONSTANT
+from privgram.regression.results import CONSTANT, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import row_facts
 
@@ -45,7 +44,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMResults(SavedFit, PredictiveResults):
+class GLMResults(SavedFit, RegressionResults):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -157,11 +156,6 @@ class GLMResults(SavedFit, PredictiveResults):
         return (*names, CONSTANT) if constant else names
 
     @property
-    def proof_status(self) -> ProofStatus:
-        """How well `privacy` is founded."""
-        return self.privacy.proof_status
-
-    @property
     def nobs_stderr(self) -> float:
         """Standard error of `nobs`: 0 where the number of rows is public."""
         return float(self.parameters["rows_std"])
@@ -179,13 +173,29 @@ class GLMResults(SavedFit, PredictiveResults):
             return "nonrobust"
         return "HC1" if self.unit is None else "cluster"
 
+    @property
+    def _own_units(self) -> tuple[Matrix, Vector]:
+        """The affine map from the solution (q,) to the k parameters: (k, q) and (k,)."""
+        size = len(self.param_names)
+        transform, level = self.design.transform[:size], self.design.offset[:size]
+        if self._linear:
+            return transform, level
+        return transform / self.design.spread[-1], np.zeros(size)  # the predictor has no units
+
+    def _derived(self) -> JsonObject:
+        transform, level = self._own_units
+        numbers = {"df_resid": self.df_resid, "scale": self.scale}
+        return {
+            "names": list(self.param_names),
+            "transform": transform.tolist(),
+            "offset": level.tolist(),
+            **{name: x if math.isfinite(x) else None for name, x in numbers.items()},
+        }
+
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
-        size = len(self.param_names)
-        transform, level = self.design.transform[:size], self.design.offset[:size]
-        if not self._linear:  # of the linear predictor, which has no units
-            transform, level = transform / self.design.spread[-1], np.zeros(size)
+        transform, level = self._own_units
         of_solution, offset = matrix @ transform, matrix @ level
         known = self.noise + (self.sampling if estimand == "population" else 0.0)
         hidden = ((of_solution @ self.unidentified) * of_solution).sum(axis=1)

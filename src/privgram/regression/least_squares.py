@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
-from privgram.columns.terms import INTERCEPT, parse_one
+from privgram.columns.terms import INTERCEPT, parse_one, parse_terms
 from privgram.regression.design import Design, Origin, RegressionTerms, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.diagnostics import clipping_shift, dependent
-from privgram.regression.inference import DOUBT, RefusedError, rows_behind, weight_behind
-from privgram.regression.ols import FeatureResults, OLSResults
+from privgram.regression.inference import RefusedError, rows_behind
+from privgram.regression.ols import OLSResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 #: Squares of a release's entries must neither overflow nor vanish.
 MIN_ENTRY = 1e-150
-
-#: By which part the variance of noise grows where a release is parted to tell an error, and the
-#: seed of what parts it, which is no generator's of a release.
-SPLIT, _DRAW = 1 / 16, (0, 0x5EED)
 
 
 def terms_of(
@@ -56,19 +52,22 @@ def terms_of(
     parsed.check_absorbed(release.variables)
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
-    return RegressionTerms.of(parsed, (*parsed.features, *parsed.absorbed), intercept, reference)
+    return RegressionTerms.of(parsed, intercept, reference)
 
 
-def design_of(release: ReleaseRecord, terms: RegressionTerms, *, predicts: bool = False) -> Design:
+def design_of(release: ReleaseRecord, terms: RegressionTerms) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
-    columns = release.columns
+    columns, absorbed = release.columns, terms.absorbed
+    if absorbed:
+        terms = replace(terms, features=(*(terms.features or ()), *absorbed))
     if columns is None or columns.plain or _are_columns(release, terms):
         if terms.references:
             raise ValueError("reference: there is no factor among these features")
-        return _of_columns(release, terms)
+        return _of_columns(release, terms).hiding(release, absorbed)
     terms = replace(terms, references=left_out(terms.references))
-    return terms_design(release, terms, predicts=predicts)
+    hidden = [one.label(columns.variables) for one in parse_terms(absorbed, columns.variables)]
+    return terms_design(release, terms).hiding(release, hidden)
 
 
 def _are_columns(release: ReleaseRecord, terms: RegressionTerms) -> bool:
@@ -401,7 +400,6 @@ def regress(
     Returns
     -------
     OLSResults
-        With random features a `FeatureResults`, of predictions alone.
         Coefficients in the columns' own units. Where the released matrix is not positive definite
         on the features the fit is refused: it has NaN, and `refusal` says what to do.
 
@@ -411,16 +409,23 @@ def regress(
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
-    terms = terms_of(release, target, features, intercept, reference)
-    design = design_of(release, terms, predicts=True)
+    return fit_ols(
+        release, terms_of(release, target, features, intercept, reference), ridge, unclip
+    )
+
+
+def fit_ols(
+    release: ReleaseRecord,
+    terms: RegressionTerms,
+    ridge: float | str | ArrayLike = 0.0,
+    unclip: bool = False,
+) -> OLSResults:
+    """What was asked of `regress`, read and named."""
+    design = design_of(release, terms)
     n_rows = rows_behind(release)
     law, matrix = design.block(release)
     if isinstance(ridge, str) and ridge != "auto":
         raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-    if design.random:
-        if unclip or not (isinstance(ridge, str) or np.all(np.asarray(ridge) == 0)):
-            raise ValueError("random features take ridge='auto' and no unclip: leave them out")
-        return _by_features(release, design, n_rows)
     if isinstance(ridge, str):
         matrix = _with_ridge(release, design, law, matrix, n_rows)
     else:
@@ -431,11 +436,11 @@ def regress(
         theta = solve(release, design, matrix, ridge)
     except RefusedError as error:
         nothing = np.full(len(matrix) - 1, math.nan)
-        return OLSResults(release, design, nothing, ridge, n_rows, None, str(error))
+        return OLSResults(release, design, nothing, ridge, n_rows, None, str(error), terms)
     clipping = clipping_shift(release, design, n_rows) if unclip else None
     if clipping is not None:
         theta = theta - clipping
-    return OLSResults(release, design, theta, ridge, n_rows, clipping)
+    return OLSResults(release, design, theta, ridge, n_rows, clipping, question=terms)
 
 
 def _with_ridge(
@@ -444,7 +449,6 @@ def _with_ridge(
     law: NoiseLaw,
     matrix: Matrix,
     n_rows: float | None,
-    more: float = 1.0,  # times the variance of the noise
 ) -> Matrix:
     """The second moment of a design's columns with the penalty that is chosen for prediction."""
     # About the second moment itself: what the mechanism added is part of the choice.
@@ -454,40 +458,12 @@ def _with_ridge(
     counted = release.parameters.get("rows") if n_rows is None else n_rows
     matrix[:-1, :-1] += auto_ridge(
         matrix,
-        lambda rows: more * law.entry_variance(shifted, rows),
+        lambda rows: law.entry_variance(shifted, rows),
         intercept=design.intercept,
         sketch=None if sketched is None else Sketch(sketched, law.shift),
         rows=possible_rows(least / release.bound**2) if counted is None else max(counted, 1.0),
     )
     return matrix
-
-
-def _by_features(release: ReleaseRecord, design: Design, n_rows: float | None) -> FeatureResults:
-    """A ridge on random features, and what its predictions leave (docs/theory/inference.md).
-
-    With Z of the law of Gaussian noise N, N + t Z and N - Z / t are independent: a ridge on the
-    release with the one has its error told, without bias, by the release with the other. The mean
-    of that over Z and -Z is steady as t vanishes.
-    """
-    law, matrix = design.block(release)
-
-    def ridge(matrix: Matrix, more: float = 1.0) -> Vector:
-        penalised = _with_ridge(release, design, law, matrix, n_rows, more)
-        return np.append(-solve(release, design, penalised, "auto"), 1.0)
-
-    v = ridge(matrix)
-    results = FeatureResults(release, design, -v[:-1], "auto", n_rows)
-    total = None if n_rows is None else weight_behind(release, n_rows)
-    if not law.is_gaussian or total is None or release.parameters.get("moved"):
-        return results
-    noise, t = law.draw(np.zeros_like(matrix), np.random.default_rng(_DRAW)), math.sqrt(SPLIT)
-    left = []
-    for z in (noise, -noise):
-        w = ridge(matrix + t * z, 1 + SPLIT)
-        left.append(float(w @ (matrix - z / t - law.shift_matrix(len(matrix))) @ w))
-    std = math.sqrt(float(law.entry_variance(matrix, v[None])[0, 0]))
-    square = (max(float(np.mean(left)), 0.0) + DOUBT * std) / max(total, 1.0)
-    return replace(results, prediction_error=math.sqrt(square) * float(design.spread[-1]))
 
 
 def solve(

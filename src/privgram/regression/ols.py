@@ -5,20 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
-from privgram.regression.anova import Anova, Goodness, ShareEstimand, anova
-from privgram.regression.design import NO_SLOPES, Design, intercept_of
+from privgram.regression.anova import Anova, ShareEstimand, anova
+from privgram.regression.design import Design, RegressionTerms, intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     Equations,
-    Inference,
     RefusedError,
     about_means,
     clipping_refusal,
@@ -27,13 +26,11 @@ from privgram.regression.inference import (
     uncounted,
     weight_behind,
 )
-from privgram.regression.prediction import PredictiveResults
 from privgram.regression.results import OfRelease
-from privgram.regression.summary import Summary
 
 if TYPE_CHECKING:
+    from privgram._base.saved import JsonObject
     from privgram.plots import of_results
-    from privgram.privacy import Profile, ProofStatus
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
@@ -44,7 +41,7 @@ NOTICED_SHIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class OLSResults(OfRelease, PredictiveResults):
+class OLSResults(OfRelease):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -74,6 +71,10 @@ class OLSResults(OfRelease, PredictiveResults):
         What to do about columns that seem to depend on each other, or None.
     without : str or None
         Why a fit of this kind has no inference, or None.
+    question : RegressionTerms or None
+        What was asked for; None of a fit of a path of penalties.
+    not_scores : str or None
+        Why `privgram.Study.regress` took a release; None of a regression on one.
     """
 
     release: ReleaseRecord
@@ -83,6 +84,15 @@ class OLSResults(OfRelease, PredictiveResults):
     n_rows: float | None
     clipping: Vector | None = None
     without: str | None = None
+    question: RegressionTerms | None = None
+    not_scores: str | None = None
+
+    _instead = "For predictions, take ridge='auto'"
+
+    @property
+    def _asked(self) -> JsonObject:  # type: ignore[override]
+        ridge = self.ridge.tolist() if isinstance(self.ridge, np.ndarray) else self.ridge
+        return {"ridge": ridge, "unclip": self.unclip, "without": self.without}
 
     @cached_property
     def used(self) -> Vector:
@@ -90,8 +100,6 @@ class OLSResults(OfRelease, PredictiveResults):
         coef = self.design.transform @ self.theta + self.design.offset
         coef.flags.writeable = False
         return coef
-
-    _assumed = "Of a population they assume equal error variances; study.regress does not."
 
     @property
     def _unanswered(self) -> str | None:
@@ -141,16 +149,6 @@ class OLSResults(OfRelease, PredictiveResults):
         offered by it would hold less than their level (docs/theory/inference.md).
         """
         return dependent(self.release, self.design)
-
-    @property
-    def privacy(self) -> Profile:
-        """Profile of the release, with what finite precision adds."""
-        return self.release.charged
-
-    @property
-    def proof_status(self) -> ProofStatus:
-        """How well epsilon and delta are founded."""
-        return self.release.proof_status
 
     def compare_f_test(self, restricted: OLSResults) -> tuple[float, float, int]:
         """Test a fit of fewer parameters on the same release against this one.
@@ -214,11 +212,6 @@ class OLSResults(OfRelease, PredictiveResults):
         transform, offset = self.design.transform[:size], self._offset[:size]
         statistic = wald(self._equations, matrix @ transform, matrix @ offset - values)
         return verdict(hypothesis, *statistic, self.df_resid if use_f else math.inf)
-
-    @cached_property
-    def _goodness(self) -> Goodness:
-        self._need_inference()
-        return Goodness(self._equations, self.design.constant)
 
     @property
     def rsquared(self) -> float:
@@ -311,26 +304,6 @@ class OLSResults(OfRelease, PredictiveResults):
         return np.asarray(null_space(in_own_units[None]).T @ contrasts)
 
     @property
-    def _largest_weight(self) -> float:
-        """Weight of a row in its own units, where it is 1 in those of the release."""
-        columns = self.release.columns
-        return 1.0 if columns is None else columns.largest_weight
-
-    @property
-    def _unit(self) -> float:
-        """Target units of a residual of 1 in the scale of the released matrix."""
-        return float(self.design.spread[-1])
-
-    @property
-    def scale(self) -> float:
-        """Variance of the errors, in the target's units squared."""
-        self._need_inference()
-        return self._equations.variance * self._unit**2 * self._largest_weight
-
-    #: By statsmodels' other name.
-    mse_resid = scale
-
-    @property
     def llf(self) -> float:
         """Logarithm of the likelihood of normal errors, at the estimate.
 
@@ -408,7 +381,7 @@ class OLSResults(OfRelease, PredictiveResults):
         return facts
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = self._way()
         if self.unclip:
             notes.append("The effect of clipping rows was taken off, as if they were normal.")
         elif self.refusal is None and clips(self.release):
@@ -436,62 +409,3 @@ class OLSResults(OfRelease, PredictiveResults):
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
         return self._shown(f"Fit of {shown(self.target)} on {names}: {self.proof_status}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureResults(OLSResults):
-    """A ridge on random features of a release: predictions and their error, and no coefficients.
-
-    What needs coefficients raises `RefusedError`, a ValueError, which says why.
-
-    Attributes
-    ----------
-    release, design, theta, ridge, n_rows
-        As of `OLSResults`.
-    prediction_error : float
-        Root mean square of what predictions leave of the target in the rows of the release,
-        estimated from the release alone, with two deviations of its noise. Values beyond bounds
-        count as if at them. NaN where the noise is not Gaussian or the number of rows is unknown.
-    """
-
-    prediction_error: float = math.nan
-
-    #: Nothing is refused but what features never have.
-    refusal = None
-    caution = None
-    _title = "Private Ridge on Random Features"
-
-    @property
-    def inference(self) -> Inference:  # type: ignore[override]
-        """None, as there are no slopes: it raises `RefusedError`."""
-        raise RefusedError(NO_SLOPES)
-
-    def _contrasts(self, *_: Any) -> Inference:
-        return self.inference
-
-    @property
-    def params(self) -> Any:
-        """None, as there are no slopes: it raises `RefusedError`."""
-        return self.inference
-
-    @property
-    def _estimate(self) -> Vector:
-        return self.used[: len(self.param_names)]
-
-    def summary(self, *_: Any, **__: Any) -> Summary:
-        """The facts of the fit, with its prediction error in the place of coefficients."""
-        facts = {"Dep. Variable": self.target, **OfRelease._facts(self)}
-        facts |= {"Prediction error": f"{self.prediction_error:.4g}"}
-        note = f"{NO_SLOPES[0].upper()}{NO_SLOPES[1:]}."
-        return Summary(
-            facts, (), (), np.empty((0, 0)), None, (note, *self._notes()), (), self._title
-        )
-
-    def __repr__(self) -> str:
-        terms = " + ".join(map(shown, self.design.terms))
-        right = (
-            "" if math.isnan(self.prediction_error) else f" to about {self.prediction_error:.3g}"
-        )
-        return (
-            f"<Predictions of {shown(self.target)} by {terms}: right{right}, {self.proof_status}>"
-        )

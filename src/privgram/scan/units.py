@@ -43,7 +43,8 @@ SPILL_PARTS = 256
 KERNEL_ROWS = 1 << 13
 
 _NO_UNIT = (
-    "has no unit: nobody's rows cannot be bounded; leave such rows out by Unit(..., missing='drop')"
+    "has no unit, a whole number or a text: nobody's rows cannot be bounded; leave such rows "
+    "out by Unit(..., missing='drop')"
 )
 
 
@@ -144,8 +145,7 @@ class Store:
         self.budget = MEMORY_BUDGET // n_threads
         self.parts: dict[int, list[NDArray[Any]]] = defaultdict(list)
         self.written: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        self.kind: np.dtype[Any] | None = None  # of the keys
-        self.record: np.dtype[Any] | None = None
+        self.records: dict[bool, np.dtype[Any]] = {}  # of rows whose keys are texts, and of others
         self._file: IO[bytes] | None = None
         self._lock = threading.Lock()
         #: Odd and secret: nobody can choose units that all fall into one part.
@@ -159,7 +159,7 @@ class Store:
             self._file.close()
 
     def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[np.intp]:
-        """Which part each key belongs to; `high` ones have parts of their own (see `Keys`)."""
+        """Which part each key belongs to; `high` ones (see `Keys`) and texts have their own."""
         words = key.view(np.uint64).reshape(len(key), -1)
         mixed = words[:, 0] * self._factor
         for j in range(1, words.shape[1]):
@@ -167,14 +167,13 @@ class Store:
         mixed ^= mixed >> np.uint64(29)
         mixed *= self._factor
         part = (mixed >> np.uint64(56)).astype(np.intp)
+        if key.dtype.kind == "S":
+            return part + 2 * SPILL_PARTS
         return part if high is None else part + SPILL_PARTS * high
 
-    def check_kind(self, key: np.dtype[Any]) -> None:
-        """Refuse keys of another kind than there were."""
-        with self._lock:
-            self.kind = self.kind or key
-        if self.kind != key:
-            raise TypeError("units are whole numbers in one part of the table and texts in another")
+    def record_of(self, part: int) -> np.dtype[Any]:
+        """How the rows of a part lie."""
+        return self.records[part >= 2 * SPILL_PARTS]
 
     def write(self, pieces: Mapping[int, list[NDArray[Any]]]) -> None:
         """Write rows of each part to the file."""
@@ -193,7 +192,7 @@ class Store:
         return Table(None, len(self.layout.variables), None, self._chunks())
 
     def _chunks(self) -> Generator[Chunk]:
-        """Parts, small ones several at a time; but never of keys that are high and of others."""
+        """Parts, small ones several at a time; but never of keys of different kinds."""
         some: list[int] = []
         size = 0
         for part in sorted({*self.parts, *self.written}):
@@ -213,20 +212,19 @@ class Store:
         """Rows of some parts, by unit, and where each unit begins."""
         some = [records for part in parts for records in self.parts.get(part, ())]
         for part in parts:
-            some += [self._from_file(at, size) for at, size in self.written.get(part, ())]
-        assert self.record is not None
+            record = self.record_of(part)
+            some += [self._from_file(record, at, size) for at, size in self.written.get(part, ())]
         # As bytes: of records NumPy compares the types of all pieces, longer than the copy takes.
         raw: NDArray[np.uint8] = np.concatenate([records.view(np.uint8) for records in some])
         del some
-        records = raw.view(self.record)
+        records = raw.view(record)
         records = records[_order(records)]
         key = records["key"]
         starts = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]]))
         yield records, starts
 
-    def _from_file(self, at: int, size: int) -> NDArray[Any]:
-        assert self.record is not None
-        records: NDArray[Any] = np.empty(size // self.record.itemsize, self.record)
+    def _from_file(self, record: np.dtype[Any], at: int, size: int) -> NDArray[Any]:
+        records: NDArray[Any] = np.empty(size // record.itemsize, record)
         raw: NDArray[np.uint8] = records.view(np.uint8)
         with self._lock:
             assert self._file is not None
@@ -273,19 +271,23 @@ class Gatherer:
             key, parts = key[present], [part[present] for part in parts]
         if not len(key):
             return n_rows
-        self.store.check_kind(key.values.dtype)
-        try:
-            self._take(self.store.layout.pack(parts, key.values), key.high)
-        except InvalidRow as error:
-            row = error.row if present is None else int(present[error.row])
-            raise InvalidRow(row, error.problem) from None
+        bad: list[tuple[int, str]] = []
+        for rows, some in key.by_kind():
+            of_kind = parts if len(rows) == len(key) else [part[rows] for part in parts]
+            try:
+                self._take(self.store.layout.pack(of_kind, some.values), some.high)
+            except InvalidRow as error:
+                row = int(rows[error.row])
+                bad.append((row if present is None else int(present[row]), error.problem))
+        if bad:
+            raise InvalidRow(*min(bad))
         return n_rows
 
     def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
-        self.store.record = records.dtype
+        self.store.records[records["key"].dtype.kind == "S"] = records.dtype
         part = self.store.parts_of(np.ascontiguousarray(records["key"]), high)
         records = records[np.argsort(part, kind="stable")]
-        ends = np.cumsum(np.bincount(part, minlength=2 * SPILL_PARTS))
+        ends = np.cumsum(np.bincount(part, minlength=3 * SPILL_PARTS))
         starts = np.concatenate([[0], ends[:-1]])
         for i in np.flatnonzero(ends > starts).tolist():
             self.held[i].append(records[starts[i] : ends[i]])

@@ -35,6 +35,8 @@ def open_source(source: TableSource, select: Selection = None, by_position: bool
         return source
     if isinstance(source, CachedSource):
         return source.open(open_source, select, by_position)
+    if isinstance(source, (list, tuple)) and not source and select is not None:
+        return _without_rows(select)
     if isinstance(source, (str, os.PathLike)):
         return open_paths([Path(source)], select, by_position)
     if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, os.PathLike)):
@@ -65,8 +67,16 @@ def open_block(source: TableSource, select: Selection = None, by_position: bool 
 
 def _is_iterable_of_blocks(source: TableSource) -> bool:
     if isinstance(source, (list, tuple)):  # of tables, or of rows?
-        return bool(source) and (_is_table(source[0]) or np.ndim(source[0]) == 2)
+        return bool(source) and (_is_table(source[0]) or _is_listed_table(source[0]))
     return isinstance(source, Iterable) and not _is_table(source)
+
+
+def _is_listed_table(rows: object) -> bool:
+    return (
+        isinstance(rows, (list, tuple))
+        and len(rows) > 0
+        and all(isinstance(row, (list, tuple)) for row in rows)
+    )
 
 
 def _is_table(source: TableSource) -> bool:
@@ -78,12 +88,24 @@ def _is_table(source: TableSource) -> bool:
     )
 
 
+def _without_rows(select: Selection) -> Table:
+    """A table of the selected columns that has no rows: one of one row is read as well."""
+    assert select is not None
+    chunks: list[Chunk] = []
+    return Table(tuple(select), len(select), 0, (chunk for chunk in chunks))
+
+
 def _open_blocks(blocks: Iterator[Any], select: Selection, by_position: bool) -> Table:
     """Read blocks one after another; the first says what the others must look like."""
     try:
         first = open_block(next(blocks), select, by_position)
     except StopIteration:
-        raise ValueError("the source yields no blocks, so its width is unknown") from None
+        if select is not None:
+            return _without_rows(select)
+        raise ValueError(
+            "the source yields no blocks, so its width is unknown: name its columns, or have it "
+            "yield a block without rows"
+        ) from None
 
     def chunks() -> Generator[Chunk]:
         others = (open_block(block, select, by_position) for block in blocks)

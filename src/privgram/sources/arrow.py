@@ -310,7 +310,13 @@ class ColumnReader:
         if kind in _TEXTS:
             indices, texts = column.encode()
             return Codes(indices, codes_of(np.array(texts, object), factor))
-        return Codes(codes_of(column_to_numpy(column), factor))
+        missing = column.missing()
+        if missing is None or kind not in _NUMBERS:
+            return Codes(codes_of(column_to_numpy(column), factor))
+        codes = codes_of(
+            column.values(_NUMBERS[kind]), factor
+        )  # exactly, also where one is missing
+        return Codes(np.where(missing, np.int32(-1), codes))
 
     def _dates(self, column: Array) -> NDArray[np.float64]:
         """Days from 1970 of dates, times, or texts in ISO 8601."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from importlib import import_module
@@ -157,11 +157,13 @@ def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool 
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
 
+    lenient = isinstance(select, Mapping)
+
     def read(rows: slice) -> Iterator[RawBlock]:
         parts = []
         for column, want in zip(columns, wanted, strict=True):
             part = naming_column(_to_raw, column.name)(column.iloc[rows], want)
-            parts.append(numbers_of(part, column.name) if want is None else part)
+            parts.append(numbers_of(part, column.name, lenient) if want is None else part)
         yield parts
 
     step = rows_per_chunk(len(frame), 8 * len(columns))
@@ -199,7 +201,7 @@ def _to_raw(column: pd.Series, wanted: Variable | None) -> Any:
     if isinstance(wanted, Identifier):
         if categories:
             return keys_by_code(column.cat.categories, column.cat.codes.to_numpy())
-        plain = isinstance(dtype, np.dtype) and dtype.kind in "iu"
+        plain = isinstance(dtype, np.dtype) and dtype.kind in "iuO"
         return keys_of(column.to_numpy() if plain else column.to_numpy(object, na_value=None))
     if isinstance(wanted, Factor) and categories:
         lut = codes_of(column.cat.categories.to_numpy(), wanted)
@@ -210,6 +212,6 @@ def _to_raw(column: pd.Series, wanted: Variable | None) -> Any:
         return np.asarray(column)
     if isinstance(dtype, np.dtype):
         return column.to_numpy()
-    if isinstance(wanted, Factor) and dtype.kind not in "iuf":
+    if isinstance(wanted, Factor) and dtype.kind != "f":  # exactly, also where one is missing
         return column.to_numpy(dtype=object)
     return column.to_numpy(dtype=np.float64, na_value=np.nan)  # pandas' NA

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from privgram._core.chacha import ChaCha20
 from privgram.columns.unit import Missing
 from privgram.sources.arrays import is_array, to_numpy
 from privgram.sources.table import NOT_FINITE, InvalidRow
@@ -30,8 +31,8 @@ class LabelledRows:
     """Blocks (m, d + 2): features, a constant, and the position of the row's class. SECRET.
 
     Rows with missing values or an unknown label are left out with `missing` = "drop", and otherwise
-    refused. A part of the rows is held out; their class is then -1 - position. Which these are is
-    a hash of the row alone, by `seed`: another row, or another place, changes nothing.
+    refused. A part of the rows is held out; their class is then -1 - position. Each place has a
+    coin for it, of `key`: whatever the rows are, and in whatever blocks they come.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class LabelledRows:
         self.constant = constant
         self.missing = missing
         self.holdout = holdout
-        self.seed = 0
+        self.key = bytes(32)
         self._codes = {value: code for code, value in enumerate(classes)}
 
     def __iter__(self) -> Iterator[NDArray[np.floating[Any]]]:
@@ -60,7 +61,7 @@ class LabelledRows:
                 problem = UNKNOWN if good[row] else NOT_FINITE
                 raise InvalidRow(row, problem).explain(before)
             if self.holdout:
-                held = hashes(features, codes, self.seed) < self.holdout
+                held = coins(self.key, before, len(codes)) < self.holdout
                 codes = np.where(held, -1 - codes, codes)
             before += len(codes)
             if not usable.all():
@@ -71,25 +72,45 @@ class LabelledRows:
 
     def codes(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Positions of labels among the classes; -1 where one is none of them."""
-        values, inverse = np.unique(np.asarray(labels), return_inverse=True)
-        known = np.array([self._codes.get(value, -1) for value in values.tolist()], np.intp)
+        labels = one_by_one(labels)
+        if labels.dtype.kind not in "biufU":
+            return np.array([self._code(label) for label in labels.tolist()], np.intp)
+        values, inverse = np.unique(labels, return_inverse=True)
+        known = np.array([self._code(value) for value in values.tolist()], np.intp)
         return known[inverse] if len(known) else np.zeros(0, np.intp)
 
+    def _code(self, label: Any) -> int:
+        try:
+            return self._codes.get(label, -1)
+        except Exception:  # whatever it is, it is no label: it has no hash, or does not compare
+            return -1
 
-def hashes(features: NDArray[Any], codes: NDArray[np.intp], seed: int) -> NDArray[np.float64]:
-    """A number in [0, 1) for each row, by the bits of its values."""
-    odd = np.random.default_rng(seed).integers(2**64, size=features.shape[1] + 1, dtype=np.uint64)
-    odd |= np.uint64(1)
-    bits = np.ascontiguousarray(features, np.float64).view(np.uint64)
-    mixed = (bits * odd[:-1]).sum(axis=1, dtype=np.uint64) + codes.astype(np.uint64) * odd[-1]
-    for _ in range(2):
-        mixed = (mixed ^ (mixed >> np.uint64(32))) * odd[-1]
-    return np.asarray((mixed >> np.uint64(11)) * 2.0**-53)
+
+def one_by_one(labels: Any) -> NDArray[Any]:
+    """Labels as an array, each with the type that it has: no label changes what another one is."""
+    if is_array(labels):
+        return to_numpy(labels)
+    if hasattr(labels, "__array__"):
+        return np.asarray(labels)
+    apart = np.empty(len(labels), object)
+    for place, label in enumerate(labels):
+        apart[place] = label
+    return apart
+
+
+def coins(key: bytes, first: int, n: int) -> NDArray[np.float64]:
+    """Numbers in [0, 1) of n places from the first on: independent of all else, by a secret key."""
+    block, skipped = divmod(first, 8)  # a block of the stream has eight
+    stream = np.random.Generator(ChaCha20(key, block.to_bytes(8, "little") + bytes(8)))
+    return stream.random(skipped + n)[skipped:]
 
 
 def pieces(rows_of: Callable[[slice], Any], labels: Any) -> Iterator[Pair]:
-    """Some rows after the other, of any library; from a device they are copied as they come."""
-    for start in range(0, len(labels), LABELLED_ROWS):
+    """Some rows after the other, of any library; from a device they are copied as they come.
+
+    Of a table without rows there is a block without any, which tells its width.
+    """
+    for start in range(0, max(len(labels), 1), LABELLED_ROWS):
         some = slice(start, min(start + LABELLED_ROWS, len(labels)))
         rows = rows_of(some)
         rows = to_numpy(rows) if is_array(rows) else rows

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from privgram._base.machine import cores, memory
 from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
-from privgram.columns.variables import Log, Number, Variable, is_missing
+from privgram.columns.variables import Log, Number, Variable
 
 #: A user's table, in any form that `privgram.sources.open_source` reads: an array of any library, a
 #: data frame, an Arrow stream, a query, a mapping of names to columns, a path or several, or an
@@ -54,7 +55,9 @@ UNLISTED = (
 )
 
 #: What a row of numbers may hold that cannot be used.
-NOT_FINITE = f"holds a missing value, NaN or infinity; clean the data, or {_LEAVE_OUT}"
+NOT_FINITE = (
+    f"holds a missing value, NaN or infinity, or what is no number; clean the data, or {_LEAVE_OUT}"
+)
 
 _TELLS = ". This error tells what one row holds, at no cost: it must not reach the public"
 
@@ -222,18 +225,23 @@ _SECRET = os.urandom(32)
 
 _MISTAKEN = "it holds values that are neither whole numbers nor texts, as a unit's must be"
 
+#: Texts that are whole numbers of 64 bits in every way of writing them.
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
 
 @dataclass(frozen=True, eq=False)
 class Keys:
     """Keys of rows, int64 or S16; where `missing` says so, there is none.
 
     A whole number from 2^63 on is 2^64 less here, and `high` says where: it is not the negative
-    number of that key.
+    number of that key. Where a column holds whole numbers and texts, those of the texts are in
+    `texts`, which is empty elsewhere.
     """
 
     values: NDArray[Any]
     missing: NDArray[np.bool_] | None = None
     high: NDArray[np.bool_] | None = None
+    texts: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -244,8 +252,18 @@ class Keys:
         return sum(0 if part is None else part.nbytes for part in vars(self).values())
 
     def __getitem__(self, rows: slice | NDArray[Any]) -> Keys:
-        missing, high = (None if x is None else x[rows] for x in (self.missing, self.high))
-        return Keys(self.values[rows], missing, high)
+        parts = (None if x is None else x[rows] for x in (self.missing, self.high, self.texts))
+        return Keys(self.values[rows], *parts)
+
+    def by_kind(self) -> Iterator[tuple[NDArray[np.intp], Keys]]:
+        """Rows whose keys are whole numbers, and those whose keys are texts."""
+        are_texts = np.zeros(len(self), bool) if self.texts is None else self.texts != b""
+        if not are_texts.all():
+            rows = np.flatnonzero(~are_texts)
+            yield rows, replace(self[rows], texts=None)
+        if self.texts is not None and are_texts.any():
+            rows = np.flatnonzero(are_texts)
+            yield rows, Keys(self.texts[rows])
 
 
 def _key(text: str | bytes) -> bytes:
@@ -257,7 +275,10 @@ def _key(text: str | bytes) -> bytes:
 
 
 def keys_of(values: NDArray[Any]) -> Keys:
-    """Keys of a column in memory: whole numbers, or texts, with None or NaN for missing ones."""
+    """Keys of a column in memory: of whole numbers and texts, one by one.
+
+    What else there is among objects is missing. A text that is a whole number is this number.
+    """
     kind = values.dtype.kind
     if kind in "iu":
         numbers = values.astype(np.int64, copy=False)
@@ -265,21 +286,28 @@ def keys_of(values: NDArray[Any]) -> Keys:
         return Keys(numbers, None, numbers < 0 if unsigned else None)
     if kind not in "OUST":
         raise TypeError(_MISTAKEN)
-    listed: list[Any] = values.tolist()
-    missing = np.array([is_missing(value) for value in listed], bool)
-    kinds = {type(value) for value, gone in zip(listed, missing, strict=True) if not gone}
-    if all(each is int or issubclass(each, np.integer) for each in kinds):
-        whole = [0 if gone else int(v) for v, gone in zip(listed, missing, strict=True)]
-        if not all(-(2**63) <= value < 2**64 for value in whole):
-            raise TypeError(_MISTAKEN + ", of 64 bits")
-        high = np.array([value >= 2**63 for value in whole], bool)
-        wrapped = [value - 2**64 if value >= 2**63 else value for value in whole]
-        return Keys(np.array(wrapped, np.int64), missing, high)
-    if not all(issubclass(each, (str, bytes)) for each in kinds):
-        raise TypeError(_MISTAKEN)
-    known: dict[Any, bytes] = {value: _key(value) for value in set(listed) if type(value) in kinds}
-    texts = np.array([known.get(value, b"") for value in listed], f"S{KEY_BYTES}")
-    return Keys(texts, missing)
+    known: dict[Any, int | bytes] = {}
+    keys = [_key_of(value, known) for value in values.tolist()]
+    missing = np.array([key is None for key in keys], bool)
+    texts = np.array([key if type(key) is bytes else b"" for key in keys], f"S{KEY_BYTES}")
+    whole = [key if type(key) is int else 0 for key in keys]
+    high = np.array([key >= 2**63 for key in whole], bool)
+    numbers = np.array([key - 2**64 if key >= 2**63 else key for key in whole], np.int64)
+    return Keys(numbers, missing, high, texts if (texts != b"").any() else None)
+
+
+def _key_of(value: object, known: dict[Any, int | bytes]) -> int | bytes | None:
+    """The key of a cell, None where it is nobody's; `known` are those of texts."""
+    if isinstance(value, (str, bytes)):
+        key = known.get(value)
+        if key is None:
+            text = value if isinstance(value, str) else value.decode(errors="replace")
+            key = known[value] = int(text) if _WHOLE.fullmatch(text) else _key(value)
+        return key
+    if not isinstance(value, (int, np.integer)) or isinstance(value, (bool, np.timedelta64)):
+        return None
+    whole = int(value)
+    return whole if -(2**63) <= whole < 2**64 else _key(str(whole))
 
 
 def keys_by_code(values: Iterable[Any], codes: NDArray[Any]) -> Keys:
@@ -425,8 +453,16 @@ _USUAL = "pass an array of two dimensions or a data frame"
 
 def open_array(source: TableSource, select: Selection = None, by_position: bool = True) -> Table:
     """Read a two-dimensional array, in ranges of rows and without a copy."""
-    if (fields := getattr(getattr(source, "dtype", None), "names", None)) is not None:
+    kind = getattr(source, "dtype", None)
+    if (fields := getattr(kind, "names", None)) is not None:
         return open_mapping({name: source[name] for name in fields}, select)
+    if isinstance(select, Mapping):
+        if isinstance(source, (list, tuple)):
+            return _open_rows(source, select, by_position)
+        if isinstance(source, np.ndarray) and source.dtype.kind == "O" and source.ndim == 2:
+            names = unnamed(source.shape[1], select, by_position)
+            assert names is not None
+            return open_mapping(dict(zip(names, source.T, strict=True)), select)
     array = as_matrix(source)
     n_rows, n_columns = array.shape
     names = unnamed(n_columns, select, by_position)
@@ -435,13 +471,28 @@ def open_array(source: TableSource, select: Selection = None, by_position: bool 
     return Table(names, n_columns, n_rows, chunks, ranges=True)
 
 
+def _open_rows(rows: Sequence[Any], select: Mapping[str, Any], by_position: bool) -> Table:
+    """Read a list of rows, cell by cell; of a row with another number of cells, all are missing."""
+    names = unnamed(len(select), select, by_position)
+    assert names is not None
+    none = (None,) * len(names)
+    whole = (
+        row if isinstance(row, (list, tuple)) and len(row) == len(names) else none for row in rows
+    )
+    columns = list(zip(*whole, strict=True)) or [()] * len(names)
+    return open_mapping(dict(zip(names, columns, strict=True)), select)
+
+
 def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     """Read a mapping of names to one-dimensional arrays, all of one length."""
     names = list(source)
     if not all(isinstance(name, str) for name in names):
         raise TypeError("the keys of a mapping used as a table must be column names")
     taken = [names[i] for i in positions(names, select)]
-    columns = [as_column(source[name], name, described_kind(select, name)) for name in taken]
+    lenient = isinstance(select, Mapping)
+    columns = [
+        as_column(source[name], name, described_kind(select, name), lenient) for name in taken
+    ]
     n_rows = columns[0].shape[0] if columns else 0
     for name, column in zip(taken, columns, strict=True):
         if column.shape[0] != n_rows:

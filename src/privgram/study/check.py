@@ -147,18 +147,24 @@ def check_table(table: TableSource, columns: Columns, unit: Unit | None, title: 
 def _ids(column: NDArray[Any] | Keys, name: str) -> NDArray[Any]:
     """Ids of units, without missing ones: SECRET."""
     keys = column if isinstance(column, Keys) else naming_column(keys_of, name)(column)
-    return keys.values if keys.missing is None else keys.values[~keys.missing]
+    keys = keys if keys.missing is None else keys[~keys.missing]
+    kinds = [some.values.astype("S21") for _, some in keys.by_kind()]
+    return np.concatenate(kinds) if kinds else np.zeros(0, "S21")
 
 
 def count_rows(table: TableSource, columns: Columns) -> int:
-    """Count the rows of a table, where their number is public."""
-    if scale_out(table) is not None or isinstance(table, Iterator):
-        raise ValueError("count the rows of this table yourself, and say n_rows=...")
-    opened = open_source(table, columns.reads)
-    opened.chunks.close()
-    if opened.n_rows is not None:
-        return opened.n_rows
-    return sum(len(block[0]) for block in blocks_of(table, columns.reads))
+    """Count the rows of a table without reading them, where their number is public."""
+    n_rows = None
+    if scale_out(table) is None and not isinstance(table, Iterator):
+        opened = open_source(table, columns.reads)
+        opened.chunks.close()
+        n_rows = opened.n_rows
+    if n_rows is None:
+        raise ValueError(
+            "a plan reads no rows, and this table does not say how many it has: say about how many "
+            "there are, n_rows=... (on the command line, --rows)"
+        )
+    return n_rows
 
 
 def _open(variable: Variable) -> Variable:

@@ -1,6 +1,7 @@
 """One table, one protected unit, one budget: said once, and spent on whatever is asked.
 
-It asks the library for releases, and draws no noise itself.
+It asks the library for releases, and draws no noise itself. What fits and plans is imported with
+the first question: it needs SciPy.
 """
 
 from __future__ import annotations
@@ -21,15 +22,10 @@ from privgram.columns.terms import Parsed, parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
-from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.moment import SecondMoment
-from privgram.planning.designs import DesignInput
-from privgram.planning.precision import Precision, plan_precision
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
-from privgram.study.answer import RegressOptions, needed, protected, release_and_fit
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     StudyColumns,
@@ -40,18 +36,21 @@ from privgram.study.config import (
     read_study,
     table_name,
 )
-from privgram.study.planning import Advice, fits_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram.columns.unit import Missing
     from privgram.disclosure.request import CachedRunOptions
+    from privgram.glm.problem import FitPurpose
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
+    from privgram.planning.designs import DesignInput
+    from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
-    from privgram.regression import IVResults, OLSResults
-    from privgram.regression.glm import CovType, GLMResults
+    from privgram.regression import RegressionResults
+    from privgram.regression.families import FamilyName, LossName
+    from privgram.regression.glm import CovType
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
@@ -82,7 +81,7 @@ class Study:
     ledger : path-like or Ledger, optional
         File that keeps the budget. Without one the budget ends with this process: run again, the
         same lines spend it again.
-    composition : {"gaussian", "pld", "basic"}, optional
+    composition : {"gaussian", "basic"}, optional
         As of `Ledger`: by default answers may be chosen by what earlier ones showed.
     weights : str, optional
         Column that weights rows, a number with public bounds.
@@ -300,6 +299,8 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`.
         """
+        from privgram.study.answer import protected
+
         columns = self.columns
         if terms is not None:
             columns = columns.replace(terms=[terms] if isinstance(terms, str) else list(terms))
@@ -339,7 +340,7 @@ class Study:
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> GLMResults | OLSResults | IVResults:
+    ) -> RegressionResults:
         """Fit one regression, mostly with less noise than a release of its columns has.
 
         Parameters
@@ -382,11 +383,14 @@ class Study:
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
         out : path-like, optional
-            File to save what was released to: the fit itself, if it is by scores.
+            File to save the fit to, `.json` or `.npz`.
 
         Returns
         -------
-        GLMResults, OLSResults or IVResults
+        RegressionResults
+            A `GLMResults` where it is by scores. Of instruments, several absorbed factors and
+            whatever else scores do not take it is an `IVResults` or `OLSResults` on a release of
+            the columns, whose errors assume equal variance; its notes say why.
 
         Raises
         ------
@@ -395,6 +399,9 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
+        from privgram.study.answer import RegressOptions, needed, release_and_fit
+        from privgram.study.planning import Advice
+
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         parsed = parse_one(formula)
         columns = self._weighted(weights)
@@ -480,15 +487,17 @@ class Study:
             As of `regress`, with instruments too.
         target_se : mapping of str to float, optional
             Standard errors that are wanted, by coefficient, or by factor for all its levels. The
-            plan's `epsilon` is then what they take, with nine of ten fits offered.
+            plan's `epsilon` is then what they take, with nine of ten fits answered.
         epsilon : float, optional
             Instead: the plan says what precision this gives. By default all that is left.
         n_rows : int, optional
-            About how many rows there are. Where their number is public (adjacency "replace") it
-            need not be said.
+            About how many rows there are. It need not be said where their number is public
+            (adjacency "replace") and the table tells it unread, as an array, a frame or a Parquet
+            file does.
         design : Release, DataFrame or mapping, optional
             What the table is like: an earlier release; a public table, with the unit's column too
-            if it has one; or a guess, as in `privgram.plan`.
+            if it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to
+            what is guessed of columns by name, or of correlations alone by pairs of names.
         by : str or Groups, optional
             As of `release`: the regression in each group, by least squares.
         delta, family, loss, cov_type, weights, offset, reference, mechanism
@@ -508,15 +517,22 @@ class Study:
         Notes
         -----
         Rows are simulated by the design, and fitted by what will fit the table, some times over.
-        First is said which part of these fits is offered, and not refused for noise. Then come the
+        First is said which part of these fits is answered, and not refused for noise. Then come the
         medians of the standard errors that `regress` will state, and beside them those of a
         regression on a release of the same columns, of which there may be any number.
 
         What no design says is guessed, and the notes say what: numbers are normal about the middle
         of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
         Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
-        stand in for, and a unit of which nothing is said has five rows.
+        stand in for, and a unit of which nothing is said has five rows. Fits of counts, of rare
+        levels and by weak instruments may be refused where this is not: so they are simulated a
+        second time with a hundredth of the upper bound, a hundredth of the rows and a two hundredth
+        of the variance, which is what "if rare" says.
         """
+        from privgram.planning.precision import plan_precision
+        from privgram.study.answer import RegressOptions
+        from privgram.study.planning import fits_of
+
         options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
         parsed, columns = parse_one(formula), self._weighted(weights)
         groups, _ = Groups.of(by, columns)
@@ -540,6 +556,8 @@ class Study:
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
+        from privgram.study.answer import needed
+
         used = needed(parsed, self.columns)
         return count_rows(self._source(used), used)
 
@@ -612,7 +630,7 @@ def regress(
     out: str | os.PathLike[str] | None = None,
     rng: np.random.Generator | None = None,
     **options: Any,
-) -> GLMResults | OLSResults | IVResults:
+) -> RegressionResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 
     Parameters
@@ -628,7 +646,8 @@ def regress(
 
     Returns
     -------
-    GLMResults, OLSResults or IVResults
+    RegressionResults
+        As of `Study.regress`.
 
     Raises
     ------

@@ -11,13 +11,13 @@ import numpy as np
 from privgram._base.numbers import check_budget, check_integer
 from privgram._core import orthonormal
 from privgram._core.chacha import ChaCha20
-from privgram.disclosure import generators
 from privgram.papers._blocks import Blocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.theorems import theorem_6_2, theorem_6_3
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
+from privgram.secret import generators
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

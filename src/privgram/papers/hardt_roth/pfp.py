@@ -9,7 +9,6 @@ import numpy as np
 
 from privgram._base.numbers import check_budget
 from privgram._core import orthonormal
-from privgram.disclosure import generators
 from privgram.papers._blocks import Blocks, MatrixBlock, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
@@ -31,6 +30,7 @@ from privgram.papers.hardt_roth.products import (
 )
 from privgram.papers.hardt_roth.theorems import figure_3
 from privgram.privacy.calibration import gaussian_ratio
+from privgram.secret import generators
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_not_negative, check_positive
-from privgram.disclosure import generators
 from privgram.papers._blocks import Blocks
 from privgram.papers.zhou_ligett_wasserman import theorems
 from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
+from privgram.secret import generators
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

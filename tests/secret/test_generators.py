@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from privgram.disclosure.generators import default_bit_generator, resolve
+from privgram.secret.generators import default_bit_generator, resolve
 
 pytestmark = pytest.mark.os_entropy
 
@@ -75,6 +75,6 @@ def test_legacy_state_is_refused():
 
 @pytest.mark.slow
 def test_import_leaves_scipy_unloaded():
-    code = "import sys, privgram.disclosure.generators\nprint('scipy' in sys.modules)"
+    code = "import sys, privgram.secret.generators\nprint('scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

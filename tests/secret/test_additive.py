@@ -10,9 +10,9 @@ from mpmath import mp, mpf, ncdf
 from scipy import stats
 
 import privgram as pg
-from privgram.disclosure.additive import SURPLUS, lattice_shift, noisy_matrix, noisy_sums
 from privgram.exact import discrete, int128
 from privgram.privacy import GaussianProfile
+from privgram.secret.additive import SURPLUS, lattice_shift, noisy_matrix, noisy_sums
 
 ALARM = 1e-6
 
