@@ -314,7 +314,7 @@ class GLMEstimator(OneStepEstimator):
         return part
 
     def _runs_away(self, first: Matrix, state: ScoreState, step: Vector, noise: float) -> bool:
-        """Whether a step changes eta by more than noise makes it, or noise by more than any step."""
+        """Whether a step changes eta by more than noise does, or noise by more than a step may."""
         features = state.whitening @ self.joint[:-1]
         square = max(float(np.trace(features @ first @ features.T)), 0.0)
         by_noise = noise * math.sqrt(square / state.rows) / state.rows
