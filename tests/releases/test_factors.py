@@ -141,7 +141,6 @@ def test_estimators_say_what_to_do_instead(release):
         estimators.PrivateLinearRegression,
         estimators.PrivateRidge,
         estimators.PrivatePCA,
-        estimators.PrivateTruncatedSVD,
     )
     for kind in kinds:
         with pytest.raises(TypeError, match=r"whose fit has predict"):

@@ -355,3 +355,16 @@ def test_noise_of_a_triangle_and_of_what_is_no_zero():
 def test_kinds_check_themselves_where_no_row_was_seen(clip):
     with pytest.raises(ValueError, match="clip"):
         Vectors(Model.features(2), clip)
+
+
+def test_second_moment_protects_whom_the_gate_does():
+    unit = pg.Unit("who", max_rows=2).settled("replace")
+    table = table_of("p", "q") | {"who": np.array([1, 1])}
+    made = pg.second_moment(table, columns=COLUMNS, unit=unit), moment_of("p", "q")
+    whose = unit.protected, None
+    for guarded in (0, 1):
+        guarantee = Guarantee(1.0, 1e-6, "replace", whose[guarded])
+        one = gate_of(noise=GAUSS.noise_for(guarantee, 2, made[0].sensitivity_bound))
+        one.adopt(made[guarded])
+        with pytest.raises(ValueError, match="protects others"):
+            one.adopt(made[1 - guarded])
