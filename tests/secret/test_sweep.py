@@ -233,7 +233,9 @@ def by_level(image, kinds, rows):
     scan = ScanRequest(table, USED, threads=1)
     read = accumulate(scan, partial(new_levels, image, kinds, False))[0]
     assert read.n_rows + read.n_dropped == len(rows)
-    return [Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)]
+    return [
+        Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)
+    ]
 
 
 def level_kinds(rng):
