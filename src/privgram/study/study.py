@@ -312,7 +312,6 @@ class Study:
         return table[:, [names.index(name) for name in used.selected]]
 
     def _weighted(self, weights: str | None) -> Columns:
-        """The columns, with rows weighted for one answer."""
         by_study = self.columns.row_weights
         if weights is None or weights == by_study:
             return self.columns
@@ -375,7 +374,6 @@ class Study:
         )
 
     def _rows(self, parsed: Parsed) -> int:
-        """The number of rows, if it is public."""
         if self.adjacency != "replace" or self.unit is not None:
             raise ValueError(
                 "the number of rows is private where rows are added or removed, or a unit may have "
@@ -403,7 +401,6 @@ class Study:
         return check_table(self.table, self.columns, self.unit, self.name)
 
     def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
-        """The guarantee of one answer."""
         if epsilon is None:
             raise TypeError(
                 f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
