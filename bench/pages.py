@@ -71,12 +71,12 @@ TABLES = {
     "learning, fashion": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, text": Table(
         "docs/benchmarks/accuracy.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/glm/coordinates.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, tables": Table(
         "docs/benchmarks/accuracy.md",
@@ -175,7 +175,7 @@ def read(path: Path) -> list[dict[str, object]]:
 def write(path: Path, rows: list[dict[str, object]]) -> None:
     """Rows as a CSV file; one that lacks the last fields has them empty."""
     with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, max(rows, key=len))
+        writer = csv.DictWriter(file, max(rows, key=len), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 

@@ -75,7 +75,8 @@ _ROOMS = {
     "scan.executor": ("second_moment",),
     "scan.warehouse": ("Query",),
 }
-__getattr__ = _installed.lazy_names(__name__, _ROOMS)
+if not TYPE_CHECKING:  # to a checker a name that is not above is misspelt
+    __getattr__ = _installed.lazy_names(__name__, _ROOMS)
 
 
 def __dir__() -> list[str]:

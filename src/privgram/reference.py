@@ -136,7 +136,7 @@ def huber(
         raise ValueError(
             'loss="huber" has an intercept, and no instruments, absorbed factors or weights'
         )
-    terms = RegressionTerms.of(parsed, parsed.features, reference=reference)
+    terms = RegressionTerms.of(parsed, reference=reference)
     model = design(AllColumns(used), terms)
     drop = used.missing == "drop"
     if fit is not None:

@@ -213,6 +213,18 @@ def anova(case):
             same([row["F"], row["df"]], [np.squeeze(test.fvalue), len(places)])
 
 
+def wald_test_terms(case):
+    """As the F tests of each term."""
+    found = case.fit.wald_test_terms()
+    assert list(found.index) == list(case.fit.design.terms)
+    for name, places in case.fit.design.terms.items():
+        test = case.ols.f_test(np.eye(len(case.ols.params))[places])
+        same(
+            found.loc[name, ["statistic", "df_constraint"]], [np.squeeze(test.fvalue), test.df_num]
+        )
+        alike(found.loc[name, "pvalue"], test.pvalue)
+
+
 def refusal(case):
     assert case.fit.refusal is None
 
@@ -254,7 +266,7 @@ METHODS = {
         for compare in (
             conf_int, cov_params, t_test, f_test, wald_test, compare_f_test, predict,
             get_prediction, summary, model, tidy, glance, use_t, cov_type, anova, refusal, advice,
-            param_names, feature_std,
+            param_names, feature_std, wald_test_terms,
         )
     },
 }  # fmt: skip
@@ -276,6 +288,8 @@ OWN = {
     "plot": "tests/plots",
     "clipping": "of clipped rows",
     "without": "of penalised fits",
+    **dict.fromkeys(("adjacency", "parameters", "reproducible"), "the guarantee"),
+    **dict.fromkeys(("save", "question", "not_scores"), "tests/study/test_protocol.py"),
     "ridge": "of penalised fits",
     "release": "the record",
     "design": "the record",
@@ -382,31 +396,33 @@ def test_recipe_in_json(label, tmp_path):
 
 IV_METHODS = {
     "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "nobs", "predict", "f_test",
-    "wald_test", "first_stage", "kappa", "t_test",
+    "wald_test", "first_stage", "kappa", "t_test", "rsquared", "scale",
 }  # fmt: skip
 IV_OWN = {
-    "endogenous", "instruments", "method", "overidentification", "anderson_rubin",
+    "endogenous", "instruments", "k", "overidentification", "question", "not_scores", "parameters",
+    "adjacency", "privacy", "proof_status", "reproducible", "save", "get_prediction",
+    "wald_test_terms", "mse_resid", "anderson_rubin",
     "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
     "df_model", "use_t", "cov_type", "refusal", "advice", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr", "without",
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("method", ["2sls", "liml"])
+@pytest.mark.parametrize("kappa", [1.0, "liml"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("target", ["y", "log(v)"])
-def test_instruments_are_those_of_linearmodels(target, intercept, weighted, method):
+def test_instruments_are_those_of_linearmodels(target, intercept, weighted, kappa):
     case = next(c for c in CASES.values() if c.weighted == weighted and c.terms == ("x", "z"))
     own = by_hand(case.table)
     exogenous = own[["b", "d"]].assign(Intercept=1.0) if intercept else own[["b", "d"]]
-    kind = {"2sls": linearmodels.IV2SLS, "liml": linearmodels.IVLIML}[method]
+    kind = {1.0: linearmodels.IV2SLS, "liml": linearmodels.IVLIML}[kappa]
     weights = case.table.k.clip(0, 4) if weighted else None
     theirs = kind(own[target], exogenous, own[["x"]], own[["z", "log(w)"]], weights=weights).fit(
         cov_type="unadjusted", debiased=True
     )
     fit = case.release.iv(
-        target, ["x"], ["z", "log(w)"], ["b", "d"], method=method, intercept=intercept
+        target, ["x"], ["z", "log(w)"], ["b", "d"], kappa=kappa, intercept=intercept
     )
     names = list(fit.param_names)
     same(fit.params, theirs.params[names])
@@ -416,6 +432,8 @@ def test_instruments_are_those_of_linearmodels(target, intercept, weighted, meth
     same(fit.conf_int(), theirs.conf_int().loc[names])
     same(fit.cov_params(), theirs.cov.loc[names, names])
     same(fit.kappa, getattr(theirs, "kappa", 1.0))
+    if not weighted:
+        same([fit.rsquared, fit.scale], [theirs.rsquared, theirs.s2])
     assert fit.nobs == theirs.nobs
     new = by_hand(case.new).assign(Intercept=1.0)[names]
     same(fit.predict(case.new), new @ theirs.params[names])
@@ -512,7 +530,8 @@ LOGISTIC_OWN = {
     "epsilon", "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
-    "target", "terms", "tidy", "unidentified", "unit", "with_intercept",
+    "target", "terms", "tidy", "unidentified", "unit", "with_intercept", "rsquared",
+    "wald_test_terms",
 }  # fmt: skip
 
 
@@ -550,6 +569,7 @@ SCORED_METHODS = {
         "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "t_test", "f_test",
         "wald_test", "predict", "get_prediction", "summary", "model", "tidy", "param_names",
         "nobs", "df_resid", "df_model", "use_t", "cov_type", "scale", "mse_resid", "refusal",
+        "wald_test_terms",
     )
 }  # fmt: skip
 #: By scores the variance of errors is that at the mean weight; statsmodels' is at weight 1.
@@ -559,7 +579,7 @@ SCORED_OWN = {
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
-    "plot",
+    "plot", "rsquared",
 }  # fmt: skip
 
 

@@ -24,28 +24,9 @@ def test_numbers_are_printed_under_names(release):
     assert [line.split()[0] for line in lines[1:5]] == ["alpha", "b\\u202e", "c", "d"]
     assert float(lines[1].split()[1]) == pytest.approx(pca.components_[0, 0], rel=1e-3)
     assert lines[-1] == "1 of 4 eigenvalues exceed what noise and sampling may make (95%)."
-    factors = str(release.factor_analysis(1)).splitlines()
-    assert factors[0].split() == ["factor", "1", "uniqueness"]
-    assert factors[-1].startswith("Factors explain ")
-    pairs = str(release.cca(["alpha", "c"], ["d"])).splitlines()
-    assert pairs[1].startswith("pair 1")
-    assert pairs[-1].startswith("Below ")
 
 
 def test_frames_have_the_names(release):
     pytest.importorskip("pandas")
     pca = release.pca(2)
     assert pca.frame().loc["c", "component 2"] == pca.components_[1, 2]
-    factors = release.factor_analysis(1)
-    assert factors.frame().loc["d", "uniqueness"] == factors.uniquenesses[3]
-    pairs = release.cca(["alpha"], ["d"])
-    assert pairs.frame().loc["pair 1", "std err"] == pairs.stderr[0]
-
-
-def test_edges_are_printed_and_a_small_penalty_is_told(release):
-    pytest.importorskip("sklearn")
-    graph = release.graphical_lasso()
-    assert str(graph).splitlines()[0].endswith(f": {graph.edges[0][2]:.3f}")
-    assert "may join" not in str(graph)
-    assert "may join" in str(release.graphical_lasso(alpha=graph.edge / 2))
-    assert str(release.graphical_lasso(alpha=0.95)) == "no edges"

@@ -20,16 +20,17 @@ from privgram.regression.glm import GLMResults
 
 study = pg.Study({}, {"x": (0, 1)}, epsilon=1.0, delta=1e-6)
 fit = study.regress("y ~ x", 0.5)
-reveal_type(fit)  # GLMResults | OLSResults | IVResults
+reveal_type(fit)  # RegressionResults
+fit.save("it.json")
 fit.pramas  # error: attr
 fit.params["x"]
 fit.bse.iloc[0]
 fit.summary().as_txt()  # error: attr
-float(fit.rsquared)  # error: attr
+float(fit.rsquared)
 if isinstance(fit, OLSResults):
-    fit.rsquared + 1
-reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # GLMResults
-reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # GLMResults
+    fit.anova().fvalue
+reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # RegressionResults
+reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # RegressionResults
 study.regress("y ~ x", 0.5, famly="binomial")  # error: call
 study.regress("y ~ x", 0.5, family="binomail")  # error: call
 reveal_type(study.release(0.5))  # Release
@@ -38,21 +39,23 @@ reveal_type(study.release(0.5).regress("y"))  # OLSResults
 study.release(0.5).regres("y")  # error: attr
 study.release(0.5).regress("y").pramas  # error: attr
 reveal_type(study.release(0.5).iv("y ~ 1 | d ~ z"))  # IVResults
-study.release(0.5).posterior("y").drawz  # error: attr
+study.release(0.5).statistic(str).drawz  # error: attr
 groups = study.release(0.5, by="g").regress("y")
 reveal_type(groups)  # GroupFits
 groups.pramas  # error: attr
 reveal_type(groups.pool(method="fixed"))  # Pooled
 groups.pool(method="fixd")  # error: arg
 groups["a"].get_prediction({"x": [1.0]}).conf  # error: attr
-reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # GLMResults
+reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # RegressionResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
-reveal_type(pg.load("it.json"))  # Release | Releases | GLMResults | ClassFit | FeatureFit
+reveal_type(pg.load("it.json"))  # Release | Releases | RegressionResults | ClassFit | FeatureFit
 pg.load("it.json").params  # error: attr
 reveal_type(pg.load("it.json", pg.Release))  # Release
 reveal_type(pg.load("it.json", GLMResults).refusal)  # str | None
 pg.load("it.json", pg.Release).pramas  # error: attr
 reveal_type(fit.refusal)  # str | None
+pg.Strem  # error: attr
+pg.privacy.GausianProfile  # error: attr
 """
 
 

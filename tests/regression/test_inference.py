@@ -395,7 +395,7 @@ def test_whose_intervals_there_are(fit):
 
 @pytest.mark.slow
 def test_summary_says_that_it_assumes_equal_variance(fit):
-    assert "equal error variances" in str(fit.summary())
+    assert "errors of equal variance" in str(fit.summary())
 
 
 @pytest.mark.slow

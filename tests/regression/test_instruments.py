@@ -40,17 +40,23 @@ def case(request):
         frame[instruments],
     )
 
-    def fits(method):
-        model = iv.IV2SLS if method == "2sls" else iv.IVLIML
-        theirs = model(*arguments).fit(cov_type="unadjusted", debiased=True)
-        return exact.iv(target, endogenous, instruments, exogenous, method=method), theirs
+    def fits(kappa):
+        theirs = k_class(iv, kappa, *arguments).fit(cov_type="unadjusted", debiased=True)
+        return exact.iv(target, endogenous, instruments, exogenous, kappa=kappa), theirs
 
     return fits
 
 
-@pytest.mark.parametrize("method", ["2sls", "liml"])
-def test_coefficients_are_those_of_linearmodels(case, method):
-    fit, theirs = case(method)
+def k_class(iv, kappa, *arguments, **options):
+    """A model of linearmodels."""
+    if kappa == 1:
+        return iv.IV2SLS(*arguments, **options)
+    return iv.IVLIML(*arguments, kappa=None if kappa == "liml" else kappa, **options)
+
+
+@pytest.mark.parametrize("kappa", [1.0, "liml", 0.5, 0.0])
+def test_coefficients_are_those_of_linearmodels(case, kappa):
+    fit, theirs = case(kappa)
     names = list(fit.param_names)
     assert_allclose(fit.params, theirs.params[names], rtol=DIGITS)
     assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
@@ -58,12 +64,13 @@ def test_coefficients_are_those_of_linearmodels(case, method):
     assert_allclose(fit.pvalues, theirs.pvalues[names], rtol=50 * DIGITS)
     assert_allclose(np.asarray(fit.conf_int()), theirs.conf_int().loc[names], rtol=50 * DIGITS)
     assert fit.nobs == theirs.nobs
-    if method == "liml":
+    assert_allclose(fit.rsquared, theirs.rsquared, rtol=1e-3)
+    if kappa != 1:
         assert_allclose(fit.kappa, theirs.kappa, rtol=1e-6)
 
 
 def test_tests_are_those_of_linearmodels(case):
-    fit, theirs = case("2sls")
+    fit, theirs = case(1.0)
     stages = theirs.first_stage.diagnostics["f.stat"]
     for name, test in fit.first_stage.items():
         assert_allclose(test.fvalue, stages[name], rtol=DIGITS)
@@ -94,8 +101,8 @@ def test_anderson_rubin_is_the_f_test_of_the_reduced_form():
         fit.anderson_rubin_test(1.0, 2.0)
 
 
-@pytest.mark.parametrize("method", ["2sls", "liml"])
-def test_weighted_rows_are_those_of_linearmodels(method):
+@pytest.mark.parametrize("kappa", [1.0, "liml"])
+def test_weighted_rows_are_those_of_linearmodels(kappa):
     iv = pytest.importorskip("linearmodels.iv")
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(4)
@@ -109,11 +116,10 @@ def test_weighted_rows_are_those_of_linearmodels(method):
     one = pg.release(
         frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
     )
-    fit = one.iv("y", ["w"], ["z1", "z2"], method=method)
-    model = {"2sls": iv.IV2SLS, "liml": iv.IVLIML}[method]
+    fit = one.iv("y", ["w"], ["z1", "z2"], kappa=kappa)
     ones = pd.DataFrame({"Intercept": np.ones(1000)})
     parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
-    theirs = model(*parts, weights=weight).fit(cov_type="unadjusted", debiased=True)
+    theirs = k_class(iv, kappa, *parts, weights=weight).fit(cov_type="unadjusted", debiased=True)
     names = list(fit.param_names)
     assert_allclose(fit.params, theirs.params[names], rtol=DIGITS)
     assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
@@ -161,8 +167,8 @@ def test_intervals_and_tests_hold_their_level(strength):
     held, rejected, first = [], [], []
     for _ in range(300):
         release = drawn(strength, law, rng)
-        for method in ("2sls", "liml"):
-            fit = release.iv("y", ["w"], ["z1", "z2"], ["x"], method=method)
+        for kappa in (1.0, "liml"):
+            fit = release.iv("y", ["w"], ["z1", "z2"], ["x"], kappa=kappa)
             if fit.refusal is not None:
                 continue
             ends = np.asarray(fit.conf_int())
@@ -218,8 +224,9 @@ def test_malformed_regression_with_instruments_is_refused():
             release.iv("y", *arguments)
     one, same = release.iv("y", "w", "z1"), release.iv("y", ["w"], ["z1"])
     np.testing.assert_array_equal(one.params, same.params)
-    with pytest.raises(ValueError, match="'2sls' or 'liml'"):
-        release.iv("y", ["w"], ["z1"], method="gmm")
+    for kappa in ("gmm", -1.0):
+        with pytest.raises((TypeError, ValueError), match='kappa, if it is not "liml"'):
+            release.iv("y", ["w"], ["z1"], kappa=kappa)
     with pytest.raises(ValueError, match="one endogenous column"):
         release.iv("y", ["w", "x"], ["z1", "z2"]).anderson_rubin()
     loud = drawn(0.3, GaussianLaw(5e3, 7e3), rng)

@@ -1,10 +1,7 @@
 """The rules of inference on noisy normal equations, each on what it is there for."""
 
-import importlib
-import itertools
 import math
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,21 +9,18 @@ import pytest
 from scipy import stats
 from support.helpers import make_release
 
+import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression.families import FAMILIES
 from privgram.regression.inference import (
     Equations,
     Inference,
-    RefusedError,
     degrees_behind,
     dependence,
     infer,
     why_refused,
 )
-from privgram.regression.posterior import _prior, _weighed, posterior
 from privgram.regression.prediction import Prediction
-
-module = importlib.import_module("privgram.regression.posterior")
 
 N = 400
 LAW = GaussianLaw(9.0, 30.0)
@@ -144,66 +138,10 @@ def test_errors_of_means_are_those_of_predictors_times_the_slope(family):
     np.testing.assert_allclose(prediction.se_mean, known.stderr * (high - low) / 2e-6, rtol=1e-6)
 
 
-# --- posterior ----------------------------------------------------------------------------------
-
-
-class Middle:
-    """Draws at the middle of their laws, and the degrees of freedom that were asked for."""
-
-    def chisquare(self, degrees):
-        self.degrees = degrees
-        return degrees
-
-    def standard_normal(self, size):
-        return np.zeros(size)
-
-
-def test_second_moment_weighs_by_its_marginal_density():
-    """The posterior given the second moment is that of conjugate regression."""
-    moment, prior, rng = joint(), np.diag([4.0, 9.0]), Middle()
-    gram, cross, rss = moment[:2, :2], moment[:2, 2], 0.25 * N
-    theta, sigma, weight = _weighed(moment, prior, 50.0, rng)
-    assert rng.degrees == 50 - 2 - 1
-    assert sigma**2 == pytest.approx(rss / 47)
-    cover = sigma**2 * gram + gram @ prior @ gram
-    density = stats.multivariate_normal(cov=cover).logpdf(cross) + math.log(2 * math.pi)
-    assert weight == pytest.approx(density - 0.5 * math.log(rss))
-    precision = gram / sigma**2 + np.linalg.inv(prior)
-    np.testing.assert_allclose(theta, np.linalg.solve(precision, cross / sigma**2))
-    rng.standard_normal = np.ones
-    away = _weighed(moment, prior, 50.0, rng)[0] - theta
-    assert away @ precision @ away == pytest.approx(2.0)
-
-
-@pytest.mark.slow
-def test_draws_are_as_wide_as_sampling_and_noise():
-    """The noise is three quarters of the variance."""
-    release = make_release(joint(), ("a", "b", "y"), GaussianLaw(6.0, 8.5), N)
-    draws = posterior(release, "y", ["a", "b"], draws=100, intercept=False)
-    fit = release.regress("y", ["a", "b"], intercept=False)
-    np.testing.assert_allclose(draws.std, fit.bse, rtol=0.3)
-
-
-def test_default_prior_is_of_standardised_slopes():
-    release = make_release(joint(), ("a", "b", "y"), n_rows=N)
-    design = release.regress("y", ["a", "b"], intercept=False).design
-    covariance = _prior(release, design, joint(), N, None)
-    deviation = np.sqrt(joint().diagonal())
-    np.testing.assert_allclose(np.sqrt(covariance.diagonal()), 2.5 * deviation[2] / deviation[:2])
-
-
-@pytest.mark.parametrize(("alike", "refused"), [(49, True), (51, False)])
-def test_fewer_than_fifty_second_moments_tell_no_posterior(monkeypatch, alike, refused):
-    """So many weigh the same, and all others nothing."""
-    release, drawn = make_release(joint(), ("a", "b", "y"), LAW, N), itertools.count()
-
-    def weighed(*_):
-        return THETA, 1.0, 0.0 if next(drawn) < alike else -1e9
-
-    monkeypatch.setattr(module, "_weighed", weighed)
-    draw = partial(posterior, release, "y", ["a", "b"], draws=100, intercept=False)
-    if refused:
-        with pytest.raises(RefusedError, match="hardly any"):
-            draw()
-    else:
-        assert draw().effective == pytest.approx(alike)
+def test_deviations_of_weighted_rows_take_the_sum_of_weights():
+    rng = np.random.default_rng(6)
+    columns = pg.Columns({"x": (-10, 10), "y": (-15, 15), "w": (0, 4)}, row_weights="w")
+    rows = np.column_stack([rng.uniform(2, 10, (500, 2)), rng.uniform(0.1, 1.0, 500)])
+    release = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
+    with pytest.raises(ValueError, match=r"sum of the rows' weights.*intercept"):
+        release.regress("y").feature_std()

@@ -1,6 +1,4 @@
-"""Penalty paths and subsets: as scikit-learn and all subsets have them, and better with noise."""
-
-from itertools import combinations
+"""Penalty paths: as scikit-learn has them, and better with noise."""
 
 import numpy as np
 import pytest
@@ -9,7 +7,7 @@ from support.helpers import make_release
 from support.regression_references import STUDIES, study
 
 from privgram.noise import GaussianLaw
-from privgram.regression import RefusedError, best_subset, penalty_path
+from privgram.regression import RefusedError, penalty_path
 
 linear = pytest.importorskip("sklearn.linear_model")
 
@@ -71,32 +69,8 @@ def test_elastic_net_is_that_of_scikit_learn(name):
     assert (np.diff(path.df) > -1e-6).all()
 
 
-@pytest.mark.parametrize("name", STUDIES)
-def test_subsets_are_those_of_least_squares(name):
-    case = study(name)
-    subsets = case.release.best_subset(case.target, case.features, criterion="bic")
-    *features, target = scaled(case).T
-    n, ones = len(target), np.ones(len(target))
-
-    def squares(some):
-        design = np.column_stack([*(features[i] for i in some), ones])
-        gap = target - design @ np.linalg.lstsq(design, target)[0]
-        return float(gap @ gap)
-
-    every = range(len(features))
-    variance = squares(every) / (n - len(features) - 1)
-    for size, members in enumerate(subsets.members):
-        best = min(combinations(every, size), key=squares)
-        assert {case.features[i] for i in best} == set(members)
-        expected = squares(best) + np.log(n) * variance * (size + 1)
-        assert_allclose(subsets.values[size], expected, rtol=1e-4)
-    if subsets.best:
-        assert subsets.fit.design.names == subsets.best
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("choose", [penalty_path, best_subset])
-def test_choosing_by_noise_aware_risk_predicts_better(choose):
+def test_choosing_by_noise_aware_risk_predicts_better():
     """Against the same choice that knows of sampling alone: less error, on average of 30 draws."""
     covariance = rows(np.random.default_rng(0), 200_000)[:, :8]
     covariance = covariance.T @ covariance / 200_000
@@ -106,7 +80,7 @@ def test_choosing_by_noise_aware_risk_predicts_better(choose):
         blind = make_release(release.matrix, NAMES, n_rows=3000)
         for found, one in ((aware, release), (unaware, blind)):
             try:
-                fit = choose(one, "y").fit
+                fit = penalty_path(one, "y").fit
             except RefusedError:
                 break
             coef = np.zeros(8)
@@ -132,16 +106,6 @@ def test_risk_is_that_of_new_rows():
     assert np.mean(stated) == pytest.approx(np.mean(true), rel=0.05)
 
 
-def test_formula_says_among_which_terms():
-    pytest.importorskip("formulaic")
-    release = drawn(0, 1.0)
-    by_formula = release.best_subset("y ~ x0 + x1 + x2 - 1")
-    by_name = release.best_subset("y", ["x0", "x1", "x2"], intercept=False)
-    assert by_formula.members == by_name.members
-    assert_allclose(by_formula.values, by_name.values)
-    assert_allclose(by_formula.fit.params, by_name.fit.params)
-
-
 def test_selection_refuses_wrong_arguments():
     release = drawn(0, 1.0)
     with pytest.raises(ValueError, match="'aic' or 'bic'"):
@@ -150,10 +114,6 @@ def test_selection_refuses_wrong_arguments():
         release.penalty_path("y", l1_ratio=0.0)
     with pytest.raises(RefusedError):
         drawn(0, 5e3).penalty_path("y")
-    many = np.eye(17) * 100
-    wide = make_release(many, (*(f"x{i}" for i in range(15)), "y", "intercept"), n_rows=1000)
-    with pytest.raises(ValueError, match="15 terms"):
-        wide.best_subset("y")
-    lost = make_release(many, (*(f"x{i}" for i in range(16)), "y"))
+    lost = make_release(np.eye(17) * 100, (*(f"x{i}" for i in range(16)), "y"))
     with pytest.raises(ValueError, match="number of rows is private"):
         lost.penalty_path("y")

@@ -173,6 +173,28 @@ def test_marginal_effects_of_a_factor_are_between_its_levels():
         assert effect["g"] == pytest.approx(fit.params["g[b]"], rel=1e-6)
 
 
+@pytest.mark.parametrize("width", [26_000, 1, 1e7])
+def test_errors_of_slopes_are_those_of_the_fit_in_any_units(width):
+    """In dollars they were 3 to 35 times too large: rounding, times the intercept's error."""
+    effects = pytest.importorskip("marginaleffects")
+    from privgram.interop.marginaleffects import marginal_model
+
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(0, 1, (2, 5_000))
+    table = {"x": width * x, "z": z, "y": 1_000 + 5 * x - z + rng.normal(0, 1, 5_000)}
+    columns = {"x": (0, width), "z": (0, 1), "y": (980, 1_020)}
+    for fit in (
+        pg.regress(table, "y ~ x + z", columns, 1.0, 1e-6, rng=rng),
+        pg.release(table, columns, 1.0, 1e-6, rng=rng).regress("y ~ x + z"),
+    ):
+        model = marginal_model(fit, 32)
+        slopes = effects.avg_slopes(model)
+        errors = dict(zip(slopes["term"], slopes["std_error"], strict=True))
+        assert errors == pytest.approx(dict(fit.bse[["x", "z"]]), rel=1e-3)
+        with pytest.raises(TypeError, match=r"ask fit\.t_test"):
+            effects.hypotheses(model)
+
+
 @pytest.mark.slow
 def test_marginal_effects_of_a_logistic_regression_are_on_probabilities():
     effects = pytest.importorskip("marginaleffects")

@@ -104,7 +104,6 @@ FORBIDDEN = [
 # These simulate public laws once a matrix is released, by fixed seeds: post-processing.
 AFTERWARDS = {
     "privgram.adaptive.rounds",
-    "privgram.multivariate.relations",
     "privgram.multivariate.synthetic",
     "privgram.multivariate.variables",
     "privgram.regression.summary",

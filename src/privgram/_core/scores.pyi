@@ -8,6 +8,10 @@ from privgram._core.rowmap import Images
 UNITS: int
 PARTS: int
 STEPS: float
+KEPT_UNITS: float
+SQUARE_UNITS: float
+ROW_BITS: int
+IMAGE_BITS: int
 
 def scale(q: int) -> float: ...
 
@@ -63,4 +67,24 @@ def center(
     groups: NDArray[np.int32],
     means: NDArray[np.float64],
     one: NDArray[np.float64],
+) -> None: ...
+def whole_length(bits: int, d: int) -> float: ...
+def whole_rows(x: NDArray[np.float64], most: float) -> NDArray[np.float64]: ...
+def whole_images(
+    products: NDArray[np.float64], scales: NDArray[np.float64], radius: float
+) -> NDArray[np.int16]: ...
+def take_images(
+    images: NDArray[np.int16],
+    beside: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    back: float,
+    classes: bool,
+    target: NDArray[np.int32] | None = None,
+    size: float = 1.0,
+    total: NDArray[np.int64] | None = None,
+    units: float = 1.0,
+    squares: NDArray[np.int64] | None = None,
+    reach: float = 1.0,
+    apart: bool = False,
+    counts: NDArray[np.int64] | None = None,
 ) -> None: ...

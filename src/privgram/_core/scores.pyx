@@ -5,7 +5,7 @@ bit for bit.
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t
 from privgram._core.rowmap cimport Images
 
 import numpy as np
@@ -51,6 +51,40 @@ cdef extern from "scores.h" nogil:
                           int64_t *room, int64_t *n_dropped)
     void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
                        const double *means, const double *one)
+
+cdef extern from "kept.h" nogil:
+    enum:
+        KEPT_ROWS
+        KEPT_WIDTH
+    const double KEPT_MOST
+    const double KEPT_SQUARE
+
+    ctypedef struct kept_rows:
+        const int16_t *images
+        ptrdiff_t n, width
+        const double *beside
+        ptrdiff_t m
+
+    ctypedef struct kept_model:
+        int classes
+        ptrdiff_t k
+        const double *coef
+        double back
+        const int32_t *target
+        double size
+
+    ctypedef struct kept_sink:
+        int64_t *total
+        double units
+        int64_t *squares
+        double reach
+        int apart
+        int64_t *counts
+        ptrdiff_t bins
+
+    void kept_whole(const double *x, ptrdiff_t n, ptrdiff_t d, const double *scales, double most,
+                    int bits, double *wide, int16_t *narrow, ptrdiff_t stride)
+    void kept_take(const kept_rows *, const kept_model *, const kept_sink *, double *room)
 
 cdef extern from "<fenv.h>" nogil:
     ctypedef struct fenv_t:
@@ -347,4 +381,109 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
         fegetenv(&saved)
         fesetenv(FE_DFL_ENV)
         scores_center(<double *>x.x, x.stride, n, m, &groups[0], &means[0, 0], &one[0])
+        fesetenv(&saved)
+
+
+# Whole images of rows: see kept.h.
+
+# What no row adds a longer vector than, in integers of a sum of scores; and the largest square.
+KEPT_UNITS = KEPT_MOST
+SQUARE_UNITS = KEPT_SQUARE
+
+# Lengths of rows as whole numbers: of a row, and of its image.
+ROW_BITS, IMAGE_BITS = 24, 15
+
+
+def whole_length(int bits, Py_ssize_t d):
+    """What a length is scaled to, so that rounding makes no row of d numbers 2^bits long."""
+    return 2.0**bits * (1 - 2.0**-36) - np.sqrt(d) / 2 - 1
+
+
+def whole_rows(const double[:, ::1] x, double most):
+    """Rows (n, d) shortened to `most`, as whole numbers shorter than 2^ROW_BITS; or zeros."""
+    cdef Py_ssize_t n = x.shape[0], d = x.shape[1]
+    check_clip(most)
+    found = np.empty((n, d))
+    cdef double[:, ::1] out = found
+    cdef fenv_t saved
+    if n and d:
+        with nogil:
+            fegetenv(&saved)
+            fesetenv(FE_DFL_ENV)
+            kept_whole(&x[0, 0], n, d, NULL, most, 24, &out[0, 0], NULL, d)
+            fesetenv(&saved)
+    return found
+
+
+def whole_images(const double[:, ::1] products, const double[::1] scales, double radius):
+    """Images (n, r) = products * scales, shortened to a radius, shorter than 2^IMAGE_BITS; or zeros.
+
+    Each is filled up with zeros to a multiple of `KEPT_WIDTH` numbers.
+    """
+    cdef Py_ssize_t n = products.shape[0], r = products.shape[1]
+    check_clip(radius)
+    if scales.shape[0] != r or r < 1:
+        raise ValueError("there is a scale for each number of an image")
+    found = np.zeros((n, (r + KEPT_WIDTH - 1) // KEPT_WIDTH * KEPT_WIDTH), np.int16)
+    cdef int16_t[:, ::1] out = found
+    cdef double[::1] room = np.empty(r)
+    cdef fenv_t saved
+    if n:
+        with nogil:
+            fegetenv(&saved)
+            fesetenv(FE_DFL_ENV)
+            kept_whole(&products[0, 0], n, r, &scales[0], radius, 15, &room[0], &out[0, 0],
+                       out.shape[1])
+            fesetenv(&saved)
+    return found
+
+
+def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
+                const double[:, ::1] coef, double back, bint classes,
+                const int32_t[::1] target=None, double size=1.0,
+                int64_t[:, ::1] total=None, double units=1.0,
+                int64_t[::1] squares=None, double reach=1.0, bint apart=False,
+                int64_t[:, ::1] counts=None):
+    """Feed images, and what is beside them, to sums of a model of classes or of fits: see kept.h."""
+    cdef kept_rows rows
+    cdef kept_model model
+    cdef kept_sink sink
+    cdef Py_ssize_t k = coef.shape[0], width = images.shape[1], i
+    cdef fenv_t saved
+    if width % KEPT_WIDTH or coef.shape[1] != width or k < 1 or width < 1:
+        raise ValueError("coefficients are of images, filled up with zeros as these are")
+    if beside.shape[0] != images.shape[0] or beside.shape[1] < 1:
+        raise ValueError("there is a number beside each image")
+    if classes != (target is None):
+        raise ValueError("fits are of targets, and classes have none")
+    if target is not None and target.shape[0] != k:
+        raise ValueError("each fit has a target")
+    if target is not None:
+        for i in range(k):
+            if not 0 <= target[i] < beside.shape[1]:
+                raise ValueError("targets are beside images")
+    if total is not None and (total.shape[0] != k or total.shape[1] != width):
+        raise ValueError(f"a total has shape ({k}, {width})")
+    if squares is not None and (classes or squares.shape[0] != (1 if apart else k)
+                                or apart and k != 2):
+        raise ValueError("squares are of fits, and two of them are taken apart")
+    if counts is not None and (not classes or counts.shape[0] < 1 or counts.shape[1] != 2):
+        raise ValueError("counts are of classes, by bins")
+    if images.shape[0] == 0:
+        return
+    rows.images, rows.n, rows.width = &images[0, 0], images.shape[0], width
+    rows.beside, rows.m = &beside[0, 0], beside.shape[1]
+    model.classes, model.k, model.coef, model.back = classes, k, &coef[0, 0], back
+    model.target, model.size = NULL if target is None else &target[0], size
+    sink.total, sink.units = NULL if total is None else &total[0, 0], units
+    sink.squares = NULL if squares is None else &squares[0]
+    sink.reach, sink.apart = reach, apart
+    sink.counts, sink.bins = NULL, 0
+    if counts is not None:
+        sink.counts, sink.bins = &counts[0, 0], counts.shape[0]
+    cdef double[::1] room = np.empty(KEPT_ROWS * (width + 2 * k) + k * width)
+    with nogil:
+        fegetenv(&saved)
+        fesetenv(FE_DFL_ENV)
+        kept_take(&rows, &model, &sink, &room[0])
         fesetenv(&saved)

@@ -23,7 +23,7 @@ from privgram.cli._status import Status
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
-    from privgram.planning.precision import AnyResults
+    from privgram.regression import RegressionResults
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -173,7 +173,7 @@ def _plain(value: Any) -> object:
 
 
 def print_fit(
-    fit: AnyResults, alpha: float, as_json: bool, *, penalised: bool = False, **more: object
+    fit: RegressionResults, alpha: float, as_json: bool, *, penalised: bool = False, **more: object
 ) -> Status:
     """Print a regression, in JSON with `more`; say whether it was refused.
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,10 @@ from privgram.cli._shared import (
 from privgram.columns.sql import DIALECTS
 from privgram.sources.files import find_files
 from privgram.study.config import described, read_study, table_name
+
+if TYPE_CHECKING:
+    from privgram.planning.plan import Plan
+    from privgram.planning.precision import Precision
 
 
 def load_study(
@@ -159,7 +163,7 @@ def plan(
     _print_plan(compared, as_json)
 
 
-def _print_plan(plan: pg.Plan | pg.Precision, as_json: bool) -> None:
+def _print_plan(plan: Plan | Precision, as_json: bool) -> None:
     """Print a plan of either kind."""
     if as_json:
         print_json(plan.to_dict())

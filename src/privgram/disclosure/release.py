@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from privgram._base.files import check_room
 from privgram._base.saved import save_paid
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from privgram.disclosure.norm_bound import NormCounts
     from privgram.disclosure.samplers import Reread
     from privgram.ledger import Ledger
+
+#: What is made of a release, and has its `save`: the release itself, or a fit.
+Answer = TypeVar("Answer", bound=Any)
 
 #: Above these there is a warning: e^20 is half a billion, and nobody's row should leak as often
 #: as once in a hundred releases.
@@ -178,8 +181,17 @@ def release(  # type: ignore[misc]
     return release_for(request)
 
 
-def release_for(request: ReleaseRequest) -> Release | Releases:
-    """Release what is asked for, as `release`; nothing is spent before all of it can be."""
+@overload
+def release_for(request: ReleaseRequest) -> Release | Releases: ...
+@overload
+def release_for(request: ReleaseRequest, answer: Callable[[Any], Answer]) -> Answer: ...
+def release_for(
+    request: ReleaseRequest, answer: Callable[[Any], Any] = lambda release: release
+) -> Any:
+    """Release what is asked for, as `release`; nothing is spent before all of it can be.
+
+    What the `answer` makes of the release is saved in its place.
+    """
     moment, reread = _read(request)
     path = request.path
     priced = request.priced(moment)
@@ -200,9 +212,10 @@ def release_for(request: ReleaseRequest) -> Release | Releases:
         if request.reason:
             method = taken(result.parameters, request.reason)
             result = replace(result, parameters=result.parameters | method)
+    made = answer(result)
     if path is not None:
-        save_paid(result.save, path)
-    return result
+        save_paid(made.save, path)
+    return made
 
 
 def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread | None]:

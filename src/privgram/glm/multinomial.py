@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +14,14 @@ import numpy as np
 from privgram._base.files import check_process
 from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
-from privgram.glm.coordinates import ClassScores, HeldOutCounts
 from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
 from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.regression.classes import ClassFit, HeldOut
 from privgram.scan.request import ScanRequest
-from privgram.secret import generators
+from privgram.secret import HeldOut as HeldOutRows
+from privgram.secret import Learner, generators
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -97,16 +96,17 @@ class ClassEstimator:
         clip, length = steps.sizes(left, learnt, n_classes)
         last = max(round(rules.averaged * rules.steps), 1)
         for step in range(rules.steps):
-            scores = partial(ClassScores, steps.coordinates, coef, clip)
-            coef = coef + length * n_classes / learnt * steps.score(scores, left / rules.steps)
+            score = steps.score(Learner(coef), clip, left / rules.steps)
+            coef = coef + length * n_classes / learnt * score
             coef -= coef.mean(axis=1, keepdims=True)
             if step >= rules.steps - last:
                 mean = mean + coef / last
         held = None
         if self.problem.holdout:
-            counts = steps.sum(partial(HeldOutCounts, steps.coordinates, mean, rules.bins)).counts
-            noisy, noise_std = rounds.counts_apart(counts, left)  # of rows that no score had
-            held = HeldOut(noisy[:, 1], noisy[:, 0], noise_std)
+            [counts] = steps.read(HeldOutRows(Learner(mean), rules.bins))
+            noisy = rounds.gate.release(counts, left)  # of rows that no score had
+            rounds.parameters["held_out_mu"] = noisy.mu
+            held = HeldOut(noisy.values[:, 1], noisy.values[:, 0], noisy.std)
         taken = {"steps": rules.steps, "length": length, "clip": clip, "seen": steps.seen}
         return ClassParts(steps.of_columns(mean), rows, held, taken)
 

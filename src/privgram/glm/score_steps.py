@@ -7,37 +7,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from privgram._base.machine import memory
-from privgram.glm.coordinates import (
-    ClassScores,
-    Coordinates,
-    FeatureMoment,
-    ImageStore,
-    ImageStream,
-    ImageTaker,
-)
+from privgram._core.rows import RowAccumulator
 from privgram.glm.rounds import Rounds
 from privgram.moment import SecondMoment
+from privgram.moment.accumulators import BlockAccumulator
 from privgram.scan.executor import accumulate
+from privgram.secret import KeptImage, Learner, Scores
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from privgram._base.numbers import Matrix, Vector
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.scan.request import ScanRequest
-
-    T = TypeVar("T", bound=ImageTaker)
-
-#: The rows that are not held out.
-LEARNT = "learnt"
-
-#: Images may take so much of the memory; beyond it they are made anew for each step.
-SHARE_OF_MEMORY = 0.25
+    from privgram.secret.gate import Sum
+    from privgram.secret.kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -62,11 +48,29 @@ class StepRules:
     radius: float = 4.0
 
 
+class FeatureMoment(BlockAccumulator):
+    """The second moment of rows of features, without what is beside them."""
+
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
+
+    def __init__(self, n_columns: int, bound: float) -> None:
+        self.n_columns = n_columns
+        self.inner = RowAccumulator(n_columns, bound)
+
+    def update(self, block: Matrix, drop: bool = False, scaling: object = None) -> int:
+        """Accumulate rows."""
+        return self.inner.update(block[:, : self.n_columns], drop)
+
+
 def first_pass(
-    scan: ScanRequest, noise: AdaptiveGaussianCalibration, bound: float, rng: np.random.Generator
+    scan: ScanRequest,
+    noise: AdaptiveGaussianCalibration,
+    bound: float,
+    rng: np.random.Generator,
+    beside: int = 1,
 ) -> Rounds:
     """Rounds over rows of features, whose second moment is summed in a first pass."""
-    counted = accumulate(scan, lambda width: FeatureMoment(width - 1, bound))[0].inner
+    counted = accumulate(scan, lambda width: FeatureMoment(width - beside, bound))[0].inner
     exact = SecondMoment.from_accumulator(counted, None, None)
     return Rounds(exact, noise, rng, lambda new: accumulate(scan, new)[0])
 
@@ -83,22 +87,27 @@ def moment_share(rounds: Rounds, rules: StepRules, public: int | None) -> float:
 
 
 class ScoreSteps:
-    """Coordinates by a released second moment, and the images of all rows in them. SECRET."""
+    """Coordinates by a released second moment, and sums of all rows in them."""
 
     def __init__(
-        self, rounds: Rounds, rules: StepRules, moment: Matrix, rows: float, bound: float
+        self,
+        rounds: Rounds,
+        rules: StepRules,
+        moment: Matrix,
+        rows: float,
+        bound: float,
+        beside: int = 1,
     ) -> None:
         self.rounds = rounds
         self.rules = rules
-        values, self.directions = np.linalg.eigh(moment)
+        values, directions = np.linalg.eigh(moment)
         edge = 2 * math.sqrt(len(moment)) * rounds.std[-1]
         second = without_noise(values, edge, rows * bound**2)
-        self.deviations = np.sqrt((second + rules.ridge * edge) / rows)
-        self.typical = math.sqrt(max(float((second / self.deviations**2).sum()) / rows, 1e-3))
+        deviations = np.sqrt((second + rules.ridge * edge) / rows)
+        self.typical = math.sqrt(max(float((second / deviations**2).sum()) / rows, 1e-3))
         self.seen = int((values > edge).sum())  # directions beyond the edge of the noise
         radius = rules.radius * self.typical
-        self.coordinates = Coordinates.of(self.directions, self.deviations, bound, radius)
-        self._images = self._read()
+        self.image = KeptImage(directions, deviations, bound, radius, beside)
 
     def sizes(self, left: float, rows: float, curvature: float = 1.0) -> tuple[float, float]:
         """The clip of scores, and the length of a step over the curvature of the likelihood."""
@@ -110,34 +119,18 @@ class ScoreSteps:
         length = float(np.clip(rules.predictor_noise / (noise * clip), *rules.length))
         return clip, length / rules.steps
 
-    def score(self, new: Callable[[], ClassScores], share: float) -> Matrix:
-        """Release a sum of clipped scores."""
-        sums = self.sum(new)
-        return self.rounds.whole_sums(sums.total, sums.sensitivity, share, LEARNT) * sums.unit
+    def score(self, model: Learner, clip: float, share: float) -> Matrix:
+        """Release a sum of clipped scores, of the shape of the model's coefficients."""
+        [total] = self.read(Scores(model, clip))
+        return np.asarray(self.rounds.score(total, share)[0]).T
 
-    def sum(self, new: Callable[[], T]) -> T:
-        """What takes images, after it took all of them."""
-        if self._images is None:
-            read = self.rounds.reread_all(lambda _: ImageStream(self.coordinates, new()))
-            streamed: T = read.inner
-            return streamed
-        total = new()
-        for images, codes in self._images:
-            total.take(images, codes)
-        return total
+    def read(self, *kinds: Kind) -> tuple[Sum, ...]:
+        """Read sums of all rows."""
+        return self.rounds.gate.read(self.image, *kinds)
 
     def of_columns(self, coef: Matrix) -> Matrix:
         """Coefficients of the columns of rows, by those of images."""
-        return np.asarray(self.directions @ (coef / self.deviations[:, None]))
-
-    def _read(self) -> ImageStore | None:
-        """Images of all rows, if they fit."""
-        numbers = self.rounds.moment.n_rows * len(self.directions)
-        if 2 * numbers > SHARE_OF_MEMORY * memory():
-            return None
-        read = self.rounds.reread_all(lambda _: ImageStream(self.coordinates, ImageStore()))
-        store: ImageStore = read.inner
-        return store
+        return np.asarray(self.image.directions @ (coef / self.image.deviations[:, None]))
 
 
 def without_noise(values: Vector, edge: float, most: float) -> Vector:

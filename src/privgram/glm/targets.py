@@ -8,13 +8,11 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram._base.files import check_process
-from privgram.glm.coordinates import RESIDUAL_UNITS, SQUARE_BITS, SquaredErrors, TargetScores
 from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
 from privgram.mechanisms.adaptive import AdaptiveGaussian
@@ -22,21 +20,21 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import ROW_CONSTANT, FeatureFit, row_bound, without_features
 from privgram.regression.inference import DOUBT
 from privgram.scan.request import ScanRequest
-from privgram.secret import generators
+from privgram.secret import Errors, Learner, generators
 from privgram.secret.additive import noisy_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.glm.rounds import Rounds
+    from privgram.regression.features import LinearPart
 
 
 #: Rows that are made at a time.
 FEATURE_ROWS = 1 << 11
 
-#: What is left of a target counts up to so many times its size.
-LONGEST_RESIDUAL = 64.0
+#: What is left of a target counts in sizes of no less.
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -74,24 +72,17 @@ TARGET_RULES = TargetRules()
 
 
 class FeatureBlocks:
-    """Features of rows, and in whole units what a released linear fit leaves of them. SECRET."""
+    """Features of rows, and what each of some lines leaves of their targets. SECRET."""
 
-    def __init__(self, x: Matrix, y: Vector, fit: FeatureFit) -> None:
-        self._x, self._y, self.fit = x, y, fit
-
-    def parts(self) -> Iterator[tuple[Matrix, Vector]]:
-        """Columns mapped to [-1, 1] and the target, some rows at a time."""
-        for start in range(0, len(self._x), FEATURE_ROWS):
-            some = slice(start, start + FEATURE_ROWS)
-            yield self.fit.linear.scaled(self._x[some]), self._y[some]
+    def __init__(self, x: Matrix, y: Vector, fit: FeatureFit, lines: Sequence[LinearPart]) -> None:
+        self._x, self._y, self._fit, self.lines = x, y, fit, lines
 
     def __iter__(self) -> Iterator[Matrix]:
-        fit = self.fit
-        for scaled, y in self.parts():
-            left = fit.linear.residuals(scaled, y)
-            left = np.clip(left, -LONGEST_RESIDUAL, LONGEST_RESIDUAL)
-            codes = np.rint(np.where(np.isnan(left), 0.0, left) * RESIDUAL_UNITS)
-            yield np.column_stack([fit.rows(scaled), codes])
+        for start in range(0, len(self._x), FEATURE_ROWS):
+            some = slice(start, start + FEATURE_ROWS)
+            scaled, y = self._fit.linear.scaled(self._x[some]), self._y[some]
+            left = [line.residuals(scaled, y) for line in self.lines]
+            yield np.column_stack([self._fit.rows(scaled), *left])
 
 
 class TargetEstimator:
@@ -100,64 +91,63 @@ class TargetEstimator:
     SECRET.
     """
 
-    def __init__(self, x: Matrix, y: Vector, linear: FeatureFit, rules: TargetRules) -> None:
-        self.blocks = FeatureBlocks(x, y, linear)
+    def __init__(self, x: Matrix, y: Vector, begun: FeatureFit, rules: TargetRules) -> None:
+        lines = [replace(begun.linear, clamps=clamps) for clamps in (True, False)]
+        self.blocks = FeatureBlocks(x, y, begun, lines)
+        self.begun = begun
         self.rules = rules
 
     def fit(self, rng: np.random.Generator) -> FeatureFit:
         """Spend what the linear fit has left, round by round."""
-        rules, begun = self.rules, self.blocks.fit
+        rules, begun, lines = self.rules, self.begun, self.blocks.lines
         guarantee = Guarantee(begun.epsilon, begun.delta, begun.adjacency, None)
         n_columns, bound = len(begun.coef), row_bound()
         noise = AdaptiveGaussian().noise_for(guarantee, n_columns, bound)
-        rounds = first_pass(ScanRequest(self.blocks), noise, bound, rng)
+        rounds = first_pass(ScanRequest(self.blocks), noise, bound, rng, len(lines))
         public = rounds.moment.n_rows if guarantee.size_is_public else None
         rounds.gate.charge(rules.linear + (rules.number if public is None else 0.0))
         apart = 2 * (rules.choice + rules.error)
         share = moment_share(rounds, rules, public) * (1 - rounds.spent - apart)
         released = rounds.take(rounds.moment, share)
         rows = max(float(released[-1, -1]) / ROW_CONSTANT**2 if public is None else public, 1.0)
-        self._begin(rounds, rows)
-        steps = ScoreSteps(rounds, rules, released, rows, bound)
+        steps = ScoreSteps(rounds, rules, released, rows, bound, len(lines))
+        nothing = np.zeros((n_columns, 1))
+        # Whether columns are clamped, and what they leave.
+        by_line = [Learner(nothing, (at,)) for at in range(len(lines))]
+        target, size = self._choose(steps, by_line, rows, rules.beyond_gain)
+        size = max(min(size, 1.0), TINY)
         left = 1 - rounds.spent - rules.choice - rules.error
         clip, length = steps.sizes(left, rows)
-        nothing = coef = np.zeros((n_columns, 1))
+        coef = nothing
         for _ in range(rules.steps):
-            scores = partial(TargetScores, steps.coordinates, coef, clip)
-            coef = coef + length / rows * steps.score(scores, left / rules.steps)
+            score = steps.score(Learner(coef, (target,), 1 / size), clip, left / rules.steps)
+            coef = coef + length / rows * score
         fits = nothing, coef
-        errors = steps.sum(partial(SquaredErrors, steps.coordinates.unit, fits, rules.reach))
-        best, size = self._choose(rounds, errors, rows, rules.features_gain)
-        linear = self.blocks.fit.linear
+        by_fit = [Learner(one, (target,), 1 / size) for one in fits]
+        best, error = self._choose(steps, by_fit, rows, rules.features_gain)
+        linear = replace(lines[target], size=lines[target].size * size)
         return replace(
-            self.blocks.fit,
+            begun,
+            linear=linear,
             coef=steps.of_columns(fits[best])[:, 0],
-            error=size * linear.size * linear.height,
+            error=error * linear.size * linear.height,
             n_rows=rows,
         )
 
-    def _begin(self, rounds: Rounds, rows: float) -> None:
-        """Decide by released errors whether columns are clamped, and what the columns leave."""
-        blocks, rules = self.blocks, self.rules
-        choices = [replace(blocks.fit.linear, clamps=clamps) for clamps in (True, False)]
-        errors = SquaredErrors(1.0, [np.zeros((1, 1))] * 2, rules.reach)
-        for scaled, y in blocks.parts():
-            errors.add(np.stack([linear.residuals(scaled, y) for linear in choices]))
-        best, size = self._choose(rounds, errors, rows, rules.beyond_gain)
-        linear = replace(choices[best], size=choices[best].size * min(size, 1.0))
-        blocks.fit = replace(blocks.fit, linear=linear)
-
     def _choose(
-        self, rounds: Rounds, errors: SquaredErrors, rows: float, gain: float
+        self, steps: ScoreSteps, models: Sequence[Learner], rows: float, gain: float
     ) -> tuple[int, float]:
         """Which of two fits leaves less, the second only by a gain; and its error, cautiously."""
-        most, rules = 2.0**SQUARE_BITS, self.rules  # a row's square, and a difference of two
-        first, second = errors.total
-        better = rounds.whole_sums(np.array([first - second]), most, rules.choice)
-        best = int(better[0] > gain * rounds.moves * most / rounds.mu(rules.choice))
-        square = rounds.whole_sums(errors.total[[best]], most, rules.error)
-        doubt = DOUBT * rounds.moves * most / rounds.mu(rules.error)
-        return best, math.sqrt(max(float(square[0]) + doubt, 0.0) * errors.unit / rows)
+        rules, rounds = self.rules, steps.rounds
+        first, second = models
+        targets = (*(first.targets or ()), *(second.targets or ()))
+        both = Learner(np.hstack([first.coef, second.coef]), targets, first.size)
+        kinds = Errors(both, rules.reach, apart=True), *(Errors(one, rules.reach) for one in models)
+        difference, *errors = steps.read(*kinds)
+        better, noise = rounds.score(difference, rules.choice)
+        best = int(better[0] > gain * noise)
+        square, noise = rounds.score(errors[best], rules.error)
+        return best, math.sqrt(max(float(square[0]) + DOUBT * noise, 0.0) / rows)
 
 
 def share_of_line(

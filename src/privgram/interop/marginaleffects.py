@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from privgram.regression.ols import OLSResults
 
 __all__ = ["marginal_model", "public_grid"]
+
+#: marginaleffects steps a parameter by 2**-26 of its size, so by 1 of this size.
+STEPPED = 2.0**26
+
+#: A step in standard errors, far above rounding in whatever units the columns are: little beside
+#: the bend of a link, and large where there is none.
+STEP, LINEAR_STEP = 2.0**-7, 2.0**20
+
+HYPOTHESES = (
+    "marginal_model has predictions, comparisons and slopes; of the parameters themselves ask "
+    "fit.t_test and fit.wald_test, which take the noise at the hypothesis"
+)
 
 
 def public_grid(fit: OLSResults | GLMResults, rows: int = 512) -> dict[str, NDArray[Any]]:
@@ -71,7 +83,8 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
 
     Its `predictions`, `comparisons` and `slopes` take it, with standard errors of sampling and
     privacy noise by the delta method. Where they average over rows, as `avg_slopes` does, those are
-    `public_grid`: pass ``newdata=`` for others that are public.
+    `public_grid`: pass ``newdata=`` for others that are public. Slopes are taken over steps of 1e-4
+    in a column's own units: pass a smaller ``eps=`` where its bounds are not far wider.
 
     Parameters
     ----------
@@ -95,8 +108,12 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
         import polars
         from marginaleffects.classes import ModelAbstract, ModelVault
     fit._need_inference()
-
+    coefficients, covariance = fit.inference.estimate, fit.inference.covariance
     family = FAMILIES[fit.family if isinstance(fit, GLMResults) else "gaussian"]
+    # As marginaleffects sees them, parameters are moved, and counted in steps.
+    step = LINEAR_STEP if family.name == "gaussian" else STEP
+    steps = step * np.sqrt(covariance.diagonal())
+    steps[~(np.isfinite(steps) & (steps > 0))] = 1.0
 
     class Margins(ModelAbstract):  # type: ignore[misc]
         """What marginaleffects asks of a model."""
@@ -111,12 +128,16 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
             return fit._rows(values)
 
         def get_predict(self, params: NDArray[np.float64], newdata: polars.DataFrame) -> Any:
-            linear = np.asarray(newdata) @ params
+            moved = (np.asarray(params) - STEPPED) * steps
+            linear = np.asarray(newdata) @ (coefficients + moved)
             estimate = family.means(linear)[0]
             return polars.DataFrame({"rowid": np.arange(len(estimate)), "estimate": estimate})
 
         def get_vcov(self, vcov: bool | str = True) -> NDArray[np.float64] | None:
-            return None if vcov is False else fit.inference.covariance
+            return None if vcov is False else covariance / np.outer(steps, steps)
+
+        def get_coefnames(self) -> NoReturn:
+            raise TypeError(HYPOTHESES)
 
     grid: dict[str, NDArray[Any] | polars.Series] = {**public_grid(fit, rows)}
     assert fit._described is not None
@@ -128,12 +149,12 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
         name: "boolean" if np.asarray(x).dtype == bool else "numeric" for name, x in grid.items()
     } | dict.fromkeys(factors, "character")
     vault = ModelVault(
-        coef=fit.inference.estimate,
+        coef=np.full(len(coefficients), STEPPED),
         coefnames=np.array(fit.param_names),
         formula=f"target ~ {' + '.join(grid)}",
         modeldata=polars.DataFrame(grid),
         package="privgram",
-        vcov=fit.inference.covariance,
+        vcov=covariance / np.outer(steps, steps),
         variables_type=kinds,
         variable_names=["target", *grid],
     )

@@ -6,35 +6,22 @@ Every statistic is a function of means and covariances (`Variables`), and what i
 comes from drawing the noise again by its own law, which is public.
 """
 
-from privgram.multivariate.components import (
-    PCA,
-    FactorAnalysis,
-    factor_analysis,
-    pca,
-    varimax,
-)
+from privgram.multivariate.components import PCA, pca
 from privgram.multivariate.description import Correlation, Description, correlation, describe
-from privgram.multivariate.relations import CCA, LDA, GraphicalLasso, cca, graphical_lasso, lda
+from privgram.multivariate.statistic import Statistic, statistic
 from privgram.multivariate.synthetic import synthesize
 from privgram.multivariate.variables import Covariance, Variables
 
 __all__ = [
-    "CCA",
-    "LDA",
     "PCA",
     "Correlation",
     "Covariance",
     "Description",
-    "FactorAnalysis",
-    "GraphicalLasso",
+    "Statistic",
     "Variables",
-    "cca",
     "correlation",
     "describe",
-    "factor_analysis",
-    "graphical_lasso",
-    "lda",
     "pca",
+    "statistic",
     "synthesize",
-    "varimax",
 ]

@@ -1,26 +1,23 @@
-"""Principal components and factors of a release: of second moments, covariances or correlations."""
+"""Principal components of a release: of second moments, covariances or correlations."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of
-from privgram._base.text import as_frame, as_text
+from privgram._base.numbers import Matrix, Vector, check_integer
+from privgram._base.text import Printed, as_frame, as_text
 from privgram.multivariate.variables import (
-    ERROR_DRAWS,
     Covariance,
     NewRows,
-    Simulated,
     Variables,
-    definite,
     draws_of,
+    of_draws,
 )
 from privgram.regression import RefusedError
 from privgram.regression.inference import level_of
@@ -37,12 +34,9 @@ else:
 
 Units = Literal["bounds", "own"]
 
-#: Least part of a column's variance that is its own: the likelihood may have none.
-LEAST_UNIQUENESS = 0.005
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PCA(Simulated):
+class PCA(Printed):
     """Leading eigenvectors of a released second moment, about the mean where it is released.
 
     Attributes
@@ -64,15 +58,11 @@ class PCA(Simulated):
     mean_ : ndarray of shape (d,), float64, or None
         What the components are about: in own units if they are, or standardised, else in the
         scale of the released matrix; None for zero.
-    release : Release
-        What they were computed from.
     scale : ndarray of shape (d,), float64
         What a column's deviation from the mean is divided by: its standard deviation, if
         standardised, else 1.
     eigenvalues : ndarray of shape (d,), float64
         All of them, falling.
-    stderr, noise_stderr : ndarray of shape (k, d), float64
-        Standard errors of `components_`.
     """
 
     names: tuple[str, ...]
@@ -143,6 +133,28 @@ class PCA(Simulated):
         """
         return self.components_.T * np.sqrt(self._variables.variances(self.explained_variance_))
 
+    @property
+    def release(self) -> ReleaseRecord:
+        """The release that they were computed from."""
+        return self._variables.release
+
+    @cached_property
+    def stderr(self) -> Matrix:
+        """Standard errors of `components_` from sampling and privacy noise, by simulation.
+
+        `RefusedError` where the number of rows is unknown, or the noise is too large.
+        """
+        return self._errors(sampling=True)
+
+    @cached_property
+    def noise_stderr(self) -> Matrix:
+        """As `stderr`, from privacy noise alone: about these rows, of which it assumes nothing."""
+        return self._errors(sampling=False)
+
+    def _errors(self, sampling: bool) -> Matrix:
+        draws = self._variables.redrawn(draws_of(self._variables), sampling=sampling)
+        return np.asarray(np.std(of_draws(draws, self._again), axis=0))
+
     def _again(self, one: Covariance) -> Matrix:
         components = _leading(self._variables.matrix(one), self.n_components_)[1]
         signs: Matrix = np.sign((components * self.components_).sum(axis=1))[:, None]
@@ -166,6 +178,15 @@ class PCA(Simulated):
     def frame(self) -> DataFrame:
         """The components as columns of a data frame (needs pandas), with a row for each name."""
         return as_frame(_numbered("component", self.components_), self.names)
+
+    def __repr__(self) -> str:  # its text takes simulation
+        return f"<PCA of {len(self.names)} columns>"
+
+    def _repr_html_(self) -> str | None:
+        try:
+            return super()._repr_html_()
+        except RefusedError:  # then a notebook takes the text
+            return None
 
     def __str__(self) -> str:
         below = np.array([self.explained_variance_, self.explained_variance_ratio_]).T
@@ -363,211 +384,3 @@ def _upright(components: Matrix) -> Matrix:
 def _clear(values: Vector, edge: Vector) -> int:
     """How many of the leading values exceed their edge."""
     return int(np.append(values > edge, False).argmin())
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FactorAnalysis(Simulated):
-    """Common factors behind correlated columns.
-
-    Attributes
-    ----------
-    names : tuple of str
-        The d columns.
-    loadings : ndarray of shape (d, k), float64
-        Of standardised columns on uncorrelated factors of variance 1: their correlations. The
-        factors by falling sum of squares, the largest loading of each positive.
-    uniquenesses : ndarray of shape (d,), float64
-        The part of each column's variance that is its own, in [0.005, 1].
-    rotation : {"varimax", "none"}
-    release : Release
-    stderr, noise_stderr : ndarray of shape (d, k), float64
-        Standard errors of `loadings`; every draw's factors are turned towards these.
-    """
-
-    names: tuple[str, ...]
-    loadings: Matrix
-    uniquenesses: Vector
-    rotation: str
-    _variables: Variables = field(repr=False)
-
-    @property
-    def covariance(self) -> Covariance:
-        """What they were computed from."""
-        return self._variables.covariance
-
-    @property
-    def communalities(self) -> Vector:
-        """The part of each column's variance that the factors explain."""
-        return 1 - self.uniquenesses
-
-    @property
-    def explained_variance_ratio(self) -> Vector:
-        """The part of all variance that each factor explains, shape (k,)."""
-        return np.asarray((self.loadings**2).mean(axis=0))
-
-    @property
-    def implied_correlation(self) -> Matrix:
-        """The correlations that the factors and the columns' own parts make."""
-        return self.loadings @ self.loadings.T + np.diag(self.uniquenesses)
-
-    @property
-    def _draws(self) -> int:
-        return 2 * ERROR_DRAWS  # each takes long
-
-    def _again(self, one: Covariance) -> Matrix:
-        one.check_definite()
-        loadings = _likeliest(one.correlation, self.loadings.shape[1])[0]
-        left, _, right = np.linalg.svd(loadings.T @ self.loadings)
-        return np.asarray(loadings @ left @ right)
-
-    def transform(self, table: NewRows) -> Matrix:
-        """Factor scores of new rows, by regression (Thomson): the expected factors, shape (m, k).
-
-        Of a table as `Variables.encode` takes it. SECRET, if the table is.
-        """
-        rows = (self._variables.encode(table) - self.covariance.mean) / self.covariance.std
-        return rows @ np.linalg.solve(self.implied_correlation, self.loadings)
-
-    @property
-    def _table(self) -> dict[str, Vector]:
-        return _numbered("factor", self.loadings.T) | {"uniqueness": self.uniquenesses}
-
-    def frame(self) -> DataFrame:
-        """Loadings and uniquenesses as a data frame (needs pandas), with a row for each name."""
-        return as_frame(self._table, self.names)
-
-    def __str__(self) -> str:
-        parts = ", ".join(f"{part:.1%}" for part in self.explained_variance_ratio)
-        return as_text(self.names, self._table, f"Factors explain {parts} of all variance.")
-
-
-def factor_analysis(
-    release: ReleaseRecord,
-    n_factors: int,
-    columns: Sequence[str] | None = None,
-    *,
-    rotation: Literal["varimax", "none"] = "varimax",
-) -> FactorAnalysis:
-    """Maximum-likelihood factor analysis of released columns.
-
-    Parameters
-    ----------
-    release : Release
-        With an intercept or all levels of a factor.
-    n_factors : int
-        k, so that (d - k)^2 >= d + k: more have no one solution.
-    columns : sequence of str, optional
-        The d columns; all but the intercept by default. All levels of a factor depend on each
-        other, and are refused.
-    rotation : {"varimax", "none"}
-        "varimax" [2]_ turns the factors to few large loadings. "none" leaves the axes along which
-        the likelihood's matrix is diagonal.
-
-    Returns
-    -------
-    FactorAnalysis
-
-    Raises
-    ------
-    RefusedError
-        A ValueError: if noise hides a variance or leaves correlations that are not positive
-        definite, or would in more than half of the releases that might have come instead.
-    ValueError
-        If `n_factors` is too large, or there is no intercept.
-
-    Notes
-    -----
-    The likelihood is that of normal rows [1]_; the noise is not in it, since it is far smaller
-    where correlations are positive definite, but it is in `FactorAnalysis.stderr`.
-    The shape of the likelihood ratio's law under noise is unknown, so there is no test of k; the
-    edge of `pca(standardize=True)` says how many are there.
-
-    References
-    ----------
-    .. [1] K. G. Jöreskog, "Some contributions to maximum likelihood factor analysis",
-       Psychometrika 32, 1967.
-    .. [2] H. F. Kaiser, "The varimax criterion for analytic rotation in factor analysis",
-       Psychometrika 23, 1958.
-    """
-    check_one_of(rotation, "rotation", ("varimax", "none"))
-    variables = Variables(release, columns, center=True)
-    d = len(variables.names)
-    k = check_integer(n_factors, "n_factors", 1)
-    if (d - k) ** 2 < d + k or k >= d:
-        most = max((j for j in range(1, d) if (d - j) ** 2 >= d + j), default=0)
-        raise ValueError(
-            f"{k} factors of {d} columns have no one solution: take {most} at most"
-            if most
-            else "factors need three columns at least"
-        )
-    covariance = definite(variables)
-    loadings, unique = _likeliest(covariance.correlation, k)
-    if rotation == "varimax" and k > 1:
-        loadings = varimax(loadings)
-    order = np.argsort(-(loadings**2).sum(axis=0))
-    return FactorAnalysis(
-        names=variables.names,
-        loadings=_upright(loadings[:, order].T).T,
-        uniquenesses=unique,
-        rotation=rotation,
-        _variables=variables,
-    )
-
-
-def varimax(loadings: Matrix) -> Matrix:
-    """Loadings (d, k) turned so that the variance of their squares is largest.
-
-    Rows are scaled to length one first, as Kaiser does.
-    """
-    lengths = np.sqrt((loadings**2).sum(axis=1))[:, None]
-    rows = loadings / np.where(lengths > 0, lengths, 1.0)
-    d = len(rows)
-    # Kaiser's angles of two axes at a time, each the best.
-    for _ in range(1000):
-        largest = 0.0
-        for i, j in combinations(range(rows.shape[1]), 2):
-            x, y = rows[:, i].copy(), rows[:, j].copy()
-            u, v = x**2 - y**2, 2 * x * y
-            across = 2 * (u @ v) - 2 * u.sum() * v.sum() / d
-            along = u @ u - v @ v - (u.sum() ** 2 - v.sum() ** 2) / d
-            angle = math.atan2(across, along) / 4
-            largest = max(largest, abs(angle))
-            rows[:, i] = math.cos(angle) * x + math.sin(angle) * y
-            rows[:, j] = math.cos(angle) * y - math.sin(angle) * x
-        if largest < 1e-9:
-            break
-    return np.asarray(rows * lengths)
-
-
-def _likeliest(correlation: Matrix, k: int) -> tuple[Matrix, Vector]:
-    """Loadings and uniquenesses of the largest likelihood.
-
-    Given the uniquenesses u the best loadings are those of the k leading eigenvectors of
-    D R D, D = diag(u)^{-1/2}; what is left is minimised over u.
-    """
-    from scipy.optimize import minimize
-
-    def parts(unique: Vector) -> tuple[Vector, Matrix]:
-        root = np.sqrt(unique)
-        values, vectors = np.linalg.eigh(correlation / np.outer(root, root))
-        size = np.sqrt(np.maximum(values[: -k - 1 : -1] - 1, 0.0))
-        return values[:-k], root[:, None] * vectors[:, : -k - 1 : -1] * size
-
-    def cost(unique: Vector) -> tuple[float, Vector]:
-        left, loadings = parts(unique)
-        implied = (loadings**2).sum(axis=1) + unique - correlation.diagonal()
-        return float((left - np.log(left) - 1).sum()), implied / unique**2
-
-    # A column's variance that the others do not explain, and part of the rest.
-    start = (1 - 0.5 * k / len(correlation)) / np.linalg.inv(correlation).diagonal()
-    solved = minimize(
-        cost,
-        start.clip(LEAST_UNIQUENESS, 1.0),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(LEAST_UNIQUENESS, 1.0)] * len(correlation),
-        options={"ftol": 1e-15, "gtol": 1e-9, "maxiter": 2000},
-    )
-    if not np.isfinite(solved.fun):
-        raise RefusedError("the likelihood has no maximum: take fewer factors")
-    return parts(solved.x)[1], np.asarray(solved.x)

@@ -15,9 +15,15 @@ from numpy.polynomial import Polynomial
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import Printed, as_frame, as_text, shown
-from privgram.multivariate.variables import Variables, implied
+from privgram.multivariate.variables import (
+    CLIPPED,
+    Variables,
+    check_moved,
+    check_unweighted,
+    implied,
+    is_clipped,
+)
 from privgram.regression import RefusedError
-from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
 from privgram.regression.inference import (
     TRUSTED_COUNT,
     Estimand,
@@ -49,13 +55,6 @@ FOURTH_MOMENTS = (
     'estimand="sample", for intervals about the rows at hand, or estimand="normal" if the rows are '
     "about normal. "
     "Truth values and levels of factors need none: ask for these columns alone, without partial"
-)
-
-#: Why moments are not what their errors say.
-CLIPPED = (
-    "rows too long for adaptive rounds were clipped, and too few rows show how many: means may be "
-    "nearer to the middle and variances smaller than the table's. Take one round over it for "
-    "these, as pg.AnalyzeGauss() does"
 )
 
 #: Why columns cannot be held fixed.
@@ -374,20 +373,14 @@ class _Basis(Variables):
     def __init__(
         self, release: ReleaseRecord, columns: Sequence[str] | None, estimand: CorrelationEstimand
     ) -> None:
-        if release.parameters.get("moved"):
-            raise RefusedError(
-                "the repair moved the released matrix, whose error is not the noise's alone"
-            )
+        check_moved(release)
         super().__init__(release, columns, center=True)
         assert self.ones is not None
         self.one = ones = self.ones
-        if release.weighted and estimand != "sample":
-            raise RefusedError(
-                "the second moment of weighted rows does not tell their sampling error: take "
-                'estimand="sample", for intervals about the rows at hand'
-            )
+        if estimand != "sample":
+            check_unweighted(release)
         self.estimand = estimand
-        self.clipped = clipped_share(release) > MOST_CLIPPED
+        self.clipped = is_clipped(release)
         self.matrix = release.unbiased
         self.public = full_rows(release)
         behind = rows_behind(release)  # None if rows are weighted

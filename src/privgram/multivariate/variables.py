@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from privgram._base.text import Printed, shown
+from privgram._base.text import shown
 from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Boolean, Dates, Factor, Level, Log, Number, Variable
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label, intercept_of
-from privgram.regression.inference import about_means, rows_behind
+from privgram.regression.diagnostics import MOST_CLIPPED, clipped_share
+from privgram.regression.inference import about_means, degrees_behind, rows_behind
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,6 +32,16 @@ NewRows: TypeAlias = "ArrayLike | Mapping[str, ArrayLike]"
 
 #: Draws by which errors are judged: a standard deviation of so many is within 7 % of the true one.
 ERROR_DRAWS = 100
+
+#: Of the correlations of `Covariance.nearest`.
+LEAST_EIGENVALUE = 1e-6
+
+#: Why moments are not what their errors say.
+CLIPPED = (
+    "rows too long for adaptive rounds were clipped, and too few rows show how many: means may be "
+    "nearer to the middle and variances smaller than the table's. Take one round over it for "
+    "these, as pg.AnalyzeGauss() does"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +98,15 @@ class Covariance:
                 f"the noise hides the variance of {names}: leave out such columns, or "
                 "release with more epsilon"
             )
+
+    def nearest(self) -> Covariance:
+        """One whose correlations have no eigenvalue below 1e-6: itself, if they have none."""
+        values, vectors = np.linalg.eigh(self.correlation)
+        if values[0] >= LEAST_EIGENVALUE:
+            return self
+        near = correlation_of((vectors * np.maximum(values, LEAST_EIGENVALUE)) @ vectors.T)
+        size = np.sqrt(self.scatter.diagonal())
+        return replace(self, scatter=near * np.outer(size, size))
 
     def check_definite(self) -> None:
         """Raise `RefusedError` unless the correlations are positive definite."""
@@ -241,11 +261,14 @@ class Variables:
         root = root_of(released.matrix + moved / released.divisor) if sampling else None
         for _ in range(draws):
             one = self._covariance(*self.about(noise.draw(self.release.matrix, rng)))
-            extra = moved
+            extra, mean = moved, one.mean
             if root is not None:
-                dof = max(round(released.rows) - 1, 1)
+                degrees = degrees_behind(self.release, released.rows)
+                dof = max(round(degrees or 0.0) - 1, 1)
                 extra = moved + one.divisor * sampling_error(root, dof, rng)
-            yield replace(one, scatter=one.scatter + extra)
+                if self.center:
+                    mean = mean + root @ rng.standard_normal(len(mean)) / math.sqrt(dof + 1)
+            yield replace(one, mean=mean, scatter=one.scatter + extra)
 
     def unrelated(self, draws: int = ERROR_DRAWS) -> Iterator[Matrix]:
         """Correlations that noise and sampling alone would make of columns without any.
@@ -302,6 +325,28 @@ class Variables:
             parts.setdefault(name, [_any_value(variable)] * size)
         stored: Matrix = described.encode(parts)[:, places] @ self.frame.T
         return self.origin + self.unit * stored
+
+
+def check_moved(release: ReleaseRecord) -> None:
+    """Raise `RefusedError` if a repair moved the released matrix."""
+    if release.parameters.get("moved"):
+        raise RefusedError(
+            "the repair moved the released matrix, whose error is not the noise's alone"
+        )
+
+
+def check_unweighted(release: ReleaseRecord) -> None:
+    """Raise `RefusedError` if rows have weights: then their sampling error is unknown."""
+    if release.weighted:
+        raise RefusedError(
+            "the second moment of weighted rows does not tell their sampling error: take "
+            'estimand="sample", for intervals about the rows at hand'
+        )
+
+
+def is_clipped(release: ReleaseRecord) -> bool:
+    """Whether adaptive rounds may have clipped too many rows for errors of moments."""
+    return clipped_share(release) > MOST_CLIPPED
 
 
 def root_of(matrix: Matrix) -> Matrix:
@@ -371,54 +416,6 @@ Drawn = TypeVar("Drawn")
 Computed = TypeVar("Computed")
 
 
-class Simulated(Printed):
-    """What has standard errors by simulation: by what other draws would have made of it.
-
-    Other draws of the noise, by its law, and other rows, normal ones of the released covariance.
-    """
-
-    _variables: Variables
-
-    @property
-    def release(self) -> ReleaseRecord:
-        """The release that it was computed from."""
-        return self._variables.release
-
-    def __repr__(self) -> str:  # its text takes simulation
-        return f"<{type(self).__name__} of {len(self._variables.names)} columns>"
-
-    def _repr_html_(self) -> str | None:
-        try:
-            return super()._repr_html_()
-        except RefusedError:  # then a notebook takes the text
-            return None
-
-    @cached_property
-    def stderr(self) -> Matrix:
-        """Standard errors from sampling and privacy noise, by simulation.
-
-        `RefusedError` where the number of rows is unknown, or the noise is too large.
-        """
-        return self._errors(sampling=True)
-
-    @cached_property
-    def noise_stderr(self) -> Matrix:
-        """As `stderr`, from privacy noise alone: about these rows, of which it assumes nothing."""
-        return self._errors(sampling=False)
-
-    def _errors(self, sampling: bool) -> Matrix:
-        draws = self._variables.redrawn(self._draws, sampling=sampling)
-        return np.asarray(np.std(of_draws(draws, self._again), axis=0))
-
-    @property
-    def _draws(self) -> int:
-        return draws_of(self._variables)
-
-    def _again(self, one: Covariance) -> Matrix:
-        """What has the errors, made of another draw."""
-        raise NotImplementedError
-
-
 def draws_of(variables: Variables) -> int:
     """How many draws judge an error: 400, and fewer where each takes long.
 
@@ -429,22 +426,12 @@ def draws_of(variables: Variables) -> int:
     return max(ERROR_DRAWS, min(400, 20_000 // variables.release.n_columns))
 
 
-def definite(variables: Variables) -> Covariance:
-    """The covariance as released, for statistics that invert it: what has errors to tell of it.
-
-    Refused if it is not positive definite, or in more than half of the draws would not be.
-    """
-    variables.covariance.check_definite()
-    of_draws(variables.redrawn(sampling=True), Covariance.check_definite)
-    return variables.covariance
-
-
 def of_draws(draws: Iterable[Drawn], statistic: Callable[[Drawn], Computed]) -> list[Computed]:
     """A statistic of each draw, unless noise hides it: refused if it does in more than half."""
     statistics, tried = [], 0
     for one in draws:
         tried += 1
-        with suppress(RefusedError, np.linalg.LinAlgError):
+        with suppress(RefusedError, ArithmeticError, np.linalg.LinAlgError):
             statistics.append(statistic(one))
     if 2 * len(statistics) <= tried:
         raise RefusedError(

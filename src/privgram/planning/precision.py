@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from privgram.planning.designs import DesignInput, simulated_rows
 from privgram.planning.simulation import DrawRule, SimulatedFit, SimulatedFits, simulate_fits
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.regression.glm import GLMResults
 from privgram.regression.inference import RefusedError
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Unit
     from privgram.planning.guess import Guess
     from privgram.privacy.guarantee import Guarantee
-    from privgram.regression import IVResults, OLSResults
+    from privgram.regression import RegressionResults
 
 
 #: Where epsilon is looked for, how near to the best one is good enough, and in how many steps.
@@ -177,9 +176,6 @@ class Precision(Printed):
         return "\n".join([*(textwrap.fill(x, WIDTH) for x in head), "", *lines, "", *notes])
 
 
-AnyResults: TypeAlias = "GLMResults | OLSResults | IVResults"
-
-
 @dataclass(frozen=True, eq=False)
 class SimulatedTable:
     """Rows like those of the table, some of which may stand for several."""
@@ -257,9 +253,9 @@ class FitSimulation:
 
     table: SimulatedTable
     price: Callable[[float], Guarantee]  # of one answer, by its epsilon
-    regress: Callable[[Guarantee, np.random.Generator], AnyResults]
+    regress: Callable[[Guarantee, np.random.Generator], RegressionResults]
     # The same regression on a release of the columns, where that is another answer.
-    on_release: Callable[[Guarantee, np.random.Generator], AnyResults] | None = None
+    on_release: Callable[[Guarantee, np.random.Generator], RegressionResults] | None = None
 
     @cached_property
     def without_noise(self) -> dict[str, float]:
@@ -289,7 +285,7 @@ class FitSimulation:
 
     def _simulate(
         self,
-        fit: Callable[[Guarantee, np.random.Generator], AnyResults],
+        fit: Callable[[Guarantee, np.random.Generator], RegressionResults],
         epsilon: float,
         rule: DrawRule,
     ) -> SimulatedFits:
@@ -421,10 +417,9 @@ def _rows_of(unit: Unit, columns: Columns) -> int:
     return unit.max_rows or max(round((float(bound) / columns.bound) ** 2), 1)  # type: ignore[arg-type]
 
 
-def _method_of(fit: AnyResults) -> str:
+def _method_of(fit: RegressionResults) -> str:
     """How a fit came about."""
-    parameters = fit.parameters if isinstance(fit, GLMResults) else fit.release.parameters
-    return str(parameters.get("method", "one round"))
+    return str(fit.parameters["method"])
 
 
 def _goals(target_se: Mapping[str, float], names: list[str]) -> dict[str, float]:

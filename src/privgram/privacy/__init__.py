@@ -52,7 +52,8 @@ __all__ = [
 
 #: What needs SciPy is imported when it is first asked for.
 _PROFILES = [name for name in __all__ if name.endswith(("Profile", "Status"))]
-__getattr__ = lazy_names(__name__, {"composition": ["compose"], "profiles": _PROFILES})
+if not TYPE_CHECKING:
+    __getattr__ = lazy_names(__name__, {"composition": ["compose"], "profiles": _PROFILES})
 
 
 def __dir__() -> list[str]:

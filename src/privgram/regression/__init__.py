@@ -10,23 +10,20 @@ from privgram.regression.inference import RefusedError
 from privgram.regression.iv import IVResults, iv
 from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
-from privgram.regression.posterior import Posterior, posterior
 from privgram.regression.prediction import Prediction
-from privgram.regression.selection import PenaltyPath, Subsets, best_subset, lasso, penalty_path
+from privgram.regression.results import RegressionResults
+from privgram.regression.selection import PenaltyPath, lasso, penalty_path
 
 __all__ = [
     "IVResults",
     "OLSResults",
     "PenaltyPath",
-    "Posterior",
     "Prediction",
     "RefusedError",
-    "Subsets",
+    "RegressionResults",
     "WaldTest",
-    "best_subset",
     "iv",
     "lasso",
     "penalty_path",
-    "posterior",
     "regress",
 ]

@@ -38,10 +38,11 @@ class Goodness:
     @cached_property
     def _mean_row(self) -> Vector:
         """The target less its mean, as an image of the columns."""
-        row = np.append(np.zeros(self.equations.size), 1.0)
+        row, ones = np.zeros((2, len(self.equations.shifted)))
+        row[-1] = 1.0
         if self.constant is None:
             return row
-        ones = np.append(self.constant, 0.0)
+        ones[: self.equations.size] = self.constant
         sums = self.equations.matrix @ ones
         mean = float(sums[-1] / (sums @ ones))
         return row - mean * ones
@@ -185,7 +186,7 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
     """
     df_resid = equations.df_resid
     meat = equations.sampling(np.eye(equations.size))
-    ones = [equations.size - 1] if design.intercept else []
+    always = list(range(len(design.names), equations.size))  # effects not shown, and the ones
     spans = {name: list(range(at.start, at.stop)) for name, at in design.terms.items()}
     df, squares, f, p = [], [], [], []
     for number, (name, places) in enumerate(spans.items()):
@@ -193,7 +194,7 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
             part, contrasts = equations, design.transform[places]
         else:
             others = _others(list(spans), number, typ)
-            included = [*places, *(i for other in others for i in spans[other]), *ones]
+            included = [*places, *(i for other in others for i in spans[other]), *always]
             at = np.array([*included, equations.size])
             law = equations.law.marginal(equations.size + 1, at.tolist())
             block = equations.shifted[np.ix_(at, at)]

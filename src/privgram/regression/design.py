@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram._base.saved import JsonObject
     from privgram.columns import Columns
     from privgram.columns.terms import Parsed
     from privgram.noise import NoiseLaw
@@ -88,6 +89,8 @@ class Design:
     constant: Vector | None = None
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
     random: bool = False  # whether random features are among them: there are no slopes then
+    # effects that are taken along and not among `names`, by term: the design's columns after them
+    hidden: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def has_level(self) -> bool:
@@ -125,6 +128,42 @@ class Design:
             at = np.array(self.positions)
             return np.asarray(release.matrix[at[:, None], at], dtype=np.float64)
         return np.asarray(self.images @ release.matrix @ self.images.T)
+
+    def hiding(self, release: ReleaseRecord, labels: Iterable[str]) -> Design:
+        """The same without the last terms among what is shown: the constant is at their means."""
+        hidden = {label: self.names[self.terms[label]] for label in labels}
+        if not hidden:
+            return self
+        p, size = len(self.names), len(self.names) - sum(map(len, hidden.values()))
+        at_means = np.zeros((size + 1, p + 1))
+        at_means[:size, :size] = np.eye(size)
+        at_means[size, p] = 1.0
+        if self.intercept:
+            at_means[size, size:p] = self._means(release, size)
+        return replace(
+            self,
+            names=self.names[:size],
+            transform=at_means @ self.transform,
+            offset=at_means @ self.offset,
+            terms={label: at for label, at in self.terms.items() if label not in hidden},
+            spread=np.append(self.spread[:size], self.spread[-1]),
+            compared={label: x for label, x in self.compared.items() if label not in hidden},
+            functions=self.functions[:size],
+            hidden=hidden,
+        )
+
+    def _means(self, release: ReleaseRecord, start: int) -> Vector:
+        """Means over rows of the indicators from one on, as the release counts them."""
+        ones = intercept_of(release)
+        assert ones is not None
+        sums = release.unbiased @ ones
+        if self.functions:
+            origin = Origin(release)
+            own = [origin.power(*function) for function in self.functions[start:]]
+            means = [unit * (image @ sums) for image, unit in own]
+        else:  # released columns of truth values, which are -1 and 1
+            means = [(image + ones) @ sums / 2 for image in self.images[start : len(self.names)]]
+        return np.clip(np.array(means) / max(float(ones @ sums), 1.0), 0.0, 1.0)
 
     def places(self, hypothesis: Iterable[str]) -> list[int]:
         """Where the coefficients of terms, or of their own names, are among `names`."""
@@ -206,6 +245,10 @@ def features_of(design: Design, columns: Columns | None, X: Any) -> Matrix:
     return values
 
 
+#: Fields of `RegressionTerms` that are terms, besides the features.
+_TUPLES = ("absorbed", "endogenous", "instruments")
+
+
 @dataclass(frozen=True)
 class RegressionTerms:
     """What a regression is asked of: terms that explain a target, named or read off a formula."""
@@ -214,18 +257,47 @@ class RegressionTerms:
     features: tuple[str | int, ...] | None  # by default all but the target
     intercept: bool = True
     references: Mapping[str, Any] = field(default_factory=dict)  # levels to leave out, by factor
+    absorbed: tuple[str, ...] = ()  # taken along, after the features, and not shown
+    endogenous: tuple[str, ...] = ()  # explained by instruments, before the features
+    instruments: tuple[str, ...] = ()
 
     @classmethod
     def of(
-        cls,
-        parsed: Parsed,
-        features: tuple[str, ...] | None,
-        intercept: bool = True,
-        reference: Mapping[str, Any] | None = None,
+        cls, parsed: Parsed, intercept: bool = True, reference: Mapping[str, Any] | None = None
     ) -> RegressionTerms:
-        """Some features of a formula with one target; what is asked beside it holds too."""
-        levels = left_out(parsed.references, reference)
-        return cls(parsed.targets[0], features, intercept and parsed.intercept, levels)
+        """A formula with one target; what is asked beside it holds too."""
+        return cls(
+            parsed.targets[0],
+            parsed.features,
+            intercept and parsed.intercept,
+            left_out(parsed.references, reference),
+            parsed.absorbed,
+            parsed.endogenous,
+            parsed.instruments,
+        )
+
+    def to_dict(self, names: Sequence[str]) -> JsonObject:
+        """What was asked, as plain values for a file; positions are those of `names`."""
+
+        def text(name: str | int) -> str:
+            return name if isinstance(name, str) else names[name]
+
+        features = None if self.features is None else list(map(text, self.features))
+        plain = {name: list(getattr(self, name)) for name in _TUPLES}
+        return {
+            "target": text(self.target),
+            "features": features,
+            "intercept": self.intercept,
+            "references": left_out(self.references),
+            **plain,
+        }
+
+    @classmethod
+    def from_dict(cls, values: JsonObject) -> RegressionTerms:
+        """Rebuild what `to_dict` gave."""
+        tuples = {name: tuple(values[name]) for name in _TUPLES}
+        features = None if values["features"] is None else tuple(values["features"])
+        return cls(**values | tuples | {"features": features})
 
     @property
     def target_text(self) -> str:

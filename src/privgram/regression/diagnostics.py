@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.text import shown
+from privgram._base.text import listed, shown
 from privgram.columns.terms import INTERCEPT
 from privgram.regression.design import Design, intercept_of
 from privgram.regression.inference import rows_behind, uncounted
@@ -32,6 +33,11 @@ def differences(design: Design) -> list[str]:
     for terms, levels in design.left_out_levels:
         of = f"in {', '.join(terms)}" if terms else "of levels"
         notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
+    if design.hidden:
+        at_means = ": the intercept is at their means over rows" if design.intercept else ""
+        notes.append(
+            f"Effects of {listed(list(design.hidden))} are taken along and not shown{at_means}."
+        )
     return notes
 
 
@@ -88,7 +94,7 @@ def dependent(release: ReleaseRecord, design: Design) -> str | None:
         return None
     # The noise turns these directions by less than a tenth.
     part = np.linalg.norm(vectors[:, nothing], axis=1)
-    named = (*design.names, INTERCEPT)[: len(part)]
+    named = (*design.names, *chain(*design.hidden.values()), INTERCEPT)[: len(part)]
     names = [repr(name) for name, share in zip(named, part, strict=True) if share > 0.1]
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     cells = [cell for (_, cell), share in zip(design.functions, part, strict=False) if share > 0.1]

@@ -15,13 +15,12 @@ from privgram._base.numbers import Matrix, Vector, check_integer, check_not_nega
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
-from privgram.privacy import Adjacency, GaussianProfile, Profile, ProofStatus
+from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.prediction import PredictiveResults
-from privgram.regression.results import CONSTANT
+from privgram.regression.results import CONSTANT, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import row_facts
 
@@ -45,7 +44,7 @@ PREDICTIONS_ALONE = (
 
 
 @dataclass(frozen=True, eq=False)
-class GLMResults(SavedFit, PredictiveResults):
+class GLMResults(SavedFit, RegressionResults):
     """A regression by private scores, in the columns' own units.
 
     Of family "binomial" and "poisson" parameters are of the linear predictor: the log odds, and
@@ -155,11 +154,6 @@ class GLMResults(SavedFit, PredictiveResults):
         names = self.design.names
         constant = self.design.has_level if self._linear else self.with_intercept
         return (*names, CONSTANT) if constant else names
-
-    @property
-    def proof_status(self) -> ProofStatus:
-        """How well `privacy` is founded."""
-        return self.privacy.proof_status
 
     @property
     def nobs_stderr(self) -> float:

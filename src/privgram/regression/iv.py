@@ -1,16 +1,16 @@
-"""Regression with instruments: two-stage least squares and LIML on a release."""
+"""Regression with instruments on a release: the k-class, of two-stage least squares and LIML."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from privgram._base.numbers import Matrix, Vector, check_one_of
+from privgram._base.numbers import Matrix, Vector, check_not_negative
 from privgram._base.text import shown
 from privgram.columns.terms import parse_one, parse_terms
 from privgram.regression.design import Described, Design, RegressionTerms
@@ -32,8 +32,12 @@ from privgram.regression.results import OfRelease
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from privgram._base.saved import JsonObject
     from privgram.releases.record import ReleaseRecord
 
+
+#: k of the k-class, or that which makes it limited-information maximum likelihood.
+KClass: TypeAlias = "float | Literal['liml']"
 
 #: Instruments are said to be weak below this F in a first stage [Staiger and Stock 1997].
 WEAK = 10.0
@@ -53,34 +57,52 @@ class IVResults(OfRelease):
         Those of the features that may depend on the error.
     instruments : tuple of str
         The q columns that stand in for them.
-    method : {"2sls", "liml"}
     kappa : float
-        Of the k-class: 1 for two-stage least squares.
+        Of the k-class: 1 for two-stage least squares, and 0 for least squares.
     n_rows : float or None
     release : Release
     design : Design
         Of the features and the target.
     without : str or None
         Why there is no estimate, or None.
+    question : RegressionTerms
+        What was asked for.
+    k : float or "liml"
+        Which `kappa` was asked for.
+    not_scores : str or None
+        Why `privgram.Study.regress` took a release; None of a regression on one.
     """
 
     endogenous: tuple[str, ...]
     instruments: tuple[str, ...]
-    method: Literal["2sls", "liml"]
     kappa: float
     n_rows: float | None
     release: ReleaseRecord
     design: Design
     without: str | None
-    _equations: _Moments = field(repr=False)
+    question: RegressionTerms
+    k: KClass
+    _equations: _KClass = field(repr=False)
+    not_scores: str | None = None
 
     _title = "Private Regression with Instruments"
 
-    _assumed = "They assume errors of equal variance, which second moments cannot show."
+    _instead = (
+        "Of the same release, regress(..., ridge='auto') has predictions, which need no instruments"
+    )
+
+    @property
+    def _asked(self) -> JsonObject:  # type: ignore[override]
+        return {"kappa": self.k}
 
     @property
     def _unanswered(self) -> str | None:
         return self.without
+
+    @property
+    def rsquared(self) -> float:
+        """1 - squares of y - x^T params over those of y about its mean: it may be negative."""
+        return self._goodness.rsquared
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         if estimand == "sample" and (reason := clipping_refusal(self.release)):
@@ -190,10 +212,11 @@ class IVResults(OfRelease):
         return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
 
     def _facts(self) -> dict[str, str]:
-        return super()._facts() | {"Method": self.method.upper()}
+        named = {1.0: "2SLS", "liml": "LIML"}
+        return super()._facts() | {"Method": named.get(self.k, f"k-class, {self.kappa:.4g}")}
 
     def _notes(self) -> list[str]:
-        notes = caveats(self.release, self.n_rows, self.design)
+        notes = [*self._way(), *caveats(self.release, self.n_rows, self.design)]
         notes.append(f"Endogenous: {', '.join(map(shown, self.endogenous))}.")
         if self.refusal is None:
             tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]
@@ -209,20 +232,20 @@ class IVResults(OfRelease):
         return notes
 
     def __repr__(self) -> str:
-        return self._shown(f"IVResults of {shown(self.target)} by {self.method}")
+        return self._shown(f"IVResults of {shown(self.target)} by {self._facts()['Method']}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Moments(Equations):
+class _KClass(Equations):
     """Second moment of features W, instruments and target, in the scale of the release.
 
     The columns are in the order: endogenous, exogenous (with the ones), excluded instruments,
-    target.
+    target. First stages are `kappa` of the instruments', and the rest of the features themselves.
     """
 
     n_endogenous: int
     n_features: int
-    liml: bool
+    kappa: float = 1.0
 
     @property
     def size(self) -> int:
@@ -268,10 +291,9 @@ class _Moments(Equations):
             hypothesis, *wald(equations, contrasts, np.zeros(n_excluded)), equations.df_resid
         )
 
-    @cached_property
-    def kappa(self) -> float:
-        if not self.liml:
-            return 1.0
+    @property
+    def liml(self) -> float:
+        """The least ratio of squares of target and endogenous columns, left by either stage."""
         from scipy.linalg import eigh
 
         some = [*range(self.n_endogenous), len(self.shifted) - 1]
@@ -287,7 +309,7 @@ class _Moments(Equations):
 
     @cached_property
     def weights(self) -> Matrix:
-        """First stages of the features, and for LIML a part of the features themselves."""
+        """L of the k-class."""
         m = self.matrix
         weights = np.zeros((self.n_features, len(m)))
         weights[:, self.z] = self.kappa * np.linalg.solve(m[self.z, self.z], m[self.z, self.w]).T
@@ -317,7 +339,7 @@ def iv(
     instruments: Iterable[str] = (),
     exogenous: Iterable[str] = (),
     *,
-    method: Literal["2sls", "liml"] = "2sls",
+    kappa: KClass = 1.0,
     intercept: bool = True,
     reference: Mapping[str, Any] | None = None,
 ) -> IVResults:
@@ -334,9 +356,10 @@ def iv(
         At least as many columns (or terms) that act on the target through them alone.
     exogenous : iterable of str
         Columns or terms that enter the equation as they are.
-    method : {"2sls", "liml"}
-        Two-stage least squares, or limited-information maximum likelihood, which is nearer to the
-        middle where instruments are many or weak.
+    kappa : float or "liml", default 1
+        Of the k-class: 1 is two-stage least squares, 0 least squares, and "liml" has it from the
+        release: limited-information maximum likelihood, which is nearer to the middle where
+        instruments are many or weak.
     intercept : bool
         Use the column of ones, if the release has one.
     reference : mapping of str to level, optional
@@ -361,39 +384,40 @@ def iv(
     to first order: the noise in A multiplies moments that are zero in expectation.
     Errors are taken to have equal variance.
     """
-    check_one_of(method, "method", ("2sls", "liml"))
-    terms = RegressionTerms(target, None, intercept, reference or {})
+    roles = map(_names, (exogenous, endogenous, instruments))
     if "~" in target:
-        if endogenous or instruments or exogenous:
+        if any(roles):
             raise ValueError("a formula names all columns: leave the others out")
         parsed = parse_one(target)
         parsed.check_absorbed(release.variables)
-        terms = RegressionTerms.of(parsed, None, intercept, reference)
-        endogenous, instruments = parsed.endogenous, parsed.instruments
-        exogenous = [*parsed.features, *parsed.absorbed]
-    roles = Roles.of(
-        release,
-        lambda names: design_of(release, replace(terms, features=tuple(names))),
-        endogenous,
-        instruments,
-        exogenous,
-    )
-    design, n_endogenous = roles.design, len(roles.endogenous)
+        return fit_iv(release, RegressionTerms.of(parsed, intercept, reference), kappa)
+    features, *instrumented = roles
+    terms = RegressionTerms(target, features, intercept, reference or {}, (), *instrumented)
+    return fit_iv(release, terms, kappa)
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def fit_iv(release: ReleaseRecord, question: RegressionTerms, kappa: KClass = 1.0) -> IVResults:
+    """What was asked of `iv`, read and named."""
+    if kappa != "liml":
+        kappa = check_not_negative(kappa, 'kappa, if it is not "liml",')
+    roles = Roles.of(release, partial(design_of, release), question)
+    design = roles.design
     images = np.vstack([design.images[:-1], roles.instrument_images, design.images[-1:]])
-    law = release.noise.image(images)
-    shifted = images @ release.matrix @ images.T
-    moments = _Moments(
-        law,
-        shifted,
+    moments = _KClass(
+        release.noise.image(images),
+        images @ release.matrix @ images.T,
         degrees_behind(release, rows_behind(release)),
-        n_endogenous=n_endogenous,
+        n_endogenous=len(roles.endogenous),
         n_features=len(design.images) - 1,
-        liml=method == "liml",
     )
-    kappa, without = math.nan, None
+    without = None
     try:
         np.linalg.cholesky(moments.matrix[moments.z, moments.z])
-        kappa = moments.kappa
+        moments = replace(moments, kappa=moments.liml if kappa == "liml" else kappa)
     except np.linalg.LinAlgError:
         without = (
             "the released matrix is not positive definite on these columns: its noise exceeds "
@@ -402,12 +426,13 @@ def iv(
     return IVResults(
         endogenous=roles.endogenous,
         instruments=roles.instruments,
-        method=method,
-        kappa=kappa,
+        kappa=math.nan if without else moments.kappa,
         n_rows=rows_behind(release),
         release=release,
         design=design,
         without=without,
+        question=question,
+        k=kappa,
         _equations=moments,
     )
 
@@ -425,24 +450,23 @@ class Roles:
     def of(
         cls,
         described: Described,
-        design_for: Callable[[list[str]], Design],
-        endogenous: Iterable[str],
-        instruments: Iterable[str],
-        exogenous: Iterable[str],
+        design_for: Callable[[RegressionTerms], Design],
+        question: RegressionTerms,
     ) -> Roles:
         """Find the columns of terms, of which `design_for` makes the target's designs."""
-        endogenous_terms, instrument_terms, exogenous_terms = (
-            _labels(described, [names] if isinstance(names, str) else list(names))
-            for names in (endogenous, instruments, exogenous)
-        )
-        every = [*endogenous_terms, *instrument_terms, *exogenous_terms]
+        of_roles = question.endogenous, question.instruments, question.features or ()
+        endogenous, instruments, exogenous = (_labels(described, names) for names in of_roles)
+        every = [*endogenous, *instruments, *exogenous]
         if len(set(every)) < len(every):
             raise ValueError("a column has one role: endogenous, instrument or exogenous")
-        if not endogenous_terms:
+        if not endogenous:
             raise ValueError("name an endogenous column, or use regress")
-        design, whole = design_for([*endogenous_terms, *exogenous_terms]), design_for(every)
-        places = [i for name in instrument_terms for i in whole.places([name])]
-        size = max(design.places(endogenous_terms)) + 1
+        design, whole = (
+            design_for(replace(question, features=tuple(names)))
+            for names in ([*endogenous, *exogenous], every)
+        )
+        places = [i for name in instruments for i in whole.places([name])]
+        size = max(design.places(endogenous)) + 1
         if len(places) < size:
             raise ValueError(
                 f"{size} endogenous columns need as many instruments, not {len(places)}"
@@ -451,11 +475,11 @@ class Roles:
         return cls(design, design.names[:size], names, whole.images[places])
 
 
-def _labels(described: Described, names: list[str]) -> list[str]:
+def _labels(described: Described, names: Iterable[Any]) -> list[str]:
     """Terms as a design calls them; released columns as they are."""
     columns = described.columns
     if columns is None:
-        return names
+        return list(names)
     labels: list[str] = []
     for name in names:
         terms = [] if name in described.names else parse_terms([name], columns.variables)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
-from privgram.columns.terms import INTERCEPT, parse_one
+from privgram.columns.terms import INTERCEPT, parse_one, parse_terms
 from privgram.regression.design import Design, Origin, RegressionTerms, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.diagnostics import clipping_shift, dependent
@@ -56,19 +56,22 @@ def terms_of(
     parsed.check_absorbed(release.variables)
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
-    return RegressionTerms.of(parsed, (*parsed.features, *parsed.absorbed), intercept, reference)
+    return RegressionTerms.of(parsed, intercept, reference)
 
 
 def design_of(release: ReleaseRecord, terms: RegressionTerms, *, predicts: bool = False) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
-    columns = release.columns
+    columns, absorbed = release.columns, terms.absorbed
+    if absorbed:
+        terms = replace(terms, features=(*(terms.features or ()), *absorbed))
     if columns is None or columns.plain or _are_columns(release, terms):
         if terms.references:
             raise ValueError("reference: there is no factor among these features")
-        return _of_columns(release, terms)
+        return _of_columns(release, terms).hiding(release, absorbed)
     terms = replace(terms, references=left_out(terms.references))
-    return terms_design(release, terms, predicts=predicts)
+    hidden = [one.label(columns.variables) for one in parse_terms(absorbed, columns.variables)]
+    return terms_design(release, terms, predicts=predicts).hiding(release, hidden)
 
 
 def _are_columns(release: ReleaseRecord, terms: RegressionTerms) -> bool:
@@ -411,7 +414,18 @@ def regress(
         For an unknown column, the target among the features, or `unclip` where the number
         of rows is private or noise exceeds the signal.
     """
-    terms = terms_of(release, target, features, intercept, reference)
+    return fit_ols(
+        release, terms_of(release, target, features, intercept, reference), ridge, unclip
+    )
+
+
+def fit_ols(
+    release: ReleaseRecord,
+    terms: RegressionTerms,
+    ridge: float | str | ArrayLike = 0.0,
+    unclip: bool = False,
+) -> OLSResults:
+    """What was asked of `regress`, read and named."""
     design = design_of(release, terms, predicts=True)
     n_rows = rows_behind(release)
     law, matrix = design.block(release)
@@ -420,7 +434,7 @@ def regress(
     if design.random:
         if unclip or not (isinstance(ridge, str) or np.all(np.asarray(ridge) == 0)):
             raise ValueError("random features take ridge='auto' and no unclip: leave them out")
-        return _by_features(release, design, n_rows)
+        return replace(_by_features(release, design, n_rows), question=terms)
     if isinstance(ridge, str):
         matrix = _with_ridge(release, design, law, matrix, n_rows)
     else:
@@ -431,11 +445,11 @@ def regress(
         theta = solve(release, design, matrix, ridge)
     except RefusedError as error:
         nothing = np.full(len(matrix) - 1, math.nan)
-        return OLSResults(release, design, nothing, ridge, n_rows, None, str(error))
+        return OLSResults(release, design, nothing, ridge, n_rows, None, str(error), terms)
     clipping = clipping_shift(release, design, n_rows) if unclip else None
     if clipping is not None:
         theta = theta - clipping
-    return OLSResults(release, design, theta, ridge, n_rows, clipping)
+    return OLSResults(release, design, theta, ridge, n_rows, clipping, question=terms)
 
 
 def _with_ridge(

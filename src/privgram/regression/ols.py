@@ -12,8 +12,8 @@ import numpy as np
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
-from privgram.regression.anova import Anova, Goodness, ShareEstimand, anova
-from privgram.regression.design import NO_SLOPES, Design, intercept_of
+from privgram.regression.anova import Anova, ShareEstimand, anova
+from privgram.regression.design import NO_SLOPES, Design, RegressionTerms, intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
@@ -27,13 +27,12 @@ from privgram.regression.inference import (
     uncounted,
     weight_behind,
 )
-from privgram.regression.prediction import PredictiveResults
 from privgram.regression.results import OfRelease
 from privgram.regression.summary import Summary
 
 if TYPE_CHECKING:
+    from privgram._base.saved import JsonObject
     from privgram.plots import of_results
-    from privgram.privacy import Profile, ProofStatus
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
@@ -44,7 +43,7 @@ NOTICED_SHIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
-class OLSResults(OfRelease, PredictiveResults):
+class OLSResults(OfRelease):
     """A linear regression on a release, in the columns' own units.
 
     `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
@@ -74,6 +73,10 @@ class OLSResults(OfRelease, PredictiveResults):
         What to do about columns that seem to depend on each other, or None.
     without : str or None
         Why a fit of this kind has no inference, or None.
+    question : RegressionTerms or None
+        What was asked for; None of a fit of a path of penalties.
+    not_scores : str or None
+        Why `privgram.Study.regress` took a release; None of a regression on one.
     """
 
     release: ReleaseRecord
@@ -83,6 +86,15 @@ class OLSResults(OfRelease, PredictiveResults):
     n_rows: float | None
     clipping: Vector | None = None
     without: str | None = None
+    question: RegressionTerms | None = None
+    not_scores: str | None = None
+
+    _instead = "For predictions, take ridge='auto'"
+
+    @property
+    def _asked(self) -> JsonObject:  # type: ignore[override]
+        ridge = self.ridge.tolist() if isinstance(self.ridge, np.ndarray) else self.ridge
+        return {"ridge": ridge, "unclip": self.unclip, "without": self.without}
 
     @cached_property
     def used(self) -> Vector:
@@ -90,8 +102,6 @@ class OLSResults(OfRelease, PredictiveResults):
         coef = self.design.transform @ self.theta + self.design.offset
         coef.flags.writeable = False
         return coef
-
-    _assumed = "Of a population they assume equal error variances; study.regress does not."
 
     @property
     def _unanswered(self) -> str | None:
@@ -141,16 +151,6 @@ class OLSResults(OfRelease, PredictiveResults):
         offered by it would hold less than their level (docs/theory/inference.md).
         """
         return dependent(self.release, self.design)
-
-    @property
-    def privacy(self) -> Profile:
-        """Profile of the release, with what finite precision adds."""
-        return self.release.charged
-
-    @property
-    def proof_status(self) -> ProofStatus:
-        """How well epsilon and delta are founded."""
-        return self.release.proof_status
 
     def compare_f_test(self, restricted: OLSResults) -> tuple[float, float, int]:
         """Test a fit of fewer parameters on the same release against this one.
@@ -214,11 +214,6 @@ class OLSResults(OfRelease, PredictiveResults):
         transform, offset = self.design.transform[:size], self._offset[:size]
         statistic = wald(self._equations, matrix @ transform, matrix @ offset - values)
         return verdict(hypothesis, *statistic, self.df_resid if use_f else math.inf)
-
-    @cached_property
-    def _goodness(self) -> Goodness:
-        self._need_inference()
-        return Goodness(self._equations, self.design.constant)
 
     @property
     def rsquared(self) -> float:
@@ -311,26 +306,6 @@ class OLSResults(OfRelease, PredictiveResults):
         return np.asarray(null_space(in_own_units[None]).T @ contrasts)
 
     @property
-    def _largest_weight(self) -> float:
-        """Weight of a row in its own units, where it is 1 in those of the release."""
-        columns = self.release.columns
-        return 1.0 if columns is None else columns.largest_weight
-
-    @property
-    def _unit(self) -> float:
-        """Target units of a residual of 1 in the scale of the released matrix."""
-        return float(self.design.spread[-1])
-
-    @property
-    def scale(self) -> float:
-        """Variance of the errors, in the target's units squared."""
-        self._need_inference()
-        return self._equations.variance * self._unit**2 * self._largest_weight
-
-    #: By statsmodels' other name.
-    mse_resid = scale
-
-    @property
     def llf(self) -> float:
         """Logarithm of the likelihood of normal errors, at the estimate.
 
@@ -408,7 +383,7 @@ class OLSResults(OfRelease, PredictiveResults):
         return facts
 
     def _notes(self) -> list[str]:
-        notes = []
+        notes = self._way()
         if self.unclip:
             notes.append("The effect of clipping rows was taken off, as if they were normal.")
         elif self.refusal is None and clips(self.release):

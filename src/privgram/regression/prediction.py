@@ -10,16 +10,14 @@ import numpy as np
 
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import as_frame
-from privgram.regression.families import FAMILIES, Family
+from privgram.regression.families import Family
 from privgram.regression.inference import Estimand, Inference, RefusedError, level_of, students
-from privgram.regression.results import OfDesign
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pandas import DataFrame
 
-    from privgram.regression.design import Features
 
 #: Rows that are predicted at once.
 _ROWS = 256
@@ -131,39 +129,3 @@ class Prediction:
             low, high = self.conf_int(alpha=alpha, obs=True).T
             columns |= {"obs_ci_lower": low, "obs_ci_upper": high}
         return as_frame(columns)
-
-
-class PredictiveResults(OfDesign):
-    """A result that knows the errors' variance, and so the errors of predictions."""
-
-    @property
-    def scale(self) -> float:
-        """Variance of the errors, in the target's units squared."""
-        raise NotImplementedError
-
-    @property
-    def _family(self) -> Family:
-        return FAMILIES["gaussian"]
-
-    def get_prediction(self, X: Features) -> Prediction:
-        """Predicted means with their errors, and intervals of means and of new observations.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, p), DataFrame or mapping
-            As in `predict`.
-
-        Returns
-        -------
-        Prediction
-            Of another family than "gaussian" of means alone, whose intervals are those of the
-            linear predictor, on the scale of the mean.
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
-        """
-        self._need_inference()
-        rows, family = self._rows(X), self._family
-        return Prediction(rows, self.scale, self.df_resid, self._contrasts, family)

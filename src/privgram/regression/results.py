@@ -5,13 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
 from privgram._base.numbers import Matrix, Vector, check_one_of
+from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import as_frame, framed, shown
-from privgram.regression.design import Design, Features, features_of
+from privgram.regression.anova import Goodness
+from privgram.regression.design import Design, Features, RegressionTerms, features_of
+from privgram.regression.families import FAMILIES, Family
 from privgram.regression.hypothesis import (
     Contrasts,
     Hypothesis,
@@ -30,14 +34,18 @@ from privgram.regression.inference import (
     level_of,
     refuse,
 )
+from privgram.regression.prediction import Prediction
 from privgram.regression.summary import Summary, counted, facts_of, heads_of, skewed
+from privgram.releases.record import RELEASE_FORMAT
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Sequence
 
     from pandas import DataFrame
 
     from privgram.columns import Columns
+    from privgram.privacy import Adjacency, Profile, ProofStatus
     from privgram.regression.named import Named
     from privgram.releases.record import ReleaseRecord
 
@@ -413,13 +421,43 @@ class Results:
         """`wald_test` with the P value of F."""
         return self.wald_test(r_matrix, use_f=True)
 
+    def wald_test_terms(self) -> DataFrame:
+        """Test of each term that all its coefficients are 0, in statsmodels' columns.
+
+        Returns
+        -------
+        DataFrame
+            Needs pandas. A row a term: "statistic", "pvalue", "df_constraint" and "df_denom", as
+            of `wald_test`; NaN where the noise hides a coefficient.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        rows, unit = [], np.eye(len(self.param_names))
+        for at in self._term_places.values():
+            try:
+                test = self.wald_test(unit[at])
+            except RefusedError:
+                rows.append([math.nan, math.nan, len(unit[at]), math.nan])
+            else:
+                rows.append([test.statistic, test.pvalue, test.df, test.df_denom])
+        heads = ["statistic", "pvalue", "df_constraint", "df_denom"]
+        return as_frame(np.array(rows).reshape(-1, 4), list(self._term_places), heads)
+
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            for names, why in NOT_HELD.items():
-                if name in names:
-                    raise NotReleasedError(f"{name} {why}")
+            if (reason := self._not_held(name)) is not None:
+                raise NotReleasedError(reason)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @staticmethod
+    def _not_held(name: str) -> str | None:
+        """Why a result of sums does not have what others have, or None."""
+        return next((f"{name} {why}" for names, why in NOT_HELD.items() if name in names), None)
 
     def summary(
         self,
@@ -592,16 +630,188 @@ class OfDesign(Results):
         return np.column_stack([features, ones])
 
 
-class OfRelease(OfDesign):
+class RegressionResults(OfDesign):
+    """What `privgram.Study.regress` returns, whatever the formula, and a regression on a release.
+
+    It is one of three: `GLMResults` where it is by scores, and where it is of a release of the
+    columns `OLSResults`, or with instruments `IVResults`. All three have what is said here.
+
+    Attributes
+    ----------
+    parameters : dict
+        How it came about: "method" and "reason", and what else is public of its noise.
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+        Of all that the result was computed from.
+    reproducible : bool
+        Whether the noise came from a generator with a seed: then it is no private result.
+    """
+
+    parameters: JsonObject
+    adjacency: Adjacency
+    privacy: Profile
+    reproducible: bool
+
+    @property
+    def proof_status(self) -> ProofStatus:
+        """How well `privacy` is founded."""
+        return self.privacy.proof_status
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit to `.json` or `.npz`, whole or not at all; `privgram.load` reads it back.
+
+        Parameters
+        ----------
+        path : path-like
+
+        Raises
+        ------
+        ValueError
+            For any other suffix.
+        OSError
+            If it cannot be written.
+        """
+        raise NotImplementedError
+
+    def predict(self, X: Features) -> Vector:
+        """Predicted target of new rows, shape (m,)."""
+        raise NotImplementedError
+
+    @property
+    def rsquared(self) -> float:
+        """Share of the target's sum of squares that is explained, where the noise tells it."""
+        raise NotReleasedError(self._not_held("rsquared"))
+
+    @property
+    def scale(self) -> float:
+        """Variance of the errors, in the target's units squared."""
+        raise NotImplementedError
+
+    @property
+    def _family(self) -> Family:
+        return FAMILIES["gaussian"]
+
+    def get_prediction(self, X: Features) -> Prediction:
+        """Predicted means with their errors, and intervals of means and of new observations.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, p), DataFrame or mapping
+            As in `predict`.
+
+        Returns
+        -------
+        Prediction
+            Of another family than "gaussian" of means alone, whose intervals are those of the
+            linear predictor, on the scale of the mean.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference.
+        """
+        self._need_inference()
+        rows, family = self._rows(X), self._family
+        return Prediction(rows, self.scale, self.df_resid, self._contrasts, family)
+
+
+#: A regression on a release is saved as what was asked of which release, and read by asking again.
+FIT_FORMAT = ArchiveFormat(
+    "privgram-release-fit",
+    1,
+    "a regression on a release",
+    key="fit",
+    arrays=RELEASE_FORMAT.arrays,
+)
+
+
+class OfRelease(RegressionResults):
     """A result of a regression on one release: by its `_equations`, unless `_unanswered` says why.
 
-    `_assumed` is what its standard errors assume of a population.
+    `_asked` is what was asked for besides the terms, and `_instead` what to do for predictions.
     """
 
     release: ReleaseRecord
     n_rows: float | None
+    question: RegressionTerms | None
+    not_scores: str | None
     _equations: Equations
-    _assumed: str
+    _asked: JsonObject
+    _instead: str
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fit, with its release, to `.json` or `.npz`; `privgram.load` reads it back.
+
+        Raises
+        ------
+        ValueError
+            For any other suffix, and of a fit of a penalty path, which its release gives again.
+        OSError
+            If it cannot be written.
+        """
+        if self.question is None:
+            raise ValueError(
+                "a fit of a path of penalties is no file of its own: save its release, which gives "
+                "the path again, fit.release.save(path)"
+            )
+        header = {
+            "question": self.question.to_dict(self.release.names),
+            **self._asked,
+            "not_scores": self.not_scores,
+            "release": self.release._header(),
+        }
+        FIT_FORMAT.save(Path(path), header, self.release._arrays())
+
+    @property
+    def parameters(self) -> JsonObject:  # type: ignore[override]
+        """How it came about: "method" and "reason", and what is public of the release's noise."""
+        how = {"method": self.release.method, "reason": self.not_scores or self.release.reason}
+        return self.release.parameters | how
+
+    @property
+    def adjacency(self) -> Adjacency:  # type: ignore[override]
+        """Which tables are neighbours."""
+        return self.release.adjacency
+
+    @property
+    def privacy(self) -> Profile:  # type: ignore[override]
+        """Profile of the release, with what finite precision adds."""
+        return self.release.charged
+
+    @property
+    def proof_status(self) -> ProofStatus:
+        """How well epsilon and delta are founded."""
+        return self.release.proof_status
+
+    @property
+    def reproducible(self) -> bool:  # type: ignore[override]
+        """Whether the noise came from a generator with a seed."""
+        return self.release.reproducible
+
+    @property
+    def _largest_weight(self) -> float:
+        """Weight of a row in its own units, where it is 1 in those of the release."""
+        columns = self.release.columns
+        return 1.0 if columns is None else columns.largest_weight
+
+    @property
+    def _unit(self) -> float:
+        """Target units of a residual of 1 in the scale of the released matrix."""
+        return float(self.design.spread[-1])
+
+    @property
+    def scale(self) -> float:
+        """Variance of the errors, in the target's units squared."""
+        self._need_inference()
+        return self._equations.variance * self._unit**2 * self._largest_weight
+
+    #: By statsmodels' other name.
+    mse_resid = scale
+
+    @cached_property
+    def _goodness(self) -> Goodness:
+        self._need_inference()
+        return Goodness(self._equations, self.design.constant)
 
     @property
     def _unanswered(self) -> str | None:
@@ -636,10 +846,7 @@ class OfRelease(OfDesign):
             In the target's units.
         """
         if not np.isfinite(self._estimate).all():
-            raise RefusedError(
-                f"there is nothing to predict by: {self.refusal}. For predictions, take a "
-                "ridge='auto'"
-            )
+            raise RefusedError(f"there is nothing to predict by: {self.refusal}. {self._instead}")
         return self._rows(X) @ self._estimate
 
     @property
@@ -652,7 +859,10 @@ class OfRelease(OfDesign):
         return facts | {"Epsilon": f"{self.epsilon:g}", "Delta": f"{self.delta:g}"}
 
     def _assumes(self) -> list[str]:
-        notes = ["Standard errors cover sampling and privacy noise (first-order).", self._assumed]
+        notes = [
+            "Standard errors cover sampling and privacy noise (first-order).",
+            "Of a population they assume errors of equal variance.",
+        ]
         unit = self.release.privacy_unit
         if unit is not None:
             notes.append(
@@ -660,6 +870,12 @@ class OfRelease(OfDesign):
                 "they are not, std err is too small."
             )
         return notes
+
+    def _way(self) -> list[str]:
+        """By which way a study's regression was made, where that is a release."""
+        if self.not_scores is None:
+            return []
+        return [f"By a release of the columns ({self.release.method}), as {self.not_scores}."]
 
     @property
     def target(self) -> str:  # type: ignore[override]

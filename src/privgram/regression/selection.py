@@ -1,10 +1,9 @@
-"""Sparse regression on a release: the lasso, the elastic net, their paths, and best subsets."""
+"""Sparse regression on a release: the lasso, the elastic net and their paths."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import combinations
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -19,7 +18,7 @@ from privgram.regression.inference import (
     uncounted,
     why_refused,
 )
-from privgram.regression.least_squares import design_of, regress, solve, terms_of
+from privgram.regression.least_squares import design_of, solve, terms_of
 from privgram.regression.ols import OLSResults
 
 if TYPE_CHECKING:
@@ -31,16 +30,6 @@ if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 
 Criterion: TypeAlias = Literal["aic", "bic"]
-
-
-def _equations(release: ReleaseRecord, design: Design, chosen: str) -> Equations:
-    """Those of least squares of all columns, by which the risk is judged; refused without."""
-    law, shifted = design.block(release)
-    equations = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
-    reason = why_refused(release, equations)
-    if reason is not None:
-        raise RefusedError(f"there is no inference, by which to choose {chosen}: {reason}")
-    return equations
 
 
 def estimated_risk(
@@ -213,7 +202,10 @@ def penalty_path(
         pairs = zip(alphas, ridges, strict=True)
         paths = np.array([problem.knots(a * n * l1_ratio, r)[1][-1] for a, r in pairs])
     design = problem.design
-    equations = _equations(release, design, "a penalty")
+    law, shifted = design.block(release)
+    equations = Equations(law, shifted, degrees_behind(release, rows_behind(release)))
+    if (reason := why_refused(release, equations)) is not None:
+        raise RefusedError(f"there is no inference, by which to choose a penalty: {reason}")
     coefs, df, values = [], [], []
     for slopes, ridge in zip(paths, ridges, strict=True):
         theta = problem.whole(slopes)
@@ -310,101 +302,3 @@ class _Problem:
         """The fit of these slopes, without inference."""
         theta = self.whole(slopes)
         return OLSResults(self.release, self.design, theta, 0.0, self.n_rows, without=reason)
-
-
-#: More terms than this have too many subsets to try.
-MOST_TERMS = 14
-
-
-@dataclass(frozen=True, eq=False)
-class Subsets:
-    """The best terms of each number of them.
-
-    Attributes
-    ----------
-    members : tuple of tuple of str
-        For each number of terms, from none, the best ones.
-    values : ndarray of shape (k + 1,), float64
-        The criterion of these, as `PenaltyPath` has it.
-    criterion : {"aic", "bic"}
-    fit : OLSResults or None
-        Least squares of the best ones of all; None if these are none. Its errors and intervals do
-        not count that the terms were chosen.
-    """
-
-    members: tuple[tuple[str, ...], ...]
-    values: Vector
-    criterion: Criterion
-    fit: OLSResults | None = field(repr=False)
-
-    @property
-    def best(self) -> tuple[str, ...]:
-        """The terms with the smallest value."""
-        return self.members[int(np.argmin(self.values))]
-
-
-def best_subset(
-    release: ReleaseRecord,
-    target: str,
-    features: Iterable[str] | None = None,
-    *,
-    criterion: Criterion = "bic",
-    intercept: bool = True,
-) -> Subsets:
-    """Try all subsets of at most 14 terms, and take what predicts best.
-
-    Parameters
-    ----------
-    release, target, features, intercept
-        As in `regress`.
-    criterion : {"aic", "bic"}
-        As in `penalty_path`.
-
-    Returns
-    -------
-    Subsets
-
-    Raises
-    ------
-    RefusedError
-        A ValueError: where least squares of all terms has no inference, by which the risk is
-        judged.
-    ValueError
-        If there are more terms.
-    """
-    check_one_of(criterion, "criterion", get_args(Criterion))
-    request = terms_of(release, target, features, intercept)
-    design = design_of(release, request)
-    terms = list(design.terms)
-    if len(terms) > MOST_TERMS:
-        raise ValueError(
-            f"{len(terms)} terms have too many subsets, of {MOST_TERMS} all are tried: use "
-            "penalty_path, or fewer terms"
-        )
-    equations = _equations(release, design, "terms")
-    ones = [equations.size - 1] if design.intercept else []
-    members: list[tuple[str, ...]] = []
-    values: list[float] = []
-    for size in range(len(terms) + 1):
-        tried = []
-        for some in combinations(terms, size):
-            at = [*(i for name in some for i in design.places([name])), *ones]
-            theta = np.zeros(equations.size)
-            gram = equations.gram[np.ix_(at, at)]
-            theta[at] = np.linalg.solve(gram, equations.matrix[at, -1])
-            risk, _ = estimated_risk(equations, theta, np.array(at, int), 0.0, criterion)
-            tried.append((risk, some))
-        value, best = min(tried)
-        values.append(value)
-        members.append(best)
-    chosen = members[int(np.argmin(values))]
-    best_fit = None
-    if chosen:
-        best_fit = regress(
-            release,
-            request.target,
-            chosen,
-            intercept=request.intercept,
-            reference=request.references,
-        )
-    return Subsets(tuple(members), np.array(values), criterion, best_fit)

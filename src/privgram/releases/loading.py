@@ -3,26 +3,55 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+import numpy as np
 
 from privgram._base.installed import LazyModule
 from privgram._base.saved import DamagedFile, format_of
 from privgram._base.text import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from privgram.regression import IVResults, OLSResults
     from privgram.regression.classes import ClassFit
     from privgram.regression.features import FeatureFit
-    from privgram.regression.glm import GLMResults
+    from privgram.regression.results import RegressionResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
 
 #: What `load` is told to expect.
-Saved = TypeVar("Saved", bound="Release | Releases | GLMResults | ClassFit | FeatureFit")
+Saved = TypeVar("Saved", bound="Release | Releases | RegressionResults | ClassFit | FeatureFit")
+
+
+def _read_fit(path: Path) -> OLSResults | IVResults:
+    """Read a regression on a release, by asking it of the release again."""
+    from privgram.regression.design import RegressionTerms
+    from privgram.regression.iv import fit_iv
+    from privgram.regression.least_squares import fit_ols
+    from privgram.regression.results import FIT_FORMAT
+    from privgram.releases.release import build
+
+    header, arrays = FIT_FORMAT.read(path)
+    with FIT_FORMAT.understood(path), np.errstate(all="ignore"):
+        release = build(header.pop("release"), arrays)
+        question = RegressionTerms.from_dict(header.pop("question"))
+        kept = {name: header.pop(name) for name in ("without", "not_scores") if name in header}
+        if not all(text is None or isinstance(text, str) for text in kept.values()):
+            raise ValueError("a reason is a sentence")
+        ask = fit_iv if question.endogenous else fit_ols
+        fit = replace(ask(release, question, **header), **kept)
+        str(fit.summary())
+        return fit
+
 
 #: What reads a file of each format, imported when there is one.
-READERS = {
+READERS: dict[str, Callable[[Path], Any]] = {
     "privgram-release": LazyModule("privgram.releases.release").read_release,
+    "privgram-release-fit": _read_fit,
     "privgram-releases": LazyModule("privgram.releases.groups").read_releases,
     "privgram-features": LazyModule("privgram.regression.features").read_features,
     "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
@@ -33,7 +62,7 @@ READERS = {
 @overload
 def load(
     path: str | os.PathLike[str], kind: None = None
-) -> Release | Releases | GLMResults | ClassFit | FeatureFit: ...
+) -> Release | Releases | RegressionResults | ClassFit | FeatureFit: ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
@@ -48,7 +77,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
 
     Returns
     -------
-    Release, Releases, GLMResults, ClassFit or FeatureFit
+    Release, Releases, RegressionResults, ClassFit or FeatureFit
         Whichever the file says it holds.
 
     Raises

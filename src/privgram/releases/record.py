@@ -318,6 +318,10 @@ class ReleaseRecord:
             raise ValueError(f"no column {position}; there are {self.n_columns}")
         return position
 
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        kept = {"matrix": self.matrix, "sketch": self.sketch}
+        return {name: array for name, array in kept.items() if array is not None}
+
     def _header(self) -> JsonObject:
         header = {name: _plain(getattr(self, name)) for name in HEADER}
         if self.privacy_unit is not None:

@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     import privgram.regression.iv as instruments  # by modules: a function has the name of its own
-    import privgram.regression.posterior as posteriors
     from privgram import multivariate, plots, regression, report
     from privgram.privacy import Profile
 else:
     multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
     regression, report = LazyModule("privgram.regression"), LazyModule("privgram.report")
     instruments = LazyModule("privgram.regression.iv")
-    posteriors = LazyModule("privgram.regression.posterior")
 
 __all__ = ["Release", "pool"]
 
@@ -46,15 +44,10 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     iv = instruments.iv
     lasso = regression.lasso
     penalty_path = regression.penalty_path
-    best_subset = regression.best_subset
-    posterior = posteriors.posterior
     pca = multivariate.pca
     describe = multivariate.describe
     correlation = multivariate.correlation
-    factor_analysis = multivariate.factor_analysis
-    cca = multivariate.cca
-    lda = multivariate.lda
-    graphical_lasso = multivariate.graphical_lasso
+    statistic = multivariate.statistic
     synthesize = multivariate.synthesize
     plot = plots.plot_matrix
     plot_spectrum = plots.plot_spectrum
@@ -79,12 +72,10 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
             If it cannot be written.
         """
         path = Path(path)
-        header, arrays = self._header(), {"matrix": self.matrix}
-        if self.sketch is not None:
-            arrays["sketch"] = self.sketch
+        header = self._header()
         if path.suffix == ".json":
             header["derived"] = derived(self)
-        RELEASE_FORMAT.save(path, header, arrays)
+        RELEASE_FORMAT.save(path, header, self._arrays())
 
 
 def read_release(path: Path) -> Release:

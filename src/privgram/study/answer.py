@@ -20,10 +20,11 @@ from privgram.glm.fit import fit_problem
 from privgram.glm.problem import MOST_LEVELS, FitPurpose, HighCardinalityFactor, Problem
 from privgram.mechanisms import AnalyzeGauss
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.regression.design import NO_SLOPES, AllColumns, RegressionTerms, design, left_out
+from privgram.regression.design import NO_SLOPES, AllColumns, RegressionTerms, design
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
-from privgram.regression.iv import Roles
+from privgram.regression.iv import Roles, fit_iv
+from privgram.regression.least_squares import fit_ols
 from privgram.regression.ols import OLSResults
 from privgram.scan.request import scale_out
 
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
     from privgram.disclosure.request import CachedRunOptions
     from privgram.mechanisms import Mechanism
     from privgram.privacy.guarantee import Guarantee
-    from privgram.regression import IVResults
+    from privgram.regression import IVResults, RegressionResults
     from privgram.regression.design import Design
-    from privgram.regression.glm import GLMResults
     from privgram.releases.release import Release
     from privgram.sources.table import TableSource
 
@@ -155,7 +155,7 @@ def release_and_fit(
     *,
     unit: Unit | None = None,
     **run: Unpack[CachedRunOptions],
-) -> GLMResults | OLSResults | IVResults:
+) -> RegressionResults:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
     The columns are those of the whole table; what the formula does not use is not read. Without a
@@ -183,8 +183,8 @@ def release_and_fit(
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
     written = used if linear and factor is None else None
-    possible = options.mechanism is None and guarantee.delta > 0
-    scores = possible and _have_scores(source, parsed, unit, written)
+    not_scores = _without_scores(source, parsed, unit, written, options, guarantee)
+    scores = not_scores is None
     if scores and unit is not None and options.cov_type not in (None, "cluster"):
         raise ValueError(
             "errors of rows of one unit may go together, and standard errors by scores allow for "
@@ -198,9 +198,13 @@ def release_and_fit(
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
         parsed, used = explained(parsed, used, options.family)
-    if not linear or (scores and parsed.intercept and not used.random_terms):
+    if scores and not parsed.intercept and linear:
+        not_scores = "scores of least squares take an intercept"
+    if scores and used.random_terms:
+        not_scores = "random features take one"
+    if not linear or not_scores is None:
         problem = Problem(
-            RegressionTerms.of(parsed, parsed.features, reference=options.reference),
+            RegressionTerms.of(parsed, reference=options.reference),
             used,
             family=options.family,
             loss=options.loss,
@@ -217,18 +221,22 @@ def release_and_fit(
             "no instruments, no second factor of hundreds of levels, no mechanism, and a unit "
             "whose bound is not chosen by the table: leave out cov_type"
         )
-    _check_design(parsed, used, options.reference)
+    question = RegressionTerms.of(parsed, reference=options.reference)
+    _check_design(question, used)
     unit, guarantee = protected(unit, guarantee)
     request = ReleaseRequest(source, guarantee, used, mechanism=options.mechanism, unit=unit, **run)
-    release: Any = release_for(request)
-    fit = fit_release(release, parsed, options.reference)
-    if not isinstance(fit, OLSResults) or not np.isnan(fit.theta).any():
-        return fit
-    # What was paid for is not lost: shrunk, and without standard errors.
-    shrunk = fit_release(release, parsed, options.reference, ridge="auto")
-    assert isinstance(shrunk, OLSResults)
-    without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
-    return replace(shrunk, without=without)
+
+    def answer(release: Any) -> OLSResults | IVResults:
+        fit = fit_release(release, question)
+        if isinstance(fit, OLSResults) and np.isnan(fit.theta).any():
+            # What was paid for is not lost: shrunk, and without standard errors.
+            shrunk = fit_release(release, question, ridge="auto")
+            assert isinstance(shrunk, OLSResults)
+            without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
+            fit = replace(shrunk, without=without)
+        return replace(fit, not_scores=not_scores)
+
+    return release_for(request, answer)
 
 
 def _by_features(
@@ -249,52 +257,54 @@ def _by_features(
     return used.replace(weights=dict.fromkeys(terms, weight)), options
 
 
-def _check_design(parsed: Parsed, used: Columns, reference: Mapping[str, Any] | None) -> None:
+def _check_design(question: RegressionTerms, used: Columns) -> None:
     """Refuse before anything is spent what a fit would refuse."""
     described = AllColumns(used)
 
-    def design_for(features: list[str]) -> Design:
-        terms = RegressionTerms.of(parsed, tuple(features), reference=reference)
-        return design(described, terms, predicts=not parsed.endogenous)
+    def design_for(terms: RegressionTerms) -> Design:
+        features = (*(terms.features or ()), *terms.absorbed)
+        return design(described, replace(terms, features=features), predicts=not roles)
 
-    if parsed.endogenous:
-        exogenous = [*parsed.features, *parsed.absorbed]
-        Roles.of(described, design_for, parsed.endogenous, parsed.instruments, exogenous)
-    design_for(list(parsed.explaining))
+    roles = question.endogenous + question.instruments
+    if roles:
+        Roles.of(described, design_for, question)
+    design_for(replace(question, features=(*(question.features or ()), *roles)))
 
 
 def fit_release(
-    release: Release,
-    parsed: Parsed,
-    reference: Mapping[str, Any] | None,
-    ridge: float | Literal["auto"] = 0.0,
+    release: Release, question: RegressionTerms, ridge: float | Literal["auto"] = 0.0
 ) -> OLSResults | IVResults:
-    """The regression of a formula on a release of its columns, and nothing spent."""
-    target, exogenous = parsed.targets[0], [*parsed.features, *parsed.absorbed]
-    levels, intercept = left_out(parsed.references, reference), parsed.intercept
+    """The regression of a question on a release of its columns, and nothing spent."""
+    if question.endogenous:
+        return fit_iv(release, question)
+    return fit_ols(release, question, ridge)
+
+
+def _without_scores(
+    source: TableSource,
+    parsed: Parsed,
+    unit: Unit | None,
+    written: Columns | None,  # columns whose levels are written out
+    options: RegressOptions,
+    guarantee: Guarantee,
+) -> str | None:
+    """Why a regression is on a release of the columns, and not by scores; None where it is."""
     if parsed.endogenous:
-        roles = parsed.endogenous, parsed.instruments, exogenous
-        fit: IVResults = release.iv(target, *roles, intercept=intercept, reference=levels)
-        return fit
-    return release.regress(target, exogenous, intercept=intercept, reference=levels, ridge=ridge)
-
-
-def _have_scores(
-    source: TableSource, parsed: Parsed, unit: Unit | None, written: Columns | None
-) -> bool:
-    """Whether rows can be read again, and units bounded, as scores need; of columns `written` out.
-
-    One machine has to read the rows; a few factors' levels are written out, and none absorbed.
-    """
-    if parsed.endogenous or isinstance(source, Iterator) or scale_out(source) is not None:
-        return False
-    if unit is not None and (
-        unit.fixed_effects
-        or unit.clip != "frobenius"
-        or isinstance(unit.bound, PrivateBound | NormBound)  # which a release counts in
-    ):
-        return False
+        return "scores take no instruments"
+    if options.mechanism is not None:
+        return "a mechanism was asked for"
+    if not guarantee.delta:
+        return "scores take a positive delta"
+    if isinstance(source, Iterator) or scale_out(source) is not None:
+        return "scores take rows that one machine can read again"
+    if unit is not None and (unit.fixed_effects or unit.clip != "frobenius"):
+        return "scores take units as they are, without effects of each or another clip"
+    if unit is not None and isinstance(unit.bound, PrivateBound | NormBound):
+        return "scores take units whose bound the table does not choose"
     if written is None:
-        return True
+        return None
+    if parsed.absorbed:
+        return "scores take along one factor, alone, of rows that are protected singly"
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
-    return not parsed.absorbed and levels <= MOST_LEVELS
+    many = f"scores take {MOST_LEVELS} levels at most of what is written out"
+    return None if levels <= MOST_LEVELS else many

@@ -15,10 +15,10 @@ from privgram.disclosure.request import ReleaseRequest
 from privgram.planning.designs import DesignInput
 from privgram.planning.precision import (
     NO_REFUSAL,
-    AnyResults,
     FitSimulation,
     SimulatedTable,
 )
+from privgram.regression.design import RegressionTerms
 from privgram.study.answer import (
     RegressOptions,
     explained,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
     from privgram.privacy.guarantee import Guarantee
+    from privgram.regression import RegressionResults
 
 
 #: How many times the epsilon that was refused is advised at least, and what epsilon at most: one
@@ -72,14 +73,14 @@ def fits_of(
     def source() -> Any:
         return iter([table.values]) if once else table.values
 
-    def by_release(guarantee: Guarantee, rng: np.random.Generator) -> AnyResults:
+    def by_release(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
         whose, guarantee = protected(table.unit, guarantee)
         request = ReleaseRequest(source(), guarantee, used, unit=whose, by=table.groups, rng=rng)
         release: Any = release_for(request)
         one = release if table.groups is None else release[table.groups.labels[0]]
-        return fit_release(one, parsed, options.reference)
+        return fit_release(one, RegressionTerms.of(parsed, reference=options.reference))
 
-    def by_study(guarantee: Guarantee, rng: np.random.Generator) -> AnyResults:
+    def by_study(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
         return release_and_fit(
             source(), parsed, columns, guarantee, options, unit=table.unit, rng=rng
         )

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.privacy import Adjacency
-    from privgram.regression import IVResults, OLSResults
-    from privgram.regression.glm import CovType, GLMResults
+    from privgram.regression import RegressionResults
+    from privgram.regression.glm import CovType
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
@@ -339,7 +339,7 @@ class Study:
         mechanism: Mechanism | str | None = None,
         out: str | os.PathLike[str] | None = None,
         rng: np.random.Generator | None = None,
-    ) -> GLMResults | OLSResults | IVResults:
+    ) -> RegressionResults:
         """Fit one regression, mostly with less noise than a release of its columns has.
 
         Parameters
@@ -382,11 +382,14 @@ class Study:
             The level of a factor that is left out, where the formula does not say it; the first by
             default.
         out : path-like, optional
-            File to save what was released to: the fit itself, if it is by scores.
+            File to save the fit to, `.json` or `.npz`.
 
         Returns
         -------
-        GLMResults, OLSResults or IVResults
+        RegressionResults
+            A `GLMResults` where it is by scores. Of instruments, several absorbed factors and
+            whatever else scores do not take it is an `IVResults` or `OLSResults` on a release of
+            the columns, whose errors assume equal variance; its notes say why.
 
         Raises
         ------
@@ -612,7 +615,7 @@ def regress(
     out: str | os.PathLike[str] | None = None,
     rng: np.random.Generator | None = None,
     **options: Any,
-) -> GLMResults | OLSResults | IVResults:
+) -> RegressionResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 
     Parameters
@@ -628,7 +631,8 @@ def regress(
 
     Returns
     -------
-    GLMResults, OLSResults or IVResults
+    RegressionResults
+        As of `Study.regress`.
 
     Raises
     ------

@@ -1,0 +1,70 @@
+/* Rows as whole images of 16 bits, and what models of several outputs make of them.
+ *
+ * Products of images are of whole numbers that stay below 2^53, so that they are exact in whatever
+ * order they are added and on every machine (kept_products.c).  All else of a row is one rounded
+ * operation after the other, lanes are rows, and nothing is contracted into FMA.  So what a row adds
+ * is a function of the row alone.
+ */
+#ifndef PRIVGRAM_KEPT_H
+#define PRIVGRAM_KEPT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Rows that are taken together, and what the numbers of a row are filled up to. */
+enum { KEPT_ROWS = 32, KEPT_WIDTH = 32 };
+
+/* No row adds integers of a longer vector to a sum of scores; and a square is at most 2^20. */
+#define KEPT_MOST 0x1p30
+#define KEPT_SQUARE 0x1p20
+
+/* Rows x (n, d) times `scales` (or 1), shortened to `most`, as whole numbers of length 2^bits at
+ * most, of which `most` is about the length.  A row that is not finite, or that arithmetic made
+ * longer, is zeros.  One of `wide` and `narrow` is written, of `stride` numbers a row. */
+void kept_whole(const double *x, ptrdiff_t n, ptrdiff_t d, const double *scales, double most,
+                int bits, double *wide, int16_t *narrow, ptrdiff_t stride);
+
+typedef struct {
+    const int16_t *images; /* (n, width), filled up with zeros */
+    ptrdiff_t n, width;
+    const double *beside; /* (n, m): classes, or targets */
+    ptrdiff_t m;
+} kept_rows;
+
+/* Linear predictors back * coef . z of k classes, or of k fits; coef (k, width), whole numbers. */
+typedef struct {
+    int classes;
+    ptrdiff_t k;
+    const double *coef;
+    double back;
+    const int32_t *target; /* of fits: which of what is beside, times `size` */
+    double size;
+} kept_model;
+
+/* What becomes of them: any of these.  Rows whose class is below 0, -1 - c, are held out. */
+typedef struct {
+    /* Sums of z e^T (k, width), e = y - p of classes or y - eta, in units of 1 / units for e:
+     * |z| |e| <= KEPT_MOST in integers, of each row.  Of rows that are not held out. */
+    int64_t *total;
+    double units;
+
+    /* Sums of squared errors of fits up to `reach`, KEPT_SQUARE for one that is as large or no
+     * number; with `apart` the first less the second. */
+    int64_t *squares;
+    double reach;
+    int apart;
+
+    /* Rows that are held out, (bins, 2): by the largest probability, and whether that is right. */
+    int64_t *counts;
+    ptrdiff_t bins;
+} kept_sink;
+
+/* `room` has KEPT_ROWS * (width + 2 k) + k * width doubles. */
+void kept_take(const kept_rows *, const kept_model *, const kept_sink *, double *room);
+
+/* out (k, KEPT_ROWS) = coef (k, width) z^T, and total (k, width) += w (k, KEPT_ROWS) z, where all
+ * numbers are whole and no sum is beyond 2^53. */
+void kept_along(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out);
+void kept_add(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total);
+
+#endif

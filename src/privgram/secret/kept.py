@@ -1,0 +1,185 @@
+"""Images of rows that are kept between reads, as whole numbers of 16 bits, and sums of them.
+
+For models that take many steps at the same rows. Rows come with what is beside their features:
+the position of a class, below 0 of rows that are held out, or targets.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from privgram._base.machine import memory
+from privgram._core import scores
+from privgram.moment.accumulators import Accumulator, BlockAccumulator
+from privgram.secret.kinds import Errors, HeldOut, Learner, Scores
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.secret.kinds import Kind
+
+#: Rows that are mapped at a time.
+STEP = 1 << 10
+
+#: Images that are kept in one piece, at least.
+TOGETHER = 1 << 13
+
+#: Images may take so much of the memory; beyond it they are made anew for each read.
+SHARE_OF_MEMORY = 0.25
+
+#: The length of an axis as whole numbers, in bits, and of coefficients. A row times an axis, and an
+#: image times coefficients, are below 2^53: such products are exact in whatever order.
+AXIS_BITS, COEF_BITS = 28, 37
+
+
+@dataclass(frozen=True, eq=False)
+class KeptImage:
+    """What a row u is mapped to: z = A (c u), shortened to a radius; by public numbers.
+
+    The axes of A are orthonormal `directions` (d, r), over `deviations` (r,). Rows have `beside`
+    more numbers.
+    """
+
+    directions: Matrix
+    deviations: Vector
+    bound: float
+    radius: float
+    beside: int = 1
+
+    @property
+    def unit(self) -> float:
+        """The size of z that a whole number of an image stands for."""
+        return self.radius / scores.whole_length(scores.IMAGE_BITS, len(self.deviations))
+
+    def fits(self, n_rows: int) -> bool:
+        """Whether images of so many rows may be kept."""
+        return 2 * n_rows * len(self.directions) <= SHARE_OF_MEMORY * memory()
+
+
+#: Some images, filled up with zeros, and what is beside them.
+Kept = tuple["NDArray[np.int16]", "Matrix"]
+
+
+class Store(Accumulator):
+    """Images of all rows. SECRET, and gone with their gate."""
+
+    sums: ClassVar[tuple[str, ...]] = ("blocks",)
+
+    def __init__(self) -> None:
+        self.blocks: list[Kept] = []
+
+    def take(self, images: NDArray[np.int16], beside: Matrix) -> None:
+        """Keep some."""
+        self.blocks.append((images, beside))
+
+    def __iter__(self) -> Iterator[Kept]:
+        """Some thousands of rows after the other."""
+        if len(self.blocks) > 1 and len(self.blocks[0][0]) < TOGETHER:
+            sizes = np.cumsum([len(images) for images, _ in self.blocks])
+            ends = np.searchsorted(sizes, np.arange(TOGETHER, sizes[-1], TOGETHER)) + 1
+            parts = np.split(np.arange(len(sizes)), ends)
+            self.blocks = [self._joined(part) for part in parts if len(part)]
+        return iter(self.blocks)
+
+    def _joined(self, part: NDArray[np.intp]) -> Kept:
+        images, beside = zip(*(self.blocks[i] for i in part), strict=True)
+        return np.concatenate(images), np.concatenate(beside)
+
+
+class KeptSweep(Accumulator):
+    """Feeds kept images to the integers of sums."""
+
+    def __init__(self, image: KeptImage, kinds: Sequence[Kind]) -> None:
+        self.totals: list[Any] = []
+        self._feeds: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        r = len(image.deviations)
+        width = -(-r // 32) * 32
+        for kind in kinds:
+            assert isinstance(kind.of, Learner)
+            if len(kind.of.coef) != r or max(kind.of.targets or (0,)) >= image.beside:
+                raise ValueError(f"images have {r} coefficients and {image.beside} numbers beside")
+            coef, shift = whole_coefficients(kind.of.coef, width)
+            given: dict[str, Any] = {"size": kind.of.size}
+            total: NDArray[np.int64]
+            if kind.of.targets is not None:
+                given["target"] = np.array(kind.of.targets, np.int32)
+            if isinstance(kind, Scores):
+                total = np.zeros((len(coef), width), np.int64)
+                given |= {"total": total, "units": image.unit * scores.KEPT_UNITS / kind.clip}
+            elif isinstance(kind, Errors):
+                total = np.zeros(1 if kind.apart else len(coef), np.int64)
+                given |= {"squares": total, "reach": kind.reach, "apart": kind.apart}
+            elif isinstance(kind, HeldOut):
+                total = np.zeros((kind.bins, 2), np.int64)
+                given["counts"] = total
+            else:
+                raise TypeError("of kept images there are scores, errors and held-out rows")
+            self.totals.append(total[:, :r] if isinstance(kind, Scores) else total)
+            back = image.unit * 2.0**-shift
+            self._feeds.append(((coef, back, kind.of.targets is None), given))
+
+    def merge(self, other: KeptSweep) -> None:
+        """Add what another has."""
+        for mine, one in zip(self.totals, other.totals, strict=True):
+            mine += one
+
+    def take(self, images: NDArray[np.int16], beside: Matrix) -> None:
+        """Add some rows."""
+        for model, given in self._feeds:
+            scores.take_images(images, beside, *model, **given)
+
+
+class KeptStream(BlockAccumulator):
+    """Makes images of blocks of rows, and feeds what takes them."""
+
+    sums: ClassVar[tuple[str, ...]] = ("n_rows",)
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
+
+    def __init__(self, image: KeptImage, inner: Store | KeptSweep) -> None:
+        self.inner = inner
+        self.n_rows = 0
+        d = len(image.directions)
+        self._image = image
+        self._axes = np.rint(image.directions * (2.0**AXIS_BITS - d))
+        row_unit = image.bound / scores.whole_length(scores.ROW_BITS, d)
+        self._scales = row_unit / (2.0**AXIS_BITS - d) / image.deviations
+
+    def update(self, block: Matrix, drop: bool = False, scaling: object = None) -> int:
+        """Take rows, whose last numbers are beside their features.
+
+        One that is not finite has an image of zeros, whatever is said of missing values: that is of
+        the table, and was looked at before anything was spent.
+        """
+        beside = self._image.beside
+        for start in range(0, len(block), STEP):
+            rows = np.asarray(block[start : start + STEP], np.float64)
+            features, more = (np.ascontiguousarray(x) for x in np.split(rows, [-beside], axis=1))
+            whole = scores.whole_rows(features, self._image.bound)
+            # Of whole numbers, and exact: a row's image is of the row alone.
+            products = whole @ self._axes
+            images = scores.whole_images(products, self._scales, self._image.radius)
+            self.inner.take(images, more)
+        self.n_rows += len(block)
+        return -1
+
+
+def whole_coefficients(coef: Matrix, width: int) -> tuple[Matrix, int]:
+    """Coefficients (r, k) times a power of two as whole numbers (k, width); and the power."""
+    largest = max(float(np.abs(coef).max()), 2.0**-500)
+    longest = largest * float(np.linalg.norm(coef / largest, axis=0).max())
+    shift = COEF_BITS - 1 - math.frexp(longest)[1]
+    whole = np.zeros((coef.shape[1], width))
+    whole[:, : len(coef)] = np.rint(np.ldexp(coef, shift)).T
+    return whole, shift
+
+
+def new_stream(image: KeptImage, kinds: Sequence[Kind] | None, _: int = 0) -> KeptStream:
+    """Make what adds up kept images, or what keeps them."""
+    return KeptStream(image, Store() if kinds is None else KeptSweep(image, kinds))
