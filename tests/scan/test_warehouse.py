@@ -658,6 +658,8 @@ def test_answers_by_units_are_checked_too(duck):
     take(row, columns, unit=unit)
     for bad, error in (
         ((*row[:2], 0, *row[3:]), "not sums"),
+        ((*row[:2], 2**64, *row[3:]), "not sums"),
+        ((*row[:3], 2**63, *row[4:]), "not sums"),
         ((*row[:5], 2**40, *row[6:]), "more than"),
         ([row, row], "rows instead of one"),
     ):
