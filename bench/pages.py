@@ -89,7 +89,7 @@ TABLES = {
         ("one round", "adaptive rounds", STEPS, *TARGETS),
     ),
     "planning": Table(
-        "docs/benchmarks/accuracy.md", "bench.planning", ("one round", "adaptive rounds")
+        "docs/benchmarks/accuracy.md", "bench.planning", ("adaptive rounds", "scores")
     ),
     "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one round",)),
     "inference": Table(

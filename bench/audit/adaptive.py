@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.privacy import Adjacency
     from privgram.secret import Image, Noisy
     from privgram.secret.gate import Sum
@@ -56,8 +57,8 @@ class Twins:
         return getattr(self._own, name)
 
     def adopt(self, made: Any) -> Sum:
-        own, other = self._own.adopt(made), self._other.adopt(self._moment)
-        self._pair(own, other)
+        own = self._own.adopt(made)
+        self._pair(own, self._other.adopt(self._moment))
         return own
 
     def read(self, image: Image, *kinds: Kind) -> tuple[Sum, ...]:
@@ -102,7 +103,13 @@ class Twins:
 class Watched(TableRounds):
     """Rounds over one table, with the log-likelihood ratio of what they release against another."""
 
-    def __init__(self, rows: Array, other: Array, **options: Any) -> None:
+    def __init__(
+        self,
+        rows: Array,
+        other: Array,
+        noise: AdaptiveGaussianCalibration,
+        rng: np.random.Generator,
+    ) -> None:
         def reader(table: Array) -> Callable[[Callable[[int], Any]], Any]:
             def read(new: Callable[[int], Any]) -> Any:
                 accumulator = new(table.shape[1])
@@ -112,9 +119,8 @@ class Watched(TableRounds):
             return read
 
         moment, theirs = (SecondMoment(one.shape[1], BOUND).update(one) for one in (rows, other))
-        super().__init__(moment, reread=reader(rows), **options)
-        twins = Twins(self.gate, Gate(options["noise"], options["rng"], reader(other)), theirs)
-        self.gate = cast("Gate", twins)
+        gates = [Gate(noise, rng, reader(one)) for one in (rows, other)]
+        super().__init__(moment, noise, cast("Gate", Twins(*gates, theirs)))
 
     @property
     def ratio(self) -> float:

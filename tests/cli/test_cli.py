@@ -108,8 +108,10 @@ def test_release_is_entered_in_its_ledger(folder):
     left = json.loads(succeed("ledger", "study.ledger", "--delta", "1e-7", "--json"))
     assert left.pop("left_epsilon") == pg.Ledger("study.ledger").remaining(1e-7) > 0
     assert left.pop("left_delta") == 1e-7
+    assert report.pop("left_epsilon") == pg.Ledger("study.ledger").remaining() > 0
+    assert report.pop("left_delta") == 1e-6
     assert left == report
-    assert "left_epsilon" in succeed("ledger", "study.ledger", "--delta", "1e-7")
+    assert "left_epsilon" in succeed("ledger", "study.ledger")
     assert "is not in the range" in fail("ledger", "study.ledger", "--delta", "1")
 
 
@@ -320,6 +322,17 @@ def test_pca(folder):
     assert len(report["mean"]) == len(report["names"])
     assert len(report["explained_variance"]) == 3
     assert "explained variance" in succeed("pca", "gram.json")
+
+
+def test_info_has_one_number_of_rows(folder):
+    """Of rows that are private it stood there as missing, and once more as estimated."""
+    for adjacency in ("replace", "add-remove"):
+        moment = pg.second_moment(np.load("half.npy"), columns=COLUMNS.settled(adjacency))
+        release = pg.release(moment, epsilon=1.0, delta=1e-6, adjacency=adjacency)
+        release.save("sized.json")
+        shown = succeed("info", "sized.json")
+        (rows,) = (line.split()[1] for line in shown.splitlines() if line.split()[:1] == ["rows"])
+        assert int(rows.replace(",", "")) == pytest.approx(7_000, abs=200)
 
 
 def test_info_of_a_release(folder):

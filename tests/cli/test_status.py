@@ -121,6 +121,12 @@ def test_study_and_a_release_print_the_same_json(folder):
     status, out, _ = run("regress", "gram.json", "y ~ x", "--json")
     assert status == 0
     assert json.loads(out).keys() == fit.keys()
+    saved_again = json.loads(run("regress", "fit.json", "--json", "--alpha", "0.1")[1])
+    assert saved_again == fit
+    assert run("regress", "fit.json")[1] == f"{saved.summary()}\n"
+    assert "holds a fit" in run("regress", "fit.json", "y ~ x")[2]
+    facts = json.loads(run("info", "fit.json", "--json")[1])
+    assert (facts["target"], facts["rows"]) == ("y", round(saved.n_rows))
     status, out, _ = run(*ASK, "0.0001", "--json")
     assert status == Status.REFUSED
     refused = json.loads(out)
@@ -136,6 +142,48 @@ def test_hopeless_release_is_refused_and_one_penalised_on_request_is_not(folder)
     assert (status, err) == (Status.REFUSED, "")
     assert out.startswith("No ")
     assert run("regress", "gram.json", "--target", "y", "--ridge", "auto")[0] == Status.ANSWERED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("hidden", "status"), [(1, Status.ANSWERED), (2, Status.REFUSED)])
+def test_fit_of_which_no_interval_has_an_end_is_refused(folder, monkeypatch, hidden, status):
+    """As by seven rows of infinities; one coefficient that is open alone is answered."""
+    ends = pg.regression.glm.GLMResults.conf_int
+
+    def without_ends(fit, alpha=0.05, **more):
+        interval = np.array(ends(fit, alpha, **more))
+        interval[:hidden] = -np.inf, np.inf
+        return interval
+
+    monkeypatch.setattr(pg.regression.glm.GLMResults, "conf_int", without_ends)
+    assert run(*ASK, "0.5", "--json")[0] == status
+
+
+@pytest.mark.slow
+def test_file_that_was_sent_is_verified(folder):
+    rng = np.random.default_rng(0)
+    table = {"x": rng.uniform(0, 1, 1000), "y": rng.uniform(0, 1, 1000)}
+    study = pg.Study(table, {"x": (0, 1), "y": (0, 1)}, epsilon=9.0, delta=1e-6)
+    study.release(1.0, out="new.json")
+    study.regress("y ~ x", 1.0, out="fit.json")
+    study.regress("y ~ x", 1.0, mechanism="analyze-gauss", out="by_release.json")
+    study.release(1.0, out="seeded.json", rng=np.random.default_rng(0))
+    for name in ("new.json", "fit.json", "by_release.json"):
+        status, out, err = run("verify", name, "--json")
+        assert (status, err) == (0, "")
+        report = json.loads(out)
+        released = pg.load(name)
+        deltas = [released.privacy.delta(epsilon) for epsilon in (0.5, 1.0, 2.0)]
+        assert list(report["other deltas"].values()) == deltas
+        assert report["public bounds"] == {"x": "0 to 1", "y": "0 to 1"}
+        assert "one row, by replace" in run("verify", name)[1]
+    status, out, err = run("verify", "seeded.json")
+    assert status == Status.REFUSED
+    assert "reproducible" in out
+    assert "drawn with a seed, and so is NOT PRIVATE" in err
+    text = Path("new.json").read_text()
+    Path("new.json").write_text(text.replace("replace", "add-remove", 1))
+    assert run("verify", "new.json")[0] == Status.BAD_INPUT
 
 
 def test_guide_lists_every_status():

@@ -87,11 +87,11 @@ def test_file_is_made_filled_in_and_serves_all_commands(folder):
     file.write_text(file.read_text().replace('["a", "c"]', '["a", "b"]'))
     plan = run("plan", "study.toml", "x ~ g", "--target-se", "g=0.5")
     assert "Take epsilon" in plan
-    assert plan.startswith("Offered: 9")
+    assert plan.startswith("A guess. Answered: 9")
     options = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
     logistic = json.loads(run("plan", "study.toml", "b ~ g", *options, "--json"))
     assert (logistic["rows"][0]["name"], logistic["delta"]) == ("g[a]", 1e-7)
-    assert logistic["offered"] == pytest.approx(0.7, abs=0.25)
+    assert logistic["answered"] == pytest.approx(0.7, abs=0.25)
     assert plan.count("\n") < 24
     assert "Least Squares" in run(
         "regress", "study.toml", "x ~ g", "--epsilon", "0.2", "--label", "one"

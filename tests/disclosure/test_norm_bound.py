@@ -21,7 +21,6 @@ from privgram.disclosure.norm_bound import (
     BoundSelection,
     NormCounts,
     private_norm_bound,
-    quantile_losses,
 )
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
@@ -29,6 +28,7 @@ from privgram.moment import merge
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import BoundedRangeProfile
 from privgram.scan.request import ScanRequest
+from privgram.secret.laws import quantile_losses
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -200,7 +200,7 @@ def test_rate_of_the_draw(monkeypatch, rng):
     """What is handed to the sampler is epsilon / 2 a row, as an exact fraction."""
     handed = []
     monkeypatch.setattr(
-        "privgram.disclosure.norm_bound.exponential_mechanism",
+        "privgram.secret.gate.exponential_mechanism",
         lambda losses, rate, rng: handed.append((losses, rate)) or 0,
     )
     for adjacency, sensitivity in (("replace", 10), ("add-remove", 9)):
@@ -288,7 +288,7 @@ def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     (entry,) = ledger.entries
     assert (entry.epsilon, entry.delta, entry.privacy) == (0.8, 0.0, bound.privacy)
     assert "private_norm_bound" in entry.what
-    monkeypatch.setattr("privgram.disclosure.norm_bound.exponential_mechanism", lambda *a: 1 / 0)
+    monkeypatch.setattr("privgram.secret.gate.exponential_mechanism", lambda *a: 1 / 0)
     with pytest.raises(BudgetExceeded):
         private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
     assert len(ledger.entries) == 1

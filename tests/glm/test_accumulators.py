@@ -35,6 +35,7 @@ from privgram.moment.accumulators import MappedAccumulator
 from privgram.privacy.guarantee import Guarantee
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import second_moment
+from privgram.secret import Gate
 
 FAMILY_NAMES = ["binomial", "poisson"]
 
@@ -205,7 +206,8 @@ def rounds_of(adjacency, rng):
         moment = second_moment(dict.fromkeys("vwxyz", np.zeros(3)), columns=columns)
         guarantee = Guarantee(1.0, 1e-6, adjacency, None)
         ROUNDS[adjacency] = moment, AdaptiveGaussian().noise_for(guarantee, D, BOUND)
-    return Rounds(*ROUNDS[adjacency], rng, None)
+    moment, noise = ROUNDS[adjacency]
+    return Rounds(moment, noise, Gate(noise, rng))
 
 
 def released_sums(rounds, read, clip):

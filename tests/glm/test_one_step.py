@@ -179,7 +179,7 @@ def test_table_that_changes_after_the_bound_was_chosen_is_noticed():
             yield table if self.passes < 3 else {name: x[:6000] for name, x in table.items()}
 
     fit = fitted(Shrinking(), unit="who", **SURE)
-    assert "could not be read again (it has changed meanwhile)" in fit.refusal
+    assert "could not be read again (it has changed meanwhile" in fit.refusal
     assert np.isnan(fit.params).all()
 
 

@@ -553,7 +553,7 @@ def test_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatch):
         seen.append(len(Ledger(path).entries))
         raise RuntimeError("no noise today")
 
-    monkeypatch.setattr("privgram.disclosure.samplers.draw", draw)
+    monkeypatch.setattr("privgram.secret.gate.noisy_matrix", draw)
     with pytest.raises(RuntimeError):
         pg.release(moment, epsilon=0.9, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     assert seen == [1]

@@ -40,6 +40,21 @@ def test_import_loads_nothing_heavy():
     loaded = set(run("import sys, privgram as pg; pg.release; print(*sys.modules)").split())
     assert {"numpy", "privgram.disclosure.release"} <= loaded
     assert not {*LATER, "privgram.regression"} & loaded
+    loaded = set(run("import sys, privgram as pg; pg.Study; print(*sys.modules)").split())
+    assert {"numpy", "privgram.study.study"} <= loaded
+    assert not {*LATER, "privgram.regression", "privgram.planning", "privgram.glm"} & loaded
+
+
+def test_help_of_the_program_loads_no_command():
+    code = (
+        "import sys\nfrom privgram.cli import main\nsys.argv = ['privgram', '--help']\n"
+        "try:\n    main()\nfinally:\n    print(*sys.modules)"
+    )
+    loaded = set(run(code).split())
+    assert "click" in loaded
+    own = {name for name in loaded if name.startswith("privgram.cli.")}
+    assert own == {"privgram.cli._program", "privgram.cli._status"}
+    assert not ({*LATER, "privgram.ledger"} - {"click", "rich"}) & loaded
 
 
 def test_public_names_are_few_and_the_papers_are_there_besides():

@@ -57,7 +57,7 @@ def test_unstated_facts_are_guessed_and_listed():
         "numbers are normal about the middle of their bounds",
         "owner, part (0 to 1) is 0 or 1",
         "union, owner, part, region has each value as often",
-        "visits counts 4 on average",
+        "visits has a mean of 4",
         "columns are uncorrelated",
     ]
     table = rows({}, counts=frozenset({"visits"}))

@@ -18,8 +18,8 @@ from unittest import mock
 
 import numpy as np
 
-from privgram.disclosure import additive, norm_bound
 from privgram.exact import discrete, int128, rounding
+from privgram.secret import additive, gate
 
 
 class Watched(np.random.Generator):
@@ -120,7 +120,7 @@ class Recorder:
         wisharts = rounding.add_wisharts
         gaussian, rounded_sum = discrete.gaussian, additive.rounded_sum
         rounded_matrix = additive.rounded_matrix
-        choose = norm_bound.exponential_mechanism
+        choose = gate.exponential_mechanism
 
         def watched_gaussian(variance, size, rng):
             rng.log.append(("gaussian", (variance, size), {}))
@@ -157,7 +157,7 @@ class Recorder:
                 (additive, "rounded_sum", watched_sum),
                 (rounding, "add_wisharts", watched_wisharts),
                 (additive, "rounded_matrix", watched_matrix),
-                (norm_bound, "exponential_mechanism", watched_choice),
+                (gate, "exponential_mechanism", watched_choice),
             ):
                 stack.enter_context(mock.patch.object(where, name, new))
             yield self

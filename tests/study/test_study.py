@@ -437,7 +437,7 @@ def _killed(tmp_path, point):
     )
     code += {
         "before the entry": "ledger.files.append_durably = die",
-        "before the noise": "import privgram.disclosure.samplers as d; d.noisy_matrix = die",
+        "before the noise": "import privgram.secret.gate as d; d.noisy_matrix = die",
         "before the answer": "import privgram.glm.fit as d; d.GLMResults = die",
     }[point]
     code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"

@@ -20,21 +20,23 @@ from privgram._base.saved import NotSavedWarning
 from privgram._base.text import shown
 from privgram.cli._status import Status
 
-# In the order of use, with the module of each, which is imported when it is used.
+# In the order of use, with the module of each, which is imported when it is used, and not for the
+# list of all, and with what this list says of it.
 COMMANDS = {
-    "demo": "demo",
-    "doctor": "doctor",
-    "init": "study",
-    "check": "study",
-    "plan": "study",
-    "release": "release",
-    "sql": "study",
-    "ledger": "ledger",
-    "info": "released",
-    "regress": "regress",
-    "stream": "study",
-    "pca": "released",
-    "report": "released",
+    "demo": ("demo", "Explain delays of real flights, with and without privacy."),
+    "doctor": ("doctor", "Show versions and hardware, and test this installation."),
+    "init": ("study", "Write the file of a study of TABLE, to be filled in."),
+    "check": ("study", "Show how a table differs from its description. NOT PRIVATE."),
+    "plan": ("study", "Say what epsilon a precision takes, or what one gives."),
+    "release": ("release", "Release second moments: any number of regressions, one price."),
+    "sql": ("study", "Write the query of a table's exact sums, for a warehouse."),
+    "ledger": ("ledger", "Show a budget, every spend, and what is left."),
+    "info": ("released", "Show what a release or a saved fit holds."),
+    "regress": ("regress", "Fit one regression, of a study or from a release."),
+    "verify": ("released", "Check a file that somebody sent."),
+    "stream": ("study", "Publish the next period of a table that grows."),
+    "pca": ("released", "Find principal components of a release."),
+    "report": ("released", "Describe a release in one page of HTML."),
 }
 
 # What the library raises on bad input, bad files and missing extras.
@@ -126,10 +128,14 @@ class Program(OneLine, click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             raise click.UsageError(f"there is no command {cmd_name!r}: {', '.join(COMMANDS)}")
-        module = importlib.import_module(f".{COMMANDS[cmd_name]}", __package__)
+        module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __package__)
         command: click.Command = getattr(module, cmd_name)
         return command
 

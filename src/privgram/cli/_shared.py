@@ -18,8 +18,9 @@ from rich.console import Console
 from rich.table import Table
 
 import privgram as pg
-from privgram._base.text import shown
+from privgram._base.text import listed, shown
 from privgram.cli._status import Status
+from privgram.regression.inference import rows_behind
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
@@ -200,8 +201,13 @@ def print_fit(
         )
     else:
         print_lines(str(fit.summary(alpha=alpha)))
-    expected = penalised and np.isfinite(np.asarray(fit.params)).all()
-    return Status.ANSWERED if fit.refusal is None or expected else Status.REFUSED
+        if (advice := fit.advice()) is not None:
+            print_lines(advice)
+    finite = np.isfinite
+    expected = penalised and finite(np.asarray(fit.params)).all()
+    open_ended = fit.refusal is None and not finite(np.asarray(fit.conf_int(alpha))).any()
+    refused = fit.refusal is not None or open_ended
+    return Status.REFUSED if refused and not expected else Status.ANSWERED
 
 
 #: A comma after which no bracket closes before another opens.
@@ -224,8 +230,8 @@ def command(*lines: str) -> Callable[[Callable[..., Any]], click.Command]:
     return click.command(epilog=example(*lines))
 
 
-def open_release(path: Path, groups: bool = False) -> Any:
-    """Read a release, or the releases of groups, where a command takes them."""
+def open_release(path: Path, groups: bool = False, fits: bool = False) -> Any:
+    """Read a release, or the releases of groups or a fit, where a command takes them."""
     kind = {".csv": "table", ".npy": "table", ".parquet": "table", ".toml": "study"}
     if (other := kind.get(path.suffix.lower())) and path.exists():
         raise click.UsageError(
@@ -238,7 +244,7 @@ def open_release(path: Path, groups: bool = False) -> Any:
                 f"{path} holds releases of groups, which only `privgram regress` takes; in Python, "
                 "privgram.load"
             )
-    elif not isinstance(release, pg.Release):
+    elif not (fits or isinstance(release, pg.Release)):
         raise click.UsageError(f"{path} holds a fit, and a release is needed here")
     return release
 
@@ -266,10 +272,30 @@ def read_penalty(text: str) -> float | Literal["auto"]:
     return "auto" if text == "auto" else read_number("--ridge", text, "auto")
 
 
+def count(released: Any) -> int | None:
+    """How many rows are behind a release or a fit: public, or as it estimates them."""
+    rows = rows_behind(released) if isinstance(released, pg.Release) else released.n_rows
+    return None if rows is None else round(rows)
+
+
 def contents(release: pg.Release) -> dict[str, object]:
     """What commands tell of a release, from its bound on."""
     names = (
         "bound", "mechanism", "epsilon", "delta", "adjacency", "proof_status", "condition",
         "reproducible", "parameters",
     )  # fmt: skip
-    return {name: getattr(release, name) for name in names} | {"mechanism": str(release.mechanism)}
+    told = {name: getattr(release, name) for name in names} | {"mechanism": str(release.mechanism)}
+    parameters = {name: x for name, x in release.parameters.items() if name != "rows"}  # `count`
+    return told | {"parameters": parameters}
+
+
+def print_facts(report: Mapping[str, object]) -> None:
+    """Print facts, those within one indented below it, and leave out empty lists."""
+    lines: dict[str, object] = {}
+    for name, value in report.items():
+        if isinstance(value, dict):
+            lines |= {name: ""} if value and name != "parameters" else {}
+            lines |= {f"  {key}": item for key, item in value.items()}
+        elif value != []:
+            lines[name] = listed(value) if isinstance(value, list) else value
+    console().print(facts(lines))

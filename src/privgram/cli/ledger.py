@@ -24,12 +24,15 @@ from privgram.cli._shared import (
 @click.option(
     "--delta",
     type=click.FloatRange(0, 1, max_open=True),
-    help="Also show what is left: the largest epsilon at this delta that one more release by"
-    " Gaussian noise may have.",
+    help="That of what is left: the largest epsilon that one more answer may have. Default: the"
+    " budget's.",
 )
 @json_option
 def ledger(path: Path, delta: float | None, as_json: bool) -> None:
-    """Show the budget of the ledger at PATH, or of the study there, and every spend."""
+    """Show a budget, every spend, and what is left.
+
+    PATH is of a ledger, or of a study.
+    """
     opened = pg.Study.load(path).ledger if path.suffix == ".toml" else pg.Ledger(path)
     entries = opened.entries
     spent_epsilon, spent_delta = opened.spent
@@ -43,9 +46,9 @@ def ledger(path: Path, delta: float | None, as_json: bool) -> None:
         "spends": len(entries),
         "spent_epsilon": spent_epsilon,
         "spent_delta": spent_delta,
+        "left_epsilon": opened.remaining(delta),
+        "left_delta": opened.delta if delta is None else delta,
     }
-    if delta is not None:
-        budget |= {"left_epsilon": opened.remaining(delta), "left_delta": delta}
     cost = ("epsilon", "delta", "spent")
     columns = ("number", "when", "label", "what", *cost, "proof_status", "condition")
     rows = [[getattr(entry, name) for name in columns] for entry in entries]

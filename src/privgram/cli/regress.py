@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import privgram as pg
 from privgram.cli._shared import (
     PATH,
     alpha_option,
@@ -63,7 +64,7 @@ of_release = grouped(
     "    --reference region=w",
     "privgram regress flights.json --target arr_delay --features dep_delay,distance",
 )
-@click.argument("file", metavar="STUDY|RELEASE", type=PATH)
+@click.argument("file", metavar="STUDY|RELEASE|FIT", type=PATH)
 @click.argument("formula", metavar="[FORMULA]", required=False)
 @spending
 @answering
@@ -86,7 +87,8 @@ def regress(
     """Fit one regression: to the table of a STUDY, at a price, or from a RELEASE, at none.
 
     FORMULA is such as "wage ~ age + sex*region" (extra formula). Of the releases of groups it is
-    fitted in every group. Standard errors count the sampling of the rows and the noise.
+    fitted in every group. Standard errors count the sampling of the rows and the noise. A saved
+    FIT has its formula, and is printed.
 
     From --epsilon to --purpose the options are of a study, and from --target to --unclip of a
     release; --reference, --alpha and --json are of both.
@@ -122,6 +124,14 @@ def _of_release(
     file: Path, formula: str | None, alpha: float, as_json: bool, options: dict[str, Any]
 ) -> Status:
     target, features = options["target"], options["features"]
+    release = open_release(file, groups=True, fits=True)
+    if not isinstance(release, pg.Release | Releases):
+        if formula is not None or on_command_line([*OF_RELEASE, "reference"]):
+            raise click.UsageError(
+                f"{file} holds a fit, which is printed as it is: leave out all but --alpha and "
+                "--json"
+            )
+        return print_fit(release, alpha, as_json)
     if (formula is None) == (target is None):
         raise click.UsageError("give either a FORMULA or --target")
     if formula is not None and "~" not in formula:
@@ -129,7 +139,7 @@ def _of_release(
     if formula is not None and features is not None:
         raise click.UsageError("a FORMULA names the features: leave --features out")
     names = None if features is None else read_names("--features", features)
-    release, explained = open_release(file, groups=True), formula or target or ""
+    explained = formula or target or ""
     penalty, unclip = read_penalty(options["ridge"]), options["unclip"]
     more = {"reference": options["reference"], "ridge": penalty}
     if not isinstance(release, Releases):

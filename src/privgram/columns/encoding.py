@@ -204,7 +204,7 @@ class Encoder:
         center, inverse, limit = np.array(scaled_by, dtype=np.float64).reshape(-1, 3).T.copy()
         self.scaling = center, inverse, limit
         self.positions = [stored.start for stored in (*self.dense, *ones)]
-        #: Products of factors, for a `privgram._core.rows.TableAccumulator`.
+        #: Products of factors, for a `privgram._core.rows.Accumulator`.
         self.coded = [
             (
                 self.factors.index(block.piece.factors),

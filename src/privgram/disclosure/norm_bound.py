@@ -13,8 +13,6 @@ References
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,16 +21,14 @@ from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._base.text import warn
 from privgram._core.norms import squared_norms
 from privgram.columns.unit import PrivateBound, Unit, bound_of_rows
-from privgram.ledger import check_ledger
-from privgram.mechanisms.norm_bound import NormBound, choice_price, new_id
+from privgram.mechanisms.norm_bound import NormBound, choice_price
 from privgram.moment.accumulators import BlockAccumulator
 from privgram.moment.units import accumulator_of
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
-from privgram.secret import generators
-from privgram.secret.generators import exponential_mechanism
+from privgram.secret import Gate, generators
 from privgram.sources.table import TableSource, n_rows_of
 
 if TYPE_CHECKING:
@@ -255,18 +251,13 @@ class BoundSelection:
         ledger: Ledger | None = None,
     ) -> NormBound:
         """Choose a point of the grid, privately."""
-        check_ledger(ledger)
         generator, reproducible = generators.resolve(rng)
         unit = None if self.scan.unit is None else self.scan.unit.protected
-        if Guarantee(self.epsilon, 0.0, self.adjacency, unit).size_is_public:
+        guarantee = Guarantee(self.epsilon, 0.0, self.adjacency, unit)
+        if guarantee.size_is_public:
             check_size(counts.n_rows)
             self._warn_of_few(counts.n_rows)
-        losses, sensitivity = quantile_losses(counts.counts.tolist(), self.quantile, self.adjacency)
-        rate = Fraction(self.epsilon) / (2 * sensitivity)
-        id = new_id()  # not before: a fork in between would enter two choices as one
-        if ledger is not None:
-            ledger.reserve(replace(self.price, id=id))
-        chosen = exponential_mechanism(losses, rate, generator)
+        chosen, id = Gate(guarantee, generator, ledger=ledger).choose(counts, self.quantile)
         return NormBound(
             float(self.grid[chosen]),
             epsilon=self.epsilon,
@@ -297,26 +288,6 @@ def check_size(n_rows: int | None) -> None:
     """Refuse a table that is publicly empty, before anything is spent on it."""
     if n_rows == 0:
         raise ValueError("the table has no rows, so there is nothing to release; nothing was spent")
-
-
-def quantile_losses(
-    counts: list[int], quantile: float, adjacency: Adjacency
-) -> tuple[list[int], int]:
-    """By how many rows each grid point misses the quantile, and how much one row can change it.
-
-    Both in units of the quantile's denominator, which makes them integers.
-    """
-    # As it was written: 0.95 is 19/20, not the float next to it.
-    part = Fraction(repr(quantile))
-    total, below, losses = sum(counts), 0, []
-    target = part.numerator * total
-    for count in counts:
-        above = below + count
-        losses.append(max(0, part.denominator * below - target, target - part.denominator * above))
-        below = above
-    if adjacency == "replace":
-        return losses, part.denominator
-    return losses, max(part.numerator, part.denominator - part.numerator)
 
 
 class NormCounts(BlockAccumulator):

@@ -27,7 +27,7 @@ from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
-from privgram.secret import generators
+from privgram.secret import Gate, generators
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.unit import PrivateBound, Unit
     from privgram.disclosure.norm_bound import NormCounts
-    from privgram.disclosure.samplers import Reread
     from privgram.ledger import Ledger
 
 #: What is made of a release, and has its `save`: the release itself, or a fit.
@@ -182,17 +181,30 @@ def release(  # type: ignore[misc]
 
 
 @overload
-def release_for(request: ReleaseRequest) -> Release | Releases: ...
-@overload
-def release_for(request: ReleaseRequest, answer: Callable[[Any], Answer]) -> Answer: ...
 def release_for(
-    request: ReleaseRequest, answer: Callable[[Any], Any] = lambda release: release
+    request: ReleaseRequest, *, gate: Gate | None = None, share: float = 1.0
+) -> Release | Releases: ...
+@overload
+def release_for(
+    request: ReleaseRequest,
+    answer: Callable[[Any], Answer],
+    *,
+    gate: Gate | None = None,
+    share: float = 1.0,
+) -> Answer: ...
+def release_for(
+    request: ReleaseRequest,
+    answer: Callable[[Any], Any] = lambda release: release,
+    *,
+    gate: Gate | None = None,
+    share: float = 1.0,
 ) -> Any:
     """Release what is asked for, as `release`; nothing is spent before all of it can be.
 
-    What the `answer` makes of the release is saved in its place.
+    What the `answer` makes of the release is saved in its place. By a gate that is handed on it is
+    for a share of its budget, which the request's guarantee is of.
     """
-    moment, reread = _read(request)
+    moment, reader = _read(request)
     path = request.path
     priced = request.priced(moment)
     if path is not None:  # once more, after the pass, for what is spent now
@@ -201,24 +213,35 @@ def release_for(
     generator, reproducible = generators.resolve(request.rng)
     if not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(priced.noise, priced.n_rows)
-    if request.ledger is not None:
-        priced.reserve(request.ledger)
-    result: Release | Releases
-    if isinstance(moment, SecondMoments):
-        drawn = [_draw(priced, one, generator, reproducible) for one in moment.values()]
-        result = Releases(moment.groups, drawn, priced.n_rows)
+    if gate is None:
+        chosen = None if priced.choice is None else priced.choice.price
+        gate = Gate(
+            priced.noise,
+            generator,
+            reader,
+            of_units=priced.noise.unit is not None,
+            ledger=request.ledger,
+            price=priced.price,
+            rests_on=chosen,
+        )
     else:
-        result = _draw(priced, moment, generator, reproducible, reread)
+        gate = gate.on(reader)
+    drawn: Releases | Release
+    if isinstance(moment, SecondMoments):
+        each = [_draw(priced, one, gate, reproducible, i) for i, one in enumerate(moment.values())]
+        drawn = Releases(moment.groups, each, priced.n_rows)
+    else:
+        drawn = _draw(priced, moment, gate, reproducible, share=share)
         if request.reason:
-            method = taken(result.parameters, request.reason)
-            result = replace(result, parameters=result.parameters | method)
-    made = answer(result)
+            method = taken(drawn.parameters, request.reason)
+            drawn = replace(drawn, parameters=drawn.parameters | method)
+    made = answer(drawn)
     if path is not None:
         save_paid(made.save, path)
     return made
 
 
-def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Reread | None]:
+def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Any]:
     """The second moment of a table, or of its groups, and what reads it again."""
     scan, choice = request.scan, request.choice
     if isinstance(request.source, SecondMoment | SecondMoments):
@@ -250,14 +273,14 @@ def _check_same(scan: ScanRequest, read: SecondMoment | SecondMoments | NormCoun
 def _draw(
     priced: PricedRelease,
     moment: SecondMoment,
-    rng: np.random.Generator,
+    gate: Gate,
     reproducible: bool,
-    reread: Reread | None = None,
+    part: int | None = None,
+    share: float = 1.0,
 ) -> Release:
-    """Draw the noise of one second moment, which was paid for."""
+    """Release one second moment."""
     mechanism, noise = priced.mechanism, priced.noise
-    more = {} if reread is None else {"reread": reread}
-    sample = samplers.draw(mechanism, moment, noise, rng, **more)
+    sample = samplers.draw(mechanism, moment, noise, gate, part, share)
     release = Release(
         matrix=sample.matrix,
         names=names_of(moment),

@@ -251,13 +251,3 @@ class PricedRelease:
     n_rows: int | None  # of the table, where they are public
     groups: Groups | None
     choice: NormBound | None  # of the bound
-
-    def reserve(self, ledger: Ledger) -> None:
-        """Enter the price, and that of the choice of the bound unless it is there."""
-        assert self.price is not None
-        if self.choice is not None:
-            # Both, or neither: a choice that is paid for is of no use without the release.
-            if self.choice.id not in (entry.id for entry in ledger.entries):
-                ledger.check(together(self.price, self.choice.price))
-            ledger.reserve(self.choice.price)
-        ledger.reserve(self.price)

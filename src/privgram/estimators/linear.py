@@ -36,7 +36,6 @@ from privgram.estimators._base import (
     with_target,
 )
 from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of_line
-from privgram.ledger import check_ledger
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
 from privgram.privacy import GaussianProfile
 from privgram.privacy.guarantee import Guarantee
@@ -44,6 +43,7 @@ from privgram.regression.design import NO_SLOPES, AllColumns, RegressionTerms, d
 from privgram.regression.features import FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
+from privgram.secret import Gate, generators
 from privgram.study.config import described
 
 if TYPE_CHECKING:
@@ -499,16 +499,15 @@ class PrivateRidge(PrivateLinearRegression):
         whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
         noise = AnalyzeGauss().noise_for(whole, self.features.n, 1.0)
         privacy = noise.privacy
-        check_ledger(self.ledger)
-        if self.ledger is not None:
-            self.ledger.reserve(replace(noise.price, what="random features"))
+        price = replace(noise.price, what="random features")
+        gate = Gate(noise, generators.resolve(rng)[0], ledger=self.ledger, price=price)
         x, target = table.arrays
         columns = table.columns
         names = tuple(self._feature_names())
-        share = share_of_line(len(target), len(names), whole, self._rules, rng)
+        share = share_of_line(gate, len(target), len(names), whole, self._rules)
         part = _part(whole, privacy, share)
         request = ReleaseRequest(table.source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
-        first = release_for(request)
+        first = release_for(request, gate=gate, share=share)
         assert isinstance(first, Release)
         [fit] = super()._learn(first)
         linear = LinearPart.of(first, fit.used, columns.center[:-2], columns.half_width[:-2])
@@ -526,7 +525,7 @@ class PrivateRidge(PrivateLinearRegression):
             reproducible=first.reproducible,
         )
         if share == self._rules.linear:
-            self._fit = fit_target(x, target, self._fit, rules=self._rules, rng=rng)
+            self._fit = fit_target(x, target, self._fit, rules=self._rules, gate=gate)
         if self._fit.refusal is not None:
             warn(
                 f"the features could not be fitted: {self._fit.refusal}. Predictions are by the "

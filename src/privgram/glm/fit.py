@@ -31,8 +31,8 @@ from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
-from privgram.secret import generators
-from privgram.secret.gate import CHANGED
+from privgram.secret import Gate, generators
+from privgram.secret.gate import UNREADABLE
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
@@ -109,9 +109,15 @@ def fit_problem(
         )
     price = replace(noise.price, what=f"regress({problem.terms.target})")
     read, rounds_of = (accumulate, Rounds) if unit is None else (accumulate_units, UnitRounds)
-    rounds = rounds_of(
-        first, noise, generator, lambda new: read(scan, new)[0], ledger=ledger, price=price
+    gate = Gate(
+        noise,
+        generator,
+        lambda new: read(scan, new)[0],
+        of_units=unit is not None,
+        ledger=ledger,
+        price=price,
     )
+    rounds = rounds_of(first, noise, gate)
     try:
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
@@ -210,7 +216,7 @@ def _bound_units(
     columns = problem.columns
     rounds.moment = _second_moment(scan, unit)
     if rounds.moment.n_rows != counted.n_rows:
-        raise UnreadError(CHANGED)
+        raise UnreadError(UNREADABLE)
     bound = bounds_of(unit, columns.bound)[1]
     rounds.noise = AdaptiveGaussian().noise_for(guarantee, len(columns), bound)
 

@@ -27,7 +27,7 @@ from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
 from privgram.glm.problem import FitFacts, refused_parts
 from privgram.glm.state import ScoreState, isotropic
-from privgram.secret.gate import CHANGED
+from privgram.secret.gate import UNREADABLE
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -153,7 +153,7 @@ class LevelEstimator(OneStepEstimator):
         total = self.factor.read(self.scan, transform, shift, new)
         moment = self.rounds.moment
         if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
-            raise UnreadError(CHANGED)
+            raise UnreadError(UNREADABLE)
         return total.inner
 
     def _within(self, first: Matrix, rows: float) -> tuple[ScoreState, LevelMeans]:

@@ -20,8 +20,8 @@ from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.regression.classes import ClassFit, HeldOut
 from privgram.scan.request import ScanRequest
+from privgram.secret import Gate, Learner, generators
 from privgram.secret import HeldOut as HeldOutRows
-from privgram.secret import Learner, generators
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -139,13 +139,12 @@ def fit_classes(
         ledger.check(noise.price)
     if problem.holdout:
         source.key = generator.bytes(32)
-    rounds = first_pass(ScanRequest(source), noise, problem.bound, generator)
+    gate = Gate(noise, generator, ledger=ledger, price=replace(noise.price, what="classifier"))
+    rounds = first_pass(ScanRequest(source), noise, problem.bound, gate)
     public = rounds.moment.n_rows if guarantee.size_is_public and not problem.drops else None
     check_size(public)
     if not reproducible:
         warn_of_weak(guarantee, public)
-    if ledger is not None:
-        ledger.reserve(replace(noise.price, what="classifier"))
     refusal = None
     nothing = np.zeros((problem.n_columns, len(problem.classes)))
     parts = ClassParts(nothing)
@@ -156,6 +155,8 @@ def fit_classes(
             parts, refusal = replace(parts, coef=nothing), NO_NUMBER
     except Exception as error:  # after the spend: a refused fit, whatever it is
         check_process(pid)
+        if not rounds.spent:
+            raise
         refusal = lost(error)
     coef = parts.coef
     last = -1 if problem.constant else problem.n_columns

@@ -13,8 +13,6 @@ from privgram.glm.budget import BUDGET
 from privgram.secret import Image, Model, Outer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
@@ -76,35 +74,9 @@ class Rounds(TableRounds):
         """Release sums of vectors of q entries, scaled to a clip; with the noise's deviation."""
         return self.score(self.gate.stated(total, clip / scale(q), UNITS, moves), share)
 
-    def whole_sums(
-        self, total: NDArray[np.int64], most: float, share: float, part: str | None = None
-    ) -> Vector:
-        """Release sums of arrays of whole numbers, none longer than `most`, in their unit."""
-        noisy = self.gate.release(self.gate.stated(total, 1.0, most, None, part), share)
-        self.parameters.setdefault("score_mu", []).append(noisy.mu)
-        return noisy.values
-
-    def counts_apart(self, counts: NDArray[np.int64], share: float) -> tuple[Vector, float]:
-        """Release counts of rows that are held out; with the deviation of the noise."""
-        held = self.gate.stated(counts, 1.0, 1.0, self.histogram_moves, "held out")
-        noisy = self.gate.release(held, share)
-        self.parameters["held_out_mu"] = noisy.mu
-        return noisy.values, noisy.std
-
-    @property
-    def histogram_moves(self) -> float:
-        """By how much a histogram moves."""
-        return float(np.sqrt(self.moves))
-
-    def reread_all(self, new: Callable[[int], Any]) -> Any:
-        """Feed an accumulator all rows as they are; the table must be the one of before."""
-        return self.gate.again(new)
-
 
 class UnitRounds(Rounds):
     """The same of a table whose units are protected: what is added up is of units."""
-
-    of_units = True
 
     def bounded(self, unit: Unit, edges: Vector) -> Unit:
         """The unit with a bound near the median of the units' norms, by a released histogram.

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.scan.request import ScanRequest
+    from privgram.secret import Gate
     from privgram.secret.gate import Sum
     from privgram.secret.kinds import Kind
 
@@ -66,13 +67,13 @@ def first_pass(
     scan: ScanRequest,
     noise: AdaptiveGaussianCalibration,
     bound: float,
-    rng: np.random.Generator,
+    gate: Gate,
     beside: int = 1,
 ) -> Rounds:
-    """Rounds over rows of features, whose second moment is summed in a first pass."""
+    """Rounds over rows of features by a gate; their second moment is summed in a first pass."""
     counted = accumulate(scan, lambda width: FeatureMoment(width - beside, bound))[0].inner
     exact = SecondMoment.from_accumulator(counted, None, None)
-    return Rounds(exact, noise, rng, lambda new: accumulate(scan, new)[0])
+    return Rounds(exact, noise, gate.on(lambda new: accumulate(scan, new)[0]))
 
 
 def moment_share(rounds: Rounds, rules: StepRules, public: int | None) -> float:

@@ -20,14 +20,14 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import ROW_CONSTANT, FeatureFit, row_bound, without_features
 from privgram.regression.inference import DOUBT
 from privgram.scan.request import ScanRequest
-from privgram.secret import Errors, Learner, generators
-from privgram.secret.additive import noisy_sums
+from privgram.secret import Errors, Learner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.regression.features import LinearPart
+    from privgram.secret import Gate
 
 
 #: Rows that are made at a time.
@@ -97,15 +97,14 @@ class TargetEstimator:
         self.begun = begun
         self.rules = rules
 
-    def fit(self, rng: np.random.Generator) -> FeatureFit:
+    def fit(self, gate: Gate) -> FeatureFit:
         """Spend what the linear fit has left, round by round."""
         rules, begun, lines = self.rules, self.begun, self.blocks.lines
         guarantee = Guarantee(begun.epsilon, begun.delta, begun.adjacency, None)
         n_columns, bound = len(begun.coef), row_bound()
         noise = AdaptiveGaussian().noise_for(guarantee, n_columns, bound)
-        rounds = first_pass(ScanRequest(self.blocks), noise, bound, rng, len(lines))
+        rounds = first_pass(ScanRequest(self.blocks), noise, bound, gate, len(lines))
         public = rounds.moment.n_rows if guarantee.size_is_public else None
-        rounds.gate.charge(rules.linear + (rules.number if public is None else 0.0))
         apart = 2 * (rules.choice + rules.error)
         share = moment_share(rounds, rules, public) * (1 - rounds.spent - apart)
         released = rounds.take(rounds.moment, share)
@@ -151,23 +150,17 @@ class TargetEstimator:
 
 
 def share_of_line(
-    n_rows: int,
-    n_columns: int,
-    guarantee: Guarantee,
-    rules: TargetRules,
-    rng: np.random.Generator | None,
+    gate: Gate, n_rows: int, n_columns: int, guarantee: Guarantee, rules: TargetRules
 ) -> float:
     """The share of the fit by the columns: all that is left where rows are too few for more.
 
     Where their number is private, a share of `rules.number` is spent on it.
     """
-    noise = AdaptiveGaussian().noise_for(guarantee, n_columns + 1, 1.0)
     rows, left = float(n_rows), 1.0
     if not guarantee.size_is_public:
-        std = noise.counts_std(noise.mu * math.sqrt(rules.number))
-        rows = float(noisy_sums(np.array([n_rows]), std, generators.resolve(rng)[0])[0])
+        rows = float(gate.release(gate.adopt(n_rows), rules.number).values[0])
         left -= rules.number
-    return left if rows * noise.mu < rules.rows * n_columns else rules.linear
+    return left if rows * gate.mu(1.0) < rules.rows * n_columns else rules.linear
 
 
 def fit_target(
@@ -176,16 +169,16 @@ def fit_target(
     linear: FeatureFit,
     *,
     rules: TargetRules,
-    rng: np.random.Generator | None = None,
+    gate: Gate,
 ) -> FeatureFit:
-    """Fit what the columns leave of a target by random features; `rules.linear` is spent already.
+    """Fit what the columns leave of a target by random features, with what a gate has left.
 
     What goes wrong ends in the fit by the columns alone.
     """
     pid = os.getpid()
     try:
         with np.errstate(all="ignore"):
-            fit = TargetEstimator(x, y, linear, rules).fit(generators.resolve(rng)[0])
+            fit = TargetEstimator(x, y, linear, rules).fit(gate)
     except Exception as error:  # after the spend
         check_process(pid)
         return without_features(linear, lost(error))

@@ -53,8 +53,10 @@ def simulated_rows(
     unit: str | None = None,
     counts: frozenset[str] = frozenset(),
     instrumented: tuple[tuple[str, Sequence[str]], ...] = (),
+    rare: bool = False,
 ) -> tuple[str, dict[str, NDArray[Any]], Guess | None]:
-    """So many rows of what a plan is given, in own units; `counts` and `instrumented` of `Guess`.
+    """So many rows of what a plan is given, in own units; `counts`, `instrumented` and `rare` of
+    `Guess`.
 
     With what they are like, in words, and the guess that they are drawn by, if it is one. Of a
     public table that has a column of the `unit` too, whole units are drawn, and the column is among
@@ -71,7 +73,7 @@ def simulated_rows(
                 values[name] = rng.random(n) < values[name]
         return EARLIER, values, None
     if is_guess(design, columns):
-        guess = Guess.of(design, columns, counts, instrumented)
+        guess = Guess.of(design, columns, counts, instrumented, rare)
         return GUESSED, guess.rows(n), guess
     table, complete = _check_table(design, columns)
     what = f"a public table of {len(complete):,} rows"

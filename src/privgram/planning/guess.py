@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns import Columns
 
-#: Standard deviation of a number of which nothing is said, as a part of its range; mean of counts
-#: of which nothing is said, as a part of their upper bound.
-SPREAD, COUNTED = 1 / 6, 1 / 10
+#: Standard deviation of a number of which nothing is said, as a part of its range.
+SPREAD = 1 / 6
 
-#: Part of the variance of what is instrumented that its instruments explain, where nothing is said.
-STRENGTH = 1 / 4
+#: What a guess and its rare twin take where nothing is said: the mean of counts, as a part of their
+#: upper bound; the part of its variance that instruments explain of what is instrumented.
+COUNTED, STRENGTH = (1 / 10, 1 / 100), (1 / 4, 1 / 200)
+
+#: Part of the rows that the rare twin gives to each level but the first, at most.
+RARE = 1 / 100
 
 #: The parts of a guess that a mapping may have.
 PARTS = ("correlation", "mean", "std")
@@ -48,6 +51,8 @@ class Guess:
 
     Every variable follows from a normal number, and these go together as `correlation` says: a
     level is where its number is between two quantiles, levels in the order of the description.
+    Its rare twin differs where a fit turns on what nobody said: events and levels are few, and
+    instruments weak.
     """
 
     columns: Columns
@@ -56,6 +61,7 @@ class Guess:
     counts: frozenset[str] = frozenset()
     #: What is instrumented, and its instruments, as variables.
     instrumented: tuple[tuple[str, Sequence[str]], ...] = ()
+    rare: bool = False
 
     @classmethod
     def of(
@@ -64,13 +70,14 @@ class Guess:
         columns: Columns,
         counts: frozenset[str] = frozenset(),
         instrumented: tuple[tuple[str, Sequence[str]], ...] = (),
+        rare: bool = False,
     ) -> Guess:
         """A guess as `design` says it: by parts, or by correlations alone."""
         parts = design if set(design) <= set(PARTS) else {"correlation": design}
         for part, values in parts.items():
             if not isinstance(values, Mapping):
                 raise TypeError(f"design: {part!r} is a mapping of names to numbers")
-        return cls(columns, parts, counts, instrumented)
+        return cls(columns, parts, counts, instrumented, rare)
 
     def rows(self, n: int) -> dict[str, NDArray[Any]]:
         """So many rows, in own units: the same ones each time."""
@@ -81,10 +88,8 @@ class Guess:
     @property
     def assumptions(self) -> list[str]:
         """What is taken to be so without a word of the design, as parts of a sentence."""
-        bare = [name for name in self._place if name not in self._means]
-        counts = [name for name in bare if name in self.counts]
+        bare, levels = self._bare, self._bare_levels
         coins = [name for name in self._place if self._by_bounds(name)]
-        levels = [name for name in bare if self._has_levels(name)]
         normal = [
             name for name in self._place if not (self._has_levels(name) or name in self.counts)
         ]
@@ -98,17 +103,47 @@ class Guess:
             words.append(f"{listed(coins)} (0 to 1) is 0 or 1")
         if levels:
             words.append(f"{listed(levels)} has each value as often")
-        words += [
-            f"{shown(name)} counts {self._mean_of_counts(name):g} on average" for name in counts
-        ]
-        if self._strengths:
-            words.append("instruments explain a quarter of what they stand in for")
+        words += self._of_twins
         other = "other pairs of " if self._strengths or self._pairs else ""
         if len(self._place) > 1:
             words.append(f"{other}columns are uncorrelated")
         return words
 
+    @property
+    def rare_twin(self) -> Guess | None:
+        """The same guess with few events, rare levels and weak instruments; None without any."""
+        apart = self._bare_counts or self._bare_levels or self._strengths
+        return replace(self, rare=True) if apart and not self.rare else None
+
+    @property
+    def rare_assumptions(self) -> list[str]:
+        """What the rare twin takes to be so instead, as parts of a sentence."""
+        levels = self._bare_levels
+        few = f"all values of {listed(levels)} but the first have {RARE:.0%} of the rows at most"
+        return [*([few] if levels else []), *replace(self, rare=True)._of_twins]
+
+    @property
+    def _of_twins(self) -> list[str]:
+        counts = [
+            f"{shown(name)} has a mean of {self._mean_of_counts(name):g}"
+            for name in self._bare_counts
+        ]
+        weak = f"instruments explain {100 * STRENGTH[self.rare]:g}% of what they stand in for"
+        return [*counts, *([weak] if self._strengths else [])]
+
     # --- what is said of a variable, by its name ----------------------------------------------
+
+    @property
+    def _bare(self) -> list[str]:
+        return [name for name in self._place if name not in self._means]
+
+    @property
+    def _bare_counts(self) -> list[str]:
+        return [name for name in self._bare if name in self.counts]
+
+    @property
+    def _bare_levels(self) -> list[str]:
+        return [name for name in self._bare if self._has_levels(name)]
 
     @cached_property
     def _place(self) -> dict[str, int]:
@@ -189,18 +224,22 @@ class Guess:
         described = self.columns.variables[name]
         stated = self._means.get(name, {})
         if not isinstance(described, Factor):
-            share = stated.get(None, 0.5)
+            share = stated.get(None, RARE if self.rare else 0.5)
             return np.array([1 - share, share])
         left, others = 1 - math.fsum(stated.values()), len(described) - len(stated)
         if left < -1e-9 or (others == 0 and left > 1e-9):
             raise ValueError(f"design: the parts of the rows with levels of {name!r} must add to 1")
-        shares = np.full(len(described), max(left, 0.0) / max(others, 1))
+        each = max(left, 0.0) / max(others, 1)
+        shares = np.full(len(described), each)
+        if self.rare and not stated:
+            shares[1:] = min(RARE, each)
+            shares[0] = 1 - shares[1:].sum()
         for level, share in stated.items():
             shares[level] = share
         return shares
 
     def _mean_of_counts(self, name: str) -> float:
-        return self._means.get(name, {}).get(None, COUNTED * self._upper(name))
+        return self._means.get(name, {}).get(None, COUNTED[self.rare] * self._upper(name))
 
     def _upper(self, name: str) -> float:
         described = self.columns.variables[name]
@@ -214,7 +253,7 @@ class Guess:
         stated = [{self._named(label)[0] for label in pair} for pair in self._pairs]
         for endogenous, instruments in self.instrumented:
             if not any({endogenous, name} in stated for name in instruments):
-                each = math.sqrt(STRENGTH / len(instruments))
+                each = math.sqrt(STRENGTH[self.rare] / len(instruments))
                 strengths |= {(endogenous, name): each for name in instruments}
         return strengths
 

@@ -45,8 +45,8 @@ FEW_DRAWS = DrawRule(least=9, most=20, median_within=0.04, while_some_refused=Tr
 NO_REFUSAL = DrawRule(least=20, most=20, median_within=math.inf, until_refused=True)
 ONE_DRAW = DrawRule(least=1, most=1, median_within=math.inf)
 
-#: Part of the fits that must be offered where an epsilon is to give what is wanted.
-OFFERED = 0.9
+#: Part of the fits that must be answered where an epsilon is to give what is wanted.
+ANSWERED = 0.9
 
 #: The spread of what fits state gets a note where its ends differ by so much.
 APART = 1.5
@@ -76,13 +76,17 @@ class PrecisionRow:
     sampling : float
         Its standard error without privacy.
     stderr : float or None
-        Its standard error at the plan's epsilon; None where most fits would be refused.
+        Its standard error at the plan's epsilon; None where most fits would be refused, or hide it.
     release : float or None
         Its standard error on a release of these columns; None where there is none.
     at_all : float or None
         Its standard error with all of the budget that is left.
     wanted : float or None
         The standard error that `target_se` asks for.
+    if_rare : float or None
+        Its standard error at the plan's epsilon where events and levels that nobody spoke of are
+        rare, and instruments weak; None where nothing of this is guessed, or most fits would be
+        refused.
     """
 
     name: str
@@ -91,6 +95,7 @@ class PrecisionRow:
     release: float | None
     at_all: float | None
     wanted: float | None
+    if_rare: float | None
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,9 +105,12 @@ class Precision(Printed):
     Attributes
     ----------
     formula : str
-    offered : float or None
-        Part of the simulated fits at this epsilon that are offered, and not refused for noise. None
-        where no epsilon is planned with.
+    answered : float or None
+        Part of the simulated fits at this epsilon that are answered, and not refused for noise.
+        None where no epsilon is planned with.
+    answered_if_rare : float or None
+        The same where events and levels that nobody spoke of are rare, and instruments weak. None
+        where nothing of this is guessed.
     draws : int
         How many fits that is a part of.
     epsilon : float or None
@@ -123,7 +131,8 @@ class Precision(Printed):
     """
 
     formula: str
-    offered: float | None
+    answered: float | None
+    answered_if_rare: float | None
     draws: int
     epsilon: float | None
     delta: float
@@ -153,6 +162,7 @@ class Precision(Printed):
         columns: dict[str, list[float | None]] = {
             "no privacy": [row.sampling for row in self.rows],
             at: [row.stderr for row in self.rows],
+            "if rare": [row.if_rare for row in self.rows],
             "by a release": [row.release for row in self.rows],
             f"at {self.left:.3g}, all left": [row.at_all for row in self.rows],
             "wanted": [row.wanted for row in self.rows],
@@ -167,11 +177,15 @@ class Precision(Printed):
         more = len(cells) - SCREEN
         lines = aligned(["std err", *columns], cells[:SCREEN] if more > 1 else cells)
         lines += [f"and {more} more, which are in plan.rows"] * (more > 1)
-        first = []
-        if self.offered is not None:
-            fits = f"{self.offered:.0%} of {self.draws} simulated fits"
-            first = [f"Offered: {fits} at epsilon = {self.epsilon:.3g}."]
-        head = [*first, shown(self.formula), *self.heading.split("\n")]
+        first = "A guess. " * self.guessed
+        if self.answered is not None:
+            rarely = self.answered_if_rare
+            other = "" if rarely is None else f"; {rarely:.0%} if rare"
+            first += (
+                f"Answered: {self.answered:.0%} of {self.draws} simulated fits at epsilon = "
+                f"{self.epsilon:.3g}{other}."
+            )
+        head = [*([first] if first else []), shown(self.formula), *self.heading.split("\n")]
         notes = [textwrap.fill(note, WIDTH) for note in self.notes]
         return "\n".join([*(textwrap.fill(x, WIDTH) for x in head), "", *lines, "", *notes])
 
@@ -198,8 +212,12 @@ class SimulatedTable:
         unit: Unit | None,
         groups: Groups | None,
         counts: bool,
+        rare: bool = False,
     ) -> SimulatedTable:
-        """Rows for one regression, by what a plan is given; `counts` of a target that counts."""
+        """Rows for one regression, by what a plan is given; `counts` of a target that counts.
+
+        By the `rare` twin of a guess, if it is one.
+        """
         what, values, guess = simulated_rows(
             {} if design is None else design,
             columns,
@@ -207,6 +225,7 @@ class SimulatedTable:
             None if unit is None else unit.name,
             counts=frozenset(parsed.targets if counts else ()),
             instrumented=_instrumented(parsed, columns),
+            rare=rare,
         )
         size = len(next(iter(values.values())))
         rows_of_unit = 0
@@ -238,8 +257,10 @@ class SimulatedTable:
             words.append(f"{self.rows_of_unit} rows of one {shown(self.unit.name)}")
         notes = []
         if words:
-            known = "an earlier release, a public table, means, deviations and correlations"
-            notes.append(f"Guessed: {'; '.join(words)}. design= takes {known}.")
+            rare = ""
+            if self.guess is not None and self.guess.rare_twin is not None:
+                rare = f" If rare: {'; '.join(self.guess.rare_assumptions)}."
+            notes.append(f"Guessed: {'; '.join(words)}.{rare} Say better by design=.")
         if self.rows_of_unit:
             notes.append(
                 "Rows of one unit are taken to be independent; where they are not, add rows."
@@ -256,12 +277,13 @@ class FitSimulation:
     regress: Callable[[Guarantee, np.random.Generator], RegressionResults]
     # The same regression on a release of the columns, where that is another answer.
     on_release: Callable[[Guarantee, np.random.Generator], RegressionResults] | None = None
+    if_rare: FitSimulation | None = None  # by the rare twin of a guess
 
     @cached_property
     def without_noise(self) -> dict[str, float]:
         """Standard errors without privacy, of the coefficients that have one."""
         fits = self._simulate(self.regress, NO_PRIVACY, ONE_DRAW)
-        return fits.medians if fits.mostly_offered else {}
+        return _medians(fits)
 
     @property
     def sampling(self) -> dict[str, float]:
@@ -276,6 +298,23 @@ class FitSimulation:
     def at(self, epsilon: float, rule: DrawRule) -> SimulatedFits:
         """What `Study.regress` states."""
         return self._simulate(self.regress, epsilon, rule)
+
+    def least_answered(self, epsilon: float, most: float) -> float | None:
+        """The least epsilon from this one on, in steps of a half, at which no fit is refused.
+
+        Neither one by the guess, of which most show every coefficient, nor one by its rare twin.
+        None where there is none up to `most`.
+        """
+        both = (self,) if self.if_rare is None else (self, self.if_rare)
+        if not all(fits.without_noise for fits in both):  # no epsilon helps
+            return None
+        while epsilon <= most:
+            tried = [fits.at(epsilon, NO_REFUSAL) for fits in both]
+            shown = _medians(tried[0]).keys() >= self.without_noise.keys()
+            if shown and all(fits.answered == 1 for fits in tried):
+                return float(f"{epsilon:.2g}")
+            epsilon *= 1.5
+        return None
 
     def beside(self, epsilon: float) -> SimulatedFits | None:
         """What a regression on a release states; None where `at` has it, or there is none."""
@@ -298,6 +337,7 @@ class FitSimulation:
             except RefusedError:
                 return None
             stderr = np.asarray(result.bse, dtype=np.float64) / math.sqrt(self.table.rows_for_one)
+            stderr[~np.isfinite(stderr)] = np.inf
             return SimulatedFit(result.param_names, stderr, _method_of(result), result.cov_type)
 
         with warnings.catch_warnings():
@@ -335,7 +375,8 @@ def plan_precision(
         epsilon = left if epsilon is None else check_positive(epsilon, "epsilon")
         result = at(epsilon) if epsilon > 0 else None
     whole = None if left <= 0 or epsilon == left else fits.at(left, FEW_DRAWS)
-    stderr, at_all = _medians(result), _medians(whole)
+    rare = fits.if_rare.at(epsilon, FEW_DRAWS) if fits.if_rare and epsilon else None
+    stderr, at_all, if_rare = _medians(result), _medians(whole), _medians(rare)
     released = _medians(fits.beside(epsilon) if epsilon else None)
     rows = tuple(
         PrecisionRow(
@@ -345,17 +386,19 @@ def plan_precision(
             released.get(name),
             at_all.get(name),
             goals.get(name),
+            if_rare.get(name),
         )
         for name, error in sampling.items()
     )
     guarantee = fits.price(epsilon or left or 1.0)
     each = " in each group" if fits.table.groups is not None else ""
-    notes = _notes(rows, epsilon, left, n_rows, fits.table)
-    if result is not None and result.mostly_offered:
+    notes = _notes(rows, epsilon, left, n_rows, fits)
+    if result is not None and result.mostly_answered:
         notes += _remarks(result)
     return Precision(
         formula=formula,
-        offered=None if result is None else result.offered,
+        answered=None if result is None else result.answered,
+        answered_if_rare=None if rare is None else rare.answered,
         draws=0 if result is None else result.tried,
         epsilon=epsilon,
         delta=guarantee.delta,
@@ -366,14 +409,24 @@ def plan_precision(
             f"delta={guarantee.delta:g}, {guarantee.adjacency}"
         ),
         notes=(*notes, *fits.table.assumptions),
-        method=result.fits[-1].method if result is not None and result.mostly_offered else "",
+        method=result.fits[-1].method if result is not None and result.mostly_answered else "",
         guessed=fits.table.guessed,
     )
 
 
-def _medians(fits: SimulatedFits | None) -> Mapping[str, float]:
-    """Median standard errors; none where half of the fits are refused, or none was asked for."""
-    return {} if fits is None or not fits.mostly_offered else fits.medians
+def asked(epsilon: float | None, most: float) -> str:
+    """What to ask where fits are refused, by the least epsilon at which none is: a sentence."""
+    other = "fewer terms, more rows, or a plan with design="
+    if epsilon is None:
+        return f"By simulated rows no epsilon up to {most:g} is sure to be answered: take {other}"
+    return f"By simulated rows it takes epsilon = {epsilon:g}, or {other}"
+
+
+def _medians(fits: SimulatedFits | None) -> dict[str, float]:
+    """Median standard errors, where most fits are answered and show the coefficient."""
+    if fits is None or not fits.mostly_answered:
+        return {}
+    return {name: error for name, error in fits.medians.items() if math.isfinite(error)}
 
 
 def _remarks(result: SimulatedFits) -> list[str]:
@@ -381,7 +434,8 @@ def _remarks(result: SimulatedFits) -> list[str]:
     last = result.fits[-1]
     errors = "for errors of equal variance" if last.cov_type == "nonrobust" else "robust"
     notes = [f"Answered by {last.method}; standard errors {errors}."]
-    name, (low, high) = max(result.ranges.items(), key=lambda item: item[1][1] / item[1][0])
+    ranges = {"": (1.0, 1.0)} | result.ranges
+    name, (low, high) = max(ranges.items(), key=lambda item: item[1][1] / item[1][0])
     if high >= APART * low:
         notes.append(
             f"Medians. Of ten fits eight state {low:.3g} to {high:.3g} for {shown(name)[:28]}."
@@ -441,13 +495,13 @@ def _search(
     goals: dict[str, float],
     left: float,
 ) -> tuple[float | None, SimulatedFits | None]:
-    """The least epsilon at which fits are offered and state what is wanted; and what they state."""
+    """The least epsilon at which fits answer and state what is wanted; and what they state."""
     if any(sampling[name] >= goal for name, goal in goals.items()):
         return None, None
 
     def excess(fits: SimulatedFits) -> float:
         """Privacy's part of the error over the room for it: at most 1 where all is met."""
-        if fits.offered < OFFERED:
+        if fits.answered < ANSWERED:
             return math.inf
         parts, medians = [0.0], fits.medians
         for name, goal in goals.items():
@@ -486,15 +540,17 @@ def _notes(
     epsilon: float | None,
     left: float,
     n_rows: int,
-    table: SimulatedTable,
+    fits: FitSimulation,
 ) -> list[str]:
     """What to do, by what was simulated."""
+    table = fits.table
     over = "" if epsilon is None or epsilon <= left else f", and {left:.3g} are left"
     wanted = [row.sampling / row.wanted for row in rows if row.wanted is not None]
     if not wanted:
         notes = []
-        if any(row.stderr is None for row in rows):
-            notes.append("A dash: noise would be too large, and most fits refused. Ask for more.")
+        if epsilon and any(row.stderr is None for row in rows):
+            advised = asked(fits.least_answered(1.5 * epsilon, MOST_EPSILON), MOST_EPSILON)
+            notes.append(f"A dash: in most fits noise hides it. {advised}.")
         if over:
             notes.append(f"Epsilon is {epsilon:.3g}{over}.")
         return notes

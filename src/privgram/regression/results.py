@@ -233,8 +233,7 @@ class Results:
     def advice(self) -> str | None:
         """Say what to ask instead of a fit that was refused.
 
-        It is found by simulation when it is asked for, in about a second; a fit that is printed
-        has it too.
+        It is found by simulation when it is asked for, in seconds.
 
         Returns
         -------
@@ -483,6 +482,9 @@ class Results:
         Summary
             With `tables`, `as_text`, `as_html`, `as_latex` and `as_csv`; text when printed.
         """
+        refusal = self.refusal
+        if refusal is not None and self._adviser is not None:
+            refusal += ". The fit's advice() simulates what it takes"
         names = self.param_names if xname is None else tuple(xname)
         if len(names) != len(self.param_names):
             raise ValueError(f"xname has {len(self.param_names)} names, not {len(names)}")
@@ -499,7 +501,7 @@ class Results:
             names,
             heads_of(self.inference, level),
             values,
-            ". ".join(filter(None, (self.refusal, self.advice()))) or None,
+            refusal,
             (*notes, *self._notes()),
             marks,
             self._title if title is None else title,

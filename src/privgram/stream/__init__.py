@@ -9,7 +9,7 @@ import hashlib
 import math
 import os
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
@@ -23,7 +23,6 @@ from privgram._base.numbers import check_budget, check_integer
 from privgram._base.saved import JsonObject, save_paid
 from privgram.columns.unit import PrivateBound
 from privgram.disclosure.samplers import impose
-from privgram.exact import int128
 from privgram.mechanisms import AnalyzeGauss
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
@@ -34,8 +33,7 @@ from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
 from privgram.scan.progress import Progress
-from privgram.secret import generators
-from privgram.secret.additive import noisy_matrix
+from privgram.secret import Gate, generators
 from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS
 from privgram.stream.state import (
     Period,
@@ -49,7 +47,6 @@ from privgram.stream.state import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from privgram.exact.int128 import Int128
     from privgram.mechanisms.additive import GaussCalibration
     from privgram.regression.pooling import Estimates
     from privgram.study import Study
@@ -214,16 +211,30 @@ class Stream:
         self._stream = terms
         self._noise = self._calibrate(terms)
         self._alone = self._calibrate(replace(terms, months=1))
-        study, what = self.study, f"stream {self.path.name}"
-        price = replace(self._noise.price, what=what, condition=terms.condition, id=terms.id)
-        study.ledger.entered_as("", study.columns.selected, study.identity).reserve(price)
+        what = f"stream {self.path.name}"
+        self._price = replace(self._noise.price, what=what, condition=terms.condition, id=terms.id)
+        self._gate(terms).enter()
+
+    def _gate(self, terms: StreamTerms) -> Gate:
+        """A gate of the stream's entry."""
+        study, sums = self.study, terms.sums
+        return Gate(
+            self._noise,
+            generators.resolve(None)[0],
+            of_units=study.unit is not None,
+            ledger=study.ledger.entered_as("", study.columns.selected, study.identity),
+            price=self._price,
+            overlap=None if terms.months == 1 else sums.epochs[0].most_of,
+        )
 
     def _calibrate(self, terms: StreamTerms) -> GaussCalibration:
         """Noise of the periods' own matrices: of one release of rows that move as far as C X."""
         # C X moves as many times as far as one second moment: noise is for what is added.
         bound = self._nothing.sensitivity_bound * math.sqrt(terms.sums.epochs[0].sensitivity)
-        noise: GaussCalibration = AnalyzeGauss().noise_for(
-            terms.guarantee, self._nothing.n_columns, bound
+        # One that takes another's place may be of another period, which is another direction.
+        d = self._nothing.n_columns
+        noise: GaussCalibration = replace(
+            AnalyzeGauss().noise_for(terms.guarantee, max(d, 2), bound), n_columns=d
         )
         if noise.noise_std > MOST_NOISE_UNITS * self._nothing.resolution:
             raise ValueError(
@@ -458,20 +469,20 @@ class Stream:
             sums = sums.doubled()
             epochs = [epoch.periods for epoch in sums.epochs]
             state = replace(state, terms=replace(state.terms, epochs=epochs))
-        law, d = self._noise.law, moment.n_columns
-        high, low = moment.int128()
-        exact = high[_above(d)], low[_above(d)]
-        shares, unit = sums.shares(number), moment.resolution * 2.0**-FACTOR_PLACES
-        noisy = noisy_matrix(
-            _mixed([*(period.exact for period in state.past), exact], shares, d),
-            law.std / unit,
-            law.std_diagonal / unit,
-            generators.resolve(None)[0],
-        )
+        gate, share = self._gate(state.terms), sums.epochs[0].sensitivity ** -2
+        *before, weights = sums.factor(number)
+        gate.resume(np.array(before), FACTOR_PLACES, share)
+        exact = moment.triangle()
+        adopted = [
+            gate.adopt(self._nothing, part, totals)
+            for part, totals in enumerate([*(period.exact for period in state.past), exact])
+        ]
+        mixed = gate.mix(adopted, weights.tolist(), FACTOR_PLACES)
+        noisy = gate.release(mixed, share).values
         # Of units it is private: a unit that takes another's place may have other periods.
         public = self.study.unit is None and state.terms.adjacency == "replace"
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        period = Period(n_rows, unit * noisy[_above(d)], exact, digest)
+        period = Period(n_rows, noisy[_above(len(noisy))], exact, digest)
         return replace(state, past=(*state.past, period))
 
     def _sum(self, state: StreamState, start: int, stop: int) -> Release:
@@ -518,19 +529,6 @@ class Stream:
 def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Places on and above the diagonal."""
     return np.triu_indices(d)
-
-
-def _mixed(periods: Sequence[Int128], shares: Sequence[int], d: int) -> Int128:
-    """Sum of the periods' shares of upper triangles, exactly: its lower triangle, row by row."""
-    total = sum(
-        int128.to_integers(exact) * share
-        for exact, share in zip(periods, shares, strict=True)
-        if share
-    )
-    matrix = np.zeros((d, d), object)
-    matrix[_above(d)] = matrix.T[_above(d)] = total
-    below = matrix[np.tril_indices(d)]
-    return (below >> 64).astype(np.int64), (below & (2**64 - 1)).astype(np.uint64)
 
 
 def _digest(moment: SecondMoment) -> bytes:

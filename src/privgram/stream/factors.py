@@ -18,6 +18,7 @@ References
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,6 +27,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
 
@@ -94,10 +97,15 @@ class Epoch:
             return 1.0
         factor = self.factor(self.periods) * 2.0**-FACTOR_PLACES
         overlap = factor.T @ factor
-        if self.apart == 1 and most == self.periods:
-            return float(np.sqrt(overlap.sum()))
+        return math.sqrt(self.most_of(overlap)) * (1 + 1e-12)
+
+    def most_of(self, overlap: Matrix) -> float:
+        """The most that anybody's periods have of a matrix, by the two programmes."""
+        most = min(self.months, 1 + (self.periods - 1) // self.apart)
+        if self.apart == 1 and most >= len(overlap):
+            return float(overlap.sum())
         each = _best(overlap, most, self.apart)
-        return float(np.sqrt(_best(each[None], most, self.apart)[0]) * (1 + 1e-12))
+        return float(_best(each[None], most, self.apart)[0])
 
 
 def _best(weights: Matrix, most: int, apart: int) -> Vector:
@@ -145,10 +153,15 @@ class RunningSums:
                 yield epoch, min(period, epoch.periods)
             period -= epoch.periods
 
-    def shares(self, period: int) -> list[int]:
-        """Row t of C, times 2^FACTOR_PLACES: what of each period is in what the t-th publishes."""
-        *_, (epoch, within) = self._parts(period)
-        return [0] * (period - within) + [int(share) for share in epoch.factor(within)[-1]]
+    def factor(self, period: int) -> NDArray[np.int64]:
+        """C of the periods up to one, times 2^FACTOR_PLACES, shape (t, t).
+
+        Row t is what of each period is in what the t-th publishes.
+        """
+        from scipy.linalg import block_diag
+
+        blocks = (epoch.factor(within) for epoch, within in self._parts(period))
+        return np.asarray(block_diag(*blocks), np.int64)
 
     def between(self, start: int, stop: int) -> Vector:
         """Weights of what was published up to `stop` in the sum of the periods after `start`."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Adjacency, Vector
     from privgram.exact.int128 import Int128
 
-FRAME = BinaryFormat(b"privgram.stream\n", 1, "a stream")
+FRAME = BinaryFormat(b"privgram.stream\n", 2, "a stream")
 
 #: Bytes of the key, and of what makes two encryptions with it differ.
 _KEY, _NONCE = 32, 12
@@ -44,7 +44,7 @@ class Period:
 
     n_rows: int | None  # where it is public
     published: Vector  # (d (d + 1) / 2,), upper triangle of the period's part of C X + W
-    # SECRET: upper triangle of the exact second moment, in its unit
+    # SECRET: lower triangle of the exact second moment, row by row, in its unit
     exact: Int128 = field(repr=False)
     digest: bytes = field(repr=False)  # SECRET: SHA-256 of the period's exact second moment
 

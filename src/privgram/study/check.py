@@ -153,14 +153,18 @@ def _ids(column: NDArray[Any] | Keys, name: str) -> NDArray[Any]:
 
 
 def count_rows(table: TableSource, columns: Columns) -> int:
-    """Count the rows of a table, where their number is public."""
-    if scale_out(table) is not None or isinstance(table, Iterator):
-        raise ValueError("count the rows of this table yourself, and say n_rows=...")
-    opened = open_source(table, columns.reads)
-    opened.chunks.close()
-    if opened.n_rows is not None:
-        return opened.n_rows
-    return sum(len(block[0]) for block in blocks_of(table, columns.reads))
+    """Count the rows of a table without reading them, where their number is public."""
+    n_rows = None
+    if scale_out(table) is None and not isinstance(table, Iterator):
+        opened = open_source(table, columns.reads)
+        opened.chunks.close()
+        n_rows = opened.n_rows
+    if n_rows is None:
+        raise ValueError(
+            "a plan reads no rows, and this table does not say how many it has: say about how many "
+            "there are, n_rows=... (on the command line, --rows)"
+        )
+    return n_rows
 
 
 def _open(variable: Variable) -> Variable:

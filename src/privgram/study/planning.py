@@ -14,9 +14,10 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.planning.designs import DesignInput
 from privgram.planning.precision import (
-    NO_REFUSAL,
     FitSimulation,
+    Precision,
     SimulatedTable,
+    asked,
 )
 from privgram.regression.design import RegressionTerms
 from privgram.study.answer import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from privgram.privacy.guarantee import Guarantee
     from privgram.regression import RegressionResults
 
+
+__all__ = ["Advice", "Precision", "fits_of"]
 
 #: How many times the epsilon that was refused is advised at least, and what epsilon at most: one
 #: that is larger protects hardly anyone.
@@ -68,27 +71,35 @@ def fits_of(
     if options.family != "gaussian":
         used = explained(parsed, used, options.family)[1]
     counts = options.family == "poisson"
-    table = SimulatedTable.like(design, parsed, used, n_rows, unit, groups, counts)
 
-    def source() -> Any:
-        return iter([table.values]) if once else table.values
+    def simulated(rare: bool) -> FitSimulation:
+        table = SimulatedTable.like(design, parsed, used, n_rows, unit, groups, counts, rare)
 
-    def by_release(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
-        whose, guarantee = protected(table.unit, guarantee)
-        request = ReleaseRequest(source(), guarantee, used, unit=whose, by=table.groups, rng=rng)
-        release: Any = release_for(request)
-        one = release if table.groups is None else release[table.groups.labels[0]]
-        return fit_release(one, RegressionTerms.of(parsed, reference=options.reference))
+        def source() -> Any:
+            return iter([table.values]) if once else table.values
 
-    def by_study(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
-        return release_and_fit(
-            source(), parsed, columns, guarantee, options, unit=table.unit, rng=rng
-        )
+        def by_release(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
+            whose, guarantee = protected(table.unit, guarantee)
+            request = ReleaseRequest(
+                source(), guarantee, used, unit=whose, by=table.groups, rng=rng
+            )
+            release: Any = release_for(request)
+            one = release if table.groups is None else release[table.groups.labels[0]]
+            return fit_release(one, RegressionTerms.of(parsed, reference=options.reference))
 
-    if groups is not None:
-        return FitSimulation(table, price, by_release)
-    beside = by_release if options.by_release and not parsed.endogenous else None
-    return FitSimulation(table, price, by_study, beside)
+        def by_study(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
+            return release_and_fit(
+                source(), parsed, columns, guarantee, options, unit=table.unit, rng=rng
+            )
+
+        apart = table.guess is not None and table.guess.rare_twin is not None
+        twin = simulated(rare=True) if apart else None
+        if groups is not None:
+            return FitSimulation(table, price, by_release, if_rare=twin)
+        beside = by_release if options.by_release and not parsed.endogenous else None
+        return FitSimulation(table, price, by_study, beside, twin)
+
+    return simulated(rare=False)
 
 
 @dataclass(frozen=True)
@@ -111,19 +122,15 @@ class Advice:
 
     def __call__(self) -> str:
         """The advice in a sentence."""
-        least = self.epsilon
-        takes = "" if least is None else f"epsilon = {least:g}, or "
-        return (
-            f"By the plan's guess it takes {takes}fewer terms or more rows; what was spent is spent"
-        )
+        return asked(self.epsilon, ADVISED)
 
     @property
     def epsilon(self) -> float | None:
         """An epsilon at which the regression should have standard errors.
 
-        All fits of guessed rows must have them; None where none up to `ADVISED` does. It was
-        refused for reasons that a guess may not know: so it is at least `ADVICE_MARGIN` times as
-        much.
+        All fits of guessed rows must have them, as `Study.plan` guesses; None where none up to
+        `ADVISED` does. It was refused for reasons that a guess may not know: so it is at least
+        `ADVICE_MARGIN` times as much.
         """
         if self.n_rows is None:
             return None
@@ -133,11 +140,4 @@ class Advice:
 
         n_rows = max(round(self.n_rows), 1)
         fits = fits_of(self.parsed, self.columns, price, self.options, None, n_rows, self.unit)
-        if not fits.without_noise:  # no epsilon helps
-            return None
-        epsilon = ADVICE_MARGIN * self.guarantee.epsilon
-        while epsilon <= ADVISED:
-            if fits.at(epsilon, NO_REFUSAL).offered == 1:
-                return float(f"{epsilon:.2g}")
-            epsilon *= 1.5
-        return None
+        return fits.least_answered(ADVICE_MARGIN * self.guarantee.epsilon, ADVISED)

@@ -1,6 +1,7 @@
 """One table, one protected unit, one budget: said once, and spent on whatever is asked.
 
-It asks the library for releases, and draws no noise itself.
+It asks the library for releases, and draws no noise itself. What fits and plans is imported with
+the first question: it needs SciPy.
 """
 
 from __future__ import annotations
@@ -21,13 +22,9 @@ from privgram.columns.terms import Parsed, parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
-from privgram.glm.problem import FitPurpose
 from privgram.ledger import BudgetExceeded, Ledger, check_ledger
 from privgram.moment import SecondMoment
-from privgram.planning.designs import DesignInput
-from privgram.planning.precision import Precision, plan_precision
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.families import FamilyName, LossName
 from privgram.scan.request import scale_out
 from privgram.sources.table import check_names
 from privgram.study.answer import RegressOptions, needed, protected, release_and_fit
@@ -41,17 +38,20 @@ from privgram.study.config import (
     read_study,
     table_name,
 )
-from privgram.study.planning import Advice, fits_of
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram.columns.unit import Missing
     from privgram.disclosure.request import CachedRunOptions
+    from privgram.glm.problem import FitPurpose
     from privgram.ledger import Composition, Entry
     from privgram.mechanisms import Mechanism, Purpose
+    from privgram.planning.designs import DesignInput
+    from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
+    from privgram.regression.families import FamilyName, LossName
     from privgram.regression.glm import CovType
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
@@ -303,6 +303,8 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`.
         """
+        from privgram.study.answer import protected
+
         columns = self.columns
         if terms is not None:
             columns = columns.replace(terms=[terms] if isinstance(terms, str) else list(terms))
@@ -401,6 +403,9 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
+        from privgram.study.answer import RegressOptions, needed, release_and_fit
+        from privgram.study.planning import Advice
+
         options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
         parsed = parse_one(formula)
         columns = self._weighted(weights)
@@ -486,15 +491,17 @@ class Study:
             As of `regress`, with instruments too.
         target_se : mapping of str to float, optional
             Standard errors that are wanted, by coefficient, or by factor for all its levels. The
-            plan's `epsilon` is then what they take, with nine of ten fits offered.
+            plan's `epsilon` is then what they take, with nine of ten fits answered.
         epsilon : float, optional
             Instead: the plan says what precision this gives. By default all that is left.
         n_rows : int, optional
-            About how many rows there are. Where their number is public (adjacency "replace") it
-            need not be said.
+            About how many rows there are. It need not be said where their number is public
+            (adjacency "replace") and the table tells it unread, as an array, a frame or a Parquet
+            file does.
         design : Release, DataFrame or mapping, optional
             What the table is like: an earlier release; a public table, with the unit's column too
-            if it has one; or a guess, as in `privgram.plan`.
+            if it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to
+            what is guessed of columns by name, or of correlations alone by pairs of names.
         by : str or Groups, optional
             As of `release`: the regression in each group, by least squares.
         delta, family, loss, cov_type, weights, offset, reference, mechanism
@@ -514,15 +521,22 @@ class Study:
         Notes
         -----
         Rows are simulated by the design, and fitted by what will fit the table, some times over.
-        First is said which part of these fits is offered, and not refused for noise. Then come the
+        First is said which part of these fits is answered, and not refused for noise. Then come the
         medians of the standard errors that `regress` will state, and beside them those of a
         regression on a release of the same columns, of which there may be any number.
 
         What no design says is guessed, and the notes say what: numbers are normal about the middle
         of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
         Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
-        stand in for, and a unit of which nothing is said has five rows.
+        stand in for, and a unit of which nothing is said has five rows. Fits of counts, of rare
+        levels and by weak instruments may be refused where this is not: so they are simulated a
+        second time with a hundredth of the upper bound, a hundredth of the rows and a two hundredth
+        of the variance, which is what "if rare" says.
         """
+        from privgram.planning.precision import plan_precision
+        from privgram.study.answer import RegressOptions
+        from privgram.study.planning import fits_of
+
         options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
         parsed, columns = parse_one(formula), self._weighted(weights)
         groups, _ = Groups.of(by, columns)
@@ -546,6 +560,8 @@ class Study:
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
+        from privgram.study.answer import needed
+
         used = needed(parsed, self.columns)
         return count_rows(self._source(used), used)
 

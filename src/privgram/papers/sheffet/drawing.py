@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.disclosure.samplers import Sample, draw
 from privgram.exact import variates
 from privgram.exact.int128 import from_float
 from privgram.exact.rounding import round_gram, round_product
@@ -31,6 +30,7 @@ from privgram.papers.sheffet.mechanisms import (
 from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
 from privgram.secret.additive import noisy_matrix
+from privgram.secret.laws import Sample, draw
 
 if TYPE_CHECKING:
     from privgram.moment import SecondMoment

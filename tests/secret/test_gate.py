@@ -1,0 +1,356 @@
+"""The gate: what is counted, what is entered, and what nobody gets by it."""
+
+import copy
+import math
+import os
+import pickle
+import threading
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.adaptive.rounds import UnreadError
+from privgram.ledger import BudgetExceeded
+from privgram.mechanisms import release_noise
+from privgram.privacy.guarantee import Guarantee
+from privgram.secret import Gate, Image, Model, Spent, Vectors, gate
+from privgram.secret.gate import integers
+
+COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
+GROUPS = pg.Groups("part", ["p", "q", "r"])
+ADJACENCIES = ["replace", "add-remove"]
+GAUSS = pg.AnalyzeGauss()
+
+
+def table_of(*parts, y=1.0):
+    n = len(parts)
+    return {"x": np.ones(n), "y": np.full(n, y), "part": np.array(parts, object)}
+
+
+def moment_of(*parts):
+    return pg.second_moment(table_of(*parts), columns=COLUMNS)
+
+
+def moments(table):
+    return pg.second_moment(table, columns=COLUMNS, by=GROUPS).values()
+
+
+def noise_of(adjacency="replace", mechanism=GAUSS, groups=False):
+    guarantee = Guarantee(1.0, 1e-6, adjacency, None)
+    return release_noise(mechanism, guarantee, 2, moment_of("p").sensitivity_bound, None, groups)
+
+
+def gate_of(adjacency="replace", reader=None, noise=None, **more):
+    noise = noise_of(adjacency) if noise is None else noise
+    return Gate(noise, np.random.default_rng(0), reader, price=noise.price, **more)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return pg.Ledger(tmp_path / "it.ledger", 1.0, 1e-6)
+
+
+def released(one, total, share):
+    """The deviation that noise on the diagonal has, in integers."""
+    with mock.patch.object(gate, "noisy_matrix", wraps=gate.noisy_matrix) as drawn:
+        one.release(total, share)
+    return drawn.call_args.args[2]
+
+
+# --- parts of the rows ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_parts_pay_for_themselves_and_a_row_that_changes_its_part_for_both(adjacency):
+    """The farthest neighbours there are: all shares are spent, and they are as far as mu says."""
+    after = table_of("p", "q", "q", y=1.0) if adjacency == "replace" else table_of("p", "q")
+    one = gate_of(adjacency)
+    both = [moments(table_of("p", "p", "q")), moments(after)]
+    own, others = ([one.adopt(m, i) for i, m in enumerate(each)] for each in both)
+    apart = 0.0
+    for ours, theirs in zip(own, others, strict=True):
+        std = released(one, ours, 1.0)
+        step = np.array(integers(ours), float) - np.array(integers(theirs), float)
+        apart += float((step**2 * [1, 2, 1]).sum()) / std**2
+        with pytest.raises(Spent, match="beyond what is left"):
+            one.release(ours, 1e-6)
+    assert 0.9 * one.mu(1.0) ** 2 < apart <= one.mu(1.0) ** 2
+    assert one.spent == 1.0
+    with pytest.raises(Spent):  # which is of all parts
+        one.release(one.adopt(moment_of("p")), 1e-6)
+
+
+def test_what_is_of_all_rows_adds_to_the_part_that_has_the_most():
+    one = gate_of()
+    p, q, _ = (one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q"))))
+    for total, share in ((p, 0.25), (q, 0.375), (p.rows, 0.125), (one.adopt(7), 0.625)):
+        one.release(total, share)
+    assert one.spent == 1.0
+    with pytest.raises(Spent):
+        one.release(q, 2.0**-30)
+
+
+def test_mixed_parts_pay_by_the_squares_of_their_weights():
+    one = gate_of()
+    parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q", "r")))]
+    mixed = one.mix(parts, [4, -2, 1], 2)
+    each = zip(*map(integers, parts), strict=True)
+    assert integers(mixed) == [4 * a - 2 * b + c for a, b, c in each]
+    assert mixed.kind.unit_of(None) == parts[0].kind.resolution / 4
+    std = released(one, mixed, 0.75)
+    assert std == pytest.approx(4 * math.sqrt(2) * 2.0**40 / one.mu(0.75), rel=1e-12)
+    shares = {None: 0, 0: Fraction(3, 4), 1: Fraction(3, 16), 2: Fraction(3, 64)}
+    assert one._budget.parts == shares
+    with pytest.raises(Spent):
+        one.release(one.mix(parts, [3, 0, 0], 2), 0.75)
+    one.release(one.mix(parts, [0, 3, 3], 2), 0.75)
+    bad = ((parts[1:], [1, 1]), ([parts[0]] * 2, [1, 1]), ([], []), ([one.adopt(3)], [1]))
+    for sums, weights in bad:
+        with pytest.raises(TypeError):
+            one.mix(sums, weights, 0)
+    with pytest.raises(ValueError, match="all weights are zero"):
+        one.mix(parts, [0, 0, 0], 0)
+
+
+def test_gate_that_goes_on_counts_what_was_drawn_before():
+    drawn, one, again = np.array([[3, 1], [1, 3]]), gate_of(), gate_of()
+    parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q"))[:2])]
+    for row in drawn:
+        one.release(one.mix(parts, row.tolist(), 2), 0.5)
+    again.resume(drawn, 2, 0.5)
+    again.resume(drawn[:0], 2, 0.5)
+    assert again._budget.parts == one._budget.parts
+
+
+def test_somebody_in_several_parts_pays_for_the_sum_of_their_weights():
+    one = gate_of(overlap=lambda shared: float(shared.sum()))
+    parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q", "r")))]
+    one.release(one.mix(parts[:1], [1], 0), 0.0625)
+    one.release(one.mix(parts, [1, 1, 1], 0), 0.09375)  # (1 + 1 + 1)^2 of it
+    one.release(one.mix(parts[:1], [1], 0), 0.09375)
+    with pytest.raises(Spent):
+        one.release(one.mix(parts[:2], [1, 0], 0), 1e-3)
+    with pytest.raises(Spent, match="mixed sums"):
+        one.release(one.adopt(3), 1e-3)
+
+
+# --- the ledger -----------------------------------------------------------------------
+
+
+def test_price_is_entered_at_the_first_draw_and_its_share_is_the_floor(ledger):
+    one, mu = gate_of(ledger=ledger), noise_of().privacy.sensitivity_ratio
+    total = one.adopt(moment_of("p"))
+    for share in (0.0, -1.0, math.nan, math.inf, 1.5):
+        with pytest.raises(Spent):
+            one.release(total, share)
+    assert ledger.entries == ()
+    one.release(total, 0.25)
+    assert ledger.entries[0].floor == pytest.approx(mu / 2, rel=1e-8)
+    one.on(None).release(total, 0.25)  # of one budget, and one entry
+    spent = one.stop()
+    assert [entry.settled for entry in ledger.entries] == [spent]
+    assert mu * math.sqrt(0.5) <= spent.sensitivity_ratio <= mu * math.sqrt(0.5 + 1e-8)
+    for door in (one, one.on(None)):
+        with pytest.raises(Spent, match="closed"):
+            door.release(total, 1e-3)
+
+
+def test_gate_of_another_price_than_its_noises_is_refused(ledger):
+    noise = noise_of()
+    less = replace(noise, privacy=replace(noise.privacy, sensitivity_ratio=1e-3)).price
+    for price in (less, replace(noise.price, epsilon=0.1), replace(noise.price, unit="who"), None):
+        with pytest.raises(ValueError, match="price"):
+            Gate(noise, np.random.default_rng(0), ledger=ledger, price=price)
+
+
+def test_nothing_is_drawn_that_the_ledger_has_no_room_for(ledger):
+    part = replace(noise_of().privacy, sensitivity_ratio=0.9 * gate_of().mu(1.0))
+    ledger.spend(0.9, 1e-6, adjacency="replace", unit="", privacy=part)
+    one = gate_of(ledger=ledger)
+    with mock.patch.object(gate, "noisy_sums", side_effect=AssertionError):
+        for _ in range(2):
+            with pytest.raises(BudgetExceeded):
+                one.release(one.adopt(3), 0.1)
+    assert one.spent == 0.0
+
+
+def test_what_fails_in_the_middle_of_a_draw_is_spent(ledger):
+    one = gate_of(ledger=ledger)
+    fails = mock.patch.object(gate, "noisy_sums", side_effect=MemoryError)
+    with fails, pytest.raises(MemoryError):
+        one.release(one.adopt(3), 0.5)
+    assert one.spent == 0.5
+    with pytest.raises(ZeroDivisionError), one:
+        _ = 1 // 0
+    with pytest.raises(Spent, match="closed"):
+        one.release(one.adopt(3), 0.1)
+    assert ledger.entries[0].settled is None
+
+
+def test_threads_cannot_both_have_the_last(ledger):
+    one, got = gate_of(ledger=ledger), []
+    total = one.adopt(3)
+
+    def work():
+        try:
+            while True:
+                one.release(total, 1 / 64)
+                got.append(1)
+        except Spent:
+            pass
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 64
+    assert one.spent == 1.0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="of a fork")
+def test_child_of_a_fork_draws_and_settles_nothing(ledger):
+    one = gate_of(ledger=ledger, reader=lambda new: None)
+    one.release(one.adopt(3), 0.1)
+    pid = os.fork()
+    if pid == 0:
+        refused = 0
+        for use in (lambda: one.release(one.adopt(3), 0.1), one.stop, lambda: one.again(None)):
+            try:
+                use()
+            except RuntimeError:
+                refused += 1
+        os._exit(0 if refused == 3 else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert ledger.entries[0].settled is None
+
+
+# --- what leaves ----------------------------------------------------------------------
+
+
+def test_a_sum_has_no_numbers_and_is_of_one_gate():
+    one = gate_of()
+    total = one.adopt(12345)
+    assert "12345" not in repr(total)
+    for use in (np.asarray, pickle.dumps, lambda x: x + 1, lambda x: np.float64(2) * x, float):
+        with pytest.raises(TypeError):
+            use(total)
+    assert copy.copy(total) is copy.deepcopy(total) is total
+    with pytest.raises(TypeError):
+        pickle.dumps(one)
+    for other in (gate_of().adopt(3), 3, SimpleNamespace(kind=total.kind, part=None)):
+        with pytest.raises(TypeError):
+            one.release(other, 0.1)
+
+
+def test_table_that_cannot_be_read_costs_nothing_and_has_one_text_after_a_draw(ledger):
+    class Reader:
+        error = KeyError("a name of somebody")
+
+        def __call__(self, new):
+            if self.error is not None:
+                raise self.error
+            return SimpleNamespace(n_rows=7, n_dropped=0)
+
+    reader = Reader()
+    one = gate_of(reader=reader, ledger=ledger)
+    with pytest.raises(KeyError):
+        one.read(Image(np.eye(2), 1.0), Vectors(Model.features(2)))
+    assert ledger.entries == ()
+    one.release(one.adopt(moment_of("p")), 0.1)
+    said = set()
+    for error in (KeyError("a"), OSError(2, "b"), None):  # the last is of another number of rows
+        reader.error = error
+        with pytest.raises(UnreadError) as raised:
+            one.again(None)
+        said.add(str(raised.value))
+    with pytest.raises(UnreadError) as raised:
+        one.on(None).again(None)
+    assert said == {str(raised.value)}
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("mechanism", [pg.AdditiveWishart(), pg.MatrixLaplace()], ids=str)
+def test_law_of_its_own_is_drawn_once_for_what_it_was_calibrated_to(mechanism, adjacency, tmp_path):
+    ledger = pg.Ledger(tmp_path / "it.ledger", 1.0, 1e-6, adjacency, "basic")
+    noise = noise_of(adjacency, mechanism)
+    one = gate_of(noise=noise, ledger=ledger)
+    total = one.adopt(moment_of("p", "q"))
+    with pytest.raises(Spent, match="no Gaussian noise"):
+        one.release(total, 0.1)
+    for other in (pg.MatrixLaplace(dof=9), pg.AdditiveWishart(scale=9.0), GAUSS):
+        with pytest.raises(ValueError, match="another table, or mechanism"):
+            one.once(other, total)
+    wide = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
+    with pytest.raises(ValueError, match="another table"):
+        one.once(mechanism, one.adopt(pg.second_moment(table_of("p"), columns=wide)))
+    with pytest.raises(TypeError, match="second moment of this gate"):
+        one.once(mechanism, one.adopt(3))
+    assert ledger.entries == ()
+    assert one.once(mechanism, total).matrix.shape == (2, 2)
+    assert [entry.privacy for entry in ledger.entries] == [noise.privacy]
+    with pytest.raises(Spent):
+        one.once(mechanism, total)
+    # Parts of the rows have noise of theirs.
+    parts = moments(table_of("p", "q"))
+    both = gate_of(noise=noise_of(adjacency, mechanism, groups=True))
+    for part, moment in enumerate(parts):
+        both.once(mechanism, both.adopt(moment, part))
+    if adjacency == "replace":
+        with pytest.raises(ValueError, match="another table"):
+            (one := gate_of(noise=noise)).once(mechanism, one.adopt(parts[0], 0))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "adjacency", "fits"),
+    [(2, "replace", True), (3, "replace", False), (2, "add-remove", False)],
+)
+def test_number_of_rows_that_a_law_turns_on_is_the_public_one(n_rows, adjacency, fits):
+    moment, mechanism = moment_of("p", "q"), pg.MatrixLaplace()
+    guarantee = Guarantee(1.0, 1e-6, adjacency, None)
+    noise = mechanism.noise_for(guarantee, 2, moment.sensitivity_bound, n_rows)
+    one = gate_of(noise=noise)
+    if fits:
+        one.once(mechanism, one.adopt(moment))
+    else:
+        with pytest.raises(ValueError, match="number of rows"):
+            one.once(mechanism, one.adopt(moment))
+
+
+def test_choice_enters_its_own_price_and_is_made_once(ledger):
+    one = Gate(Guarantee(0.5, 0.0, "replace", None), np.random.default_rng(0), ledger=ledger)
+    counts = SimpleNamespace(counts=np.array([0, 900, 3]))
+    chosen, id = one.choose(counts, 0.5)
+    assert chosen == 1
+    profile = pg.privacy.BoundedRangeProfile(0.5, "replace")
+    assert [(e.id, e.epsilon, e.privacy) for e in ledger.entries] == [(id, 0.5, profile)]
+    for use in (lambda: one.choose(counts, 0.5), lambda: one.release(one.adopt(3), 0.1)):
+        with pytest.raises(Spent):
+            use()
+
+
+def test_noise_of_a_triangle_and_of_what_is_no_zero():
+    columns = pg.Columns({"x": (0, 1), "f": pg.Factor([1, 2, 3])})
+    table = {"x": np.ones(5), "f": np.array([1, 2, 3, 3, 1])}
+    moment = pg.second_moment(table, columns=columns)
+    guarantee = Guarantee(1.0, 1e-6, "replace", None)
+    one = gate_of(noise=GAUSS.noise_for(guarantee, 4, moment.sensitivity_bound))
+    total = one.adopt(moment)
+    usual = one.release(total, 0.25, zeros=True)
+    wide = one.release(total, 0.25, zeros=True, triangular=True)
+    assert wide.std == pytest.approx(math.sqrt(2) * usual.std)
+    assert wide.std == released(one, total, 0.25) * moment.resolution
+    levels = usual.values[1:, 1:]
+    assert (levels[~np.eye(3, dtype=bool)] == 0).all()
+    assert (np.diag(levels) != 0).all()
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, math.nan, math.inf])
+def test_kinds_check_themselves_where_no_row_was_seen(clip):
+    with pytest.raises(ValueError, match="clip"):
+        Vectors(Model.features(2), clip)
