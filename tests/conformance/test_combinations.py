@@ -284,7 +284,6 @@ ENTERED = {
 LEDGERS = {
     '"gaussian"': {},
     '"basic"': {"composition": "basic"},
-    '"pld"': {"composition": "pld"},
     "of delta 0": {"composition": "basic", "delta": 0.0},
     "with too little left": {"epsilon": 0.01},
 }
@@ -518,8 +517,8 @@ STAGED = tuple(name for name in ENTERED if not name.endswith("by hand"))
 
 
 def interrupted(door, column):
-    """What the compositions say: all three at the second noise, when a part was drawn."""
-    compositions = ("gaussian", "basic", "pld") if "second" in column else ("gaussian",)
+    """What the compositions say: both at the second noise, when a part was drawn."""
+    compositions = ("gaussian", "basic") if "second" in column else ("gaussian",)
     return {INTERRUPTED[column](door, each) for each in compositions}
 
 

@@ -297,7 +297,7 @@ def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
 def test_choice_is_not_paid_for_without_its_release(rng, tmp_path):
     bound = private_norm_bound(table(rng), 0.8, 0.5, lower=0.01, upper=100)
     moment = pg.second_moment(table(rng), bound)
-    ledger = pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6, composition="pld")
+    ledger = pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6, composition="basic")
     for mechanism in (pg.AnalyzeGauss(), GaussianSketch(50)):
         with pytest.raises(BudgetExceeded):
             pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=mechanism, ledger=ledger)
@@ -551,7 +551,7 @@ def test_fixed_scale_is_composed_by_what_it_states(rng):
 
 def test_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     x = rng.standard_normal((1000, 3))
-    ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5, composition="pld")
+    ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5, composition="basic")
     bound = private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
     for b in (bound, float(bound)):
         mechanism = pg.AdditiveWishart(scale=20.0)

@@ -225,11 +225,10 @@ def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
 )
 @click.option(
     "--composition",
-    type=click.Choice(["gaussian", "pld", "basic"]),
+    type=click.Choice(["gaussian", "basic"]),
     show_default="gaussian; basic at delta 0",
     help="How spends add up. gaussian: as Gaussian noise, whatever is decided by earlier releases."
-    " pld composes exact privacy losses of any mechanisms, for releases planned without a look at"
-    " earlier ones. basic adds epsilons and deltas, for any releases.",
+    " basic adds epsilons and deltas, for any releases.",
 )
 @click.option(
     "--unit",

@@ -1,4 +1,4 @@
-"""How the entries of a ledger add up: as Gaussian noise, by exact sums, or by their losses."""
+"""How the entries of a ledger add up: as Gaussian noise, or by exact sums."""
 
 from __future__ import annotations
 
@@ -6,32 +6,19 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from privgram._base.numbers import bisect_boundary
 from privgram.privacy import ComposedProfile, GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
-from privgram.privacy.composition import flatten, merge_profiles
+from privgram.privacy.composition import flatten
 from privgram.privacy.domination import dominating_ratio
-from privgram.privacy.losses import RunningLosses
-from privgram.privacy.profiles import FFT_FLOOR
 
 if TYPE_CHECKING:
     from privgram.ledger.entries import Composition, Entry
     from privgram.privacy import Profile
-
-#: Deltas evaluated for the loss distribution of one spend: an eighth of the default, for an
-#: eighth of the time and an excess in delta of about (49 / 512)^2 / 8, a thousandth.
-_LEDGER_DOTS = 1 << 9
-
-#: So many different losses are composed anew for every spend.
-_ANEW = 4
-
-#: So many entries are not composed as long as their sum will do.
-_SUMMED = 24
 
 
 class Accountant(ABC):
@@ -109,8 +96,7 @@ class GaussianAccountant(Accountant):
             return None
         return (
             "adds up spends as Gaussian noise, and none shows as much as this one: enter its exact "
-            'profile, if it has one, or make a ledger of composition="pld", for a plan that is '
-            'made beforehand, or "basic"'
+            'profile, if it has one, or make a ledger of composition="basic"'
         )
 
     def excess(self, entries: Sequence[Entry]) -> str | None:  # noqa: D102
@@ -165,9 +151,7 @@ class BasicAccountant(Accountant):
         return _written(epsilon), _written(delta)
 
     def excess(self, entries: Sequence[Entry]) -> str | None:  # noqa: D102
-        return self._excess(_added(entries, self.epsilon))
-
-    def _excess(self, total: float) -> str | None:
+        total = _added(entries, self.epsilon)
         if total <= self.delta:
             return None
         if total == math.inf:
@@ -175,88 +159,9 @@ class BasicAccountant(Accountant):
         return self._over(total)
 
 
-class LossAccountant(BasicAccountant):
-    """Privacy losses, composed on the safe side: for plans that are made beforehand.
-
-    What is composed is kept in memory, to go on from.
-    """
-
-    def __init__(self, epsilon: float, delta: float) -> None:
-        super().__init__(epsilon, delta)
-        step = min(1e-4, 1e-4 * epsilon)
-        self._losses = RunningLosses(step, min(epsilon + 30.0, step * 2**21), _LEDGER_DOTS)
-
-    def spent(self, entries: Sequence[Entry]) -> tuple[float, float]:  # noqa: D102
-        if not entries:
-            return 0.0, self.delta
-        total = self._total(entries)
-
-        def holds(at: float) -> bool:
-            return total(at) <= self.delta
-
-        # Beyond the budget there are entries that a ledger did not accept: of files put together.
-        most = min(_written(_sums(entries)[0]), sys.float_info.max)
-        inside = self.epsilon
-        while not holds(inside) and inside < most:
-            inside = min(2.0 * inside, most)
-        if not holds(inside):
-            return math.inf, self.delta
-        if holds(0.0):
-            return 0.0, self.delta
-        near = 1e-4 * inside
-        return bisect_boundary(holds, inside, 0.0, lambda a, b: a - b <= near), self.delta
-
-    def excess(self, entries: Sequence[Entry]) -> str | None:  # noqa: D102
-        return self._excess(self._total(entries)(self.epsilon))
-
-    def _total(self, entries: Sequence[Entry]) -> Callable[[float], float]:
-        """Bound delta of all entries together as a function of epsilon."""
-        composed: Callable[[float], float] | None = None
-
-        def bound(at: float) -> float:
-            nonlocal composed
-            added = _added(entries, at)
-            # Adding up is sound either way, takes no time and loses nothing for one release.
-            # Of many entries losses are composed one by one all the same, and not all in the end.
-            if added <= self.delta and len(entries) <= _SUMMED:
-                return added
-            # What alone is beyond the budget is in no honest ledger, and may take for ever.
-            for profile in (entry.charged for entry in entries):
-                if (alone := _alone(profile, at)) > self.delta:
-                    return min(added, alone)
-            if composed is None:
-                composed = self._composed(entries)
-            return min(added, composed(at))
-
-        return bound
-
-    def _composed(self, entries: Sequence[Entry]) -> Callable[[float], float]:
-        """Bound delta of entries together as a function of epsilon, by composing their losses."""
-        flat, chance = flatten(entry.charged for entry in entries)
-        merged = merge_profiles(flat)
-
-        def bound(delta: Callable[[float], float]) -> Callable[[float], float]:
-            return lambda at: delta(at) + _slack(entries, at) + _grown(chance, _log1pexp(at))
-
-        if len(merged) == 1:
-            return bound(merged[0].delta)
-        if len(merged) > _ANEW:
-            # Gaussian mechanisms are one, however many; the rest go on from what is composed.
-            gaussian = [p for p in flat if isinstance(p, GaussianProfile)]
-            rest = tuple(p for p in flat if not isinstance(p, GaussianProfile))
-            losses = self._losses.of(rest)
-            merged = merge_profiles(gaussian)
-        else:
-            losses = self._losses.nothing
-        for profile in merged:
-            losses = losses.compose(self._losses.one(profile))
-        return bound(lambda at: max(losses.delta(at), FFT_FLOOR))
-
-
 #: How a ledger may compose.
 ACCOUNTANTS: dict[Composition, type[Accountant]] = {
     "gaussian": GaussianAccountant,
-    "pld": LossAccountant,
     "basic": BasicAccountant,
 }
 

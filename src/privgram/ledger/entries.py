@@ -28,7 +28,7 @@ VERSION = 2
 #: What the first line says of the budget, always.
 BUDGET_FIELDS = ("epsilon", "delta", "adjacency", "composition")
 
-Composition = Literal["gaussian", "pld", "basic"]
+Composition = Literal["gaussian", "basic"]
 
 
 @dataclass(frozen=True)

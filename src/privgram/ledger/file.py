@@ -74,7 +74,7 @@ class Ledger:
         Total budget, in (0, 1), or 0 for releases that are private at delta = 0.
     adjacency : {"replace", "add-remove"}, optional
         Which tables are neighbours, for all releases; "replace" for a new ledger.
-    composition : {"gaussian", "pld", "basic"}, optional
+    composition : {"gaussian", "basic"}, optional
         How spends add up; "gaussian" for a new ledger, or "basic" where delta is 0.
 
         "gaussian": as Gaussian noise. The budget is one sensitivity ratio mu, and a spend takes
@@ -82,10 +82,6 @@ class Ledger:
         Sound also where an analyst looks at one release to decide what to spend on the next, and
         on which mechanism [1]_. What no Gaussian noise dominates, such as a spend of which only
         epsilon and a positive delta are known, is refused.
-
-        "pld": by their privacy loss distributions, pessimistically [3]_. It takes any mechanism,
-        and is the tightest for others than Gaussian noise. It holds for a plan: spends whose
-        parameters (mechanism, epsilon, delta) do not depend on what earlier releases showed.
 
         "basic": epsilons add up, and deltas. It takes any mechanism, whatever was seen before [2]_.
     table : str, optional
@@ -118,8 +114,6 @@ class Ledger:
        2022, arXiv 2210.17520.
     .. [2] R. Rogers, A. Roth, J. Ullman, S. Vadhan, "Privacy odometers and filters:
        pay-as-you-go composition", NeurIPS 2016.
-    .. [3] Y. Zhu, J. Dong, Y.-X. Wang, "Optimal accounting of differential privacy via
-       characteristic function", AISTATS 2022, Theorem 10: composition of dominating pairs.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import fft
@@ -171,41 +171,3 @@ def composed_losses(profiles: Iterable[Profile], step: float, top: float, dots: 
     for profile, count in Counter(profiles).items():
         result = result.compose(losses_of(profile, step, top, dots).times(count))
     return result
-
-
-# Losses of a list of releases that grows, composed once and kept in memory: they are for certain
-# profiles in a certain order, and are used for a list that begins with just those.
-
-_Composed: TypeAlias = "tuple[tuple[Profile, ...], Losses]"
-
-
-class RunningLosses:
-    """Composed losses of the profiles seen last, to go on from: of `step` and `top`, see `Losses`.
-
-    `dots` deltas are evaluated for the losses of one profile.
-    """
-
-    def __init__(self, step: float, top: float, dots: int) -> None:
-        self._grid = step, top, dots
-        self.nothing = none(step, top)
-        # All but the last profile, which may have been a question only; and all.
-        self._before: _Composed = (), self.nothing
-        self._all: _Composed = (), self.nothing
-
-    def one(self, profile: Profile) -> Losses:
-        """Losses of a single profile."""
-        return losses_of(profile, *self._grid)
-
-    def of(self, profiles: tuple[Profile, ...]) -> Losses:
-        """Losses of all profiles together."""
-        known = [x for x in (self._all, self._before) if profiles[: len(x[0])] == x[0]]
-        base, losses = known[0] if known else ((), self.nothing)
-        more = profiles[len(base) :]
-        if not more:
-            return losses
-        if more[:-1]:
-            losses = losses.compose(composed_losses(more[:-1], *self._grid))
-        self._before = profiles[:-1], losses
-        losses = losses.compose(self.one(profiles[-1]))
-        self._all = profiles, losses
-        return losses

@@ -83,7 +83,7 @@ class Study:
     ledger : path-like or Ledger, optional
         File that keeps the budget. Without one the budget ends with this process: run again, the
         same lines spend it again.
-    composition : {"gaussian", "pld", "basic"}, optional
+    composition : {"gaussian", "basic"}, optional
         As of `Ledger`: by default answers may be chosen by what earlier ones showed.
     weights : str, optional
         Column that weights rows, a number with public bounds.
