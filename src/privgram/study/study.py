@@ -27,7 +27,6 @@ from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.request import scale_out
 from privgram.sources.table import check_names
-from privgram.study.answer import RegressOptions, needed, protected, release_and_fit
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     StudyColumns,
