@@ -297,8 +297,8 @@ def test_refusals(elsewhere, strict, rng, tmp_path):
     bounds = dict.fromkeys("abc", (0, 2000))
     for number, (kind, message, table) in enumerate(refused):
         ledger = tmp_path / f"{number}.ledger"
-        study = pg.Study(table, bounds, epsilon=1.0, delta=1e-6, ledger=ledger)
         with pytest.raises(kind, match=message) as error:
+            study = pg.Study(table, bounds, epsilon=1.0, delta=1e-6, ledger=ledger)
             study.release(epsilon=0.5, mechanism=pg.AnalyzeGauss())
         assert "1234" not in said(error.value)
         assert study.remaining() == 1.0
