@@ -98,6 +98,9 @@ TABLES = {
     "peers, regression": Table(
         "docs/benchmarks/peers.md", "bench.peers", ("one round", "adaptive rounds")
     ),
+    "agency": Table(
+        "docs/benchmarks/peers.md", "bench.agency", ("one round", "adaptive rounds", "scores")
+    ),
     "peers, components": Table("docs/benchmarks/peers.md", "bench.peers", ("one round",)),
     "peers, speed": Table(
         "docs/benchmarks/peers.md", "bench.peers --speed", (KERNELS, "bench/peers")

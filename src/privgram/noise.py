@@ -41,11 +41,6 @@ class NoiseLaw(Registry, ABC, key="law", what="law of noise"):
     depends: ClassVar[bool] = False
 
     @property
-    def is_gaussian(self) -> bool:
-        """Whether M - E[M] is Gaussian."""
-        return isinstance(self, (GaussianLaw, MaskedLaw, TiedLaw, EntryLaw))
-
-    @property
     def shift(self) -> float:
         """E[M] = G + shift * I; ValueError where it is not of that form, see `shift_matrix`."""
         return 0.0
@@ -555,10 +550,6 @@ class ImageLaw(_WithArray, NoiseLaw):
 
     base: NoiseLaw
     frame: Matrix
-
-    @property
-    def is_gaussian(self) -> bool:
-        return self.base.is_gaussian
 
     @property
     def shift(self) -> float:

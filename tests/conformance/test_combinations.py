@@ -47,7 +47,6 @@ COLUMNS = pg.Columns(VARIABLES, intercept=True)
 UNIT = pg.Unit("who", max_rows=2)
 GROUPS = pg.Groups("g", [0, 1])
 FEATURES = pg.RandomFeatures(n=20, scale=1.0)
-RANDOM = pg.Columns.from_formula("y ~ rf(a, b, n=8) + a", VARIABLES)
 #: Where arrays of torch are.
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BOXES = {"bounds": (-1, 1), "target_bounds": (0, 1)}
@@ -164,10 +163,8 @@ DOORS = {
     "regression": regress,
     "logistic regression": partial(regress, family="binomial"),
     "regression of units": partial(regress, unit=UNIT),
-    "random features": partial(regress, formula="y ~ rf(a, b, n=8) + a", purpose="prediction"),
     "stream": stream,
     "stream of units": partial(stream, unit=UNIT),
-    "stream of random features": partial(stream, columns=RANDOM),
 }
 
 
@@ -304,8 +301,6 @@ def results(seed=1):
     pure = {"mechanism": pg.MatrixLaplace(), "epsilon": 4.0, "delta": 0.0}
     made["pure noise"] = pg.release(source, COLUMNS, **pure, rng=rng())
     made["units"] = pg.release(source, COLUMNS, **BUDGET, unit=UNIT, rng=rng())
-    options = {"mechanism": pg.AnalyzeGauss(), **BUDGET}
-    made["random features"] = pg.release(source, RANDOM, **options, rng=rng())
     with tempfile.TemporaryDirectory() as folder:
         study = pg.Study(source, VARIABLES, epsilon=8.0, delta=1e-5)
         begun = pg.Stream(study, 2, **BUDGET, path=Path(folder, "a.stream"))
@@ -326,7 +321,7 @@ def results(seed=1):
 
 #: Of these.
 RESULTS = (
-    "one round", "adaptive rounds", "Wishart noise", "pure noise", "units", "random features",
+    "one round", "adaptive rounds", "Wishart noise", "pure noise", "units",
     "stream", "window of a stream", "groups", "regression", "refused regression",
     "ridge, random features", "classifier", "classifier, random features",
 )  # fmt: skip

@@ -27,19 +27,15 @@ class Scripted(LevelEstimator):
         self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
         self.counted, self.share = np.ones(2, bool), 1.0
         self.scores = iter([first, last])
-        self.once = 1.0
         self.problem = SimpleNamespace(robust=True, purpose="inference")
         self.rounds = SimpleNamespace(
-            spent=0.0, std=[0.0], second=lambda *_: np.array([[90.0]]),
-            sums=lambda *_: (np.array(squares)[:, None], 0.0),
+            spent=0.0, std=[0.0], take=lambda *_: np.array([[90.0]]),
+            score=lambda *_: (np.array(squares)[:, None], 0.0),
         )  # fmt: skip
 
     def _level_scores(self, *_):
         score, std = next(self.scores)
-        read = SimpleNamespace(
-            slopes=SimpleNamespace(second=None), squares=SimpleNamespace(total=None)
-        )
-        return read, np.array(score, float), np.array(std, float)
+        return (None, None), np.array(score, float), np.array(std, float)
 
 
 def fit(*scores, noise=0.0, off=0.0, **known):

@@ -8,6 +8,7 @@ import pytest
 import privgram as pg
 from privgram._core.scores import UNITS, scale
 from privgram.glm.rounds import Rounds
+from privgram.secret.gate import integers
 
 pytest.importorskip("formulaic")
 
@@ -156,14 +157,15 @@ def test_summary_says_what_hidden_levels_do_to_slopes():
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_every_sum_has_the_noise_that_a_row_needs(adjacency, formula, monkeypatch):
     """A row replaced turns a vector round; of what is never negative it moves one to another."""
-    seen, released = [], Rounds.sums
+    seen, released = [], Rounds.score
 
-    def noted(rounds, total, clip, share, q, moves):
-        found, std = released(rounds, total, clip, share, q, moves)
-        seen.append((total.min() < 0, std * rounds.mu(share) * scale(q) / clip / UNITS))
+    def noted(rounds, total, share):
+        found, std = released(rounds, total, share)
+        unit = total.kind.clip / scale(total.kind.of.q) * UNITS
+        seen.append((min(integers(total)) < 0, std * rounds.mu(share) / unit))
         return found, std
 
-    monkeypatch.setattr(Rounds, "sums", noted)
+    monkeypatch.setattr(Rounds, "score", noted)
     spent = fitted(formula, adjacency=adjacency).parameters
     parts = [*spent["round_mu"], *spent["score_mu"], *spent["counts_mu"]]
     whole = pg.AdaptiveGaussian().calibrate(4, 1.0, 1.0, 1e-6, adjacency).mu

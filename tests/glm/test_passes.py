@@ -14,25 +14,12 @@ import privgram as pg
 from privgram._core.rows import RowAccumulator
 from privgram._core.units import UnitAccumulator
 from privgram.columns.unit import Unit
-from privgram.glm.accumulators import (
-    HessianAccumulator,
-    HighCardinalityAccumulator,
-    LevelFirst,
-    LevelNorms,
-    LevelScores,
-    LevelSums,
-    NormHistogram,
-    ScoreAccumulator,
-    ScoreBoth,
-    ScoreSum,
-    UnitMomentAccumulator,
-    UnitScoreAccumulator,
-    WithinLevels,
-)
-from privgram.moment.accumulators import MappedAccumulator
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
+from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
+from privgram.secret.by_level import new_levels
+from privgram.secret.sweep import new_rows, new_units
 
 N, CLIP, EDGES = 20_011, 1.5, np.geomspace(1e-2, 30, 40)
 COLUMNS = {"x": (-3.0, 3.0), "k": (0, 8), "b": (0, 1)}
@@ -65,19 +52,19 @@ def columns_of(name, **options):
 
 
 def models(rng, q):
-    """What scores are made of: the library's object, None for residuals, and the twin."""
+    """What scores are made of: the library's models, of a Hessian too, and the twin."""
     coef, ones = rng.standard_normal((2, q)) * 0.5
-    found = [(None, oracle.Model("residual", q))]
+    found = [(Model.residual(q), None, oracle.Model("residual", q))]
     for name, family in FAMILIES.items():
         half = 0.5 if name == "binomial" else 7.0
         for factor in (None, ones):
             expected = Expected(family, coef, (half, half), factor)
             largest = math.log(14.0) if name == "poisson" else 0.0
             twin = oracle.Model(name, q, coef, factor, (half, half), largest)
-            found.append((expected, twin))
+            found.append((Model.of(expected), Model.of(expected, curved=True), twin))
     bounded = Bounded(q)
     twin = oracle.Model("huber", q, bend=ERROR, reach_sq=bounded.longest**2)
-    return [*found, (bounded, twin)]
+    return [*found, (Model.of(bounded), Model.of(bounded, curved=True), twin)]
 
 
 def second_moment(rows, bound, kind=RowAccumulator, *more):
@@ -117,42 +104,33 @@ def test_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, drop
     images = images[~missing]
     scan = ScanRequest(table, columns, bound, threads=threads)
 
-    def read(new):
-        mapped, _ = accumulate(scan, lambda _: MappedAccumulator(frame, bound, new()))
+    def read(*kinds):
+        new = partial(new_rows, Image(frame, bound), kinds)
+        mapped, _ = accumulate(scan, new)
         assert (mapped.n_rows + mapped.n_dropped, mapped.n_dropped) == (N, missing.sum())
-        return mapped.inner
+        return mapped.inner.totals
 
-    for expected, twin in models(rng, q):
+    for model, curved, twin in models(rng, q):
         scores, norms = twin.scores(images)
         total = oracle.clipped_sums(scores, norms, CLIP, np.zeros(len(scores), int), 1)[0]
-
-        def of(inner, expected=expected):
-            return inner if expected is None else ScoreAccumulator(inner, expected)
-
-        def found(new, of=of):
-            mapped = read(lambda: of(new()))
-            return mapped.inner if isinstance(mapped, ScoreAccumulator) else mapped
-
-        np.testing.assert_array_equal(found(partial(ScoreSum, q, CLIP)).total, total)
-        counts = found(partial(NormHistogram, q, EDGES)).counts
-        np.testing.assert_array_equal(counts, oracle.norm_counts(scores, norms, EDGES))
-        both = found(partial(ScoreBoth, q, CLIP))
-        np.testing.assert_array_equal(both.total, total)
+        counts = oracle.norm_counts(scores, norms, EDGES)
         if norms is not None:
             scores = scores * (CLIP / np.maximum(norms, CLIP))[:, None]
-        assert_same(both.second, second_moment(scores, CLIP, RowAccumulator, False))
-        if expected is None:
+        second = second_moment(scores, CLIP, RowAccumulator, False)
+        kinds = Vectors(model, CLIP), Histogram(model, EDGES), Outer(model, CLIP)
+        for found in (read(*kinds[:2])[:1], read(*kinds)):  # alone, and beside others
+            np.testing.assert_array_equal(found[0], total)
+        np.testing.assert_array_equal(found[1], counts)
+        assert_same(found[2], second)
+        if curved is None:
             continue
-        curved = oracle.Model(**vars(twin) | {"curved": True})
-        rows = curved.scores(images)[0]
-        hessian = read(lambda e=expected: HessianAccumulator(RowAccumulator(q, CLIP), e)).inner
+        rows = oracle.Model(**vars(twin) | {"curved": True}).scores(images)[0]
+        hessian, lengths = read(Outer(curved, CLIP), Histogram(curved, EDGES))
         assert_same(hessian, second_moment(rows, CLIP, RowAccumulator, False))
-        lengths = read(lambda e=expected: HessianAccumulator(NormHistogram(q, EDGES), e)).inner
-        np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(rows, None, EDGES))
-    leading = read(lambda: HessianAccumulator(RowAccumulator(q, CLIP))).inner
+        np.testing.assert_array_equal(lengths, oracle.norm_counts(rows, None, EDGES))
+    leading, lengths = read(Outer(Model.features(q), CLIP), Histogram(Model.features(q), EDGES))
     assert_same(leading, second_moment(images[:, :q], CLIP, RowAccumulator, False))
-    lengths = read(lambda: HessianAccumulator(NormHistogram(q, EDGES))).inner
-    np.testing.assert_array_equal(lengths.counts, oracle.norm_counts(images[:, :q], None, EDGES))
+    np.testing.assert_array_equal(lengths, oracle.norm_counts(images[:, :q], None, EDGES))
 
 
 def test_offset_is_beside_the_target(table, rng):
@@ -162,12 +140,12 @@ def test_offset_is_beside_the_target(table, rng):
     images = map_rows(columns.encode(table), bound, frame)
     expected = Expected(FAMILIES["poisson"], coef, (7.0, 7.0), ones, offset=True)
     twin = oracle.Model("poisson", q, coef, ones, (7.0, 7.0), math.log(14.0), offset=True)
+    kinds = [Vectors(Model.of(expected), CLIP)]
     mapped, _ = accumulate(
-        ScanRequest(table, columns),
-        lambda _: MappedAccumulator(frame, bound, ScoreAccumulator(ScoreSum(q, CLIP), expected)),
+        ScanRequest(table, columns), partial(new_rows, Image(frame, bound), kinds)
     )
     total = oracle.clipped_sums(*twin.scores(images), CLIP, np.zeros(N, int), 1)[0]
-    np.testing.assert_array_equal(mapped.inner.inner.total, total)
+    np.testing.assert_array_equal(mapped.inner.totals[0], total)
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -182,36 +160,22 @@ def test_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng):
     scan = ScanRequest(table, columns, unit=Unit("person", max_rows=5), threads=2)
     size = float(np.linalg.norm(frame[:q], 2)) * bound
 
-    def read(new):
-        mapped, _ = accumulate_units(scan, lambda _: new())
+    def read(*kinds):
+        mapped, _ = accumulate_units(scan, partial(new_units, Image(frame, bound), kinds))
         assert mapped.n_rows == len(starts)
-        return mapped.inner
+        return mapped.inner.totals
 
-    for expected, twin in models(rng, q):
-        most = float(np.linalg.norm(frame[q])) * bound if expected is None else expected.most
+    for model, curved, twin in models(rng, q):
+        most = float(np.linalg.norm(frame[q])) * bound if model.most is None else model.most
         units = oracle.sum_units(twin.scores(images)[0], size * most, starts)
         total = oracle.clipped_sums(units, None, CLIP, np.zeros(len(units), int), 1)[0]
-
-        def of(inner, expected=expected):
-            inner = inner if expected is None else ScoreAccumulator(inner, expected)
-            return UnitScoreAccumulator(frame, bound, inner)
-
-        def found(new, of=of):
-            mapped = read(lambda: of(new()))
-            return mapped.inner if isinstance(mapped, ScoreAccumulator) else mapped
-
-        np.testing.assert_array_equal(found(partial(ScoreSum, q, CLIP)).total, total)
-        counts = found(partial(NormHistogram, q, EDGES)).counts
+        found, counts = read(Vectors(model, CLIP), Histogram(model, EDGES))
+        np.testing.assert_array_equal(found, total)
         np.testing.assert_array_equal(counts, oracle.norm_counts(units, None, EDGES))
-        if expected is not None:
-            hessian = read(
-                lambda e=expected: UnitMomentAccumulator(
-                    frame, bound, HessianAccumulator(UnitAccumulator(q, CLIP, CLIP), e)
-                )
-            )
+        if curved is not None:
+            [hessian] = read(Outer(curved, CLIP, "squares"))
             rows = oracle.Model(**vars(twin) | {"curved": True}).scores(images)[0]
-            twins = second_moment(rows, CLIP, UnitAccumulator, CLIP, starts)
-            assert_same(hessian.inner, twins)
+            assert_same(hessian, second_moment(rows, CLIP, UnitAccumulator, CLIP, starts))
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -235,36 +199,52 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
     if shifted:
         v = v - means[levels] * one[:, None]
 
-    def read(new):
-        def of_rows(_):
-            return HighCardinalityAccumulator(
-                used, narrow, "h", frame, means if shifted else None, new()
-            )
+    seen = rng.random(size) < 0.7 if shifted else None
+    image = LevelImage(used, narrow, "h", frame, means if shifted else None, seen)
 
-        mapped, _ = accumulate(ScanRequest(table, used, threads=2), of_rows)
+    def read(*kinds):
+        mapped, _ = accumulate(
+            ScanRequest(table, used, threads=2), partial(new_levels, image, kinds, not drop)
+        )
         assert (mapped.n_rows, mapped.n_dropped) == (kept.sum(), N - kept.sum())
-        return mapped.inner
+        return mapped.inner.totals
 
     def sums(rows, clip):
         return oracle.clipped_sums(rows, None, clip, levels, size)
 
     residual = (v[:, -1] * one)[:, None]
+    if shifted:
+        v = np.where(seen[levels][:, None], v, 0.0)
     slopes = v[:, :-1] * v[:, -1:]
-    np.testing.assert_array_equal(read(partial(LevelSums, size, m, CLIP)).total, sums(v, CLIP))
-    within = second_moment(v, CLIP, RowAccumulator, False)
-    assert_same(read(partial(WithinLevels, m, CLIP)), within)
-    first = read(partial(LevelFirst, size, m, CLIP))
-    np.testing.assert_array_equal(first.counts.total, sums(one[:, None] ** 2, 1.0))
-    assert_same(first.within, within)
-    norms = read(partial(LevelNorms, m - 1, EDGES, EDGES))
-    for histogram, rows in ((norms.slopes, slopes), (norms.levels, residual)):
-        np.testing.assert_array_equal(histogram.counts, oracle.norm_counts(rows, None, EDGES))
-    scores = read(partial(LevelScores, size, m - 1, CLIP, 0.8))
-    total = oracle.clipped_sums(slopes, None, CLIP, np.zeros(len(v), int), 1)[0]
-    np.testing.assert_array_equal(scores.slopes.total, total)
-    assert_same(scores.slopes.second, second_moment(slopes, CLIP, RowAccumulator, False))
-    np.testing.assert_array_equal(scores.levels.total, sums(residual, 0.8))
-    np.testing.assert_array_equal(scores.squares.total, sums(residual**2, 0.8**2))
+    features, error = Model.features(m), Model.residual(m - 1)
+    of_residual = Model.level("residual")
+    found = read(
+        Vectors(features, CLIP, size),
+        Outer(features, CLIP),
+        Vectors(Model.level("weight"), 1.0, size, positive=True),
+        Histogram(error, EDGES),
+        Histogram(of_residual, EDGES),
+        Vectors(error, CLIP),
+        Outer(error, CLIP),
+        Vectors(of_residual, 0.8, size),
+        Vectors(Model.level("square"), 0.8**2, size, positive=True),
+    )
+    expected = [
+        sums(v, CLIP),
+        second_moment(v, CLIP, RowAccumulator, False),
+        sums(one[:, None] ** 2, 1.0),
+        oracle.norm_counts(slopes, None, EDGES),
+        oracle.norm_counts(residual, None, EDGES),
+        oracle.clipped_sums(slopes, None, CLIP, np.zeros(len(v), int), 1)[0],
+        second_moment(slopes, CLIP, RowAccumulator, False),
+        sums(residual, 0.8),
+        sums(residual**2, 0.8**2),
+    ]
+    for ours, theirs in zip(found, expected, strict=True):
+        if hasattr(ours, "int128"):
+            assert_same(ours, theirs)
+        else:
+            np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("travels", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
@@ -272,42 +252,28 @@ def test_states_travel_and_merge(rng, travels):
     q, d = 3, 5
     frame, rows = rng.standard_normal((q + 1, d)), rng.uniform(-1, 1, (1000, d))
     expected = Expected(FAMILIES["binomial"], rng.normal(size=q), (0.5, 0.5), None)
-    for new in (
-        lambda: ScoreSum(q, CLIP),
-        lambda: ScoreAccumulator(NormHistogram(q, EDGES), expected),
-        lambda: ScoreAccumulator(ScoreBoth(q, CLIP), expected),
-        lambda: HessianAccumulator(RowAccumulator(q, CLIP), expected),
-        lambda: HessianAccumulator(NormHistogram(q, EDGES)),
-    ):
-        whole, part, rest = (MappedAccumulator(frame, 2.0, new()) for _ in range(3))
-        assert whole.update(rows) == part.update(rows[:300].copy()) == -1
-        part = travels(part)
-        assert rest.update(rows[300:]) == part.update(rows[:0]) == -1
-        part.merge(travels(rest))
-        assert_same(part, whole)
-        assert part.n_rows == whole.n_rows == 1000
-
-
-def test_first_bad_row_is_named(table, rng):
-    x = table["x"].copy()
-    x[[15_000, 19_000]] = np.nan
-    frame, q = rng.standard_normal((4, 4)), 3
-    columns = columns_of("numbers")
-    scan = ScanRequest(table | {"x": x}, columns, threads=2)
-    for made in (ScoreSum, ScoreBoth):
-        with pytest.raises(ValueError, match="row 15000"):
-            accumulate(scan, lambda _, made=made: MappedAccumulator(frame, 2.0, made(q, CLIP)))
+    scored, curved = Model.of(expected), Model.of(expected, curved=True)
+    kinds = [kind(model, CLIP) for kind in (Vectors, Outer) for model in (scored, curved)]
+    kinds.append(Histogram(scored, EDGES))
+    whole, part, rest = (new_rows(Image(frame, 2.0), kinds) for _ in range(3))
+    assert whole.update(rows) == part.update(rows[:300].copy()) == -1
+    part = travels(part)
+    assert rest.update(rows[300:]) == part.update(rows[:0]) == -1
+    part.merge(travels(rest))
+    for ours, theirs in zip(part.inner.totals, whole.inner.totals, strict=True):
+        if hasattr(ours, "int128"):
+            assert_same(ours, theirs)
+        else:
+            np.testing.assert_array_equal(ours, theirs)
+    assert part.n_rows == whole.n_rows == 1000
 
 
 def test_unit_with_missing_values_has_its_other_rows(rng):
-    frame, bound, q = rng.standard_normal((3, 4)), 2.0, 2
+    image, kinds = Image(rng.standard_normal((3, 4)), 2.0), [Vectors(Model.residual(2), CLIP)]
     rows, starts = rng.uniform(-1, 1, (9, 4)), np.array([0, 4])
     rows[[2, 6], 1] = np.nan
-    mapped = UnitScoreAccumulator(frame, bound, ScoreSum(q, CLIP))
-    assert mapped.update(rows, starts) == 2
-    mapped = UnitScoreAccumulator(frame, bound, ScoreSum(q, CLIP))
-    assert mapped.update(rows, starts, drop=True) == -1
-    other = UnitScoreAccumulator(frame, bound, ScoreSum(q, CLIP))
-    kept = np.delete(rows, [2, 6], axis=0)
-    assert other.update(kept, np.array([0, 3])) == -1
-    np.testing.assert_array_equal(mapped.inner.total, other.inner.total)
+    assert new_units(image, kinds).update(rows, starts) == 2
+    sweep, other = new_units(image, kinds), new_units(image, kinds)
+    assert sweep.update(rows, starts, drop=True) == -1
+    assert other.update(np.delete(rows, [2, 6], axis=0), np.array([0, 3])) == -1
+    np.testing.assert_array_equal(*(one.inner.totals[0] for one in (sweep, other)))

@@ -6,6 +6,7 @@ type checking alone do not: they move no data.
 
 import ast
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ PUBLIC = (
     "papers.sheffet.theorems",
     "papers.zhou_ligett_wasserman.theorems",
     "plots",
-    "report",
+    "page",
     "ledger",
     "cli.released",
     "cli.ledger",
@@ -162,3 +163,126 @@ def test_graph_is_seen(graph):
         assert room in graph
     assert any(inside(target, SECRET) for target in reachable(graph, "moment.second_moment"))
     assert "mechanisms.additive" in reachable(graph, "planning.plan")
+
+
+# --- the secret room: docs/theory/trust.md ------------------------------------------------------
+
+#: What draws, and the kernels that make a row's integers; who may import them, besides the room,
+#: `exact`, the compiled code itself and the papers, which register laws of their own.
+GUARDED = {
+    "exact.discrete": set(),
+    "exact.variates": set(),
+    "secret.additive": set(),
+    "_core.scores": {
+        "regression.families",  # what a family says of a row, which is public
+        "glm.rounds",  # two of its constants
+        "glm.accumulators",
+    },
+    "_core.kept": set(),
+    # The first pass and its second moment, which a gate adopts.
+    "_core.rows": {
+        "moment.accumulators", "moment.device", "moment.grouped", "moment.second_moment",
+        "moment.sql", "scan.executor", "glm.score_steps", "glm.accumulators", "cli.doctor",
+    },
+    "_core.units": {"moment.sql", "moment.units", "glm.accumulators"},
+}  # fmt: skip
+
+#: Where a gate is given what it does not check: the door of each is named in docs/theory/trust.md.
+ADOPTERS = {"disclosure.samplers", "stream", "estimators.linear", "glm.targets"}
+
+
+def test_nobody_else_draws_or_makes_the_integers_of_rows(graph):
+    for guarded, allowed in GUARDED.items():
+        found = {
+            name
+            for name, targets in graph.items()
+            if guarded in targets and not inside(name, ("secret", "exact", "_core", "papers"))
+        }
+        assert found <= allowed, f"{sorted(found - allowed)} import {guarded}"
+
+
+def test_what_a_gate_is_to_believe_comes_by_few_doors():
+    found = {
+        name
+        for name, tree in modules().items()
+        if not inside(name, ("secret",))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "adopt"
+    }
+    assert found <= ADOPTERS
+
+
+INTEGERS = re.compile(r"^[<>=]?(u?int(8|16|32|64|p|c)?|[iu][1248]|u?(byte|short|long|longlong))$")
+CASTS = {"astype", "asarray", "array", "ascontiguousarray", "asfortranarray", "fromiter"}
+ROUNDED = {"rint", "round_", "fix"}
+
+#: Where numbers are made integers that are on the secret side; each is of what is whole already.
+WHOLE = {
+    "sources.arrow": {"_decimals", "_large_decimals", "_indices", "_runs", "_codes"},  # of Arrow's
+    "sources.labelled": {"codes"},  # numbers of classes
+    "sources.table": {"keys_of"},  # whole keys of units
+    "scan.units": {"__init__", "parts_of"},  # digests
+    "moment.device": {"_whole"},  # a kernel's whole floats, below 2^53
+    "moment.grouped": {"to_bytes"},
+    "moment.second_moment": {"to_bytes", "_from_parts"},
+    "moment.sql": {"_restored"},  # Python's integers
+    "stream.state": {"read"},
+    "stream.factors": {"factor"},  # public
+    "estimators.classifier": {"predict"},  # of a public fit
+}
+
+
+def casts(tree: ast.AST) -> set[str]:
+    """Functions in which an array may become integers."""
+    found = set()
+
+    def name_of(node: ast.AST) -> str:
+        if isinstance(node, ast.Constant):
+            return str(node.value)
+        return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+    def visit(node: ast.AST, where: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = child.name if isinstance(child, ast.FunctionDef) else where
+            if isinstance(child, ast.Call):
+                called = name_of(child.func)
+                of_numpy = isinstance(child.func, ast.Attribute)
+                given = [*child.args, *(word.value for word in child.keywords)]
+                cast = called in CASTS and any(INTEGERS.match(name_of(one)) for one in given)
+                made = of_numpy and given and (called in ROUNDED or INTEGERS.match(called))
+                loose = any(
+                    w.arg == "casting" and name_of(w.value) == "unsafe" for w in child.keywords
+                )
+                if cast or made or loose:
+                    found.add(inner)
+            visit(child, inner)
+
+    visit(tree, "")
+    return found
+
+
+def test_no_number_of_a_row_becomes_an_integer_outside_the_kernels():
+    rooms = ("sources", "scan", "moment", "disclosure", "glm", "stream", "estimators", "adaptive")
+    public = {"adaptive.radius"}  # weights; and counts that are whole
+    for name, tree in modules().items():
+        if inside(name, rooms) and name not in public:
+            assert casts(tree) <= WHOLE.get(name, set()), name
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x.astype(np.int64)", "x.astype('<i8')", "x.astype(int, copy=False)",
+        "np.array(x, np.intp)", "np.asarray(x, dtype='int32')", "np.int64(x)",
+        "np.rint(x)", "xp.uint8(x)", "np.add(x, y, out=total, casting='unsafe')",
+    ],
+)  # fmt: skip
+def test_casts_are_seen(line):
+    """The test of the test."""
+    assert casts(ast.parse(f"def f(x):\n    return {line}")) == {"f"}
+    assert (
+        casts(ast.parse("def f(x):\n    return x.astype(np.float64), np.zeros(3, int), x.round(2)"))
+        == set()
+    )

@@ -284,9 +284,6 @@ def of_units(run, **bound):
 RUNS = {
     "one round": functools.partial(release, mechanism=pg.AnalyzeGauss()),
     "triangular": functools.partial(release, mechanism=pg.AnalyzeGauss(noise="triangular")),
-    "features as a term": functools.partial(
-        release, mechanism=pg.AnalyzeGauss(), columns=COLUMNS.replace(terms=["rf(x, z, n=6)", "y"])
-    ),
     "rounds": functools.partial(release, mechanism=pg.AdaptiveGaussian()),
     "rounds, for components": functools.partial(
         release, mechanism=pg.AdaptiveGaussian(purpose="components")

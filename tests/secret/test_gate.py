@@ -98,9 +98,9 @@ def test_what_is_of_all_rows_adds_to_the_part_that_has_the_most():
 def test_mixed_parts_pay_by_the_squares_of_their_weights():
     one = gate_of()
     parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q", "r")))]
-    mixed = one.mix(parts, [4, -2, 1], 2)
+    mixed = one.mix(parts, [4, 2, 1], 2)
     each = zip(*map(integers, parts), strict=True)
-    assert integers(mixed) == [4 * a - 2 * b + c for a, b, c in each]
+    assert integers(mixed) == [4 * a + 2 * b + c for a, b, c in each]
     assert mixed.kind.unit_of(None) == parts[0].kind.resolution / 4
     std = released(one, mixed, 0.75)
     assert std == pytest.approx(4 * math.sqrt(2) * 2.0**40 / one.mu(0.75), rel=1e-12)
@@ -113,8 +113,9 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
     for sums, weights in bad:
         with pytest.raises(TypeError):
             one.mix(sums, weights, 0)
-    with pytest.raises(ValueError, match="all weights are zero"):
-        one.mix(parts, [0, 0, 0], 0)
+    for weights, says in (([0, 0, 0], "all weights are zero"), ([4, -2, 1], "not negative")):
+        with pytest.raises(ValueError, match=says):
+            one.mix(parts, weights, 0)
 
 
 def test_gate_that_goes_on_counts_what_was_drawn_before():
@@ -354,3 +355,16 @@ def test_noise_of_a_triangle_and_of_what_is_no_zero():
 def test_kinds_check_themselves_where_no_row_was_seen(clip):
     with pytest.raises(ValueError, match="clip"):
         Vectors(Model.features(2), clip)
+
+
+def test_second_moment_protects_whom_the_gate_does():
+    unit = pg.Unit("who", max_rows=2).settled("replace")
+    table = table_of("p", "q") | {"who": np.array([1, 1])}
+    made = pg.second_moment(table, columns=COLUMNS, unit=unit), moment_of("p", "q")
+    whose = unit.protected, None
+    for guarded in (0, 1):
+        guarantee = Guarantee(1.0, 1e-6, "replace", whose[guarded])
+        one = gate_of(noise=GAUSS.noise_for(guarantee, 2, made[0].sensitivity_bound))
+        one.adopt(made[guarded])
+        with pytest.raises(ValueError, match="protects others"):
+            one.adopt(made[1 - guarded])

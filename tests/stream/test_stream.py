@@ -301,6 +301,27 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     assert drawn * stream._noise.privacy.sensitivity_ratio >= longest * moved
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_unit_that_changes_its_period_is_as_near_as_the_profile_says(tmp_path, adjacency):
+    """By all that is mixed of four periods, and the deviation of its noise."""
+    unit = pg.Unit("who", max_rows=1)
+    study = study_of(tmp_path, adjacency=adjacency, unit=unit)
+    stream = pg.Stream(study, 4, 1.0, 1e-6, path=tmp_path / "a.stream")
+
+    def periods(*whose):
+        made = []
+        for who in whose:
+            table = {name: np.ones(len(who)) for name in COLUMNS} | {"who": np.array(who)}
+            made.append(pg.second_moment(table, columns=study.columns, unit=unit).matrix())
+        return stream._stream.sums.factor(4) * 2.0**-20 @ np.array(made).reshape(4, -1)
+
+    before = periods([1, 2], [3], [4], [5])
+    after = periods([1], [2, 3] if adjacency == "replace" else [3], [4], [5])
+    apart = np.linalg.norm(before - after) / stream._noise.sigma
+    mu = stream._noise.privacy.sensitivity_ratio
+    assert 0.6 * mu < apart <= mu
+
+
 def test_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path):
     """Also under a handle that was open: a period with two noises shows the table."""
     stream.release(month(0))

@@ -224,6 +224,9 @@ PART void add(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdiff
     }
     /* Whatever arithmetic did: a row that is too long, which none is, adds nothing. */
     EACH(k) good.v[k] &= (ivec)(square.v[k] <= set(sink->most_sq));
+    if (sink->positive)
+        for (ptrdiff_t j = 0; j < q; j++)
+            EACH(k) good.v[k] &= *(const ivec *)(tile + j * SCORE_ROWS + k * W) >= 0;
     if (!group) {
         for (ptrdiff_t j = 0; j < q; j++) {
             uvec sum = *(uvec *)(sums + j * W);

@@ -48,6 +48,7 @@ typedef struct {
      * vector of a squared norm above most_sq adds nothing. */
     int64_t *total; /* (n_groups, q) */
     double clip, scale, most_sq;
+    int positive; /* a vector with an integer below 0 adds nothing, too */
 
     /* Counts by norm, `parts` for a row.  Bin i ends at edges[i], which it includes. */
     int64_t *counts;

@@ -45,6 +45,7 @@ def clipped_sum(
     drop: bool = False,
     rows: NDArray[np.float64] | None = None,
     groups: NDArray[np.int32] | None = None,
+    positive: bool = False,
 ) -> tuple[int, int]: ...
 def norm_counts(
     images: Images | NDArray[np.float64],

@@ -40,6 +40,7 @@ cdef extern from "scores.h" nogil:
     ctypedef struct score_sink:
         int64_t *total
         double clip, scale, most_sq
+        int positive
         int64_t *counts
         const double *edges
         ptrdiff_t n_edges
@@ -253,7 +254,7 @@ cdef int sum_into(score_sink *sink, Score score, double clip, double most_sq,
     if total.dtype != np.int64 or not total.flags.c_contiguous or total.size != n_groups * q:
         raise ValueError("a total is of int64, without gaps, a row of q for each group")
     sink.total = <int64_t *>cnp.PyArray_DATA(total)
-    sink.clip, sink.scale, sink.most_sq = clip, scale(q), most_sq
+    sink.clip, sink.scale, sink.most_sq, sink.positive = clip, scale(q), most_sq, False
     return 0
 
 
@@ -284,10 +285,11 @@ cdef int group_by(score_images *images, const int32_t[::1] groups, Py_ssize_t n_
 
 
 def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=False, rows=None,
-                const int32_t[::1] groups=None):
+                const int32_t[::1] groups=None, bint positive=False):
     """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q).
 
-    With `groups` total (n_groups, q), for each of them.
+    With `groups` total (n_groups, q), for each of them. A `positive` s that has an integer below 0
+    adds nothing.
     """
     cdef score_images x
     cdef score_sink sink
@@ -296,6 +298,7 @@ def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=F
     held = described(images, score.n_columns, &x)
     sink.total, sink.counts, sink.rows = NULL, NULL, NULL
     sum_into(&sink, score, clip, <double>UNITS * UNITS, total, n_groups)
+    sink.positive = positive
     if groups is not None:
         group_by(&x, groups, n_groups)
     if rows is not None:

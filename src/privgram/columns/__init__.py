@@ -23,7 +23,6 @@ from privgram._base.saved import JsonObject, parse_json
 from privgram._base.text import shown
 from privgram._core.scale import DefaultRounding
 from privgram.columns.encoding import ColumnTable, Encoder, parts_of
-from privgram.columns.features import RandomFeatures
 from privgram.columns.sql import MomentQuery, dialect_of, quoted_table
 from privgram.columns.terms import (
     INTERCEPT,
@@ -77,9 +76,8 @@ class Columns:
         keep it from the public. Dropped rows still count in the public number of rows of
         "replace", and the number of the others is then private: means have up to a third more
         noise, coefficients and slopes no more.
-    terms : sequence of str or RandomFeatures, optional
+    terms : sequence of str, optional
         What is stored: variables, ``poly(x, k)`` (Legendre polynomials up to degree k),
-        ``rf(x, z)`` (`RandomFeatures` of numbers, which have the length 1 together),
         products such as ``"age:sex"`` or ``"sex:region"``, and ``"sex*region"`` for ``sex``,
         ``region`` and ``sex:region``. By default each variable. Terms that follow from others, as
         ``sex`` does from ``sex:region``, are not stored but can be used.
@@ -127,7 +125,7 @@ class Columns:
         intercept: bool = False,
         missing: Missing | None = None,
         *,
-        terms: Sequence[str | RandomFeatures] | None = None,
+        terms: Sequence[str] | None = None,
         weights: Mapping[str, float] | None = None,
         row_weights: str | None = None,
     ) -> None:
@@ -275,11 +273,6 @@ class Columns:
         return _labels(self._terms, self._variables)
 
     @property
-    def random_terms(self) -> tuple[str, ...]:
-        """Those of the terms that have random features."""
-        return _labels((term for term in self._terms if term.features), self._variables)
-
-    @property
     def weights(self) -> dict[str, float]:
         """Weights by term, of those that have one (a copy)."""
         return {term.label(self._variables): weight for term, weight in self._weights.items()}
@@ -425,8 +418,7 @@ class Columns:
             while not self.plain and bound * bound < squared:
                 bound = math.nextafter(bound, math.inf)
             # The kernel needs no norms where it can tell so from sums that are not exact.
-            # Rows of features have their length but for rounding.
-            if any(one.square * 2**20 % 1 or one.part < 1 for one in self.layout.stored):
+            if any(one.square * 2**20 % 1 for one in self.layout.stored):
                 bound *= 1 + 2.0**-39
         return bound
 

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from privgram._core import rowmap, scale
 from privgram._core.scale import DefaultRounding
-from privgram.columns.features import Feature
 from privgram.columns.terms import ONES, Piece, as_factor, as_numeric
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import (
@@ -272,15 +271,10 @@ class Encoder:
         return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
 
     def _raw(self, name: str, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]) -> NDArray[Any]:
-        """A number as it is scaled, or one of the features of numbers, which are made together."""
-        described = self._numeric(name)
-        if name in seen:
-            return seen[name]
-        if not isinstance(described, Feature):
-            seen[name] = naming_column(described.raw, name)(_numbers(parts[self.place[name]]))
-            return seen[name]
-        raw = {of: self._raw(of, parts, seen) for of in described.inputs}
-        seen |= random_features(described, raw, self.layout.variables)
+        """A number as it is scaled."""
+        if name not in seen:
+            raw = naming_column(self._numeric(name).raw, name)
+            seen[name] = raw(_numbers(parts[self.place[name]]))
         return seen[name]
 
     def _degree(self, name: str) -> int:
@@ -337,20 +331,6 @@ class Encoder:
 
     def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
         return _clamped(column, *(array[at] for array in self.scaling))
-
-
-def random_features(
-    feature: Feature, raw: Mapping[str, NDArray[Any]], variables: Mapping[str, Variable]
-) -> dict[str, NDArray[np.float64]]:
-    """All features of a term, by name; NaN where a number that they are made of is."""
-    columns = []
-    for name in feature.inputs:
-        center, half_width = as_numeric(name, variables).scaling
-        columns.append(_clamped(raw[name], center, 1.0 / half_width, 1.0))
-    x = np.column_stack(columns)
-    rows = np.ascontiguousarray(feature.features.rows(x).T)
-    rows[:, np.isnan(x).any(axis=1)] = np.nan
-    return dict(zip(feature.features.names, rows, strict=True))
 
 
 def _clamped(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import math
-import re
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_one_of, check_positive
 from privgram._core.random_features import make
-from privgram.columns.variables import Numeric
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -30,26 +27,19 @@ SHORTEST, LONGEST = 0.06, 0.5
 #: Of the Matern kernel: of functions with two derivatives.
 SMOOTHNESS = 2.5
 
-#: Random features as a term: rf(x1, x2, n=256).
-CALL = re.compile(r"rf\((.*)\)", re.DOTALL)
-
-_ARGUMENT = re.compile(r"(\w+)\s*=(?!=)(.*)", re.DOTALL)
-
 
 @dataclass(frozen=True)
 class RandomFeatures:
     """Random features of columns, by which a linear fit is one of a kernel.
 
-    In the terms of `Columns` and in formulas they are written ``rf(x1, x2, n=256)``. Columns are
-    mapped to [-1, 1] by their public bounds and projected on random directions. The
+    Columns are mapped to [-1, 1] by their public bounds and projected on random directions. The
     features are cosines and sines of the projections, so that every row has length 1 whatever it
     holds. The draws are public: the features cost no privacy by themselves.
 
     Parameters
     ----------
     columns : sequence of str, optional
-        Which columns of a frame; by default all that an estimator learns from. As a term they are
-        named.
+        Which columns of a frame; by default all that an estimator learns from.
     n : int, default 512
         How many features; even for "rbf" and "matern".
     kernel : {"rbf", "matern", "arc-cosine"}, default "rbf"
@@ -120,79 +110,6 @@ class RandomFeatures:
             return np.ascontiguousarray(weights / self.scale)
         return np.ascontiguousarray(weights / (math.sqrt(d) * np.geomspace(SHORTEST, LONGEST, m)))
 
-    @classmethod
-    def parse(cls, text: str) -> RandomFeatures:
-        """Read what is within the brackets of a term: names, and parameters as literals."""
-        names: list[str] = []
-        settings: dict[str, Any] = {}
-        for part in re.findall(r"(?:`[^`]*`|[^`,])+", text):
-            argument = _ARGUMENT.fullmatch(part.strip())
-            if argument is None:
-                names.append(part.strip().strip("`"))
-                continue
-            name, value = argument.groups()
-            if name not in PARAMETERS or name in settings:
-                raise ValueError(
-                    f"rf(x1, x2, ...) takes {', '.join(PARAMETERS)}, each once, not {name!r}"
-                )
-            try:
-                settings[name] = ast.literal_eval(value.strip())
-            except (ValueError, SyntaxError):
-                raise ValueError(
-                    f"rf(..., {name}=...) is a number or a text in quotes, not {value.strip()}"
-                ) from None
-        if not all(names):
-            raise ValueError(f"rf({text}) has an empty part")
-        try:
-            return cls(names, **settings)
-        except (ValueError, TypeError) as error:
-            raise type(error)(f"rf({text}): {error}") from None
-
-    def __str__(self) -> str:
-        """As a term is written: 'rf(x1, x2, n=256)'."""
-        if self.columns is None:
-            raise ValueError(
-                "a term names the columns of its features, as in rf(x1, x2): all columns would "
-                "have the target among them"
-            )
-        names = [name if re.fullmatch(r"[\w.()]+", name) else f"`{name}`" for name in self.columns]
-        settings = (f"{name}={getattr(self, name)!r}" for name, default in PARAMETERS.items()
-                 if getattr(self, name) != default)  # fmt: skip
-        return f"rf({', '.join([*names, *settings])})"
-
-    @property
-    def names(self) -> Iterator[str]:
-        """What the features of a term are called."""
-        text = str(self)
-        return (f"{text}[{k}]" for k in range(self.n))
-
     def to_dict(self) -> JsonObject:
         """The parameters as plain values."""
         return asdict(self) | {"columns": None if self.columns is None else list(self.columns)}
-
-
-#: Parameters by name, and their defaults.
-PARAMETERS = {one.name: one.default for one in fields(RandomFeatures) if one.name != "columns"}
-
-
-@dataclass(frozen=True)
-class Feature(Numeric):
-    """One of the features of a term: a number that is made of others."""
-
-    features: RandomFeatures
-    inputs: tuple[str, ...]  # the variables that it is made of
-    holds: ClassVar[str] = "numbers"
-    derived: ClassVar[bool] = True
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Within which it lies: cosines are as they are stored."""
-        return -1.0, 1.0
-
-    def to_plain(self) -> Any:
-        """Give the features that it is one of."""
-        return self.features.to_dict()
-
-    def describe(self) -> str:
-        """Say what it is."""
-        return f"one of the features {self.features}"

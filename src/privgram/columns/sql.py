@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._base.text import listed
 from privgram._core.scale import DefaultRounding
-from privgram.columns.features import Feature
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows
 from privgram.columns.variables import Boolean, Dates, Factor, Log
@@ -291,12 +290,6 @@ class MomentQuery:
                     f"no dialect has the last bit of a logarithm in common with this program: "
                     f"select ln({name}) as a column of its own, and describe it by its bounds"
                 )
-        features = [one for one in encoder.layout.variables.values() if isinstance(one, Feature)]
-        if features:
-            raise ValueError(
-                f"no dialect has the last bits of the cosines of {features[0].features} in common "
-                "with this program: pass the rows themselves"
-            )
         with DefaultRounding():
             plain = target_of(self.n_columns, 20) / bound
         self.factor = plain if self.unit is None else self.unit.row_factor

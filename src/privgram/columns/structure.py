@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.features import Feature
 from privgram.columns.terms import INTERCEPT, Layout, Piece, Stored, as_factor, parse_terms
 from privgram.columns.variables import Boolean
 
@@ -169,9 +168,7 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
     if not goals or len(goals) == len(pieces):
         raise ValueError("targets are some of the terms, and others are there to explain them")
     sizes = {
-        term: math.sqrt(
-            math.fsum(_reciprocal_mean_square(columns, one.piece) * one.part for one in stored)
-        )
+        term: math.sqrt(math.fsum(_reciprocal_mean_square(columns, one.piece) for one in stored))
         for term, stored in pieces.items()
     }
     others = [size for term, size in sizes.items() if term not in goals]
@@ -180,11 +177,11 @@ def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, fl
     part = 2 / (3 + math.sqrt(1 + 8 * noise))
     squares = {
         term: (part / len(goals) if term in goals else (1 - part) * size / total)
-        / math.fsum(one.part for one in pieces[term])
+        / len(pieces[term])
         for term, size in sizes.items()
     }
     ones = squares.pop(INTERCEPT, None)
-    paying = math.fsum(one.part for stored in pieces.values() for one in stored)
+    paying = sum(map(len, pieces.values()))
     unit = 1 / ones if ones is not None else paying
     weights = {term: float(f"{math.sqrt(unit * square):.3g}") for term, square in squares.items()}
     # A column in two terms takes the larger weight, and a term without any has weight 1.
@@ -212,9 +209,6 @@ def _reciprocal_mean_square(columns: Columns, piece: Piece) -> float:
     reciprocal = 1.0
     for name, degree in piece.powers:
         described = columns.layout.variables[name]
-        if isinstance(described, Feature):  # whose squares add up to 1
-            reciprocal *= described.features.n
-            continue
         # True and false are the ends, where the polynomials are 1 in size.
         reciprocal *= 1 if isinstance(described, Boolean) else 2 * degree + 1
     for name in piece.factors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, product
 from typing import Any, TypeAlias
@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._core.scale import DefaultRounding
-from privgram.columns.features import CALL, Feature, RandomFeatures
 from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
 
-# A term is a product of polynomials and factors, or has random features. Its columns are the
-# products of Legendre polynomials with the indicators of every level, none left out: leaving out
-# a reference is up to each regression. Each feature is a variable of its own here.
+# A term is a product of polynomials and factors. Its columns are the products of Legendre
+# polynomials with the indicators of every level, none left out: leaving out a reference is up to
+# each regression.
 
 INTERCEPT = "intercept"
 
@@ -60,38 +59,24 @@ ONES = Piece()
 
 @dataclass(frozen=True)
 class Term:
-    """A product of variables, with the degrees up to which polynomials of them go; or features."""
+    """A product of variables, with the degrees up to which polynomials of them go."""
 
     degrees: tuple[tuple[str, int], ...]
     factors: tuple[str, ...]
-    features: RandomFeatures | None = None
-    inputs: tuple[str, ...] = ()  # the variables that features are made of
 
     @property
     def names(self) -> tuple[str, ...]:
         """The variables in it."""
-        return (*(name for name, _ in self.degrees), *self.inputs, *self.factors)
-
-    @cached_property
-    def feature_variables(self) -> dict[str, Feature]:
-        """The features of the term as variables."""
-        if self.features is None:
-            return {}
-        return dict.fromkeys(self.features.names, Feature(self.features, self.inputs))
+        return (*(name for name, _ in self.degrees), *self.factors)
 
     def pieces(self) -> Iterator[Piece]:
-        """The columns of the term, by polynomial or feature."""
-        if self.features is not None:
-            yield from (Piece(((name, 1),)) for name in self.feature_variables)
-            return
+        """The columns of the term, by polynomial."""
         names = [name for name, _ in self.degrees]
         for powers in product(*(range(1, top + 1) for _, top in self.degrees)):
             yield Piece(tuple(zip(names, powers, strict=True)), self.factors)
 
     def label(self, variables: Mapping[str, Variable]) -> str:
         """The term as it is written: 'poly(age, 2):sex'."""
-        if self.features is not None:
-            return str(self.features)
         labels = [(as_numeric(name, variables).label(name), top) for name, top in self.degrees]
         powers = (label if top == 1 else f"poly({label}, {top})" for label, top in labels)
         return ":".join([*powers, *self.factors])
@@ -111,16 +96,12 @@ def as_factor(name: str, variables: Mapping[str, Variable]) -> Factor:
     return described
 
 
-def parse_terms(
-    texts: Iterable[str | RandomFeatures], variables: Mapping[str, Variable]
-) -> tuple[Term, ...]:
-    """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region', 'rf(age)'."""
-    if isinstance(texts, (str, RandomFeatures)):
+def parse_terms(texts: Iterable[str], variables: Mapping[str, Variable]) -> tuple[Term, ...]:
+    """Read terms as they are written: 'poly(age, 2)', 'sex', 'age:sex', 'sex*region'."""
+    if isinstance(texts, str):
         texts = [texts]
     terms: dict[Term, None] = {}  # in their order
     for text in texts:
-        if isinstance(text, RandomFeatures):
-            text = str(text)
         if not isinstance(text, str):
             raise TypeError("a term is text, such as 'poly(age, 2)' or 'age:sex'")
         terms |= dict.fromkeys(_expand(text, variables))
@@ -161,11 +142,7 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
     """The term that is the product of variables and functions of them."""
     degrees: dict[str, int] = {}
     factors: list[str] = []
-    random: list[tuple[RandomFeatures, tuple[str, ...]]] = []
     for part in parts:
-        if part not in variables and (match := CALL.fullmatch(part)):
-            random.append(_random_features(match[1], variables))
-            continue
         name, degree = _function(part, variables)
         if degree == 0:
             if name not in factors:  # an indicator's square is itself
@@ -176,37 +153,12 @@ def product_of(parts: Iterable[str], variables: Mapping[str, Variable]) -> Term:
             )
         else:
             degrees[name] = degree
-    if random and len(random) + len(degrees) + len(factors) > 1:
-        raise ValueError(
-            f"{random[0][0]} is multiplied by nothing: name a number among its own, as in "
-            "rf(x, z), and for a function in each level of a factor release groups, "
-            "by=pg.Groups(...)"
-        )
     # In the order of the description, so that a:b and b:a are one term.
     place = list(variables).index
     return Term(
         tuple(sorted(degrees.items(), key=lambda power: place(power[0]))),
         tuple(sorted(factors, key=place)),
-        *(random[0] if random else ()),
     )
-
-
-def _random_features(
-    text: str, variables: Mapping[str, Variable]
-) -> tuple[RandomFeatures, tuple[str, ...]]:
-    """Random features as they are written, of labels, and the variables that they are made of."""
-    features = RandomFeatures.parse(text)
-    inputs = []
-    for part in features.columns or ():
-        name, degree = _function(part, variables)
-        if degree != 1:
-            raise ValueError(
-                f"rf({text}) is made of numbers and their logarithms, and {part!r} is neither: "
-                "make it a term beside"
-            )
-        inputs.append(name)
-    labels = [as_numeric(name, variables).label(name) for name in inputs]
-    return replace(features, columns=labels), tuple(inputs)
 
 
 def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
@@ -246,10 +198,14 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
     elif name not in variables and (match := _CALL.fullmatch(part)):
         if match.group(1) == "poly":
             raise ValueError("a polynomial is written poly(x, k), with a degree k and no more")
+        if match.group(1) == "rf":
+            raise ValueError(
+                "random features are learnt by score steps, which predict better than a release "
+                "of them: PrivateRidge(features=pg.RandomFeatures(...)) of privgram.estimators"
+            )
         raise ValueError(
-            f"the function {match.group(1)!r} is not known here: a term has poly(x, k), log(x), "
-            "C(x) and rf(x, z), whose values public bounds can bound. Make a column of the others "
-            "yourself"
+            f"the function {match.group(1)!r} is not known here: a term has poly(x, k), log(x) and "
+            "C(x), whose values public bounds can bound. Make a column of the others yourself"
         )
     if name not in variables:
         raise ValueError(
@@ -281,7 +237,6 @@ class Stored:
     start: int
     shape: tuple[int, ...]  # levels of each factor; () for one column
     weight: float
-    part: float = 1.0  # of its squared weight that counts in a row's square: 1/n of n features
 
     @property
     def size(self) -> int:
@@ -290,8 +245,8 @@ class Stored:
 
     @property
     def square(self) -> float:
-        """What these columns add to a row's square, at most, all features of a term together."""
-        return self.weight**2 * self.part
+        """What these columns add to a row's square, at most."""
+        return self.weight**2
 
     @property
     def columns(self) -> slice:
@@ -309,13 +264,10 @@ class Layout:
         intercept: bool,
         weights: Mapping[Term, float],
     ) -> None:
-        features = {name: one for term in terms for name, one in term.feature_variables.items()}
-        #: Those of the table, and features made of them.
-        self.variables = {**variables, **features}
+        self.variables = variables
         weight_of: dict[Piece, float] = {}
         for term in terms:
-            n_features = len(term.feature_variables)
-            _check_size(math.prod(top for _, top in term.degrees) * max(n_features, 1))
+            _check_size(math.prod(top for _, top in term.degrees))
             for piece in term.pieces():
                 # What is in two terms takes the larger weight.
                 weight_of[piece] = max(weights.get(term, 1.0), weight_of.get(piece, 0.0))
@@ -332,20 +284,14 @@ class Layout:
                     f"and a second moment at most {MAX_LEVELS:,} columns: leave the product out, "
                     "or merge levels"
                 )
-            parts = (features[name].features.n for name, _ in piece.powers if name in features)
-            part = 1 / next(parts, 1)
-            self.stored.append(Stored(piece, start, shape, weight_of[piece], part))
+            self.stored.append(Stored(piece, start, shape, weight_of[piece]))
             start += math.prod(shape)
         _check_size(start)
         self.size = start
 
     def reads(self, piece: Piece) -> tuple[str, ...]:
         """The variables of the table that a piece is made of."""
-        names: list[str] = []
-        for name, _ in piece.powers:
-            described = self.variables[name]
-            names += described.inputs if isinstance(described, Feature) else [name]
-        return (*names, *piece.factors)
+        return (*(name for name, _ in piece.powers), *piece.factors)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -507,8 +453,7 @@ class Parsed:
         for text in self.absorbed:
             for part in _split(text, ":"):
                 name = part if part in variables else _CATEGORY.sub(r"\1", part)
-                is_random = CALL.fullmatch(part)
-                unknown = name not in variables and variables and not is_random  # is said elsewhere
+                unknown = name not in variables and variables  # is said elsewhere
                 if not (unknown or isinstance(variables.get(name), (Factor, Boolean))):
                     some = self.features[0] if self.features else "x"
                     raise ValueError(

@@ -25,8 +25,7 @@ from privgram.estimators._base import (
 )
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.design import NO_SLOPES
-from privgram.regression.features import check_features, places
+from privgram.regression.features import NO_SLOPES, check_features, places
 from privgram.sources.arrays import check_real, computes, is_array, to_numpy
 from privgram.sources.labelled import LabelledRows, one_by_one, pieces
 from privgram.study.config import described

@@ -39,8 +39,8 @@ from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
 from privgram.privacy import GaussianProfile
 from privgram.privacy.guarantee import Guarantee
-from privgram.regression.design import NO_SLOPES, AllColumns, RegressionTerms, design
-from privgram.regression.features import FeatureFit, LinearPart, check_features, places
+from privgram.regression.design import AllColumns, RegressionTerms, design
+from privgram.regression.features import NO_SLOPES, FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
 from privgram.secret import Gate, generators

@@ -36,7 +36,6 @@ from privgram.secret.gate import UNREADABLE
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
-    from privgram.glm.accumulators import LevelSums
     from privgram.ledger import Ledger
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.moment import SecondMoment
@@ -84,10 +83,10 @@ def fit_problem(
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
-    counts = selection = None
+    selection = None
     first: Any  # SECRET: the second moment, or counts of units by norm that choose their bound
     if problem.factor is not None:
-        first, counts = problem.factor.first(scan)
+        first = problem.factor.first(scan)
     elif problem.chooses_bound:
         bins = CLIPPING.per_octave
         selection = BoundSelection(
@@ -113,7 +112,6 @@ def fit_problem(
         noise,
         generator,
         lambda new: read(scan, new)[0],
-        of_units=unit is not None,
         ledger=ledger,
         price=price,
     )
@@ -122,7 +120,7 @@ def fit_problem(
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
-            parts = _estimator(rounds, problem, public, counts, scan).fit()
+            parts = _estimator(rounds, problem, public).fit()
         if problem.purpose == "prediction" and not parts.stopped:  # a ridge always answers
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
@@ -154,16 +152,10 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
     )
 
 
-def _estimator(
-    rounds: Rounds,
-    problem: Problem,
-    public: int | None,
-    level_counts: LevelSums | None,
-    scan: ScanRequest,
-) -> OneStepEstimator:
+def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
-    if level_counts is not None:
-        return LevelEstimator(rounds, problem, public, level_counts, scan)
+    if problem.factor is not None:
+        return LevelEstimator(rounds, problem, public)
     estimator = OneStepEstimator if problem.family == "gaussian" else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 

@@ -8,32 +8,29 @@ Secret side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.adaptive.rounds import UnreadError
 from privgram.adaptive.whitening import whiten
 from privgram.columns.terms import as_factor
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
-from privgram.glm.accumulators import ByLevel, LevelNorms, LevelScores, LevelSums, WithinLevels
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator, estimated_rows, state_of
 from privgram.glm.problem import FitFacts, refused_parts
 from privgram.glm.state import ScoreState, isotropic
-from privgram.secret.gate import UNREADABLE
+from privgram.secret import Histogram, LevelImage, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.problem import FitParts, Problem
     from privgram.glm.rounds import Rounds
-    from privgram.scan.request import ScanRequest
+    from privgram.secret.gate import Sum
+    from privgram.secret.kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -86,25 +83,26 @@ class LevelMeans:
         return np.asarray(self.variances @ ((state.whitening @ self.back[:-1]) ** 2).T)
 
 
+@dataclass(frozen=True, eq=False)
+class _About:
+    """A released frame about the mean of all rows: the mean, a map, a radius, and the way back."""
+
+    middle: Vector
+    into: Matrix
+    radius: float
+    back: Matrix
+
+
 class LevelEstimator(OneStepEstimator):
     """The rounds of one regression with a factor of many levels; as `OneStepEstimator`.
 
-    The rounds and the design are of the other columns. `counts`, of rows by level, are SECRET.
+    The rounds and the design are of the other columns.
     """
 
-    def __init__(
-        self,
-        rounds: Rounds,
-        problem: Problem,
-        public: int | None,
-        counts: LevelSums,
-        scan: ScanRequest,
-    ) -> None:
+    def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
         assert problem.factor is not None
         self.factor = problem.factor
-        self.counts = counts
-        self.scan = scan
         inner = problem.design.images
         self.ones = inner[-2]
         self.joint = np.delete(inner, -2, axis=0)  # (q + 1, d)
@@ -117,8 +115,6 @@ class LevelEstimator(OneStepEstimator):
         #: The levels within which slopes are taken, and their part of the rows.
         self.counted = np.ones(self.factor.size, bool)
         self.share = 1.0
-        #: A row replaced moves numbers that are not negative by sqrt(2).
-        self.once = math.sqrt(self.rounds.moves)
 
     @property
     def kinds(self) -> int:
@@ -134,51 +130,57 @@ class LevelEstimator(OneStepEstimator):
             rows = estimated_rows(rounds, first, self.ones)
         else:
             rows = max(float(self.public), 1.0)
-        number, self.count_std = rounds.sums(self.counts.total, 1.0, SHARES.numbers, 1, self.once)
-        self.number = np.maximum(number[:, 0], SHARES.seen * self.count_std)
-        self.known = number[:, 0] >= SHARES.seen * self.count_std
+        numbers, sums, about = self._sums(first, rows)
+        number, self.count_std = rounds.score(numbers, SHARES.numbers)
+        number = number.ravel()
+        self.number = np.maximum(number, SHARES.seen * self.count_std)
+        self.known = number >= SHARES.seen * self.count_std
         if self.q and self.problem.purpose == "inference":  # else they may be between levels
-            self.counted = number[:, 0] >= SHARES.counted * self.count_std
+            self.counted = number >= SHARES.counted * self.count_std
             if not self.counted.any():
                 refusal = NO_LEVEL.format(shown(self.factor.factor))
                 return refused_parts(self.problem.n_written, refusal, rows, stopped=True)
             self.share = min(1.0, float(number[self.counted].sum() / number.sum()))
-        state, means = self._within(first, rows)
+        state, means = self._within(sums, about, rows)
         return self._both_scores(state, means, self._clips(state, means))
 
-    def _read_levels(
-        self, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
-    ) -> ByLevel:
-        """What an accumulator makes of the rows, by level."""
-        total = self.factor.read(self.scan, transform, shift, new)
-        moment = self.rounds.moment
-        if total.n_rows + total.n_dropped != moment.n_rows + moment.n_dropped:
-            raise UnreadError(UNREADABLE)
-        return total.inner
+    def _read(self, matrix: Matrix, centres: Matrix | None, *kinds: Kind) -> tuple[Sum, ...]:
+        """Read sums of rows by level; of slopes in the levels that are counted."""
+        factor, seen = self.factor, None if self.counted.all() else self.counted
+        name, others = factor.factor, factor.other_columns
+        image = LevelImage(factor.used, others, name, matrix, centres, seen)
+        return self.rounds.gate.read(image, *kinds)
 
-    def _within(self, first: Matrix, rows: float) -> tuple[ScoreState, LevelMeans]:
-        """Means by level, and then the second moment within levels."""
-        rounds, m = self.rounds, self.q + 1
+    def _sums(self, first: Matrix, rows: float) -> tuple[Sum, Sum, _About]:
+        """The numbers of rows by level, and the sums of what they differ by from the mean."""
+        rounds, m, size = self.rounds, self.q + 1, self.factor.size
         middle = self.basis @ first @ self.ones / rows
         about = self.basis @ first @ self.basis.T - rows * np.outer(middle, middle)
         whitening = whiten(about, rounds.std[-1], rows)
         into = whitening.matrix @ (self.basis - np.outer(middle, self.ones))
         radius = states.radius_at_middle(whitening.typical, m)
-        sums = self._read_levels(into, None, partial(LevelSums, self.factor.size, m, radius))
-        noisy, std = rounds.sums(sums.total, radius, SHARES.means, m, rounds.moves)
+        numbers = Vectors(Model.level("weight"), 1.0, size, positive=True)
+        sums = Vectors(Model.features(m), radius, size)
+        back = self.images @ np.linalg.inv(whitening.matrix)
+        both = self._read(into, None, numbers, sums)
+        return both[0], both[1], _About(self.images @ middle, into, radius, back)
+
+    def _within(self, sums: Sum, about: _About, rows: float) -> tuple[ScoreState, LevelMeans]:
+        """Means by level, and then the second moment within levels."""
+        rounds, m, back = self.rounds, self.q + 1, about.back
+        noisy, std = rounds.score(sums, SHARES.means)
         # Not drawn together: a part of each mean would be left, in features and target alike.
         n = self.number[:, None]
-        means = np.where(self.known[:, None], noisy / n, 0.0)
+        means = np.where(self.known[:, None], noisy.reshape(-1, m) / n, 0.0)
         variances = np.repeat((std / n) ** 2, m, axis=1)
-        within = self._read_levels(into, means, partial(WithinLevels, m, radius, self.counted))
-        matrix = rounds.second(within.second, SHARES.inside)
+        [within] = self._read(about.into, means, Outer(Model.features(m), about.radius))
+        matrix = rounds.take(within, SHARES.inside)
         # Less what the means' noise adds to it, and with the noise of that.
         added = std**2 / self.number[self.counted]
         matrix = matrix - added.sum() * np.eye(m)
         std = math.hypot(rounds.std[-1], math.sqrt((added**2).sum()))
-        back = self.images @ np.linalg.inv(whitening.matrix)
         state = state_of(matrix, isotropic(std), std, back, rows * self.share)
-        means = (self.images @ middle)[None] + means @ back.T
+        means = about.middle[None] + means @ back.T
         return state, LevelMeans(means, back, variances)
 
     def _maps(self, state: ScoreState, effects: Vector, means: Matrix) -> tuple[Matrix, Matrix]:
@@ -198,7 +200,9 @@ class LevelEstimator(OneStepEstimator):
         long = np.linalg.norm(transform[: q or 1], 2) * bound
         long += np.linalg.norm(shift[:, :q], axis=1).max()
         edges = norm_edges(math.sqrt(q or 1), float(far * long)), norm_edges(1.0, float(far))
-        norms = self._read_levels(transform, shift, partial(LevelNorms, q, *edges, self.counted))
+        models = Model.residual(q or 1), Model.level("residual")
+        kinds = [Histogram(*one) for one in zip(models, edges, strict=True)][-self.kinds :]
+        norms = self._read(transform, shift, *kinds)
         left = self.left - self.kinds * (SHARES.counts + SHARES.squares)
         # Levels share what clipping takes off.
         shares = (
@@ -207,11 +211,11 @@ class LevelEstimator(OneStepEstimator):
         )
         most = math.inf, SHARES.clipped * state.rows / self.share
         clips = []
-        both = list(zip((norms.slopes, norms.levels), edges, shares, most, strict=True))
-        for histogram, ends, share, few in both[-self.kinds :]:
-            beyond = rounds.beyond(rounds.gate.counted(histogram.counts), SHARES.counts)
+        both = list(zip(edges, shares, most, strict=True))[-self.kinds :]
+        for counts, (ends, share, few) in zip(norms, both, strict=True):
+            beyond = rounds.beyond(counts, SHARES.counts)
             # Errors of a level may be skewed, and those of levels differently.
-            one_way = self._seen(beyond, SHARES.counts) if histogram is norms.levels else None
+            one_way = self._seen(beyond, SHARES.counts) if counts is norms[-1] else None
             noise = rounds.moves / rounds.mu(share)
             clips.append(choose_clip(ends, beyond, noise, few, one_way))
         return clips[0], clips[-1]
@@ -223,20 +227,21 @@ class LevelEstimator(OneStepEstimator):
         level_means: LevelMeans,
         clips: tuple[Clip, Clip],
         share: float,
-    ) -> tuple[LevelScores, Vector, Vector]:
-        """Release scores, of slopes and then of levels, and the deviations of their noise."""
-        slope, level = clips
-        sizes = slope.size, level.size
-        new = partial(LevelScores, self.factor.size, self.q, *sizes, self.counted)
-        read = self._read_levels(*self._maps(state, effects, level_means.means), new)
-        rounds, of_slopes = self.rounds, share * self.of_slopes
-        moves = rounds.moves
-        slopes, std = np.zeros(0), 0.0
-        if self.q:
-            slopes, std = rounds.sums(read.slopes.total, slope.size, of_slopes, self.q, moves)
-        levels, level_std = rounds.sums(read.levels.total, level.size, share - of_slopes, 1, moves)
-        stds = np.repeat([std, level_std], [self.q, self.factor.size])
-        return read, np.append(slopes, levels), stds
+    ) -> tuple[tuple[Sum, Sum], Vector, Vector]:
+        """Release scores, of slopes and then of levels; their squares, and their noise."""
+        slope, level = (clip.size for clip in clips)
+        rounds, of_slopes, size = self.rounds, share * self.of_slopes, self.factor.size
+        residual = Model.residual(self.q or 1)
+        *of_q, levels, squares = self._read(
+            *self._maps(state, effects, level_means.means),
+            *[Vectors(residual, slope), Outer(residual, slope)][: 2 * (self.q > 0)],
+            Vectors(Model.level("residual"), level, size),
+            Vectors(Model.level("square"), level**2, size, positive=True),
+        )
+        slopes, std = rounds.score(of_q[0], of_slopes) if self.q else (np.zeros(0), 0.0)
+        by_level, level_std = rounds.score(levels, share - of_slopes)
+        stds = np.repeat([std, level_std], [self.q, size])
+        return (of_q[-1] if self.q else squares, squares), np.append(slopes, by_level), stds
 
     def _both_scores(
         self, state: ScoreState, level_means: LevelMeans, clips: tuple[Clip, Clip]
@@ -269,7 +274,7 @@ class LevelEstimator(OneStepEstimator):
         uneven = (level.allowance * noise_std[q:].mean()) ** 2
         uneven *= np.minimum(1.0, (size * n * self.share / state.rows) ** (2 * SHARES.uneven))
         privacy = slope.error(noise_std[0]) ** 2 * np.eye(q) + of_slopes
-        meat, squares = self._squares(read, state, clips)
+        meat, squares = self._squares(read, state)
         unit = (state.scale / n) ** 2
         factor = state.rows / max(state.rows - q - self.counted.sum(), 1.0)
         # Of a level of which nothing is known, as much as the bounds allow.
@@ -322,22 +327,19 @@ class LevelEstimator(OneStepEstimator):
             into[-1, q:] = self.number / self.number.sum()
         return into, into[:, :q] - into[:, q:] @ means
 
-    def _squares(
-        self, read: LevelScores, state: ScoreState, clips: tuple[Clip, Clip]
-    ) -> tuple[Matrix, Vector]:
+    def _squares(self, read: tuple[Sum, Sum], state: ScoreState) -> tuple[Matrix, Vector]:
         """How scores vary: of slopes, and of each level."""
-        rounds, level = self.rounds, clips[1]
+        rounds, (second, by_level) = self.rounds, read
         meat = np.zeros((0, 0))
         if self.q:
-            second = rounds.second(read.slopes.second, SHARES.squares)
-            meat = states.raised(second, rounds.std[-1])
-        total = read.squares.total
-        squares, std = rounds.sums(total, level.size**2, SHARES.squares, 1, self.once)
+            meat = states.raised(rounds.take(second, SHARES.squares), rounds.std[-1])
+        squares, std = rounds.score(by_level, SHARES.squares)
+        squares = squares.ravel()
         if not self.problem.robust:
             mean = float(np.trace(meat)) / self.q if self.q else float(squares.sum())
             return mean * np.eye(self.q), mean * self.number / state.rows
         # Of clipped scores: what clipping takes off is a bias, and is allowed for.
-        return meat, np.maximum(squares[:, 0], std) + std
+        return meat, np.maximum(squares, std) + std
 
     def _missed(self, state: ScoreState, step: Vector, off: Matrix) -> tuple[Matrix, Vector]:
         """Variance of what the Hessian's error leaves of a step, in units of scores."""

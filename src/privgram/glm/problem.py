@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
@@ -12,17 +11,12 @@ import numpy as np
 from privgram.columns import Columns
 from privgram.columns.terms import Parsed, as_factor, parse_terms
 from privgram.columns.variables import Factor
-from privgram.glm.accumulators import (
-    STEP,
-    ByLevel,
-    HighCardinalityAccumulator,
-    LevelFirst,
-    LevelSums,
-)
 from privgram.moment import SecondMoment
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
+from privgram.secret import LevelImage, Model, Outer
+from privgram.secret.by_level import new_levels
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -37,6 +31,9 @@ FitPurpose = Literal["inference", "prediction"]
 #: A factor of more levels is taken as one. On real tables with 9 to 51 levels far more fits are
 #: answered so than by columns, and with fewer levels columns do as well (docs/theory/glm.md).
 FEW_LEVELS = 8
+
+#: Rows left out that are counted at a time.
+STEP = 1 << 13
 
 #: All other factors have no more levels: their columns are made.
 MOST_LEVELS = 100
@@ -90,31 +87,17 @@ class HighCardinalityFactor:
         levels = {name: level for name, level in terms.references.items() if name != self.factor}
         return replace(terms, features=self.other_terms, references=levels)
 
-    def first(self, scan: ScanRequest) -> tuple[SecondMoment, LevelSums]:
-        """The first pass: the second moment of the other columns, and the numbers by level."""
-        d, bound = len(self.other_columns), float(self.other_columns.bound)
-        total = self.read(scan, np.eye(d), None, partial(LevelFirst, self.size, d, bound))
-        inner = total.inner
-        second = inner.within.second
+    def first(self, scan: ScanRequest) -> SecondMoment:
+        """The first pass: the second moment of the other columns."""
+        others = self.other_columns
+        d = len(others)
+        image = LevelImage(self.used, others, self.factor, np.eye(d))
+        outer = Outer(Model.features(d), float(others.bound))
+        total = accumulate(scan, partial(new_levels, image, [outer], True))[0]
+        [second] = total.inner.totals
         for start in range(0, total.n_dropped, STEP):  # which it counts
             second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
-        moment = SecondMoment.from_accumulator(
-            second, None, self.other_columns, self.other_columns.bound
-        )
-        return moment, inner.counts
-
-    def read(
-        self, scan: ScanRequest, transform: Matrix, shift: Matrix | None, new: Callable[[], ByLevel]
-    ) -> HighCardinalityAccumulator[ByLevel]:
-        """Feed the rows of the table, mapped and less what their level has."""
-
-        def of_rows(_: int) -> HighCardinalityAccumulator[ByLevel]:
-            return HighCardinalityAccumulator(
-                self.used, self.other_columns, self.factor, transform, shift, new()
-            )
-
-        read: HighCardinalityAccumulator[ByLevel] = accumulate(scan, of_rows)[0]
-        return read
+        return SecondMoment.from_accumulator(second, None, others, others.bound)
 
 
 def _size(columns: Columns, factor: str) -> int:

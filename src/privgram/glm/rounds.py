@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._core.scores import UNITS, scale
 from privgram.disclosure.samplers import TableRounds
 from privgram.glm.budget import BUDGET
 from privgram.secret import Image, Model, Outer
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from privgram._base.numbers import Matrix, Vector
+    from privgram._base.numbers import Vector
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns.unit import Unit
     from privgram.secret.gate import Sum
@@ -59,20 +56,6 @@ class Rounds(TableRounds):
         noisy = self.gate.release(counts, share)
         self.parameters["counts_mu"].append(noisy.mu)
         return np.append(noisy.values, 0.0)
-
-    # --- of engines that are not in the room: learners, and levels -------------------------
-
-    def second(self, total: Any, share: float) -> Matrix:
-        """Release the second moment that an accumulator has."""
-        from privgram.moment import SecondMoment
-
-        return self.take(SecondMoment.from_accumulator(total, None, None), share)
-
-    def sums(
-        self, total: NDArray[np.int64], clip: float, share: float, q: int, moves: float
-    ) -> tuple[Vector, float]:
-        """Release sums of vectors of q entries, scaled to a clip; with the noise's deviation."""
-        return self.score(self.gate.stated(total, clip / scale(q), UNITS, moves), share)
 
 
 class UnitRounds(Rounds):

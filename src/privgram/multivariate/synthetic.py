@@ -120,9 +120,7 @@ def _lost_terms(columns: Columns | None) -> tuple[str, ...]:
         return ()
     terms = zip(columns.terms, parse_terms(columns.terms, columns.variables), strict=True)
     return tuple(
-        text
-        for text, term in terms
-        if term.features or sum(top for _, top in term.degrees) + len(term.factors) > 1
+        text for text, term in terms if sum(top for _, top in term.degrees) + len(term.factors) > 1
     )
 
 

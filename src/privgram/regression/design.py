@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from privgram._base.text import shown
-from privgram.columns.encoding import parts_of, random_features
-from privgram.columns.features import Feature
+from privgram.columns.encoding import parts_of
 from privgram.columns.terms import (
     INTERCEPT,
     LOG_CALL,
@@ -56,11 +55,6 @@ Function: TypeAlias = dict[Key, float]
 _ONE: Function = {((), ()): 1.0}
 
 
-NO_SLOPES = (
-    "random features have no slopes to read, as each coefficient is of a cosine or a sine of all "
-    "their columns: predictions and their error are what there is"
-)
-
 #: Functions are equal that differ by rounding.
 _SAME = 1e-9
 
@@ -88,7 +82,6 @@ class Design:
     # (q,), coefficients whose sum is 1 in every row, as of all levels of a factor
     constant: Vector | None = None
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
-    random: bool = False  # whether random features are among them: there are no slopes then
     # effects that are taken along and not among `names`, by term: the design's columns after them
     hidden: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -192,7 +185,7 @@ class Design:
         return np.array(images), np.array(units)
 
     def reads(self, columns: Columns) -> dict[str, Variable]:
-        """The variables of a table that the features are computed from, the random ones too."""
+        """The variables of a table that the features are computed from."""
         used: set[str] = set()
         for powers, cells in self.functions:
             used |= set(columns.layout.reads(Piece(powers, tuple(name for name, _ in cells))))
@@ -200,7 +193,7 @@ class Design:
 
     def rows(self, table: Any, columns: Columns) -> Matrix:
         """The features (m, p) in own units of a raw table, clamped as for the release."""
-        reads, known = self.reads(columns), columns.layout.variables
+        reads = self.reads(columns)
         parts = dict(zip(reads, parts_of(table, reads), strict=True))
         size = max((len(part) for part in parts.values()), default=len(table))
         features = np.ones((size, len(self.names)))
@@ -211,11 +204,6 @@ class Design:
                 values[name] = described.clamp(part)  # type: ignore[arg-type]
             else:
                 values[name] = part.plain()  # type: ignore[union-attr]
-        powers_of = {known[name] for powers, _ in self.functions for name, _ in powers}
-        for number in powers_of:
-            if isinstance(number, Feature):
-                raw = {of: as_numeric(of, known).raw(parts[of]) for of in number.inputs}  # type: ignore[arg-type]
-                values |= random_features(number, raw, known)
         for column, (powers, cells) in zip(features.T, self.functions, strict=True):
             for name, power in powers:
                 column *= values[name] ** power
@@ -485,22 +473,18 @@ def left_out(*references: Mapping[str, Any] | None) -> dict[str, str]:
     return levels
 
 
-def design(
-    release: Described, terms: RegressionTerms, *, predicts: bool = False, alone: bool = False
-) -> Design:
+def design(release: Described, terms: RegressionTerms, *, alone: bool = False) -> Design:
     """Take terms of a release whose columns are described.
 
     The target is a number, its logarithm, or an indicator such as "sex[f]". Of a factor the first
-    level is left out where no reference is named. Random features are for what `predicts` alone,
-    and the target may stand `alone` where levels explain it of which no columns are made.
+    level is left out where no reference is named. The target may stand `alone` where levels
+    explain it of which no columns are made.
     """
     columns = release.columns
     assert columns is not None
     built = _Builder(release, columns, terms.references).build(terms)
     if not (built.names or alone):
         raise ValueError("there is no feature to regress on")
-    if built.random and not predicts:
-        raise ValueError(NO_SLOPES)
     return built
 
 
@@ -552,7 +536,6 @@ class _Builder:
         images: list[Vector] = []
         scaled: list[Function] = []
         unscaled: list[Function] = []
-        random = any(term.features is not None for term in terms.values())
         names: list[str] = []
         functions: list[Key] = []
         spans: dict[str, slice] = {}
@@ -599,7 +582,6 @@ class _Builder:
                 references=references,
                 compared=compared,
                 functions=tuple(functions),
-                random=random,
                 constant=_held(functions, before),
             )
         images.append(ones)
@@ -620,7 +602,6 @@ class _Builder:
             compared=compared,
             constant=np.eye(len(images))[-1],
             functions=tuple(functions),
-            random=random,
         )
 
     def _target(self, target: str) -> tuple[str, Vector, float, float]:
@@ -717,8 +698,6 @@ class _Builder:
             polynomial: Function = {
                 (((name, k),) if k else (), ()): c for k, c in enumerate(coefficients)
             }
-            if isinstance(described, Feature):  # in its own unit, where it stands for itself
-                polynomial = {(((name, 1),), ()): 1.0}
             function = _times(polynomial, function)
         return function
 

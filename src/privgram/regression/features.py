@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
 
 
+#: Why there are no coefficients.
+NO_SLOPES = (
+    "random features have no slopes to read, as each coefficient is of a cosine or a sine of all "
+    "their columns: predictions and their error are what there is"
+)
+
 #: The length of the constant of a row, and of its columns at most, which is that of typical ones;
 #: its features have length 1.
 ROW_CONSTANT, COLUMNS = 0.25, 0.5

@@ -14,8 +14,8 @@ from privgram.columns.terms import INTERCEPT, parse_one, parse_terms
 from privgram.regression.design import Design, Origin, RegressionTerms, left_out, ones_of
 from privgram.regression.design import design as terms_design
 from privgram.regression.diagnostics import clipping_shift, dependent
-from privgram.regression.inference import DOUBT, RefusedError, rows_behind, weight_behind
-from privgram.regression.ols import FeatureResults, OLSResults
+from privgram.regression.inference import RefusedError, rows_behind
+from privgram.regression.ols import OLSResults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 
 #: Squares of a release's entries must neither overflow nor vanish.
 MIN_ENTRY = 1e-150
-
-#: By which part the variance of noise grows where a release is parted to tell an error, and the
-#: seed of what parts it, which is no generator's of a release.
-SPLIT, _DRAW = 1 / 16, (0, 0x5EED)
 
 
 def terms_of(
@@ -59,7 +55,7 @@ def terms_of(
     return RegressionTerms.of(parsed, intercept, reference)
 
 
-def design_of(release: ReleaseRecord, terms: RegressionTerms, *, predicts: bool = False) -> Design:
+def design_of(release: ReleaseRecord, terms: RegressionTerms) -> Design:
     """The columns of a regression: terms of a description, or released columns as they are."""
     _check_range(release)
     columns, absorbed = release.columns, terms.absorbed
@@ -71,7 +67,7 @@ def design_of(release: ReleaseRecord, terms: RegressionTerms, *, predicts: bool 
         return _of_columns(release, terms).hiding(release, absorbed)
     terms = replace(terms, references=left_out(terms.references))
     hidden = [one.label(columns.variables) for one in parse_terms(absorbed, columns.variables)]
-    return terms_design(release, terms, predicts=predicts).hiding(release, hidden)
+    return terms_design(release, terms).hiding(release, hidden)
 
 
 def _are_columns(release: ReleaseRecord, terms: RegressionTerms) -> bool:
@@ -404,7 +400,6 @@ def regress(
     Returns
     -------
     OLSResults
-        With random features a `FeatureResults`, of predictions alone.
         Coefficients in the columns' own units. Where the released matrix is not positive definite
         on the features the fit is refused: it has NaN, and `refusal` says what to do.
 
@@ -426,15 +421,11 @@ def fit_ols(
     unclip: bool = False,
 ) -> OLSResults:
     """What was asked of `regress`, read and named."""
-    design = design_of(release, terms, predicts=True)
+    design = design_of(release, terms)
     n_rows = rows_behind(release)
     law, matrix = design.block(release)
     if isinstance(ridge, str) and ridge != "auto":
         raise ValueError(f"ridge must be a number or 'auto', not {ridge!r}")
-    if design.random:
-        if unclip or not (isinstance(ridge, str) or np.all(np.asarray(ridge) == 0)):
-            raise ValueError("random features take ridge='auto' and no unclip: leave them out")
-        return replace(_by_features(release, design, n_rows), question=terms)
     if isinstance(ridge, str):
         matrix = _with_ridge(release, design, law, matrix, n_rows)
     else:
@@ -458,7 +449,6 @@ def _with_ridge(
     law: NoiseLaw,
     matrix: Matrix,
     n_rows: float | None,
-    more: float = 1.0,  # times the variance of the noise
 ) -> Matrix:
     """The second moment of a design's columns with the penalty that is chosen for prediction."""
     # About the second moment itself: what the mechanism added is part of the choice.
@@ -468,40 +458,12 @@ def _with_ridge(
     counted = release.parameters.get("rows") if n_rows is None else n_rows
     matrix[:-1, :-1] += auto_ridge(
         matrix,
-        lambda rows: more * law.entry_variance(shifted, rows),
+        lambda rows: law.entry_variance(shifted, rows),
         intercept=design.intercept,
         sketch=None if sketched is None else Sketch(sketched, law.shift),
         rows=possible_rows(least / release.bound**2) if counted is None else max(counted, 1.0),
     )
     return matrix
-
-
-def _by_features(release: ReleaseRecord, design: Design, n_rows: float | None) -> FeatureResults:
-    """A ridge on random features, and what its predictions leave (docs/theory/inference.md).
-
-    With Z of the law of Gaussian noise N, N + t Z and N - Z / t are independent: a ridge on the
-    release with the one has its error told, without bias, by the release with the other. The mean
-    of that over Z and -Z is steady as t vanishes.
-    """
-    law, matrix = design.block(release)
-
-    def ridge(matrix: Matrix, more: float = 1.0) -> Vector:
-        penalised = _with_ridge(release, design, law, matrix, n_rows, more)
-        return np.append(-solve(release, design, penalised, "auto"), 1.0)
-
-    v = ridge(matrix)
-    results = FeatureResults(release, design, -v[:-1], "auto", n_rows)
-    total = None if n_rows is None else weight_behind(release, n_rows)
-    if not law.is_gaussian or total is None or release.parameters.get("moved"):
-        return results
-    noise, t = law.draw(np.zeros_like(matrix), np.random.default_rng(_DRAW)), math.sqrt(SPLIT)
-    left = []
-    for z in (noise, -noise):
-        w = ridge(matrix + t * z, 1 + SPLIT)
-        left.append(float(w @ (matrix - z / t - law.shift_matrix(len(matrix))) @ w))
-    std = math.sqrt(float(law.entry_variance(matrix, v[None])[0, 0]))
-    square = (max(float(np.mean(left)), 0.0) + DOUBT * std) / max(total, 1.0)
-    return replace(results, prediction_error=math.sqrt(square) * float(design.spread[-1]))
 
 
 def solve(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -13,12 +13,11 @@ from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, ShareEstimand, anova
-from privgram.regression.design import NO_SLOPES, Design, RegressionTerms, intercept_of
+from privgram.regression.design import Design, RegressionTerms, intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     Equations,
-    Inference,
     RefusedError,
     about_means,
     clipping_refusal,
@@ -28,7 +27,6 @@ from privgram.regression.inference import (
     weight_behind,
 )
 from privgram.regression.results import OfRelease
-from privgram.regression.summary import Summary
 
 if TYPE_CHECKING:
     from privgram._base.saved import JsonObject
@@ -411,62 +409,3 @@ class OLSResults(OfRelease):
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
         return self._shown(f"Fit of {shown(self.target)} on {names}: {self.proof_status}")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FeatureResults(OLSResults):
-    """A ridge on random features of a release: predictions and their error, and no coefficients.
-
-    What needs coefficients raises `RefusedError`, a ValueError, which says why.
-
-    Attributes
-    ----------
-    release, design, theta, ridge, n_rows
-        As of `OLSResults`.
-    prediction_error : float
-        Root mean square of what predictions leave of the target in the rows of the release,
-        estimated from the release alone, with two deviations of its noise. Values beyond bounds
-        count as if at them. NaN where the noise is not Gaussian or the number of rows is unknown.
-    """
-
-    prediction_error: float = math.nan
-
-    #: Nothing is refused but what features never have.
-    refusal = None
-    caution = None
-    _title = "Private Ridge on Random Features"
-
-    @property
-    def inference(self) -> Inference:  # type: ignore[override]
-        """None, as there are no slopes: it raises `RefusedError`."""
-        raise RefusedError(NO_SLOPES)
-
-    def _contrasts(self, *_: Any) -> Inference:
-        return self.inference
-
-    @property
-    def params(self) -> Any:
-        """None, as there are no slopes: it raises `RefusedError`."""
-        return self.inference
-
-    @property
-    def _estimate(self) -> Vector:
-        return self.used[: len(self.param_names)]
-
-    def summary(self, *_: Any, **__: Any) -> Summary:
-        """The facts of the fit, with its prediction error in the place of coefficients."""
-        facts = {"Dep. Variable": self.target, **OfRelease._facts(self)}
-        facts |= {"Prediction error": f"{self.prediction_error:.4g}"}
-        note = f"{NO_SLOPES[0].upper()}{NO_SLOPES[1:]}."
-        return Summary(
-            facts, (), (), np.empty((0, 0)), None, (note, *self._notes()), (), self._title
-        )
-
-    def __repr__(self) -> str:
-        terms = " + ".join(map(shown, self.design.terms))
-        right = (
-            "" if math.isnan(self.prediction_error) else f" to about {self.prediction_error:.3g}"
-        )
-        return (
-            f"<Predictions of {shown(self.target)} by {terms}: right{right}, {self.proof_status}>"
-        )

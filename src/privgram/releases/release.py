@@ -26,11 +26,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     import privgram.regression.iv as instruments  # by modules: a function has the name of its own
-    from privgram import multivariate, plots, regression, report
+    from privgram import multivariate, plots, regression
+    from privgram.page import of_release
     from privgram.privacy import Profile
 else:
     multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
-    regression, report = LazyModule("privgram.regression"), LazyModule("privgram.report")
+    regression = LazyModule("privgram.regression")
+    of_release = LazyModule("privgram.page.of_release")
     instruments = LazyModule("privgram.regression.iv")
 
 __all__ = ["Release", "pool"]
@@ -52,7 +54,7 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     plot = plots.plot_matrix
     plot_spectrum = plots.plot_spectrum
     plot_privacy = plots.plot_privacy
-    to_html = report.to_html
+    to_html = of_release.to_html
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to `.json` or `.npz`, whole or not at all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -18,9 +17,8 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import MOST_LEVELS, FitPurpose, HighCardinalityFactor, Problem
-from privgram.mechanisms import AnalyzeGauss
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.regression.design import NO_SLOPES, AllColumns, RegressionTerms, design
+from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.families import FAMILIES, FamilyName, LossName
 from privgram.regression.glm import CovType
 from privgram.regression.iv import Roles, fit_iv
@@ -176,9 +174,7 @@ def release_and_fit(
         raise ValueError(OFFSET)
     used = needed(parsed, columns, options.offset)
     huber = options.loss == "huber"
-    if used.random_terms:
-        used, options = _by_features(used, options, guarantee)
-    apart = unit or parsed.endogenous or huber or used.random_terms
+    apart = unit or parsed.endogenous or huber
     if linear and parsed.intercept and not apart:
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
@@ -200,8 +196,6 @@ def release_and_fit(
         parsed, used = explained(parsed, used, options.family)
     if scores and not parsed.intercept and linear:
         not_scores = "scores of least squares take an intercept"
-    if scores and used.random_terms:
-        not_scores = "random features take one"
     if not linear or not_scores is None:
         problem = Problem(
             RegressionTerms.of(parsed, reference=options.reference),
@@ -239,31 +233,13 @@ def release_and_fit(
     return release_for(request, answer)
 
 
-def _by_features(
-    used: Columns, options: RegressOptions, guarantee: Guarantee
-) -> tuple[Columns, RegressOptions]:
-    """How columns with random features are released: in one round, features half of a square."""
-    if options.purpose != "prediction":
-        raise ValueError(f'{NO_SLOPES}; ask with purpose="prediction"')
-    if (options.family, options.loss) != ("gaussian", "squared"):
-        raise ValueError(
-            'random features are of family="gaussian" and loss="squared"; '
-            "PrivateClassifier(features=...) learns classes by them"
-        )
-    terms = used.random_terms
-    weight = math.sqrt((used.layout.squared_bound() - len(terms)) / len(terms))
-    if options.mechanism is None and guarantee.delta > 0:
-        options = replace(options, mechanism=AnalyzeGauss())
-    return used.replace(weights=dict.fromkeys(terms, weight)), options
-
-
 def _check_design(question: RegressionTerms, used: Columns) -> None:
     """Refuse before anything is spent what a fit would refuse."""
     described = AllColumns(used)
 
     def design_for(terms: RegressionTerms) -> Design:
         features = (*(terms.features or ()), *terms.absorbed)
-        return design(described, replace(terms, features=features), predicts=not roles)
+        return design(described, replace(terms, features=features))
 
     roles = question.endogenous + question.instruments
     if roles:

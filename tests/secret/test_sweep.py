@@ -1,0 +1,304 @@
+"""What one row or unit adds to a sum of the sweep, by search: bounds of integers, and no trace.
+
+Rows are mapped, clipped, counted and added up by maps, clips and models that no table would teach,
+NaN and 1e308 among the numbers of rows and of maps.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pytest
+from secret.test_any_client import squared
+
+import privgram as pg
+from privgram._core.scores import PARTS, UNITS
+from privgram.adaptive import radius
+from privgram.regression.families import FAMILIES, Bounded, Expected
+from privgram.scan.executor import accumulate
+from privgram.scan.request import ScanRequest
+from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
+from privgram.secret.by_level import new_levels
+from privgram.secret.gate import Sum, integers
+from privgram.secret.sweep import new_rows, new_units
+
+Q, D, BOUND = 3, 5, math.sqrt(5)
+ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
+EDGES = np.append(np.geomspace(1e-2, 1e2, 8), np.inf)
+
+
+def totals(image, kinds, x, starts=None):
+    """Sums of the rows x, or of the units that begin at `starts`."""
+    if starts is None:
+        sweep = new_rows(image, kinds)
+        assert sweep.update(np.array(x, float, ndmin=2), True) == -1
+    else:
+        sweep = new_units(image, kinds)
+        assert sweep.update(np.array(x, float, ndmin=2), np.asarray(starts), True) == -1
+    sums = zip(kinds, sweep.inner.totals, strict=True)
+    return [Sum(None, kind, total, 0) for kind, total in sums]
+
+
+def models(rng):
+    """Plain vectors, residuals, families and Huber's loss, and weights of a Hessian."""
+    found = [Model.features(Q), Model.residual(Q), Model.of(Bounded(Q))]
+    for name, family in FAMILIES.items():
+        if name == "gaussian":
+            continue
+        half = 0.5 if name == "binomial" else 10.0 ** rng.uniform(-1, 4)
+        coef = rng.standard_normal(Q) * 10.0 ** rng.integers(-3, 3)
+        ones = rng.standard_normal(Q) if rng.random() < 0.3 else None
+        expected = Expected(family, coef, (half, half), ones)
+        found += [Model.of(expected), Model.of(expected, curved=True)]
+    return [*found, Model.of(Bounded(Q), curved=True)]
+
+
+def kinds_of(rng, of_units):
+    """All kinds of all models, with clips of all sizes."""
+    for model in models(rng):
+        clip = float(10.0 ** rng.uniform(-2, 2))
+        yield Vectors(model, clip)
+        for together in ("sum", "squares") if of_units else ("sum",):
+            yield Outer(model, clip, together)
+            yield Histogram(model, EDGES, together)
+            yield Histogram(model, EDGES, together, ranked=False)
+
+
+def maps(rng):
+    """Maps of all scales, some with a number that is none or whose products overflow."""
+    frame = rng.standard_normal((Q + 1, D)) * 10.0 ** rng.integers(-2, 3, (Q + 1, 1))
+    yield Image(frame, BOUND)
+    yield Image(np.eye(D)[: Q + 1] * 10.0 ** rng.uniform(-1, 2), BOUND)
+    for odd in (1e308, math.nan, math.inf):
+        strange = frame.copy()
+        strange[:2] = 1e308 if odd == 1e308 else strange[:2]
+        strange[0, 0] = odd
+        yield Image(strange, BOUND)
+
+
+def rows_of(rng):
+    """Rows that may be in a table: of all lengths, some turned round, and odd ones."""
+    rows = rng.uniform(-1, 1, (4, D)) * 10.0 ** rng.integers(-2, 2, (4, 1))
+    turned = rows * np.where(np.arange(D) == Q, -1.0, 1.0)
+    odd = np.full((len(ODD), D), 0.5)
+    odd[:, 1] = ODD
+    return np.concatenate(
+        [rows, turned, -rows, np.eye(D)[:2] + np.eye(D)[Q], odd, np.zeros((1, D))]
+    )
+
+
+def units_of(rng):
+    """Of one row, of many, and of many of which one is odd."""
+    rows = rows_of(rng)
+    return [
+        rows[:1],
+        -rows[:1],
+        rows[4:5],
+        rows[:9],
+        -rows[:9],
+        np.repeat(rows[2:3], 9, axis=0),
+        rows,
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("of_units", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_neighbours_lie_apart_by_what_a_kind_says(seed, of_units):
+    """Rows or units, in or out or one for another: in integers, and nearly attained."""
+    rng, attained = np.random.default_rng(seed), {}
+    kinds = list(kinds_of(rng, of_units))
+    for image in maps(rng):
+        tables = units_of(rng) if of_units else rows_of(rng)
+        starts = [0] if of_units else None
+        with np.errstate(all="ignore"):
+            each = [totals(image, kinds, x, starts) for x in tables]
+            empty = totals(image, kinds, np.full((1, D), math.nan), starts)
+        for at, kind in enumerate(kinds):
+            if of_units:  # without rows that count: it is in a histogram all the same
+                empty[at] = Sum(None, kind, kind.new(of_units), 0)
+            sums = [one[at] for one in each]
+            for adjacency, pairs in (
+                ("add-remove", ((empty[at], one) for one in sums)),
+                ("replace", itertools.combinations([empty[at], *sums], 2)),
+            ):
+                far = max(itertools.starmap(squared, pairs))
+                most = Fraction(kind.moves(adjacency)) ** 2
+                assert far <= most * (1 + Fraction(1, 10**12)), kind
+                key = type(kind), getattr(kind, "ranked", None), adjacency
+                attained[key] = max(attained.get(key, 0), math.sqrt(far / most))
+    assert min(attained.values()) > (0.7 if of_units else 0.9)
+
+
+@pytest.mark.parametrize("of_units", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_row_or_unit_that_is_not_finite_touches_no_other(seed, of_units):
+    """Of all kinds together: others add what they do without it, first, in the middle or last."""
+    rng = np.random.default_rng(seed)
+    kinds = list(kinds_of(rng, of_units))
+    good = rng.uniform(-0.5, 0.5, (9, D))
+    for image in maps(rng):
+        for hostile in rows_of(rng)[-len(ODD) - 3 :]:
+            alone = [
+                integers(one) for one in totals(image, kinds, hostile, [0] if of_units else None)
+            ]
+            rest = totals(image, kinds, good, range(9) if of_units else None)
+            expected = [np.add(integers(a), b) for a, b in zip(rest, alone, strict=True)]
+            for place in (0, 4, 9):
+                x = np.insert(good, place, hostile, axis=0)
+                found = totals(image, kinds, x, range(10) if of_units else None)
+                for one, other in zip(found, expected, strict=True):
+                    assert integers(one) == other.tolist()
+
+
+def test_image_that_overflows_takes_no_other_row_or_unit_with_it():
+    """Of a map near the largest number: each good row counts, and so does each good unit."""
+    image = Image(np.array([[1e308, 1e308]]), 2.0)
+    for place, (starts, together) in itertools.product(
+        range(3), [(None, "sum"), (range(3), "squares")]
+    ):
+        x = np.insert([[1e-300, 0.0]] * 2, place, [1.5, 1.0], axis=0)  # whose image is infinite
+        [total] = totals(image, [Outer(Model.features(1), 1.0, together)], x, starts)
+        [square] = integers(total)
+        assert square == pytest.approx(2 * 4.0**20, rel=1e-5)
+
+
+def test_rounding_makes_no_vector_longer():
+    """Also if all entries are rounded up."""
+    for q in (1, 2, 7, 500):
+        model = Model.features(q)
+        [total] = totals(
+            Image(np.eye(q), 1e12), [Vectors(model)], np.full((1, q), 1e9 / math.sqrt(q))
+        )
+        assert 0.999 * UNITS < math.sqrt(sum(x**2 for x in integers(total))) <= UNITS
+
+
+def test_rows_of_a_unit_have_no_order(rng):
+    """In integers, of all kinds and of units of 1 to 41 rows."""
+    kinds, [image, *_] = list(kinds_of(rng, True)), maps(rng)
+    for n in (1, 21, 41):
+        x = rng.uniform(-1, 1, (n, D))
+        for one, other in zip(
+            totals(image, kinds, x, [0]), totals(image, kinds, x[::-1], [0]), strict=True
+        ):
+            assert integers(one) == integers(other)
+
+
+def test_units_are_counted_by_the_root_of_their_sum_of_squares(rng):
+    x, starts = rng.uniform(-0.5, 0.5, (600, D)), np.arange(0, 600, 4)
+    frame = rng.normal(size=(Q + 1, D))
+    counted = Histogram(Model.features(Q), EDGES, "squares", ranked=False)
+    [total] = totals(Image(frame, 10.0), [counted], x, starts)
+    norms = np.sqrt(((x @ frame[:Q].T) ** 2).sum(axis=1).reshape(-1, 4).sum(axis=1))
+    at = np.searchsorted(EDGES, norms)
+    np.testing.assert_array_equal(
+        np.array(integers(total)) / PARTS, np.bincount(at, minlength=len(EDGES))
+    )
+
+
+def test_weighted_counts_move_as_they_are_calibrated_for_in_integers():
+    """Through the histogram: a row of one bin, or of none, in the place of any other."""
+    edges = np.geomspace(0.1, 100.0, 9)
+    half = Model.of(Expected(FAMILIES["binomial"], np.zeros(1), (0.5, 0.5), None))
+    sums = [np.zeros(len(edges) - 1, object)]
+    for length in [*edges, *(1.01 * edges)]:
+        for part in (1.0, 0.4, 0.0):
+            # Residuals of a mean of a half are up to a half: of the norm that a row is counted by.
+            [total] = totals(Image(np.eye(2), 1e9), [Histogram(half, edges)], [[2 * length, part]])
+            sums.append(np.array(integers(total), object))
+    for adjacency, pairs in (
+        ("add-remove", [(sums[0], one) for one in sums]),
+        ("replace", itertools.combinations(sums, 2)),
+    ):
+        most = max(math.sqrt(((a - b) ** 2).sum()) for a, b in pairs)
+        allowed = PARTS * radius.counts_sensitivity(len(edges) - 1, adjacency)
+        assert 0.999 * allowed < most <= allowed * (1 + 1e-12)
+
+
+# --- by level -----------------------------------------------------------------------------------
+
+LEVELS = ["a", "b", "c"]
+USED = pg.Columns({"x": (-1, 1), "y": (-1, 1), "f": LEVELS, "w": (0.0, 4.0)}, row_weights="w",
+                  intercept=True, missing="drop")  # fmt: skip
+OTHERS = USED.without("f")
+
+
+def by_level(image, kinds, rows):
+    table = {name: np.array([row[i] for row in rows], object if name == "f" else float)
+             for i, name in enumerate(("x", "y", "f", "w"))}  # fmt: skip
+    scan = ScanRequest(table, USED, threads=1)
+    read = accumulate(scan, partial(new_levels, image, kinds, False))[0]
+    assert read.n_rows + read.n_dropped == len(rows)
+    return [Sum(None, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)]
+
+
+def level_kinds(rng):
+    q, d = 2, len(OTHERS)
+    radius, level = 10.0 ** rng.uniform(-2, 0, 2)
+    residual, features = Model.residual(q), Model.features(q + 1)
+    return q, d, [
+        Vectors(Model.level("weight"), 1.0, 3, positive=True),
+        Vectors(Model.level("square"), level, 3, positive=True),
+        Vectors(Model.level("residual"), level, 3),
+        Vectors(features, radius, 3),
+        Vectors(residual, radius),
+        Outer(residual, radius),
+        Outer(features, radius),
+        Histogram(residual, EDGES),
+        Histogram(Model.level("residual"), EDGES),
+    ]  # fmt: skip
+
+
+def level_images(rng, q, d):
+    for odd in (None, 1e308, math.nan):
+        matrix, centres = rng.standard_normal((q + 1, d)), rng.standard_normal((3, q + 1))
+        if odd is not None:
+            matrix[0], centres[1, 2] = odd, -1e308
+        seen = np.array([True, False, True]) if rng.random() < 0.5 else None
+        yield LevelImage(USED, OTHERS, "f", matrix, centres, seen)
+
+
+LEVEL_ROWS = [
+    (x, y, f, w)
+    for (x, y), (f, w) in itertools.product(
+        [(1.0, 1.0), (-1.0, -1.0), (1e308, -1e308), (math.nan, 0.0), (5e-324, math.inf)],
+        [("a", 4.0), ("b", 1e308), ("c", 1.0), ("nobody", 4.0), (None, 4.0), ("a", math.nan)],
+    )
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_neighbours_by_level_lie_apart_by_what_a_kind_says(seed):
+    """A row changes its level too; and it touches no other row's integers."""
+    rng, attained = np.random.default_rng(seed), {}
+    q, d, kinds = level_kinds(rng)
+    for image in level_images(rng, q, d):
+        each = [by_level(image, kinds, [row]) for row in LEVEL_ROWS]
+        nothing = by_level(image, kinds, [(math.nan, 0.0, "a", 1.0)])
+        together = by_level(image, kinds, LEVEL_ROWS)
+        for at, kind in enumerate(kinds):
+            sums = [one[at] for one in each]
+            assert (
+                integers(together[at]) == np.sum([integers(one) for one in sums], axis=0).tolist()
+            )
+            for adjacency, pairs in (
+                ("add-remove", ((nothing[at], one) for one in sums)),
+                ("replace", itertools.combinations(sums, 2)),
+            ):
+                far = max(itertools.starmap(squared, pairs))
+                most = Fraction(kind.moves(adjacency)) ** 2
+                assert far <= most * (1 + Fraction(1, 10**12)), kind
+                attained[at, adjacency] = max(
+                    attained.get((at, adjacency), 0), math.sqrt(far / most)
+                )
+    assert min(attained.values()) > 0.3
+    assert np.mean(list(attained.values())) > 0.8
+
+
+def test_vector_that_is_to_be_positive_and_is_not_adds_nothing():
+    kind = Vectors(Model.features(2), 1.0, positive=True)
+    for row, added in (([0.5, 0.5], True), ([0.5, -0.5], False), ([-0.0, 0.5], True)):
+        [total] = totals(Image(np.eye(2), 2.0), [kind], [row])
+        assert any(integers(total)) is added
