@@ -174,7 +174,8 @@ REFUSED = {
         ValueError,
         "row 0 holds a missing value, NaN or infinity, or what is no number; clean the data, or "
         "leave out such rows: missing='drop', of the Study or the Columns, or "
-        'missing = "drop" in their file. This error tells what one row holds, at no cost: it must not reach the public',
+        'missing = "drop" in their file. This error tells what one row holds, at no cost: it must '
+        "not reach the public",
     ),
     "columns with a moment": (
         R(MOMENT, **C),
