@@ -9,7 +9,7 @@ analytic Gaussian one, gives on CPS1988 (R's package AER) by the code that they 
 1e-6, with their intervals of both kinds. The second table is made, in the shape of their task of
 tax returns, which nobody may publish: 150,000 rows, gains that are mostly 0 and lognormal else.
 
-Writes docs/benchmarks/agency.csv, fills the table of docs/benchmarks/peers.md and draws
+Writes docs/benchmarks/agency.csv, fills the table of docs/results.md and draws
 docs/img/agency.png: ten minutes. `--fill` does so with what is in the file; `--check` fails where
 the page says something else.
 """

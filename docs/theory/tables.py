@@ -513,5 +513,5 @@ def fill(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for page in sorted(FOLDER.glob("*.md")):
+    for page in sorted([*FOLDER.glob("*.md"), *FOLDER.glob("*.txt")]):
         page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")

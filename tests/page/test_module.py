@@ -193,9 +193,8 @@ def test_fit_that_holds_its_release_is_asked_of_it_again(table, tmp_path):
     """What a study saves where it answered by a release."""
     study = pg.Study(table, VARIABLES, epsilon=10.0, delta=1e-6)
     path = tmp_path / "fit.json"
-    study.regress(
-        "y ~ a + C(g, Treatment('v'))", epsilon=1.0, mechanism=pg.AnalyzeGauss(), out=path
-    )
+    given = {"reference": {"g": "v"}, "mechanism": pg.AnalyzeGauss()}
+    study.regress("y ~ a + g", epsilon=1.0, out=path, **given)
     fit = pg.load(path)
     found = run_node("return answer(read(given.file), given.rows);",
                      {"file": path.read_text(encoding="utf-8"), "rows": NEW})  # fmt: skip

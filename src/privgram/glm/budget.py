@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class BudgetShares:
     """Shares of mu^2, the squared ratio of sensitivity to noise that the whole answer has.
 
-    They were chosen on the tables that docs/benchmarks/accuracy.md is measured on, and on made
+    They were chosen on the tables that docs/results.md is measured on, and on made
     ones.
     """
 

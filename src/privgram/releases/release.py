@@ -52,8 +52,6 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     statistic = multivariate.statistic
     synthesize = multivariate.synthesize
     plot = plots.plot_matrix
-    plot_spectrum = plots.plot_spectrum
-    plot_privacy = plots.plot_privacy
     to_html = of_release.to_html
 
     def save(self, path: str | os.PathLike[str]) -> None:
