@@ -125,7 +125,7 @@ class Stopped(Exception):
 
 
 def test_rows_of_levels_that_are_left_out_are_said_and_in_the_error():
-    """Of slopes on three quarters of the rows, which differ from those on all by a quarter of it."""
+    """Of slopes on three quarters of the rows: those on all differ by a quarter of it."""
     scores = ([1, 0, 0], [1, 1, 1]), ([1, 0, 0], [1, 1, 1])
     all_rows, part = fit(*scores), fit(*scores, share=0.75)
     sampling = all_rows.sampling[0, 0]
