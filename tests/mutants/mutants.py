@@ -244,7 +244,8 @@ def main(arguments: list[str] | None = None) -> int:
         with ThreadPoolExecutor(asked.jobs) as pool:
             for mutant, found in zip(chosen, pool.map(plant, chosen), strict=True):
                 ran += 1
-                print(f"[{ran}/{len(chosen)}] {'killed' if found else 'SURVIVED'} {mutant.name}")
+                said = "killed" if found else "SURVIVED"
+                print(f"[{ran}/{len(chosen)}] {said} {mutant.name}", flush=True)
                 if not found:
                     survivors.append(mutant)
     print(f"{len(survivors)} of {len(chosen)} survived")
