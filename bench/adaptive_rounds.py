@@ -5,7 +5,7 @@
 Every call is in a fresh process, in turn with the others; the least of three is shown, in processor
 time.  A pass is `pg.second_moment`; the release takes three or four rounds, with
 the decoded rows kept in memory or not.  Imports and calibration are paid before.  The table is that
-of docs/benchmarks/speed.md.
+of docs/results.md.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
 The simulation of Lin, Slavkovic and Bhoomireddy (AISTATS 2026, arXiv 2510.16974): features uniform
 on (0, 10), errors normal with deviation 1, no intercept, Gaussian differential privacy with mu = 1.
-Fills the table of docs/benchmarks/accuracy.md; with `--check` it fails where the page says
+Fills the table of docs/results.md; with `--check` it fails where the page says
 something else. BinAgg's own numbers are those that its authors print. Two minutes.
 """
 

@@ -56,51 +56,54 @@ SWEEP = "bench.paper {} --out docs/benchmarks; python -m docs.low_rank"
 TABLES = {
     "accuracy": Table("README.md", "bench.zoo", ("one round", "adaptive rounds", "scores")),
     "zoo": Table(
-        "docs/benchmarks/accuracy.md", "bench.zoo", ("one round", "adaptive rounds", "scores")
+        "docs/results.md", "bench.zoo", ("one round", "adaptive rounds", "scores")
     ),
-    "zoo, worst": Table("docs/benchmarks/accuracy.md", "bench.zoo", ("scores",)),
-    "named": Table("docs/benchmarks/accuracy.md", "bench.zoo", ("scores", "logistic")),
+    "zoo, worst": Table("docs/results.md", "bench.zoo", ("scores",)),
+    "named": Table("docs/results.md", "bench.zoo", ("scores", "logistic")),
     "binagg": Table(
-        "docs/benchmarks/accuracy.md", "bench.binagg", ("one round", "adaptive rounds", "scores")
+        "docs/results.md", "bench.binagg", ("one round", "adaptive rounds", "scores")
     ),
     "uci": Table(
-        "docs/benchmarks/accuracy.md",
+        "docs/results.md",
         "bench.utility.run FOLDER",
         ("one round", "adaptive rounds"),
     ),
     "learning, fashion": Table(
-        "docs/benchmarks/accuracy.md",
+        "docs/results.md",
         "bench.learning FOLDER",
         (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, text": Table(
-        "docs/benchmarks/accuracy.md",
+        "docs/results.md",
         "bench.learning FOLDER",
         (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
     ),
     "learning, tables": Table(
-        "docs/benchmarks/accuracy.md",
+        "docs/results.md",
         "bench.learning FOLDER",
         ("one round", "adaptive rounds", STEPS, *TARGETS),
     ),
     "learning, fresh": Table(
-        "docs/benchmarks/accuracy.md",
+        "docs/results.md",
         "bench.learning FOLDER",
         ("one round", "adaptive rounds", STEPS, *TARGETS),
     ),
     "planning": Table(
-        "docs/benchmarks/accuracy.md", "bench.planning", ("adaptive rounds", "scores")
+        "docs/results.md", "bench.planning", ("adaptive rounds", "scores")
     ),
-    "coverage": Table("docs/benchmarks/coverage.md", "bench.coverage", ("one round",)),
+    "coverage": Table("docs/results.md", "bench.coverage", ("one round",)),
     "inference": Table(
-        "docs/benchmarks/coverage.md", "bench.inference", ("one round", "adaptive rounds")
+        "docs/results.md", "bench.inference", ("one round", "adaptive rounds")
     ),
     "peers, regression": Table(
-        "docs/benchmarks/peers.md", "bench.peers", ("one round", "adaptive rounds")
+        "docs/results.md", "bench.peers", ("one round", "adaptive rounds")
     ),
-    "peers, components": Table("docs/benchmarks/peers.md", "bench.peers", ("one round",)),
+    "agency": Table(
+        "docs/results.md", "bench.agency", ("one round", "adaptive rounds", "scores")
+    ),
+    "peers, components": Table("docs/results.md", "bench.peers", ("one round",)),
     "peers, speed": Table(
-        "docs/benchmarks/peers.md", "bench.peers --speed", (KERNELS, "bench/peers")
+        "docs/results.md", "bench.peers --speed", (KERNELS, "bench/peers")
     ),
     "headline": Table("docs/experiments.md", "docs.experiments FOLDER", ("Sheffet",)),
     "statements": Table("docs/experiments.md", "docs.experiments FOLDER", ("Sheffet",)),
@@ -108,24 +111,24 @@ TABLES = {
     "low rank": Table("docs/experiments.md", SWEEP.format("low-rank"), LOW_RANK),
     "compression": Table("docs/experiments.md", SWEEP.format("compression"), ("compression",)),
     "signs": Table("docs/experiments.md", SWEEP.format("compression"), ("compression",)),
-    "groups": Table("docs/benchmarks/speed.md", "bench.groups", (KERNELS, "bench/groups.py")),
+    "groups": Table("docs/results.md", "bench.groups", (KERNELS, "bench/groups.py")),
     "adaptive-gaussian": Table(
-        "docs/benchmarks/speed.md", "bench.adaptive_rounds", (KERNELS, "bench/adaptive_rounds.py")
+        "docs/results.md", "bench.adaptive_rounds", (KERNELS, "bench/adaptive_rounds.py")
     ),
     "scale": Table(
-        "docs/benchmarks/speed.md", "docs.scale_out", (KERNELS, "bench/bench_scale_out.py")
+        "docs/results.md", "docs.scale_out", (KERNELS, "bench/bench_scale_out.py")
     ),
     "warehouse": Table(
-        "docs/benchmarks/speed.md",
+        "docs/results.md",
         "bench.warehouse --duckreg FOLDER",
         (KERNELS, "src/privgram/columns/sql.py", "bench/warehouse.py"),
     ),
     "unsorted": Table(
-        "docs/benchmarks/speed.md", "bench.unit_sort", (KERNELS, "bench/unit_sort.py")
+        "docs/results.md", "bench.unit_sort", (KERNELS, "bench/unit_sort.py")
     ),
 } | {
     suite: Table(
-        "docs/benchmarks/speed.md",
+        "docs/results.md",
         f"bench.run --bench {suite}",
         (KERNELS, f"bench/bench_{suite.partition('.')[0]}.py"),
     )
@@ -137,19 +140,24 @@ TABLES = {
 }  # fmt: skip
 
 
-def fill(name: str, lines: Iterable[str], check: bool = False, stamp: bool = True) -> None:
-    """Put a table between its markers, and note under which laws it was measured, if it all was."""
+def file_of(name: str) -> Path:
+    """Where a table is: README has its own, other pages include a file."""
     table = TABLES[name]
-    path = ROOT / table.page
-    text = path.read_text(encoding="utf-8")
-    block = f"<!-- {name} -->\n" + "\n".join(lines).strip("\n") + "\n<!-- end -->"
-    made, places = re.subn(
-        rf"<!-- {name} -->\n.*?<!-- end -->", lambda _: block, text, flags=re.DOTALL
-    )
-    if places != 1:
-        raise ValueError(f"{table.page} has no place, or more than one, for the table {name}")
+    if table.page == "README.md":
+        return ROOT / table.page
+    return BENCHMARKS / "tables" / (re.sub(r"[^a-z0-9.]+", "-", name.lower()) + ".txt")
+
+
+def fill(name: str, lines: Iterable[str], check: bool = False, stamp: bool = True) -> None:
+    """Put a table in its place, and note under which laws it was measured, if it all was."""
+    table = TABLES[name]
+    path, made = file_of(name), "\n".join(lines).strip("\n") + "\n"
+    if path.suffix == ".md":  # where it is read on the page itself
+        text = path.read_text(encoding="utf-8")
+        block = f"<!-- {name} -->\n{made}<!-- end -->"
+        made = re.sub(rf"<!-- {name} -->\n.*?<!-- end -->", lambda _: block, text, flags=re.DOTALL)
     if check:
-        if made != text:
+        if made != path.read_text(encoding="utf-8"):
             sys.exit(f"{table.page} is stale: python -m {table.command}")
         return
     path.write_text(made, encoding="utf-8")

@@ -3,7 +3,7 @@
     python -m bench.planning [--draws 12]
 
 Half a minute on one idle core. Each table is planned without a design, and with half of it as a
-public table; then so many fits are drawn. Fills the table in docs/benchmarks/accuracy.md.
+public table; then so many fits are drawn. Fills the table in docs/results.md.
 """
 
 import argparse

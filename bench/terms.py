@@ -5,7 +5,7 @@
 About a minute on one core. n rows have a factor of L equally frequent levels, or a polynomial,
 beside a number in [-1, 1]; the target is in [-1, 1] too. Printed are the root mean square
 distances of coefficients from those of least squares on the same rows, over releases by Analyze
-Gauss at epsilon = 1, delta = 1e-6, as tables for docs/benchmarks/accuracy.md. "by hand" are columns
+Gauss at epsilon = 1, delta = 1e-6, as tables for docs/results.md. "by hand" are columns
 of 0 and 1, one level left out, or of powers, described by two bounds each.
 """
 

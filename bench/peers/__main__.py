@@ -1,4 +1,4 @@
-"""Measure privgram and its peers on the same tasks and write docs/benchmarks/peers.md.
+"""Measure privgram and its peers on the same tasks and write docs/results.md.
 
     python -m bench.peers --diffprivlib PYTHON    # measure (some minutes) and write the page
     python -m bench.peers --missing               # measure what the record lacks

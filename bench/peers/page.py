@@ -1,4 +1,4 @@
-"""Fills the tables of docs/benchmarks/peers.md from the recorded numbers."""
+"""Fills the tables of docs/results.md from the recorded numbers."""
 
 from __future__ import annotations
 

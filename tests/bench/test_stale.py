@@ -19,8 +19,12 @@ def test_law_has_answers(law):
 
 @pytest.mark.parametrize("name", pages.TABLES)
 def test_every_table_has_one_place(name):
+    """Between marks of the page, or in a file that the page includes once."""
     page = (pages.ROOT / pages.TABLES[name].page).read_text(encoding="utf-8")
-    assert page.count(f"<!-- {name} -->\n") == 1
+    file = pages.file_of(name)
+    include = f"```{{include}} benchmarks/tables/{file.name}\n"
+    assert page.count(f"<!-- {name} -->\n" if file.suffix == ".md" else include) == 1
+    assert file.read_text(encoding="utf-8").strip()
 
 
 def test_table_that_another_law_measured_is_named(monkeypatch, tmp_path):

@@ -60,13 +60,13 @@ def test_reads_extras_from_the_metadata(monkeypatch):
         "numpy>=2.0",
         'dask[array,dataframe]>=2025.1; extra == "dask"',
         "distributed>=2025.1; extra == 'dask'",
-        'privgram[plot]; extra == "report"',
-        'jinja2>=3.1; python_version > "3" and extra == "report"',
+        'privgram[arrow]; extra == "demo"',
+        'pandas>=2.2; python_version > "3" and extra == "demo"',
     ]
     monkeypatch.setattr(metadata, "requires", lambda name: required)
     monkeypatch.setattr(metadata, "version", lambda name: "1.0")
     extras = json.loads(run("--json").stdout)["extras"]
-    assert extras == {"dask": {"dask": "1.0", "distributed": "1.0"}, "report": {"jinja2": "1.0"}}
+    assert extras == {"dask": {"dask": "1.0", "distributed": "1.0"}, "demo": {"pandas": "1.0"}}
 
 
 def test_leaves_the_best_kernel_selected():

@@ -1,4 +1,4 @@
-"""What can be asked of what: every cell of docs/project/combinations.md, answered or refused.
+"""What can be asked of what: every cell of docs/project/combinations.txt, answered or refused.
 
 `python tests/conformance/test_combinations.py` writes the tables of the page. A refusal is one
 sentence of the page and spends nothing, and a file is whole or not there.
@@ -38,7 +38,7 @@ from privgram.estimators import (  # noqa: E402
 )
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "project" / "combinations.md"
+PAGE = ROOT / "docs" / "project" / "combinations.txt"
 
 N = 2000
 BUDGET = {"epsilon": 4.0, "delta": 1e-6}

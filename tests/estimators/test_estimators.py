@@ -17,7 +17,7 @@ import privgram as pg
 pytest.importorskip("sklearn")
 
 from sklearn.base import clone
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -33,11 +33,10 @@ from privgram.estimators import (
     PrivateLinearRegression,
     PrivatePCA,
     PrivateRidge,
-    PrivateTruncatedSVD,
 )
 from privgram.ledger import BudgetExceeded
 
-ALL = (PrivateLinearRegression, PrivateRidge, PrivatePCA, PrivateTruncatedSVD)
+ALL = (PrivateLinearRegression, PrivateRidge, PrivatePCA)
 REGRESSORS = (PrivateLinearRegression, PrivateRidge)
 #: As good as no noise: for comparison with estimators that are not private.
 LOUD = {"epsilon": 1e12, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
@@ -46,7 +45,6 @@ LOUD = {"epsilon": 1e12, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
 #: For rows that are scaled already.
 UNIT = {kind: {"bounds": (-1, 1), "target_bounds": (-1, 1)} for kind in REGRESSORS} | {
     PrivatePCA: {"bounds": (-1, 1)},
-    PrivateTruncatedSVD: {"bound": 1.0},
 }
 
 
@@ -140,14 +138,14 @@ def test_without_noise_pca_is_scikit_learns(table, adjacency):
     assert ours.n_components_ == 2
 
 
-def test_without_noise_truncated_svd_is_scikit_learns(table):
+def test_without_noise_components_about_zero_are_those_of_the_svd(table):
+    """What the guide says to write for `TruncatedSVD`."""
     X, _ = table
-    ours = PrivateTruncatedSVD(2, **LOUD, bound=20.0).fit(X)
-    theirs = TruncatedSVD(2, algorithm="arpack").fit(X)
-    signs = np.sign((ours.components_ * theirs.components_).sum(axis=1))
-    np.testing.assert_allclose(ours.components_, signs[:, None] * theirs.components_, atol=1e-4)
-    np.testing.assert_allclose(ours.singular_values_, theirs.singular_values_, rtol=1e-4)
-    np.testing.assert_allclose(ours.transform(X), signs * theirs.transform(X), atol=1e-3)
+    release = pg.release(X, None, 1e14, 1e-6, bound=20.0, mechanism=pg.AnalyzeGauss())
+    found = release.pca(2)
+    right = np.linalg.svd(X)[2][:2]
+    signs = np.sign((found.components_ * right).sum(axis=1))
+    np.testing.assert_allclose(found.components_, signs[:, None] * right, atol=1e-4)
 
 
 def test_fit_is_the_releases_regression(table):
@@ -473,7 +471,6 @@ def test_fit_from_costs_nothing_and_takes_any_columns(table, releases, tmp_path)
         (PrivateRidge(fit_intercept=False), {}, "symmetric about zero"),
         (PrivateRidge(-1.0), {}, "alpha"),
         (PrivatePCA(9), {}, "n_components must be an integer from 1 to 4"),
-        (PrivateTruncatedSVD(1), {}, "as they are"),
     ],
 )
 def test_releases_that_do_not_serve_are_refused(table, model, call, message):
@@ -485,7 +482,7 @@ def test_releases_that_do_not_serve_are_refused(table, model, call, message):
 
 
 def test_pca_of_a_release_without_a_mean_is_refused(table):
-    source = PrivateTruncatedSVD(bound=20.0).fit(table[0]).release_
+    source = pg.release(table[0], bound=20.0, epsilon=1.0, delta=1e-6)
     with pytest.raises(ValueError, match="column of ones"):
         PrivatePCA(1).fit_from(source)
 
@@ -552,7 +549,7 @@ def test_no_value_of_the_data_is_quoted(case):
 def test_sparse_matrices_are_refused():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(TypeError, match=r"[Ss]parse"):
-        unit(PrivateTruncatedSVD).fit(sparse.eye_array(5).tocsr())
+        unit(PrivatePCA).fit(sparse.eye_array(5).tocsr())
 
 
 @pytest.mark.parametrize("drawn", [lambda m: m, make_pipeline], ids=["alone", "in a pipeline"])
@@ -611,18 +608,10 @@ def test_without_bounds_nothing_is_spent(kind, table, releases):
     assert not releases
 
 
-def test_decomposition_about_zero_says_why_it_has_no_variances():
-    svd = PrivateTruncatedSVD(1, bound=3.0).fit(np.eye(3))
-    assert not hasattr(svd, "explained_variance_")
-    with pytest.raises(AttributeError, match="which a release about zero does not hold"):
-        _ = svd.explained_variance_
-
-
-@pytest.mark.parametrize("kind", [PrivatePCA, PrivateTruncatedSVD])
 @pytest.mark.parametrize(("n", "error"), [(0, ValueError), (4, ValueError), (1.5, TypeError)])
-def test_bad_numbers_of_components_are_refused_and_spend_nothing(kind, n, error, table, releases):
+def test_bad_numbers_of_components_are_refused_and_spend_nothing(n, error, table, releases):
     with pytest.raises(error, match="n_components"):
-        unit(kind, n).fit(table[0])
+        unit(PrivatePCA, n).fit(table[0])
     assert not releases
 
 

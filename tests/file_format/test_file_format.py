@@ -166,6 +166,7 @@ def test_page_names_every_key_and_law(table, tmp_path):
     named = re.findall(r"`(\w+)`", " ".join(rows))
     described = {"bounds", "intercept", "missing", "terms", "weights", *saved["release"]["derived"]}
     optional = {"privacy_unit", "n_units", "row_weights"}
+    optional |= {"transform", "offset", "df_resid", "scale"}  # of a regression by itself
     assert set(saved["release"]) | described | optional == set(named) - {"law", *NoiseLaw.kinds}
     assert set(NoiseLaw.kinds) <= set(named)
     assert set(saved) == {"format", "version", "sha256", "release"}

@@ -360,6 +360,23 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
 
 
 @needs_r
+@pytest.mark.parametrize("constant", [True, False])
+def test_first_factor_beside_no_constant_has_all_its_levels_in_r(constant, tmp_path):
+    columns = pg.Columns({"a": (-1, 2), "sex": ["f", "m"], "y": (-9, 9)}, intercept=constant)
+    rows = {name: table()[name] for name in columns.selected}
+    path = tmp_path / "release.json"
+    release = pg.release(rows, columns, epsilon=8.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
+    release.save(path)
+    for formula, intercept in (("y ~ a + sex - 1", False), ("y ~ a + sex", True)):
+        fit = release.regress("y", ["a", "sex"], intercept=intercept)
+        names, found = by_r(path, formula)
+        by_name = dict(zip(names, found.T, strict=True))
+        for name, *numbers in zip(fit.param_names, fit.params, fit.bse, strict=True):
+            other = by_name["(Intercept)" if name == "Intercept" else name]
+            np.testing.assert_allclose(other, numbers, rtol=1e-9, atol=1e-12)
+
+
+@needs_r
 def test_r_reads_levels_and_strings_of_any_kind(tmp_path):
     levels = ['f "[{', "m: null\\", "x]:y["]
     columns = pg.Columns({"a": (-1, 2), "sex": levels, "yén": (-4, 6)}, intercept=True)

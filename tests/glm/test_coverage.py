@@ -346,17 +346,40 @@ def with_rare_events(family, rate, n=200_000):
     return make
 
 
+def with_level_of_events(rng, n=26_000):
+    """A level of 3 % with most events: least squares has its log odds twice as large."""
+    a, b, w = rng.normal(size=n).clip(-4, 4), rng.uniform(0, 10, n), rng.random(n) < 0.03
+    eta = -3.5 + 0.4 * a + 0.08 * b + 4.2 * w
+    return {"a": a, "b": b, "w": w, "y": rng.random(n) < 1 / (1 + np.exp(-eta))}
+
+
+def with_steep_slopes(rng, n=20_000):
+    """Half of the rows have an event, and most are all but certain."""
+    a, b = rng.normal(size=n).clip(-4, 4), rng.uniform(0, 10, n)
+    return {"a": a, "b": b, "y": rng.random(n) < 1 / (1 + np.exp(-3 * a - 0.8 * (b - 5)))}
+
+
+def with_long_means(rng, n=28_000):
+    """Counts that a count explains, of which few rows are far out, and a dummy of 180 rows."""
+    a, b, w = rng.normal(size=n).clip(-4, 4), rng.poisson(0.7, n).clip(0, 9), np.arange(n) < 180
+    mean = np.exp(-1.4 + 0.1 * a + 0.45 * b + 0.4 * w)
+    y = rng.poisson(mean * rng.gamma(1, 1, n)).clip(0, 60)
+    return {"a": a, "b": b.astype(float), "w": w, "y": y}
+
+
 def held_by_link(family, make, draws, **options):
     """Fits of a family beside those of statsmodels."""
     sm = pytest.importorskip("statsmodels.api")
     kind = sm.families.Binomial() if family == "binomial" else sm.families.Poisson()
+    more = "w" in make(np.random.default_rng(0))
 
     def solve(X, y):
         fit = sm.GLM(y, X, family=kind).fit(cov_type="HC1")
         return fit.params, fit.bse
 
-    bounds = ("y ~ a + b", {"a": (-4, 4), "b": (0, 10), "y": LINKS[family]})
-    return Held(make, bounds, draws, solve=solve, family=family, **options)
+    bounds = {"a": (-4, 4), "b": (0, 10), "y": LINKS[family]} | ({"w": bool} if more else {})
+    formula = "y ~ a + b + w" if more else "y ~ a + b"
+    return Held(make, (formula, bounds), draws, solve=solve, family=family, **options)
 
 
 @pytest.mark.slow
@@ -396,4 +419,24 @@ def test_rare_counts_are_answered():
     """600 events of 200,000, 4 draws of 3 coefficients: a false alarm in 3,300."""
     found = held_by_link("poisson", with_rare_events("poisson", 0.003), 4)
     assert found.refused == 0
+    assert found.all_hold
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "make", "epsilon"),
+    [
+        ("binomial", with_level_of_events, 4.0),
+        ("binomial", with_steep_slopes, 1.0),
+        ("poisson", with_long_means, 1.0),
+    ],
+)
+def test_steps_end_where_means_bend(family, make, epsilon):
+    """Past the root, in noise that few rows asked for, or on the way, where intervals were false.
+
+    6 draws of 4 coefficients: a false alarm in 1,900.
+    """
+    found = held_by_link(family, make, 6, epsilon=epsilon)
+    assert found.refused == 0
+    assert np.isfinite(found.ends).all()
     assert found.all_hold

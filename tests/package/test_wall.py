@@ -36,7 +36,7 @@ PUBLIC = (
     "papers.sheffet.theorems",
     "papers.zhou_ligett_wasserman.theorems",
     "plots",
-    "report",
+    "page",
     "ledger",
     "cli.released",
     "cli.ledger",

@@ -18,9 +18,6 @@ from privgram.plots.of_release import noise_scores
 
 pytest.importorskip("matplotlib")
 import matplotlib as mpl
-from support.helpers import by
-
-from privgram.papers import sheffet
 
 mpl.use("Agg")
 from matplotlib import pyplot
@@ -59,10 +56,9 @@ def words(ax):
 
 DRAWN = {
     "matrix": lambda release, fit, ax: release.plot(ax),
-    "spectrum": lambda release, fit, ax: release.plot_spectrum(ax),
+    "spectrum": lambda release, fit, ax: release.pca().plot_scree(ax),
     "scree": lambda release, fit, ax: release.pca(standardize=True).plot_scree(ax),
     "biplot": lambda release, fit, ax: release.pca(2, standardize=True).plot(ax),
-    "privacy": lambda release, fit, ax: release.plot_privacy(ax),
     "profile": lambda release, fit, ax: release.privacy.plot(ax),
     "coefficients": lambda release, fit, ax: fit.plot(ax),
 }
@@ -123,14 +119,14 @@ def test_many_columns_stay_legible():
     noise = rng.standard_normal((d, d))
     release = make_release(noise + noise.T + 1000 * np.eye(d), [f"column {j}" for j in range(d)],
                            GaussianLaw(1.4, 2.0), n_rows=5000)  # fmt: skip
-    for ax in (release.plot(), release.plot_spectrum(), release.regress("column 3").plot()):
+    for ax in (release.plot(), release.pca().plot_scree(), release.regress("column 3").plot()):
         assert not any("column 1" in word for word in words(ax))
         assert max(ax.figure.get_size_inches()) < 15
         rendered(ax)
 
 
 def test_spectrum_counts_what_is_above_the_noise(release):
-    ax = release.plot_spectrum()
+    ax = release.pca().plot_scree()
     values = np.linalg.eigvalsh(release.matrix)
     edge = release.pca().edge[0]
     drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
@@ -143,13 +139,13 @@ def test_spectrum_is_about_the_mean_where_there_is_one():
     rows = np.random.default_rng(3).standard_normal((500, 2)) * [3.0, 1.0] + [40.0, 0.0]
     table = np.column_stack([rows, np.ones(500)])
     release = make_release(table.T @ table, ("a", "b", "intercept"), GaussianLaw(0.1, 0.1))
-    ax = release.plot_spectrum()
+    ax = release.pca().plot_scree()
     drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
     np.testing.assert_allclose(
         np.sort(drawn), np.sort(500 * np.linalg.eigvalsh(np.cov(rows.T, ddof=0)))
     )
     assert "about the mean" in ax.get_ylabel()
-    plain = release.plot_spectrum(center=False)
+    plain = release.pca(center=False).plot_scree()
     assert "about the mean" not in plain.get_ylabel()
     assert "2 of 2" in plain.get_title(loc="left")
 
@@ -173,44 +169,6 @@ def test_profile_is_drawn_as_it_is():
     # Pure differential privacy: delta is 0 from there on, and not drawn.
     pure = privacy.LaplaceProfile(1.0).plot(limits=(0, 2))
     assert np.isnan(pure.lines[0].get_ydata()[-1])
-
-
-@pytest.mark.parametrize("calibration", ["exact", "published"])
-def test_privacy_has_the_guarantee(calibration):
-    moment = pg.second_moment(np.eye(4), bound=1.0)
-    release = pg.release(moment, None, 0.5, 1e-6, mechanism=by(calibration, pg.AdditiveWishart()))
-    ax = release.plot_privacy()
-    profile = ax.lines[0]
-    assert profile.get_label() == "this release"
-    point = next(line for line in ax.lines if str(line.get_label()).startswith("the guarantee"))
-    assert [*point.get_xdata(), *point.get_ydata()] == [0.5, 1e-6]
-    # At its epsilon the exact one needs delta, the published one less.
-    at = np.interp(0.5, profile.get_xdata(), np.log(profile.get_ydata()))
-    if calibration == "exact":
-        assert at == pytest.approx(np.log(1e-6), rel=1e-3)
-    else:
-        assert at < np.log(1e-6) - 1
-
-
-def test_privacy_of_an_erratum_starts_at_its_true_delta():
-    # The papers' noise is for adding or removing a row.
-    mechanism = sheffet.PublishedAnalyzeGauss(allow_published_erratum=True)
-    moment = pg.second_moment(np.eye(4), bound=1.0)
-    lines = pg.release(moment, epsilon=0.5, delta=1e-6, mechanism=mechanism).plot_privacy().lines
-    (point,) = (line for line in lines if str(line.get_label()).startswith("the guarantee"))
-    at = np.interp(0.5, lines[0].get_xdata(), np.log(lines[0].get_ydata()))
-    assert at == pytest.approx(np.log(point.get_ydata()[0]), rel=1e-3)
-    assert point.get_ydata()[0] > 1e-6
-
-
-def test_privacy_is_one_curve():
-    release = pg.release(
-        pg.second_moment(np.eye(4), bound=1.0),
-        epsilon=2.0,
-        delta=1e-6,
-        mechanism=pg.AdditiveWishart(),
-    )
-    assert len([line for line in release.plot_privacy().lines if len(line.get_xdata()) > 2]) == 1
 
 
 def test_coefficients_are_ordered_and_greyed(fit):
@@ -276,8 +234,6 @@ def test_coefficients_by_scores(family, of):
 def test_bad_arguments(release, fit):
     with pytest.raises(ValueError, match="threshold"):
         release.plot(threshold=0.0)
-    with pytest.raises(ValueError, match="alpha"):
-        release.plot_spectrum(alpha=2.0)
     with pytest.raises(ValueError, match="per is"):
         fit.plot(per="mile")
     with pytest.raises(ValueError, match="alpha"):
@@ -291,7 +247,7 @@ import sys
 sys.modules["matplotlib"] = None
 import numpy as np, privgram as pg
 release = pg.release(pg.second_moment(np.eye(3), bound=1.0), None, 1.0, 1e-6)
-for draw in (release.plot, release.plot_spectrum, release.plot_privacy, release.privacy.plot):
+for draw in (release.plot, release.pca().plot_scree, release.privacy.plot):
     try:
         draw()
     except ImportError as error:

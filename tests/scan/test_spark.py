@@ -93,6 +93,20 @@ def test_failed_cast_quotes_no_data(spark):
     assert "CANARY" not in said(caught.value)
 
 
+@pytest.mark.parametrize(
+    "error",
+    ["[PYTHON_VERSION_MISMATCH] of 77.5", "ModuleNotFoundError: No module named 'privgram'"],
+)
+def test_workers_of_another_python_say_what_to_set(table, monkeypatch, error):
+    def fails(*of_rows):
+        raise RuntimeError(error)
+
+    monkeypatch.setattr("privgram.scan.spark._of_rows", fails)
+    with pytest.raises(OSError, match="PYSPARK_PYTHON") as caught:
+        second_moment(table, 1.5, columns=["b"])
+    assert "77.5" not in said(caught.value)
+
+
 def test_each_row_is_read_once(spark):
     """Also below a shuffle, which Spark plans as it goes."""
     seen = spark.sparkContext.accumulator(0)

@@ -43,8 +43,6 @@ def estimator(name):
         bounds = {"bounds": (-2.3, 2.3), "target_bounds": (-2.3, 2.3)}
         if name == "PrivatePCA":
             del bounds["target_bounds"]
-        elif name == "PrivateTruncatedSVD":
-            bounds = {"bound": 2.3}
         model = getattr(estimators, name)(epsilon=1.0, delta=1e-6, **bounds)
         model.fit(TABLE[:, :4], TABLE[:, 4])
         return model.release_
@@ -85,10 +83,7 @@ DRAWS = {
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
     "private_norm_bound": norm_bounds,
-    **{
-        name: estimator(name)
-        for name in ("PrivateLinearRegression", "PrivateRidge", "PrivatePCA", "PrivateTruncatedSVD")
-    },
+    **{name: estimator(name) for name in ("PrivateLinearRegression", "PrivateRidge", "PrivatePCA")},
 }
 NEEDS = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 

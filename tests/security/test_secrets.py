@@ -192,7 +192,7 @@ def test_search_finds_sentinels():
 
 # --- Estimators ---------------------------------------------------------------------------
 
-ESTIMATORS = ["PrivateLinearRegression", "PrivateRidge", "PrivatePCA", "PrivateTruncatedSVD"]
+ESTIMATORS = ["PrivateLinearRegression", "PrivateRidge", "PrivatePCA"]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

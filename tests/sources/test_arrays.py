@@ -249,8 +249,7 @@ def test_estimators(elsewhere, rng):
         coef = linear.fit(put(x), put(y)).coef_
         assert linear.predict(put(x)).shape == (4000,)
         pca = estimators.PrivatePCA(1, epsilon=2.0, bounds=(-1, 1), random_state=0).fit(put(x))
-        svd = estimators.PrivateTruncatedSVD(1, epsilon=2.0, bound=1.0, random_state=0).fit(put(x))
-        learnt.append([coef, pca.components_, svd.components_, pca.transform(put(x[:9]))])
+        learnt.append([coef, pca.components_, pca.transform(put(x[:9]))])
     for one, other in zip(*learnt, strict=True):
         np.testing.assert_array_equal(one, other)
     assert linear.n_features_in_ == 3

@@ -302,19 +302,16 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-@pytest.mark.parametrize("columns", [{"x": (0, 1)}, {"x": (0, 1), "y": (0, 1)}], ids=len)
-def test_unit_that_changes_its_period_is_as_near_as_the_profile_says(tmp_path, columns, adjacency):
-    """Of one column too, in which one that takes another's place in its period is no farther."""
+def test_unit_that_changes_its_period_is_as_near_as_the_profile_says(tmp_path, adjacency):
+    """By all that is mixed of four periods, and the deviation of its noise."""
     unit = pg.Unit("who", max_rows=1)
-    study = pg.Study(
-        {}, pg.Columns(columns), epsilon=2.0, delta=1e-6, adjacency=adjacency, unit=unit
-    )
+    study = study_of(tmp_path, adjacency=adjacency, unit=unit)
     stream = pg.Stream(study, 4, 1.0, 1e-6, path=tmp_path / "a.stream")
 
     def periods(*whose):
         made = []
         for who in whose:
-            table = {"who": np.array(who)} | {name: np.ones(len(who)) for name in columns}
+            table = {name: np.ones(len(who)) for name in COLUMNS} | {"who": np.array(who)}
             made.append(pg.second_moment(table, columns=study.columns, unit=unit).matrix())
         return stream._stream.sums.factor(4) * 2.0**-20 @ np.array(made).reshape(4, -1)
 

@@ -74,11 +74,14 @@ sum_of <- function(term) {
   list(added = c(left$added, right$added), taken = c(left$taken, right$taken))
 }
 
-# Places of what is asked for: columns by name, and all levels of a factor but the first.
-places_of <- function(release, names) {
+# Places of what is asked for: columns by name, and all levels of a factor but the first; of the first
+# factor beside no constant all.
+places_of <- function(release, names, constant = TRUE) {
   factors <- levels_of(release)
+  whole <- if (!constant) setdiff(intersect(names, names(factors)), release$names)[1]
   found <- lapply(names, function(name) {
     if (name %in% release$names) return(match(name, release$names))
+    if (identical(name, whole)) return(factors[[name]])
     if (name %in% names(factors)) return(factors[[name]][-1])
     stop("no column ", sQuote(name), " in the release; it has ",
          paste(sQuote(c(setdiff(release$names, "intercept"), names(factors))), collapse = ", "),
@@ -92,7 +95,9 @@ design_of <- function(release, target, features, intercept) {
   d <- length(release$names)
   goal <- match(target, release$names)
   if (is.na(goal)) goal <- places_of(release, target)[1]
-  chosen <- setdiff(places_of(release, features), match("intercept", release$names))
+  intercept <- intercept && !isFALSE(release$columns$intercept)
+  constant <- intercept && length(ones_of(release)) > 0
+  chosen <- setdiff(places_of(release, features, constant), match("intercept", release$names))
   if (goal %in% chosen) stop("the target is among the features", call. = FALSE)
   center <- release$derived$center
   half_width <- release$derived$half_width

@@ -24,7 +24,6 @@ EXTRAS = {
     "opendp": "OpenDP",
     "pandas": "pandas",
     "plot": "matplotlib",
-    "report": "Jinja2 and matplotlib",
     "sklearn": "scikit-learn 1.6 or later",
     "stream": "cryptography",
 }

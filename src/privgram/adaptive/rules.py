@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AdaptiveRules:
-    """The constants of adaptive rounds, chosen on the zoo (docs/benchmarks/accuracy.md).
+    """The constants of adaptive rounds, chosen on the zoo (docs/results.md).
 
     Shares are of the squared ratio mu^2, reaches of |z|^2 over the mean square of a row z in its
     frame, and gains factors by which noise falls.

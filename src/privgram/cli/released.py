@@ -1,4 +1,4 @@
-"""Commands on a release or a fit: ``privgram info``, ``verify``, ``pca`` and ``report``."""
+"""Commands on a release or a fit: ``privgram info``, ``verify``, ``pca`` and ``page``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 import privgram as pg
-from privgram._base.files import check_distinct, write_atomically
+from privgram._base.files import check_distinct
 from privgram._base.text import shown
 from privgram.cli._shared import (
     PATH,
@@ -24,7 +24,6 @@ from privgram.cli._shared import (
     print_facts,
     print_json,
     print_lines,
-    read_penalty,
     table,
 )
 from privgram.cli._status import Status
@@ -164,8 +163,8 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     )
 
 
-@command("privgram report flights.json --target arr_delay -o report.html")
-@click.argument("release", type=PATH)
+@command("privgram page wages.json -o wages.html")
+@click.argument("result", type=PATH)
 @click.option(
     "-o",
     "--out",
@@ -173,32 +172,23 @@ def pca(release: Path, components: int, standardize: bool, as_json: bool) -> Non
     required=True,
     help="File for the page, .html. An existing one is replaced.",
 )
-@click.option(
-    "--target",
-    "targets",
-    metavar="NAME",
-    multiple=True,
-    help="A column to explain by all the others. May be repeated.",
-)
-@click.option(
-    "--ridge", default="0", metavar="PENALTY", help="Penalty of these regressions, or auto."
-)
+@click.option("--target", metavar="NAME", help="What the page of a release explains at first.")
 @click.option("--title", help="Heading of the page.")
-def report(
-    release: Path, out: Path, targets: tuple[str, ...], ridge: str, title: str | None
-) -> None:
-    """Describe a RELEASE in one page of HTML for a colleague.
+def page(result: Path, out: Path, target: str | None, title: str | None) -> None:
+    """Make one page of HTML of a RESULT, a release or a regression that was saved.
 
-    The page says what was released, how, under which guarantee, and how to use it. It
-    loads nothing and runs no script.
+    Whoever opens the page of a release asks it regressions: no server, and nothing to install.
     """
-    if out.suffix not in (".html", ".htm"):
-        raise click.UsageError(f"--out {out}: a report is an .html file")
     if not out.parent.is_dir():
         raise click.UsageError(f"--out {out}: there is no folder {out.parent}")
-    check_distinct({"RELEASE": [release]}, {"--out": out})
-    page = open_release(release).to_html(
-        targets, ridge=read_penalty(ridge), title=title, file=release
-    )
-    write_atomically(out, page.encode())
+    check_distinct({"RESULT": [result]}, {"--out": out})
+    loaded = pg.load(result)
+    if not hasattr(loaded, "to_html"):
+        raise click.UsageError(f"{shown(str(result))} holds neither a release nor a regression")
+    if isinstance(loaded, pg.Release):
+        loaded.to_html(out, target=target, title=title, file=result)
+    elif target is not None:
+        raise click.UsageError(f"--target {target}: a regression has its own, leave it out")
+    else:
+        loaded.to_html(out, title=title, file=result)
     print_lines(shown(str(out)))

@@ -219,7 +219,6 @@ def release_for(
             priced.noise,
             generator,
             reader,
-            of_units=priced.noise.unit is not None,
             ledger=request.ledger,
             price=priced.price,
             rests_on=chosen,

@@ -28,7 +28,7 @@ with extra("sklearn", "privgram.estimators needs"):
 from privgram.estimators._base import BudgetSpentError
 from privgram.estimators.classifier import PrivateClassifier
 from privgram.estimators.linear import PrivateLinearRegression, PrivateRidge
-from privgram.estimators.projection import PrivatePCA, PrivateTruncatedSVD
+from privgram.estimators.projection import PrivatePCA
 
 __all__ = [
     "BudgetSpentError",
@@ -36,5 +36,4 @@ __all__ = [
     "PrivateLinearRegression",
     "PrivatePCA",
     "PrivateRidge",
-    "PrivateTruncatedSVD",
 ]

@@ -1,4 +1,4 @@
-"""Projections on leading directions: principal components and the truncated SVD."""
+"""Projections on principal components."""
 
 from __future__ import annotations
 
@@ -32,10 +32,75 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
 
 
-class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
-    """What a projection on directions has, however they were found."""
+class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):
+    """Principal component analysis under differential privacy.
+
+    Parameters
+    ----------
+    n_components : int, optional
+        By default all.
+    epsilon, delta : float, default 1.0, 1e-6
+        The guarantee of one `fit`.
+    bounds : (float, float), array-like of shape (n_features, 2) or mapping
+        Public lower and upper bounds of the features, in their own units: one pair for all of
+        them, a pair each, or pairs by name. Values beyond are clamped. Without, `fit` raises.
+    bound : float, optional
+        L2 norm to which a row, features and a one mapped to [-1, 1], is clipped. By default
+        no row is.
+    mechanism : Mechanism or str, optional
+        By default the best for components: one round.
+    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features), float64
+        Orthonormal rows, by falling variance; the largest entry of each is positive.
+    explained_variance_ : ndarray of shape (n_components,), float64
+        Variance along each, in the features' units; none below zero.
+    explained_variance_ratio_ : ndarray of shape (n_components,), float64
+    mean_ : ndarray of shape (n_features,), float64
+        Within `bounds`.
+    result_ : privgram.multivariate.PCA
+        With a bound on the error of the subspace.
+    release_ : Release
+        What was paid for, with a column of ones, by which the mean is private too.
+    n_components_ : int
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    The components are eigenvectors of the released covariance in the features' own units, as
+    in scikit-learn. Noise in these units is in proportion to the width of the bounds, so
+    features of very different width are better put on one scale, by public numbers, first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from privgram.estimators import PrivatePCA
+    >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
+    >>> pca = PrivatePCA(1, epsilon=1.0, bounds=(-1, 1)).fit(np.column_stack([0.8 * t, 0.6 * t]))
+    >>> pca.components_.round(2)
+    array([[0.8, 0.6]])
+    """
 
     _purpose = "components"
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        bounds: Bounds = None,
+        bound: float | None = None,
+        mechanism: Mechanism | None = None,
+        adjacency: Adjacency = "replace",
+        missing: Missing = "error",
+        random_state: RandomState = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        self._keep(locals())
 
     @property
     def result_(self) -> PCA:
@@ -100,7 +165,7 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         ndarray of shape (m, n_components), float64
         """
         components = self.components_
-        projected: Matrix = (self._validate(X, reset=False) - self._centre()) @ components.T
+        projected: Matrix = (self._validate(X, reset=False) - self.mean_) @ components.T
         return projected
 
     def inverse_transform(self, X: Any) -> Matrix:
@@ -118,80 +183,8 @@ class _Projection(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEsti
         coordinates = np.asarray(X, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(components):
             raise ValueError(f"X must have shape (m, {len(components)}), not {coordinates.shape}")
-        rows: Matrix = coordinates @ components + self._centre()
+        rows: Matrix = coordinates @ components + self.mean_
         return rows
-
-    def _centre(self) -> Any:
-        return 0.0
-
-
-class PrivatePCA(_Projection):
-    """Principal component analysis under differential privacy.
-
-    Parameters
-    ----------
-    n_components : int, optional
-        By default all.
-    epsilon, delta : float, default 1.0, 1e-6
-        The guarantee of one `fit`.
-    bounds : (float, float), array-like of shape (n_features, 2) or mapping
-        Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name. Values beyond are clamped. Without, `fit` raises.
-    bound : float, optional
-        L2 norm to which a row, features and a one mapped to [-1, 1], is clipped. By default
-        no row is.
-    mechanism : Mechanism or str, optional
-        By default the best for components: one round.
-    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features), float64
-        Orthonormal rows, by falling variance; the largest entry of each is positive.
-    explained_variance_ : ndarray of shape (n_components,), float64
-        Variance along each, in the features' units; none below zero.
-    explained_variance_ratio_ : ndarray of shape (n_components,), float64
-    mean_ : ndarray of shape (n_features,), float64
-        Within `bounds`.
-    result_ : privgram.multivariate.PCA
-        With a bound on the error of the subspace.
-    release_ : Release
-        What was paid for, with a column of ones, by which the mean is private too.
-    n_components_ : int
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-
-    Notes
-    -----
-    The components are eigenvectors of the released covariance in the features' own units, as
-    in scikit-learn. Noise in these units is in proportion to the width of the bounds, so
-    features of very different width are better put on one scale, by public numbers, first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privgram.estimators import PrivatePCA
-    >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
-    >>> pca = PrivatePCA(1, epsilon=1.0, bounds=(-1, 1)).fit(np.column_stack([0.8 * t, 0.6 * t]))
-    >>> pca.components_.round(2)
-    array([[0.8, 0.6]])
-    """
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bounds: Bounds = None,
-        bound: float | None = None,
-        mechanism: Mechanism | None = None,
-        adjacency: Adjacency = "replace",
-        missing: Missing = "error",
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self._keep(locals())
 
     @property
     def explained_variance_(self) -> Vector:
@@ -214,9 +207,6 @@ class PrivatePCA(_Projection):
         """Number of components."""
         return self.result_.n_components_
 
-    def _centre(self) -> Vector:
-        return self.mean_
-
     def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
         X = self._rows(X, reset=reset)
         self._n_components(self.n_features_in_)
@@ -229,90 +219,3 @@ class PrivatePCA(_Projection):
 
     def _learn(self, source: Release) -> PCA:
         return source.pca(self.n_components, center=True, units="own")
-
-
-class PrivateTruncatedSVD(_Projection):
-    """Truncated singular value decomposition under differential privacy.
-
-    The directions that explain most of the rows as they are, about zero: nothing is centred or
-    scaled.
-
-    Parameters
-    ----------
-    n_components : int, default 2
-    epsilon, delta : float, default 1.0, 1e-6
-        The guarantee of one `fit`.
-    bound : float
-        Public L2 bound of a row, in its own units; longer rows are clipped to it.  1.0 is for
-        rows normalised to length one. Without, `fit` raises; it is never taken from the data.
-    mechanism : Mechanism or str, optional
-        By default the best for components: one round.
-    adjacency, random_state, ledger : see `PrivateLinearRegression`
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features), float64
-        Right singular vectors; the largest entry of each is positive.
-    singular_values_ : ndarray of shape (n_components,), float64
-        Of the whole table; zero where the noise leaves nothing.
-    result_ : privgram.multivariate.PCA
-        With a bound on the error of the subspace.
-    release_ : Release
-        What was paid for.
-    n_features_in_, feature_names_in_
-        As in scikit-learn.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privgram.estimators import PrivateTruncatedSVD
-    >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
-    >>> svd = PrivateTruncatedSVD(1, epsilon=1.0, bound=1.0)
-    >>> svd = svd.fit(np.column_stack([0.8 * t, 0.6 * t]))
-    >>> svd.components_.round(2)
-    array([[0.8, 0.6]])
-    """
-
-    def __init__(
-        self,
-        n_components: int | None = 2,
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
-        bound: float | None = None,
-        mechanism: Mechanism | None = None,
-        adjacency: Adjacency = "replace",
-        random_state: RandomState = None,
-        ledger: Ledger | None = None,
-    ) -> None:
-        self._keep(locals())
-
-    @property
-    def singular_values_(self) -> Vector:
-        """Singular values of the table."""
-        return np.sqrt(np.maximum(self.result_.explained_variance_, 0.0))
-
-    @property
-    def explained_variance_(self) -> Vector:
-        """Refuse, and say why: see the error's text."""
-        raise AttributeError(
-            "PrivateTruncatedSVD has no explained_variance_: variances are about the mean, which "
-            "a release about zero does not hold; take singular_values_**2, sums of squares, or "
-            "PrivatePCA"
-        )
-
-    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
-        X = self._rows(X, reset=reset)
-        self._n_components(self.n_features_in_)
-        features = self._feature_names()
-        named = hasattr(self, "feature_names_in_")
-        source = dict(zip(features, columns_of(X), strict=True)) if named else X
-        return TrainingTable(source, bound=self.bound)
-
-    def _learn(self, source: Release) -> PCA:
-        if source.columns is not None or INTERCEPT in source.names:
-            raise ValueError(
-                "a decomposition about zero needs a release of the columns as they are, by a "
-                "bound alone and without an intercept; PrivatePCA takes this one"
-            )
-        return source.pca(self.n_components)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class BudgetShares:
     """Shares of mu^2, the squared ratio of sensitivity to noise that the whole answer has.
 
-    They were chosen on the tables that docs/benchmarks/accuracy.md is measured on, and on made
+    They were chosen on the tables that docs/results.md is measured on, and on made
     ones.
     """
 
@@ -39,6 +39,9 @@ class BudgetShares:
     #: middle, and at most so many; and of a round for the Hessian.
     middle_score: tuple[float, float] = (0.01, 0.06)
     most_middles: int = 10
+    #: A score after a far step, and how many times the step goes back by it at most.
+    back: float = 0.01
+    most_back: int = 3
     most_hessians: int = 3
     hessian: tuple[float, float] = (0.01, 0.06)
     #: Counts of the norms that a Hessian is of; and a second moment of rows that others clipped.

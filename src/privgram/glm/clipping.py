@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClippingRule:
-    """The constants of the rank rule, chosen on half A of the zoo (docs/benchmarks/accuracy.md)."""
+    """The constants of the rank rule, chosen on half A of the zoo (docs/results.md)."""
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
     rank: float = 10.0

@@ -112,7 +112,6 @@ def fit_problem(
         noise,
         generator,
         lambda new: read(scan, new)[0],
-        of_units=unit is not None,
         ledger=ledger,
         price=price,
     )

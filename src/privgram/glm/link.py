@@ -59,6 +59,8 @@ class GLMEstimator(OneStepEstimator):
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * ones
         self.constant = False
+        #: Mean weights of rows, without features and where the Hessian was taken last.
+        self.weights = (1.0, 1.0)
         #: No middle step is longer, in the root mean square of eta times the root of the weight.
         self.longest_step = LIMITS.longest
         #: Of rounds for the Hessian, once norms were counted.
@@ -78,17 +80,23 @@ class GLMEstimator(OneStepEstimator):
             state = self._clearly(state)
             if state.hides_all:
                 break
+            if self.radius is None and counts_tell:
+                used = states.hessian_round(self._std_at, state, 1.0)[0]
+                self.radius = self._long_radius(state)
+                wider = self.radius > LIMITS.wider * used  # rows of rare levels were clipped
+                if wider:
+                    state = self._with_long(state, used)
             # As much as makes its noise that of a sample.
             share = (rounds.moves * self.usual_clip / rounds.mu(1.0)) ** 2 / rows
             share = min(max(share, BUDGET.middle_score[0]), BUDGET.middle_score[1])
             state, step, far = self._middle(state, share)
             running = self._runs_away(first, state, step, math.sqrt(state.score_noise_var))
-            if self.radius is None and counts_tell:
-                used = states.hessian_round(self._std_at, state, 1.0)[0]
-                self.radius = self._long_radius(state)
-                wider = self.radius > LIMITS.wider * used  # rows of rare levels were clipped
             if not (far or running) or self.left <= BUDGET.reserved:
                 break
+        else:
+            running = running or far  # after as many rounds as there are
+        # All targets are all but certain: of separated classes, steps only get shorter.
+        running = running or self.weights[1] < LIMITS.certain * self.weights[0]
         if self._is_lost(state):
             return self._stopped(state)
         if (running or self.constant) and self.problem.purpose == "inference":
@@ -98,6 +106,7 @@ class GLMEstimator(OneStepEstimator):
             near = self._at_hessian(state, least)
             state = near if state.hides or not near.hides else state
         clip = self._choose_clip(state, BUDGET.counts)
+        state = self._with_clip(state, clip)
         parts = self._last_scores(state, clip)
         path = parts.path
         assert path is not None
@@ -113,6 +122,25 @@ class GLMEstimator(OneStepEstimator):
         changed = min(2 * state.curvature * way / rows, LIMITS.most_changed)
         ahead = changed / (1 - changed) * state.along(path.second)
         return replace(parts, noise=parts.noise + state.covariance(np.outer(ahead, ahead)))
+
+    def _with_clip(self, state: ScoreState, clip: Clip) -> ScoreState:
+        """The state after steps by scores with the last clip, where it is longer than before.
+
+        Scores that were clipped more led to the root of another equation. No more noise than that
+        of a sample is worth it.
+        """
+        share = BUDGET.ahead * self.left
+        noise = self._noise_at(state, clip.size, BUDGET.ahead)
+        if clip.size <= LIMITS.wider * self.usual_clip or noise > 1:
+            return state
+        for _ in range(BUDGET.most_ahead):
+            if self.left <= BUDGET.reserved_at_last:
+                break
+            state, _, far = self._middle(state, share, clip.size)
+            if not far:
+                break
+            state = self._at_hessian(state)
+        return state
 
     def _clearly(self, state: ScoreState) -> ScoreState:
         """Release the Hessian at a state, and again in the frames that it gives, till seen."""
@@ -162,23 +190,28 @@ class GLMEstimator(OneStepEstimator):
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows
         )
-        # On that scale a noisy start may be far off.
+        # On that scale a start may be far off, by noise or where the link bends.
         per_row = state.scale / weight / rows
         size = max(per_row * float(np.linalg.norm(state.along(state.coef))), 1e-300)
         by_noise = max(per_row * math.sqrt(float(np.trace(state.score_noise))), 1e-300)
-        part = min(LIMITS.quiet / by_noise, LIMITS.longest / size)
+        part = min(LIMITS.quiet / by_noise, LIMITS.longest_start / size)
         coef = state.coef * min(max(1 - (by_noise / size) ** 2, 0.0), part) / weight
         self.longest_step = LIMITS.longest * min(1.0, math.sqrt(weight))
+        self.weights = weight, weight
         if self.problem.design.intercept:
             coef[-1] += self.family.predictor(mean) - level
-        skew = abs(1 - 2 * mean) if binomial else 1.0
-        bend = max(LIMITS.bend, skew / (2 * math.sqrt(weight)))
+        bend = self._bend(weight)
         white = state.whitening / math.sqrt(weight)
         noise = state.score_noise * (state.scale**2 / weight)
         return replace(
             state, coef=coef, scale=1.0, sure_scale=1.0, whitening=white, curvature=bend,
             score_noise=noise,
         )  # fmt: skip
+
+    def _bend(self, weight: float) -> float:
+        """What a step leaves out of its square, where rows have this mean weight."""
+        skew = max(1 - 4 * weight, 0.0) if self.family.name == "binomial" else 1.0
+        return max(LIMITS.bend, math.sqrt(skew / weight) / 2)
 
     def _counted(self, target: Vector, rows: float) -> tuple[float, float, float]:
         """Mean and mean square of the target by counts of its values, and what the mean may be off.
@@ -203,6 +236,10 @@ class GLMEstimator(OneStepEstimator):
         [total] = rounds.sums_at(self._at(state), rounds.outer(q, radius, curved))
         hessian = rounds.take(total, max(share, least))
         near = states.in_frame_of(state, hessian, rounds.std[-1])
+        if self.problem.design.intercept and not self.weighted:
+            mean_weight = float(np.sum(np.linalg.inv(near.whitening)[-1] ** 2))
+            near = replace(near, curvature=self._bend(mean_weight))
+            self.weights = self.weights[0], mean_weight
         return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if self.of_units else near
 
     def _std_at(self, radius: float) -> float:
@@ -220,9 +257,31 @@ class GLMEstimator(OneStepEstimator):
         noise = self._std_at(1.0) / math.sqrt(BUDGET.hessian[1])
         return states.hessian_radius(edges, states.lost_squares(edges, beyond), noise, self.q)[0]
 
-    def _middle(self, state: ScoreState, share: float) -> tuple[ScoreState, Vector, bool]:
+    def _with_long(self, state: ScoreState, used: float) -> ScoreState:
+        """The state with what rounds that clip rows at a radius miss, where others would hide all.
+
+        Of a Hessian of whole rows only what stands out is believed. In the frame that this gives
+        they are not as long.
+        """
+        rounds, q, share = self.rounds, self.q, BUDGET.hessian[1]
+        assert self.radius is not None
+        noise = self._std_at(1.0) / math.sqrt(share)
+        clear = math.sqrt(LIMITS.clear_edge * state.rows / states.hessian_noise_edge(q, noise))
+        if self.radius <= max(clear, used):
+            return state
+        curved = Model.of(self._model(state), curved=True)
+        [total] = rounds.sums_at(self._at(state), rounds.outer(q, self.radius, curved))
+        hessian = rounds.take(total, share)
+        after = states.with_excess(state, hessian, rounds.std[-1], self.radius)
+        self.radius = max(min(math.hypot(used, after.longest), clear), used)
+        return after
+
+    def _middle(
+        self, state: ScoreState, share: float, clip: float | None = None
+    ) -> tuple[ScoreState, Vector, bool]:
         """Release a score, and go where it leads; with the step, and whether it was a far one."""
-        score, std = self._score(state, self.usual_clip, share)
+        clip = clip or self.usual_clip
+        score, std = self._score(state, clip, share)
         # No farther than the score stands out of its noise.
         square = float(score @ score)
         clear = max(0.0, 1 - self.q * std**2 / square)
@@ -231,16 +290,36 @@ class GLMEstimator(OneStepEstimator):
         far = state.curvature * clear * square / state.rows > most * math.sqrt(state.rows)
         size = float(np.linalg.norm(state.along(step))) / state.rows
         step *= min(1.0, self.longest_step / max(size, 1e-300))
+        if far:
+            step *= self._part(state, step, float(score @ state.along(step)), clip)
         # The Hessian stays that of where the step began.
+        size = float(np.linalg.norm(state.along(step))) / state.rows
         bias = math.hypot(state.hessian_bias, 2 * state.curvature * size)
         return replace(state.moved(step, std**2), hessian_bias=bias), step, far
 
+    def _part(self, state: ScoreState, step: Vector, rise: float, clip: float) -> float:
+        """The part of a step at which the score along it, `rise` before it, is about 0.
+
+        All of it, unless the score after it points back: where few rows carry a direction, or have
+        most of the means, their weights are others there than where the step began.
+        """
+        part, along = 1.0, state.along(step)
+        for _ in range(BUDGET.most_back):
+            ahead = replace(state, coef=state.coef + part * step)
+            score, std = self._score(ahead, clip, BUDGET.back)
+            back = -float(score @ along) - 2 * std * float(np.linalg.norm(along))
+            if back < LIMITS.overshot * rise or self.left <= BUDGET.reserved:
+                break
+            part *= rise / (rise + back)
+        return part
+
     def _runs_away(self, first: Matrix, state: ScoreState, step: Vector, noise: float) -> bool:
-        """Whether a step changes eta by more than noise and a noisy start make it."""
+        """Whether a step changes eta by more than noise does, or noise by more than a step may."""
         features = state.whitening @ self.joint[:-1]
         square = max(float(np.trace(features @ first @ features.T)), 0.0)
         by_noise = noise * math.sqrt(square / state.rows) / state.rows
-        return self._spread(first, step, state.rows) > LIMITS.runaway + 2 * by_noise
+        far = self._spread(first, step, state.rows) > LIMITS.runaway + 2 * by_noise
+        return far or by_noise > LIMITS.longest
 
     def _spread(self, first: Matrix, step: Vector, rows: float) -> float:
         """Root mean square over rows of what a step changes eta by; at least that, but for luck."""

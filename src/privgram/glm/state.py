@@ -78,20 +78,28 @@ class StateLimits:
     seen: float = 2.0
     #: A histogram of |z| there has no more noise than this part of the rows.
     few: float = 0.004
+    #: Where whole rows give the Hessian more noise than this part of the rows, it is summed of them
+    #: once, and only what stands out is believed.
+    clear_edge: float = 0.25
     #: The usual clip there beside that of least squares.
     wider: float = 1.3
-    #: No step is longer, in the root mean square of eta, and the start has no more noise than
-    #: `quiet` in that; a step leaves out at least `bend` of its
-    #: square; where that may be `far` deviations of the score, another middle step is taken, or
-    #: above `most_bent` the last one refused; a last one that changes eta by more than `runaway`
+    #: No step is longer, in the root mean square of eta, and the start no longer than the second
+    #: number, nor its noise than `quiet`. A step goes back where the score after it points back by
+    #: more than the part `overshot` of what led there. It leaves out at least `bend` of its square;
+    #: where that may be `far` deviations of the score, another middle step is taken, or above
+    #: `most_bent` the last one refused; a last one that changes eta by more than `runaway`
     #: diverges; and one that has settled changes it by no more than `settled` beside its noise.
     longest: float = 2.0
+    longest_start: float = 1.0
     quiet: float = 0.3
+    overshot: float = 0.25
     bend: float = 0.25
     far: float = 2.0
     most_bent: float = 8.0
     runaway: float = 0.5
     settled: float = 0.1
+    #: Classes count as separated where features leave less than this part of the mean weight.
+    certain: float = 0.04
     #: The Hessian is taken to change by no more than this part of it on the way of both last steps.
     most_changed: float = 0.9
     #: Means of the target are not trusted nearer to the ends.

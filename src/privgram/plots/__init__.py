@@ -5,7 +5,7 @@ and units are on the axes, and what noise alone could have made is greyed: a plo
 without the text around it.
 """
 
-from privgram.plots.of_release import plot_matrix, plot_privacy, plot_spectrum
+from privgram.plots.of_release import plot_matrix
 from privgram.plots.of_results import (
     plot_biplot,
     plot_coefficients,
@@ -23,8 +23,6 @@ __all__ = [
     "plot_description",
     "plot_forest",
     "plot_matrix",
-    "plot_privacy",
     "plot_profile",
     "plot_scree",
-    "plot_spectrum",
 ]

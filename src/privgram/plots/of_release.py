@@ -1,4 +1,4 @@
-"""Plots of a release: its matrix, spectrum and privacy."""
+"""Plots of a release: its matrix, in units of its noise."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import numpy as np
 
 from privgram._base.numbers import check_positive
 from privgram.columns.structure import by_term
-from privgram.multivariate import pca
 from privgram.plots._axes import (
-    GREY,
     MOST_NAMES,
     apart,
     axes_of_matrix,
@@ -21,7 +19,6 @@ from privgram.plots._axes import (
     name_both,
     plot,
 )
-from privgram.plots.of_results import last_epsilon, plot_profile, plot_scree
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,63 +108,6 @@ def plot_matrix(release: ReleaseRecord, ax: Axes | None = None, *, threshold: fl
         f"grey: within {threshold:g} standard deviations of zero ({part:.0%} of the entries)"
         + ("; blank: known zeros" if known.any() else ""),
     )
-    return ax
-
-
-@plot
-def plot_spectrum(
-    release: ReleaseRecord,
-    ax: Axes | None = None,
-    *,
-    alpha: float = 0.05,
-    center: bool | None = None,
-    **options: Any,
-) -> Axes:
-    """Draw the eigenvalues of a released matrix with the edge of its noise.
-
-    They are those of `Release.pca`: of all columns but the intercept, about the mean where there
-    is one. No eigenvalue is farther from that of the exact matrix than the largest eigenvalue of
-    the noise (Weyl), so those below the edge may be noise alone.
-
-    Parameters
-    ----------
-    release : Release
-    ax
-    alpha : float, default 0.05
-        Probability that an eigenvalue of the noise lies beyond the edge, in (0, 0.5].
-    center : bool, optional
-        Whether they are about the mean; see `privgram.multivariate.pca`.
-    **options
-        `standardize`, `units` and `columns`, as there.
-
-    Raises
-    ------
-    ValueError
-        If `alpha` is out of its range, or there is no intercept to centre by.
-    """
-    return plot_scree(pca(release, alpha=alpha, center=center, **options), ax)
-
-
-@plot
-def plot_privacy(release: ReleaseRecord, ax: Axes | None = None) -> Axes:
-    """Draw the privacy profile of a release, with the guarantee it was asked for.
-
-    Parameters
-    ----------
-    release : Release
-    ax
-    """
-    limits = (0.0, max(last_epsilon(release.privacy), 1.3 * release.epsilon))
-    ax = plot_profile(release.privacy, ax, label="this release", limits=limits)
-    epsilon, delta, ink = release.epsilon, release.delta, ax.xaxis.label.get_color()
-    label = f"the guarantee ({epsilon:g}, {delta:g})"
-    ax.plot([epsilon], [delta], "o", color=ink, markersize=7, zorder=5, label=label)
-    ax.axvline(epsilon, color=GREY, linewidth=0.8, linestyle=":")
-    ax.axhline(delta, color=GREY, linewidth=0.8, linestyle=":")
-    ax.set_xlim(*limits)
-    ax.set_ylim(min(1e-10, release.delta / 100), 2.0)
-    heading(ax, f"Privacy profile, {release.adjacency}: smaller is more private")
-    ax.legend(frameon=False, fontsize="small", loc="upper right")
     return ax
 
 

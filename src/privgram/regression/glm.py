@@ -173,13 +173,29 @@ class GLMResults(SavedFit, RegressionResults):
             return "nonrobust"
         return "HC1" if self.unit is None else "cluster"
 
+    @property
+    def _own_units(self) -> tuple[Matrix, Vector]:
+        """The affine map from the solution (q,) to the k parameters: (k, q) and (k,)."""
+        size = len(self.param_names)
+        transform, level = self.design.transform[:size], self.design.offset[:size]
+        if self._linear:
+            return transform, level
+        return transform / self.design.spread[-1], np.zeros(size)  # the predictor has no units
+
+    def _derived(self) -> JsonObject:
+        transform, level = self._own_units
+        numbers = {"df_resid": self.df_resid, "scale": self.scale}
+        return {
+            "names": list(self.param_names),
+            "transform": transform.tolist(),
+            "offset": level.tolist(),
+            **{name: x if math.isfinite(x) else None for name, x in numbers.items()},
+        }
+
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
-        size = len(self.param_names)
-        transform, level = self.design.transform[:size], self.design.offset[:size]
-        if not self._linear:  # of the linear predictor, which has no units
-            transform, level = transform / self.design.spread[-1], np.zeros(size)
+        transform, level = self._own_units
         of_solution, offset = matrix @ transform, matrix @ level
         known = self.noise + (self.sampling if estimand == "population" else 0.0)
         hidden = ((of_solution @ self.unidentified) * of_solution).sum(axis=1)

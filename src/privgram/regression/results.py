@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast, get_args
 
 import numpy as np
 
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import as_frame, framed, shown
@@ -36,6 +37,7 @@ from privgram.regression.inference import (
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.summary import Summary, counted, facts_of, heads_of, skewed
+from privgram.releases.checks import derived
 from privgram.releases.record import RELEASE_FORMAT
 
 if TYPE_CHECKING:
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram.columns import Columns
+    from privgram.page import of_fit
     from privgram.privacy import Adjacency, Profile, ProofStatus
     from privgram.regression.named import Named
     from privgram.releases.record import ReleaseRecord
+else:
+    of_fit = LazyModule("privgram.page.of_fit")
 
 
 #: What results call the constant.
@@ -716,6 +721,8 @@ class RegressionResults(OfDesign):
         rows, family = self._rows(X), self._family
         return Prediction(rows, self.scale, self.df_resid, self._contrasts, family)
 
+    to_html = of_fit.to_html
+
 
 #: A regression on a release is saved as what was asked of which release, and read by asking again.
 FIT_FORMAT = ArchiveFormat(
@@ -762,6 +769,8 @@ class OfRelease(RegressionResults):
             "not_scores": self.not_scores,
             "release": self.release._header(),
         }
+        if Path(path).suffix == ".json":
+            header["release"]["derived"] = derived(self.release)
         FIT_FORMAT.save(Path(path), header, self.release._arrays())
 
     @property

@@ -44,21 +44,31 @@ class SavedFit:
             If it cannot be written.
         """
         arrays = {name: getattr(self, name) for name in self._format.arrays}
-        self._format.save(Path(path), self._header(), arrays)
+        header, path = self._header(), Path(path)
+        if path.suffix == ".json" and (derived := self._derived()):
+            header["derived"] = derived
+        self._format.save(path, header, arrays)
 
     def _header(self) -> JsonObject:
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]
         return {x: _plain(getattr(self, x)) for x in names if x not in self._format.arrays}
+
+    def _derived(self) -> JsonObject:
+        """What follows from the rest and JSON has all the same, for readers in other languages."""
+        return {}
 
     @classmethod
     def _read(cls, path: Path) -> Self:
         """A fit that `save` wrote; what it raises is said by `privgram.load`."""
         header, arrays = cls._format.read(path)
         with cls._format.understood(path):
+            derived = header.pop("derived", None)
             header["privacy"] = Profile.from_dict(header["privacy"])
             loaded = cls(**cls._parts(header), **arrays)
             loaded._check_guarantee()
             loaded._check()
+            if derived is not None and not _alike(derived, loaded._derived()):
+                raise ValueError("what is derived does not follow from the rest")
         return loaded
 
     @classmethod
@@ -91,6 +101,19 @@ def check_sizes(**arrays: Vector) -> None:
     for name, array in arrays.items():
         if not (np.abs(array) <= MOST_POWER).all():  # also if it is NaN
             raise ValueError(f"{name} must be finite, {MOST_POWER:g} at most")
+
+
+def _alike(saved: JsonObject, derived: JsonObject) -> bool:
+    """Tell whether two records say the same; rounding of another machine aside."""
+
+    def same(one: Any, other: Any) -> bool:
+        if isinstance(other, list):
+            return len(one) == len(other) and all(map(same, one, other))
+        if isinstance(other, float):
+            return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+        return bool(one == other)
+
+    return saved.keys() == derived.keys() and all(same(saved[x], derived[x]) for x in derived)
 
 
 def _plain(value: Any) -> Any:

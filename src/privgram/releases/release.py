@@ -25,13 +25,18 @@ from privgram.releases.record import HEADER, RELEASE_FORMAT, ReleaseRecord, chec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    import privgram.regression.iv as instruments  # by modules: a function has the name of its own
-    from privgram import multivariate, plots, regression, report
+    # By modules: a function has the name of its own.
+    import privgram.multivariate.statistic as statistics
+    import privgram.regression.iv as instruments
+    from privgram import multivariate, plots, regression
+    from privgram.page import of_release
     from privgram.privacy import Profile
 else:
     multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
-    regression, report = LazyModule("privgram.regression"), LazyModule("privgram.report")
+    regression = LazyModule("privgram.regression")
+    of_release = LazyModule("privgram.page.of_release")
     instruments = LazyModule("privgram.regression.iv")
+    statistics = LazyModule("privgram.multivariate.statistic")
 
 __all__ = ["Release", "pool"]
 
@@ -47,12 +52,10 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     pca = multivariate.pca
     describe = multivariate.describe
     correlation = multivariate.correlation
-    statistic = multivariate.statistic
+    statistic = statistics.statistic
     synthesize = multivariate.synthesize
     plot = plots.plot_matrix
-    plot_spectrum = plots.plot_spectrum
-    plot_privacy = plots.plot_privacy
-    to_html = report.to_html
+    to_html = of_release.to_html
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to `.json` or `.npz`, whole or not at all.

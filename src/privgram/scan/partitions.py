@@ -6,7 +6,7 @@ tries a task that raises again, and writes to its logs what the task was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -131,11 +131,12 @@ def computed(
     request: ScanRequest,
     n_rows: int | None,
     compute: Callable[[Report], PartitionState],
+    known: Mapping[str, str] | None = None,
 ) -> Summed:
     """What a cluster computes of a table, whose number of rows may be known, with its progress.
 
     `compute` may report rows itself. That it failed is told, and not how: a failed cast quotes the
-    value.
+    value. What to do is told where the engine's error has one of the words that are `known`.
     """
     raised: list[Exception] = []  # by the caller's own function
     problem: Exception
@@ -159,9 +160,13 @@ def computed(
         except Exception as error:
             if raised == [error]:
                 raise
+            text, advice = (
+                str(error),
+                "compute the table alone to see why, where its values may be seen",
+            )
+            advice = next((told for word, told in (known or {}).items() if word in text), advice)
             problem = OSError(
-                f"{engine} failed while it computed the table ({type(error).__name__}); compute "
-                "the table alone to see why, where its values may be seen"
+                f"{engine} failed while it computed the table ({type(error).__name__}): {advice}"
             )
         raise problem  # outside the handler, or the engine's error would stay behind it
 

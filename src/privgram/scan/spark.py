@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,19 @@ from privgram.sources.table import positions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
     from pyspark.sql.types import StructType
+
+
+#: What to do, by what Spark's error has.
+KNOWN = {
+    "PYTHON_VERSION_MISMATCH": (
+        "its workers run another Python than this process, {}.{}: set the environment variable "
+        "PYSPARK_PYTHON to one of this version, with privgram in it, before the session is made"
+    ).format(*sys.version_info),
+    "No module named 'privgram'": (
+        "its workers have no privgram: install it there, or set the environment variable "
+        "PYSPARK_PYTHON to a Python that has it, before the session is made"
+    ),
+}
 
 
 def total(request: ScanRequest, new: New | None = None) -> Any:
@@ -55,7 +69,7 @@ def total(request: ScanRequest, new: New | None = None) -> Any:
             by_unit = selected.repartition(selected[_quoted(unit.name)])
         return _of_rows(by_unit, plan)
 
-    return computed("Spark", request, None, compute)
+    return computed("Spark", request, None, compute, KNOWN)
 
 
 def _of_rows(frame: DataFrame, plan: PartitionPlan) -> PartitionState:

@@ -221,7 +221,6 @@ class Stream:
         return Gate(
             self._noise,
             generators.resolve(None)[0],
-            of_units=study.unit is not None,
             ledger=study.ledger.entered_as("", study.columns.selected, study.identity),
             price=self._price,
             overlap=None if terms.months == 1 else sums.epochs[0].most_of,
