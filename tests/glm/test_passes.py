@@ -208,7 +208,7 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
 
     def read(*kinds):
         mapped, _ = accumulate(
-            ScanRequest(table, used, threads=2), partial(new_levels, image, kinds, not drop)
+            ScanRequest(table, used, threads=2), partial(new_levels, image, kinds)
         )
         assert (mapped.n_rows, mapped.n_dropped) == (kept.sum(), N - kept.sum())
         return mapped.inner.totals

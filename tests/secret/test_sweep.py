@@ -238,7 +238,7 @@ def by_level(image, kinds, rows):
     table = {name: np.array([row[i] for row in rows], object if name == "f" else float)
              for i, name in enumerate(("x", "y", "f", "w"))}  # fmt: skip
     scan = ScanRequest(table, USED, threads=1)
-    read = accumulate(scan, partial(new_levels, image, kinds, False))[0]
+    read = accumulate(scan, partial(new_levels, image, kinds))[0]
     assert read.n_rows + read.n_dropped == len(rows)
     return [
         Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)
