@@ -265,4 +265,5 @@ def _recorded(
         reproducible=reproducible,
         unit=None if unit is None else unit.name,
         family=problem.family,
+        absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )

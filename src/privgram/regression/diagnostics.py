@@ -34,10 +34,8 @@ def differences(design: Design) -> list[str]:
         of = f"in {', '.join(terms)}" if terms else "of levels"
         notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
     if design.hidden:
-        at_means = ": the intercept is at their means over rows" if design.intercept else ""
-        notes.append(
-            f"Effects of {listed(list(design.hidden))} are taken along and not shown{at_means}."
-        )
+        where = f": the intercept is {design.constant_at}" if design.intercept else ""
+        notes.append(f"Effects of {listed(list(design.hidden))} are taken along, not shown{where}.")
     return notes
 
 
