@@ -27,6 +27,7 @@ from privgram.ledger import BudgetExceeded, check_ledger
 from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.request import scale_out
+from privgram.sources.table import check_names
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     described,
@@ -127,6 +128,8 @@ class Study:
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
                 f"of the columns. Unit({column!r}, fixed_effects=True) takes off an effect of each"
             )
+        own = () if protects is None or protects.values is not None else (protects.name,)
+        check_names(table, (*self.columns.reads, *own))
         self._begun = False
         self.identity = identity(self.name, self.columns.variables, column)
         self.ledger, self.durable = open_ledger(
@@ -312,7 +315,6 @@ class Study:
         return table[:, [names.index(name) for name in used.selected]]
 
     def _weighted(self, weights: str | None) -> Columns:
-        """The columns, with rows weighted for one answer."""
         by_study = self.columns.row_weights
         if weights is None or weights == by_study:
             return self.columns
@@ -375,7 +377,6 @@ class Study:
         )
 
     def _rows(self, parsed: Parsed) -> int:
-        """The number of rows, if it is public."""
         if self.adjacency != "replace" or self.unit is not None:
             raise ValueError(
                 "the number of rows is private where rows are added or removed, or a unit may have "
@@ -403,7 +404,6 @@ class Study:
         return check_table(self.table, self.columns, self.unit, self.name)
 
     def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
-        """The guarantee of one answer."""
         if epsilon is None:
             raise TypeError(
                 f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
