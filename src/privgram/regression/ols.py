@@ -17,6 +17,7 @@ from privgram.regression.design import Design, RegressionTerms, intercept_of
 from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
+    ALL_OPEN,
     Equations,
     RefusedError,
     about_means,
@@ -120,7 +121,7 @@ class OLSResults(OfRelease):
         """The penalised coefficients; else those that the noise lets be known."""
         if self._penalised is not None and self.refusal == self._penalised:
             return self.used[: len(self.param_names)]
-        if self.refusal is None:
+        if self.refusal in (None, ALL_OPEN):
             return self.inference.estimate
         return self._about("sample").estimate  # where the number of rows alone is missing
 

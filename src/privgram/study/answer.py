@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import numpy as np
-
 from privgram._base.numbers import check_one_of
 from privgram.columns import Columns
 from privgram.columns.terms import parse
@@ -222,11 +220,12 @@ def release_and_fit(
 
     def answer(release: Any) -> OLSResults | IVResults:
         fit = fit_release(release, question)
-        if isinstance(fit, OLSResults) and np.isnan(fit.theta).any():
+        reason = fit.refusal if options.purpose == "prediction" else fit.without
+        if isinstance(fit, OLSResults) and reason is not None:
             # What was paid for is not lost: shrunk, and without standard errors.
             shrunk = fit_release(release, question, ridge="auto")
             assert isinstance(shrunk, OLSResults)
-            without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
+            without = f"{reason}. What is shown is shrunk by ridge='auto', for predictions"
             fit = replace(shrunk, without=without)
         return replace(fit, not_scores=not_scores)
 
