@@ -89,7 +89,7 @@ def test_offset_is_that_of_statsmodels(family, tmp_path):
     table = made(family)
     table["log_size"] = 0.3 * table["a"] + 0.1 * table["b"]
     columns = columns_of(family, log_size=(-2, 3))
-    fit = fitted(family, table, columns=columns, offset="log_size", **SURE)
+    fit = fitted(family, table, f"{FORMULA} + offset(log_size)", columns, **SURE)
     other = theirs(family, table, offset=table["log_size"])
     np.testing.assert_allclose(fit.params, other.params, atol=0.02 * np.min(other.bse))
     expected = other.predict(rows_of(table), offset=np.zeros(len(table["a"])))

@@ -110,6 +110,18 @@ def test_weights_are_those_of_weighted_least_squares(adjacency):
     np.testing.assert_array_equal(once.solution, fit.solution)
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_weights_far_below_their_bound_contradict_nothing(adjacency):
+    """Scores have them twice and the scale once: what was an eighth of it was refused."""
+    weight = np.exp(np.random.default_rng(4).normal(0.0, 0.8, 20_000)).clip(0.2, 12)
+    columns = pg.Columns(COLUMNS.variables | {"w": (0, 16)}, row_weights="w", intercept=True)
+    fit = fitted(TABLE | {"w": weight}, columns=columns, adjacency=adjacency, **SURE)
+    assert fit.refusal is None
+    root = np.sqrt(weight)[:, None]
+    coef = np.linalg.lstsq(fit_rows(TABLE) * root, TABLE["y"] * root[:, 0])[0]
+    np.testing.assert_allclose(np.asarray(fit.params), coef, atol=0.1 * np.asarray(fit.bse).max())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_scores_of_units_have_clustered_errors(adjacency):

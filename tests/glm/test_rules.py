@@ -17,6 +17,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.glm.score_steps import ScoreSteps, moment_share, without_noise
 from privgram.glm.state import ScoreState, by_hessian, initial_state, isotropic
+from privgram.regression.inference import ALL_OPEN
 from privgram.secret import Model, Outer
 
 ROWS = 100.0
@@ -29,7 +30,7 @@ def state(q=2, noise=0.0, **known):
 
 
 def judge(**known):
-    return SimpleNamespace(problem=SimpleNamespace(purpose="inference"), **known)
+    return SimpleNamespace(problem=SimpleNamespace(purpose="inference"), mean_weight=1.0, **known)
 
 
 # --- states -------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ class Begun(Exception):
     """What a test wanted to see was seen."""
 
 
-def begun_by(table, bounds, monkeypatch, **options):
+def begun_by(table, bounds, monkeypatch, formula="y ~ a"):
     """An estimator and its state once least squares were taken for a start."""
     seen = []
 
@@ -271,7 +272,7 @@ def begun_by(table, bounds, monkeypatch, **options):
         raise Begun
 
     monkeypatch.setattr(GLMEstimator, "_clearly", noted)
-    pg.regress(table, "y ~ a", bounds, family="binomial", **SURE, **options)
+    pg.regress(table, formula, bounds, family="binomial", **SURE)
     return seen
 
 
@@ -289,7 +290,7 @@ def test_offset_is_taken_off_where_steps_begin(monkeypatch):
     a = rng.uniform(-1, 1, 4000)
     y = rng.random(4000) < 1 / (1 + np.exp(a))
     bounds = {"a": (-1, 1), "o": (-2, 2), "y": bool}
-    _, state = begun_by({"a": a, "o": -2 * a, "y": y}, bounds, monkeypatch, offset="o")
+    _, state = begun_by({"a": a, "o": -2 * a, "y": y}, bounds, monkeypatch, "y ~ a + offset(o)")
     assert state.coef[0] == pytest.approx(1.0, rel=0.3)
 
 

@@ -32,7 +32,10 @@ if isinstance(fit, OLSResults):
 reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # RegressionResults
 reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # RegressionResults
 study.regress("y ~ x", 0.5, famly="binomial")  # error: call
-study.regress("y ~ x", 0.5, family="binomail")  # error: call
+study.regress("y ~ x", 0.5, family="binomail")  # error: arg
+study.plan("y ~ x", famly="binomial")  # error: call
+pg.regress({}, "y ~ x", {}, 1.0, 1e-6, famly="binomial")  # error: call
+pg.Study({}, {"x": (0, 1)}, epsilon=1.0)  # error: call
 reveal_type(study.release(0.5))  # Release
 reveal_type(study.release(0.5, by="g"))  # Releases
 reveal_type(study.release(0.5).regress("y"))  # OLSResults

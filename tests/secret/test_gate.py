@@ -20,6 +20,8 @@ from privgram.mechanisms import release_noise
 from privgram.privacy.guarantee import Guarantee
 from privgram.secret import Gate, Image, Model, Spent, Vectors, gate
 from privgram.secret.gate import integers
+from privgram.secret.kept import KeptImage
+from privgram.secret.kinds import Learner, Mixed, Moment, Rows, Scores
 
 COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
 GROUPS = pg.Groups("part", ["p", "q", "r"])
@@ -95,6 +97,42 @@ def test_what_is_of_all_rows_adds_to_the_part_that_has_the_most():
         one.release(q, 2.0**-30)
 
 
+def test_parts_of_one_reading_are_no_parts_of_another():
+    """A reader may have others in them: whoever is in both pays for both."""
+    one = gate_of()
+    other = one.on(None)
+    p, q = moments(table_of("p", "q"))[:2]
+    one.release(one.adopt(p, "learnt"), 0.5)
+    one.release(one.adopt(q, "held out"), 0.5)
+    other.release(other.adopt(p, "held out"), 0.5)
+    assert one.spent == other.spent == 1.0
+    for door, part in ((one, "learnt"), (other, "held out"), (one.on(None), "learnt")):
+        with pytest.raises(Spent):
+            door.release(door.adopt(p, part), 1e-3)
+    other.release(other.adopt(q, "learnt"), 0.5)
+
+
+@pytest.mark.parametrize("kind", ["a moment", "a mixture", "rows", "a class of its own"])
+def test_kinds_that_no_sweep_makes_are_not_read(kind):
+    """Or a client would state by how much they move."""
+
+    class Small(Vectors):
+        def moves(self, adjacency):
+            return 1e-9
+
+    model = Model.features(2)
+    stated = {
+        "a moment": Moment(model, 1.0, columns=2, whole=1e-9),
+        "a mixture": Mixed(model, 1.0, columns=2, whole=1e-9),
+        "rows": Rows(model),
+        "a class of its own": Small(model),
+    }
+    read = []
+    with pytest.raises(TypeError, match="no sum of images"):
+        gate_of(reader=read.append).read(Image(np.eye(2), 1.0), stated[kind])
+    assert read == []
+
+
 def test_mixed_parts_pay_by_the_squares_of_their_weights():
     one = gate_of()
     parts = [one.adopt(m, i) for i, m in enumerate(moments(table_of("p", "q", "r")))]
@@ -104,7 +142,7 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
     assert mixed.kind.unit_of(None) == parts[0].kind.resolution / 4
     std = released(one, mixed, 0.75)
     assert std == pytest.approx(4 * math.sqrt(2) * 2.0**40 / one.mu(0.75), rel=1e-12)
-    shares = {None: 0, 0: Fraction(3, 4), 1: Fraction(3, 16), 2: Fraction(3, 64)}
+    shares = {(0, 0): Fraction(3, 4), (0, 1): Fraction(3, 16), (0, 2): Fraction(3, 64)}
     assert one._budget.parts == shares
     with pytest.raises(Spent):
         one.release(one.mix(parts, [3, 0, 0], 2), 0.75)
@@ -368,3 +406,8 @@ def test_second_moment_protects_whom_the_gate_does():
         one.adopt(made[guarded])
         with pytest.raises(ValueError, match="protects others"):
             one.adopt(made[1 - guarded])
+        image = KeptImage(np.eye(2), np.ones(2), 1.0, 1.0)
+        kind = Scores(Learner(np.zeros((2, 3))))
+        says, error = ("images of units", TypeError) if whose[guarded] else ("changed", UnreadError)
+        with pytest.raises(error, match=says):
+            one.read(image, kind)

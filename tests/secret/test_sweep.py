@@ -8,6 +8,7 @@ import itertools
 import math
 from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from privgram.secret.sweep import new_rows, new_units
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
 EDGES = np.append(np.geomspace(1e-2, 1e2, 8), np.inf)
+NO_GATE = SimpleNamespace(_budget=None, _door=0)
 
 
 def totals(image, kinds, x, starts=None):
@@ -38,7 +40,7 @@ def totals(image, kinds, x, starts=None):
         sweep = new_units(image, kinds)
         assert sweep.update(np.array(x, float, ndmin=2), np.asarray(starts), True) == -1
     sums = zip(kinds, sweep.inner.totals, strict=True)
-    return [Sum(None, kind, total, 0) for kind, total in sums]
+    return [Sum(NO_GATE, kind, total, 0) for kind, total in sums]
 
 
 def models(rng):
@@ -118,7 +120,7 @@ def test_neighbours_lie_apart_by_what_a_kind_says(seed, of_units):
             empty = totals(image, kinds, np.full((1, D), math.nan), starts)
         for at, kind in enumerate(kinds):
             if of_units:  # without rows that count: it is in a histogram all the same
-                empty[at] = Sum(None, kind, kind.new(of_units), 0)
+                empty[at] = Sum(NO_GATE, kind, kind.new(of_units), 0)
             sums = [one[at] for one in each]
             for adjacency, pairs in (
                 ("add-remove", ((empty[at], one) for one in sums)),
@@ -231,7 +233,9 @@ def by_level(image, kinds, rows):
     scan = ScanRequest(table, USED, threads=1)
     read = accumulate(scan, partial(new_levels, image, kinds, False))[0]
     assert read.n_rows + read.n_dropped == len(rows)
-    return [Sum(None, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)]
+    return [
+        Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)
+    ]
 
 
 def level_kinds(rng):

@@ -15,7 +15,7 @@ from privgram.planning import precision
 from privgram.privacy import Guarantee
 from privgram.regression import RefusedError
 from privgram.study import planning
-from privgram.study.answer import RegressOptions
+from privgram.study.options import RegressOptions
 from privgram.study.planning import Advice
 
 pytest.importorskip("formulaic")
@@ -209,15 +209,15 @@ EXPOSED = {"x": (-3, 3), "exposure": pg.Log(1, 50), "counts": (0, 100)}
 
 def test_plan_takes_an_offset(few_draws):
     study = pg.Study(with_exposure(), EXPOSED, epsilon=4.0, delta=1e-6)
-    plan = study.plan("counts ~ x", epsilon=1.0, family="poisson", offset="log(exposure)")
+    plan = study.plan("counts ~ x + offset(log(exposure))", epsilon=1.0, family="poisson")
     assert plan["x"].stderr > 0
 
 
-@pytest.mark.parametrize("offset", [None, "log(exposure)"])
-def test_advice_is_given_where_no_epsilon_helps(offset):
+@pytest.mark.parametrize("formula", ["counts ~ x", "counts ~ x + offset(log(exposure))"])
+def test_advice_is_given_where_no_epsilon_helps(formula):
     """Of counts on so few rows that a guess is refused without noise too."""
     study = pg.Study(with_exposure(300), EXPOSED, epsilon=4.0, delta=1e-6)
-    fit = study.regress("counts ~ x", epsilon=0.01, family="poisson", offset=offset)
+    fit = study.regress(formula, epsilon=0.01, family="poisson")
     assert fit.refusal is not None
     assert fit.advice().startswith("By simulated rows")
 

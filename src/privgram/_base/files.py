@@ -177,6 +177,13 @@ def _identity(path: Path) -> object:
     return (_identity(real.parent) if real.name else real), name
 
 
+def check_folder(path: Path) -> None:
+    """Raise FileNotFoundError, in a sentence, unless the folder of a file is there."""
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {shown(folder)}: make it, or name another")
+
+
 def check_room(path: Path, size: int = 0) -> None:
     """Make a file of a size beside another and remove it, before the real one is paid for."""
     _check_replaceable(path)
@@ -212,6 +219,7 @@ def write_picture(path: Path, figure: Figure, dpi: int) -> None:
 @contextmanager
 def _beside(path: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write data to a file in the same folder, which is gone afterwards."""
+    check_folder(path)
     _sweep(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:

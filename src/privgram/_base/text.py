@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,12 @@ def listed(names: Sequence[str]) -> str:
     if more <= 1:  # to say "and 1 more" takes the room of its name
         return ", ".join(map(shown, names))
     return f"{', '.join(map(shown, names[:MOST_LISTED]))} and {more:,} more"
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Which known names are near to one that is not known, or else what there is."""
+    near = [repr(one) for one in difflib.get_close_matches(name, list(known), n=3)]
+    return f"did you mean {' or '.join(near)}?" if near else otherwise
 
 
 def warn(message: str, category: type[Warning] = UserWarning, *, paid: bool = False) -> None:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import reduce
+from inspect import Parameter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,10 +19,12 @@ from rich.console import Console
 from rich.table import Table
 
 import privgram as pg
+from privgram._base.options import Option, options_of
 from privgram._base.text import listed, shown
 from privgram.cli._status import Status
 from privgram.regression.inference import rows_behind
 from privgram.releases.groups import Releases
+from privgram.study.options import RegressRequest
 
 if TYPE_CHECKING:
     from privgram.regression import RegressionResults
@@ -68,32 +71,38 @@ reference_option = click.option(
     help="The level of a factor that is left out, its first by default. May be repeated.",
 )
 
-delta_option = click.option("--delta", type=float, help="Default: the budget's.")
+
+def options_from(request: type, *names: str) -> Decorator:
+    """Options of the command line for some of what a call takes."""
+    known = options_of(request)
+    return grouped(*(_option(known[name]) for name in names))
+
+
+def _option(one: Option) -> Decorator:
+    kinds = {"float": float, "path-like": PATH}
+    kind: Any = kinds.get(one.kind.partition(",")[0])
+    default = None if one.default is Parameter.empty else one.default
+    return click.option(
+        f"--{one.name.replace('_', '-')}",
+        type=click.Choice(one.choices) if one.choices else kind,
+        default=default,
+        show_default=bool(default),
+        help=one.summary,
+    )
+
+
+delta_option = options_from(RegressRequest, "delta")
 
 #: What every answer of a study has.
 spending = grouped(
-    click.option("--epsilon", type=float, help="What the answer may cost of the budget."),
-    click.option("--label", default="", show_default=False, help="What the ledger calls it."),
-    click.option("--out", type=PATH, help="File to save it to, .json or .npz."),
+    options_from(RegressRequest, "epsilon", "label", "out"),
     click.option("--force", is_flag=True, help="Replace an existing --out."),
 )
 
-#: What changes the answer of a regression.
+#: What changes the answer of a regression, and its plan.
 answering = grouped(
     delta_option,
-    click.option(
-        "--family",
-        type=click.Choice(["gaussian", "binomial", "poisson"]),
-        default="gaussian",
-        help="Least squares, logistic regression, or one of counts.",
-    ),
-    click.option(
-        "--loss",
-        type=click.Choice(["squared", "huber"]),
-        default="squared",
-        help="huber bounds what a row far out can do; of least squares.",
-    ),
-    click.option("--offset", metavar="TERM", help="Added to the linear predictor."),
+    options_from(RegressRequest, "family", "loss", "cov_type", "weights", "mechanism"),
     reference_option,
 )
 

@@ -18,6 +18,7 @@ from privgram.cli._shared import (
     json_option,
     on_command_line,
     open_release,
+    options_from,
     print_fit,
     print_json,
     print_lines,
@@ -28,6 +29,7 @@ from privgram.cli._shared import (
 from privgram.cli._status import Status
 from privgram.regression.inference import level_of
 from privgram.releases.groups import Releases
+from privgram.study.options import RegressRequest
 
 if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
@@ -68,12 +70,7 @@ of_release = grouped(
 @click.argument("formula", metavar="[FORMULA]", required=False)
 @spending
 @answering
-@click.option(
-    "--purpose",
-    type=click.Choice(["inference", "prediction"]),
-    default="inference",
-    help="prediction always answers, without standard errors.",
-)
+@options_from(RegressRequest, "purpose")
 @of_release
 @alpha_option
 @json_option
@@ -98,7 +95,7 @@ def regress(
     others = [k for k in options if k != "reference" and (k in OF_RELEASE) == study]
     for name in on_command_line(others):
         kind = "a release" if study else "a study"
-        raise click.UsageError(f"--{name} is of {kind}, and {file} is none")
+        raise click.UsageError(f"--{name.replace('_', '-')} is of {kind}, and {file} is none")
     request = {name: value for name, value in options.items() if name not in others}
     fit = _of_study if study else _of_release
     return fit(file, formula, alpha, as_json, request)

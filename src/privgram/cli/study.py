@@ -57,7 +57,7 @@ def load_study(
         {"STUDY": [study], "its table": _files_of(tables), "its columns": columns, **(reads or {})},
         {"its ledger": config.ledger, "--out": out},
     )
-    return pg.Study(progress=sys.stderr.isatty(), **vars(config))
+    return pg.Study(**vars(config) | {"progress": sys.stderr.isatty()})
 
 
 def _files_of(tables: list[str]) -> Iterator[Path]:
@@ -132,7 +132,7 @@ def plan(
     alone = {"targets": "--target"}
     if formula is None:
         alone = {"wanted": "--target-se", "design": "--design"} | {
-            name: f"--{name}" for name in options
+            name: f"--{name.replace('_', '-')}" for name in options
         }
     for name in on_command_line(alone):
         kind = "a plan without a FORMULA" if formula else "a FORMULA"

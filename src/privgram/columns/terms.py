@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from privgram._base.text import did_you_mean
 from privgram._core.scale import DefaultRounding
 from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
 
@@ -32,6 +33,7 @@ _POWER = re.compile(
 LOG_CALL = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 _CATEGORY = re.compile(r"C\(\s*(.+?)\s*\)")
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(.*\)")
+_OFFSET = re.compile(r"offset\(\s*(.+?)\s*\)")
 _LEVEL = re.compile(r"[\w.]+\[.*\]")
 
 
@@ -208,8 +210,9 @@ def _function(part: str, variables: Mapping[str, Variable]) -> tuple[str, int]:
             "C(x), whose values public bounds can bound. Make a column of the others yourself"
         )
     if name not in variables:
+        known = f"there are {', '.join(map(repr, variables))}"
         raise ValueError(
-            f"no variable {name!r} is described; there are {', '.join(map(repr, variables))}"
+            f"no variable {name!r} is described; {did_you_mean(name, variables, known)}"
         )
     return name, _degree(name, degree, variables)
 
@@ -436,6 +439,7 @@ class Parsed:
     instruments: tuple[str, ...] = ()  # what stands in for it
     # levels that are left out, by factor, where the formula says it
     references: Mapping[str, str] = field(default_factory=dict)
+    offset: str | None = None  # a column, or its logarithm, that is added to what is explained by
 
     @property
     def explaining(self) -> tuple[str, ...]:
@@ -445,7 +449,17 @@ class Parsed:
     @property
     def terms(self) -> tuple[str, ...]:
         """All terms of either side."""
-        return tuple(dict.fromkeys((*self.targets, *self.explaining)))
+        offset = () if self.offset is None else (self.offset,)
+        return tuple(dict.fromkeys((*self.targets, *self.explaining, *offset)))
+
+    def check_no_offset(self) -> None:
+        """Raise if least squares are asked for with an offset."""
+        if self.offset is not None:
+            target = self.targets[0] if self.targets else "the target"
+            raise ValueError(
+                f"offset({self.offset}) is of family='binomial' and 'poisson': of least squares "
+                f"subtract it from {target} yourself"
+            )
 
     def check_absorbed(self, variables: Mapping[str, Variable]) -> None:
         """Raise if what is absorbed has a number in it: a feature, or an instrument of one."""
@@ -466,7 +480,10 @@ class Parsed:
 def parse(formula: str) -> Parsed:
     """Read a formula with or without a left-hand side."""
     if not isinstance(formula, str):
-        raise TypeError("a formula is text, such as 'wage ~ age + sex*region'")
+        raise TypeError(
+            "a formula is text, such as 'wage ~ age + sex*region', of columns by their names: "
+            "arrays X and y are a table such as {'x': X[:, 0], 'y': y}, with the formula 'y ~ x'"
+        )
     if not formula.strip():
         raise ValueError("the formula is empty; write one such as 'wage ~ age + sex*region'")
     reader = _Reader(formula)
@@ -483,6 +500,7 @@ def parse(formula: str) -> Parsed:
             )
         else:
             absorbed = reader.products(part)
+    offset = reader.take_offset(right, [left, absorbed, reader.endogenous, reader.instruments])
     features, effects, instruments = map(_labels_of, (right, absorbed, reader.instruments))
     _check_absorbed_once(_labels_of(left), features, effects)
     return Parsed(
@@ -495,6 +513,7 @@ def parse(formula: str) -> Parsed:
         endogenous=_labels_of(reader.endogenous),
         instruments=instruments,
         references=reader.references,
+        offset=offset,
     )
 
 
@@ -571,6 +590,23 @@ class _Reader:
             raise ValueError(f"{self.formula!r} has two ~ in one part: write one | for each")
         self.endogenous |= self.products(sides[0])
         self.instruments |= self.products(sides[-1])
+
+    def take_offset(self, right: _Products, others: list[_Products]) -> str | None:
+        """What offset() has among the features, which it is taken from."""
+        found = [key for key in right if any(map(_OFFSET.fullmatch, key))]
+        elsewhere = (part for products in others for key in products for part in key)
+        alone = len(found) <= 1 and all(len(key) == 1 for key in found)
+        if not alone or any(map(_OFFSET.fullmatch, elsewhere)):
+            raise ValueError(
+                f"{self.formula!r} has an offset in a product, twice, or in a part of its own: one "
+                "stands by itself among the features, as in 'y ~ x + offset(log(years))'"
+            )
+        if not found:
+            return None
+        [text] = right.pop(found[0])
+        match = _OFFSET.fullmatch(text)
+        assert match is not None
+        return match[1]
 
     def products(self, tokens: list[str]) -> _Products:
         """What a sum of terms multiplies out to."""

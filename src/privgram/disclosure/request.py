@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from privgram._base.files import check_distinct, check_room
 from privgram._base.numbers import set_fields
@@ -51,24 +51,20 @@ if TYPE_CHECKING:
 BYTES_OF_ENTRY = {".json": 32, ".npz": 8}
 
 
-class RunOptions(TypedDict, total=False):
-    """How a table is read, and where what is made of it goes."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunOptions:
+    """How a table is read, and where what is made of it goes; `cache_bytes` as of `Study`."""
 
-    ledger: Ledger | None
-    out: str | os.PathLike[str] | None
-    threads: int | None
-    progress: Progress
-    rng: np.random.Generator | None
-
-
-class CachedRunOptions(RunOptions, total=False):
-    """The same, with a cap of the rows that stay in memory between passes."""
-
-    cache_bytes: int | None
+    ledger: Ledger | None = None
+    out: str | os.PathLike[str] | None = None
+    threads: int | None = None
+    progress: Progress = False
+    cache_bytes: int | None = None
+    rng: np.random.Generator | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class ReleaseRequest:
+class ReleaseRequest(RunOptions):
     """What is to be released, at which guarantee, and by what; parameters as of `release`.
 
     A request that cannot be met, by what is public of it, is refused when it is made.
@@ -82,12 +78,6 @@ class ReleaseRequest:
     bound: float | PrivateBound | None = None
     unit: Unit | str | Any = None
     by: Groups | str | None = None
-    ledger: Ledger | None = None
-    out: str | os.PathLike[str] | None = None
-    threads: int | None = None
-    progress: Progress = False
-    cache_bytes: int | None = None
-    rng: np.random.Generator | None = None
     #: How the table is read, rows that are read again from memory; None of a second moment.
     scan: ScanRequest | None = field(init=False, default=None, repr=False)
     #: The choice of a bound by the table, where that is asked for.

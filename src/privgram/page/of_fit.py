@@ -29,6 +29,8 @@ from privgram.page.document import (
 )
 from privgram.regression.diagnostics import differences
 
+__all__ = ["to_html"]
+
 #: What a page of one regression cannot say.
 LIMITS_OF_FIT = (
     OF_ROWS,

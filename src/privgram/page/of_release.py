@@ -38,6 +38,8 @@ from privgram.releases.checks import derived
 if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 
+__all__ = ["to_html"]
+
 #: More columns than this have no table of correlations.
 MOST_CORRELATIONS = 40
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from privgram._base.text import shown
+from privgram._base.text import did_you_mean, shown
 from privgram.columns.encoding import parts_of
 from privgram.columns.terms import (
     INTERCEPT,
@@ -620,7 +620,8 @@ class _Builder:
         if described is not None and described.label(target) != target:
             raise ValueError(_only_log(target, described))
         names = ", ".join(map(shown, self.columns.layout.names))
-        raise ValueError(f"no column {target!r} to explain; there are {names}")
+        hint = did_you_mean(target, self.columns.layout.names, f"there are {names}")
+        raise ValueError(f"no column {target!r} to explain; {hint}")
 
     def _terms(self, target: str, texts: tuple[str, ...] | None) -> dict[str, Term]:
         variables = self.columns.variables

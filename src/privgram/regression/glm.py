@@ -313,7 +313,6 @@ class GLMResults(SavedFit, RegressionResults):
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
             "Adjacency": self.adjacency,
-            "Row norms up to": f"{self.columns.bound:.4g}",
             **model,
         }
 
@@ -328,8 +327,9 @@ class GLMResults(SavedFit, RegressionResults):
         notes = []
         if self.unit is not None:
             notes.append(
-                f"All rows of one {shown(self.unit)} are protected together. Those of a large norm "
-                "are scaled down: Weighted Rows, and nobs, may be fewer than the table has."
+                f"All rows of one {shown(self.unit)} are protected together. Those of one that has "
+                "many, or rows far out, are scaled down: Weighted Rows, and nobs, may be fewer "
+                "than the table has."
             )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
@@ -342,8 +342,9 @@ class GLMResults(SavedFit, RegressionResults):
                 f"features are longer than {leverage:.3g} weigh less. Coefficients are those of "
                 "least squares where errors are symmetric."
             )
-        elif self.parameters["method"] == "scores":
-            clipped = f"Scores of about {rows:,.0f} {what} were clipped."
+        elif self.parameters["method"] == "scores" and self.refusal is None:
+            many = f"about {rows:,.0f}" if rows >= 0.5 else "hardly any"
+            clipped = f"Scores of {many} {what} were clipped."
             if self.parameters["purpose"] == "inference":
                 clipped += (
                     " Intervals allow for the bias by a multiple of the noise; a few extreme "
@@ -370,7 +371,8 @@ class GLMResults(SavedFit, RegressionResults):
                 f"About {left_out:.1%} of the rows are of levels so small that too little is known "
                 "of their means. Slopes are those within the other levels."
             )
-        notes += differences(self.design)
+        is_shown = self.inference.refusal is None
+        notes += differences(self.design, self._ends(0.05) if is_shown else None)
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return notes

@@ -390,6 +390,7 @@ def iv(
             raise ValueError("a formula names all columns: leave the others out")
         parsed = parse_one(target)
         parsed.check_absorbed(release.variables)
+        parsed.check_no_offset()
         return fit_iv(release, RegressionTerms.of(parsed, intercept, reference), kappa)
     features, *instrumented = roles
     terms = RegressionTerms(target, features, intercept, reference or {}, (), *instrumented)

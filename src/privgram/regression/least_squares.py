@@ -50,6 +50,7 @@ def terms_of(
         raise ValueError("a formula names the features: leave `features` out")
     parsed = parse_one(target)
     parsed.check_absorbed(release.variables)
+    parsed.check_no_offset()
     if parsed.endogenous:
         raise ValueError("a formula with instruments is for iv, not for regress")
     return RegressionTerms.of(parsed, intercept, reference)

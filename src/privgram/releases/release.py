@@ -25,7 +25,9 @@ from privgram.releases.record import HEADER, RELEASE_FORMAT, ReleaseRecord, chec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    import privgram.regression.iv as instruments  # by modules: a function has the name of its own
+    # By modules: a function has the name of its own.
+    import privgram.multivariate.statistic as statistics
+    import privgram.regression.iv as instruments
     from privgram import multivariate, plots, regression
     from privgram.page import of_release
     from privgram.privacy import Profile
@@ -34,6 +36,7 @@ else:
     regression = LazyModule("privgram.regression")
     of_release = LazyModule("privgram.page.of_release")
     instruments = LazyModule("privgram.regression.iv")
+    statistics = LazyModule("privgram.multivariate.statistic")
 
 __all__ = ["Release", "pool"]
 
@@ -49,7 +52,7 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     pca = multivariate.pca
     describe = multivariate.describe
     correlation = multivariate.correlation
-    statistic = multivariate.statistic
+    statistic = statistics.statistic
     synthesize = multivariate.synthesize
     plot = plots.plot_matrix
     to_html = of_release.to_html

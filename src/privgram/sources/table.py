@@ -6,7 +6,6 @@ so that memory is bounded by a few blocks whatever the length of the table.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.machine import cores, memory
+from privgram._base.text import did_you_mean
 from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
 from privgram.columns.variables import Log, Number, Variable
 
@@ -177,8 +177,7 @@ def positions(available: Sequence[str], select: Iterable[str] | None) -> list[in
         if len(at) > 1:
             raise ValueError(f"the table has several columns named {name!r}")
         if not at:
-            near = difflib.get_close_matches(name, available, n=3)
-            hint = f"did you mean {_listed(near)}?" if near else f"it has {_listed(available)}"
+            hint = did_you_mean(name, available, f"it has {_listed(available)}")
             raise ValueError(f"the table has no column named {name!r}; {hint}")
         places += at
     return places

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from privgram._base.numbers import check_one_of
 from privgram.columns import Columns
-from privgram.columns.terms import parse
 from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
-from privgram.glm.problem import MOST_LEVELS, FitPurpose, HighCardinalityFactor, Problem
+from privgram.glm.problem import MOST_LEVELS, HighCardinalityFactor, Problem
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
-from privgram.regression.families import FAMILIES, FamilyName, LossName
-from privgram.regression.glm import CovType
+from privgram.regression.families import FamilyName
 from privgram.regression.iv import Roles, fit_iv
 from privgram.regression.least_squares import fit_ols
 from privgram.regression.ols import OLSResults
 from privgram.scan.request import scale_out
 
 if TYPE_CHECKING:
-    from typing import Unpack
-
     from privgram.columns.terms import Parsed
     from privgram.columns.unit import Unit
-    from privgram.disclosure.request import CachedRunOptions
-    from privgram.mechanisms import Mechanism
+    from privgram.disclosure.request import RunOptions
     from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults, RegressionResults
     from privgram.regression.design import Design
     from privgram.releases.release import Release
     from privgram.sources.table import TableSource
+    from privgram.study.options import RegressOptions
 
 
 # Secret side: whatever `Study.regress` spends is spent here.
@@ -49,11 +44,6 @@ BY_SCORES = (
     "instruments or mechanism; and an intercept where rows have weights"
 )
 
-OFFSET = (
-    'offset= is of family="binomial" and "poisson": of least squares subtract it from the target '
-    "yourself"
-)
-
 HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
     "protected singly, can be read again by one machine and have no weights; with a positive "
@@ -61,39 +51,8 @@ HUBER = (
 )
 
 
-@dataclass(frozen=True)
-class RegressOptions:
-    """What `Study.regress` takes besides a formula and a price, and changes its answer."""
-
-    family: FamilyName = "gaussian"
-    loss: LossName = "squared"  # of family "gaussian"
-    cov_type: CovType | None = None  # by default robust where there are scores
-    purpose: FitPurpose = "inference"
-    reference: Mapping[str, Any] | None = None
-    mechanism: Mechanism | str | None = None  # of a release, for family "gaussian"
-    offset: str | None = None  # of other families
-
-    def __post_init__(self) -> None:
-        check_one_of(self.family, "family", FAMILIES)
-        check_one_of(self.loss, "loss", get_args(LossName))
-        check_one_of(self.purpose, "purpose", get_args(FitPurpose))
-        if self.cov_type is not None:
-            check_one_of(self.cov_type, "cov_type", get_args(CovType))
-        if self.family != "gaussian" and self.mechanism is not None:
-            raise ValueError('mechanism is of family="gaussian": leave it out')
-
-    @property
-    def by_release(self) -> bool:
-        """Whether a regression on a release of the columns answers the same question."""
-        return (self.family, self.loss, self.mechanism) == ("gaussian", "squared", None)
-
-
-def needed(parsed: Parsed, columns: Columns, offset: str | None = None) -> Columns:
+def needed(parsed: Parsed, columns: Columns) -> Columns:
     """Of the columns of a table those that a formula needs, and ones: of own units' origin too."""
-    if offset is not None:
-        more = parse(offset)
-        features, logs = (*parsed.features, *more.features), parsed.logs | more.logs
-        parsed = replace(parsed, features=features, logs=logs)
     used = Columns.from_formula(
         parsed, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
@@ -148,9 +107,9 @@ def release_and_fit(
     columns: Columns,
     guarantee: Guarantee,
     options: RegressOptions,
+    run: RunOptions,
     *,
     unit: Unit | None = None,
-    **run: Unpack[CachedRunOptions],
 ) -> RegressionResults:
     """Release what one regression needs, and fit it, by what is expected to have the least noise.
 
@@ -168,9 +127,9 @@ def release_and_fit(
             "cov_type"
         )
     linear, factor = options.family == "gaussian", None
-    if options.offset is not None and linear:
-        raise ValueError(OFFSET)
-    used = needed(parsed, columns, options.offset)
+    if linear:
+        parsed.check_no_offset()
+    used = needed(parsed, columns)
     huber = options.loss == "huber"
     apart = unit or parsed.endogenous or huber
     if linear and parsed.intercept and not apart:
@@ -202,11 +161,11 @@ def release_and_fit(
             loss=options.loss,
             robust=robust,
             purpose=options.purpose,
-            offset=options.offset,
+            offset=parsed.offset,
             unit=unit,
             factor=factor,
         )
-        return fit_problem(source, problem, guarantee, **run)
+        return fit_problem(source, problem, guarantee, **vars(run))
     if options.cov_type in ("HC1", "cluster"):
         raise ValueError(
             "robust standard errors come with scores, which take rows that can be read again, "
@@ -216,7 +175,9 @@ def release_and_fit(
     question = RegressionTerms.of(parsed, reference=options.reference)
     _check_design(question, used)
     unit, guarantee = protected(unit, guarantee)
-    request = ReleaseRequest(source, guarantee, used, mechanism=options.mechanism, unit=unit, **run)
+    request = ReleaseRequest(
+        source, guarantee, used, mechanism=options.mechanism, unit=unit, **vars(run)
+    )
 
     def answer(release: Any) -> OLSResults | IVResults:
         fit = fit_release(release, question)

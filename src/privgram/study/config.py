@@ -11,17 +11,19 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from privgram._base.installed import extra
+from privgram._base.options import options_of
 from privgram._base.text import listed, shown
 from privgram.columns import Columns, toml_value
 from privgram.columns.unit import PrivateBound, Unit
 from privgram.columns.variables import from_plain
 from privgram.ledger import Ledger
 from privgram.sources.files import find_files
+from privgram.study.options import StudyColumns, StudyRequest
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Missing
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
     from privgram.privacy import Adjacency
     from privgram.sources.table import TableSource
 
-
-#: What a table's columns are described by.
-StudyColumns: TypeAlias = Columns | Mapping[str, Any] | str | os.PathLike[str] | None
 
 #: What a table in memory is called.
 UNNAMED = "table"
@@ -122,30 +121,22 @@ def described(
     return columns.replace(intercept=True, **chosen)
 
 
-@dataclass(frozen=True)
-class StudyConfig:
-    """What a file says of a study, as `Study` takes it."""
+@dataclass(frozen=True, eq=False)
+class StudyConfig(StudyRequest):
+    """What a file says of a study."""
 
     table: str | list[str]
     columns: Path | Mapping[str, Any]
-    epsilon: float
-    delta: float
+    _: KW_ONLY
     ledger: Path
-    adjacency: Adjacency = "replace"
     unit: Unit | None = None
-    composition: Composition | None = None
-    weights: str | None = None
-    missing: Missing | None = None
-    name: str | None = None
-    threads: int | None = None
-    cache_bytes: int | None = None
 
 
-#: What a file may have, in the order in which an error lists it.
+#: What a file may have besides columns, in the order in which an error lists it.
 KEYS = (
-    "table", "epsilon", "delta", "adjacency", "unit", "max_rows", "ledger", "weights", "missing",
-    "name", "threads", "cache_bytes", "composition",
-)  # fmt: skip
+    *(name for name in options_of(StudyRequest) if name not in ("columns", "progress")),
+    "max_rows",
+)
 
 
 def read_study(path: Path) -> StudyConfig:

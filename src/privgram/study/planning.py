@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from privgram._base.numbers import set_fields
 from privgram.disclosure.release import release_for
-from privgram.disclosure.request import ReleaseRequest
+from privgram.disclosure.request import ReleaseRequest, RunOptions
 from privgram.planning.designs import DesignInput
 from privgram.planning.precision import (
     FitSimulation,
@@ -21,13 +21,13 @@ from privgram.planning.precision import (
 )
 from privgram.regression.design import RegressionTerms
 from privgram.study.answer import (
-    RegressOptions,
     explained,
     fit_release,
     needed,
     protected,
     release_and_fit,
 )
+from privgram.study.options import RegressOptions
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,7 +59,8 @@ def fits_of(
     once: bool = False,  # whether the table can be read once, or by several machines
 ) -> FitSimulation:
     """Fits of simulated rows, by what will fit the table."""
-    if groups is not None and options != RegressOptions(reference=options.reference):
+    plain = RegressOptions(reference=options.reference, weights=options.weights)
+    if groups is not None and options != plain:
         raise ValueError(
             "by= plans least squares on the releases of groups: leave out the other options"
         )
@@ -67,7 +68,7 @@ def fits_of(
         raise ValueError(
             "a formula with instruments is for iv, and by= plans regress in each group"
         )
-    used = needed(parsed, columns, options.offset)
+    used = needed(parsed, columns)
     if options.family != "gaussian":
         used = explained(parsed, used, options.family)[1]
     counts = options.family == "poisson"
@@ -89,7 +90,7 @@ def fits_of(
 
         def by_study(guarantee: Guarantee, rng: np.random.Generator) -> RegressionResults:
             return release_and_fit(
-                source(), parsed, columns, guarantee, options, unit=table.unit, rng=rng
+                source(), parsed, columns, guarantee, options, RunOptions(rng=rng), unit=table.unit
             )
 
         apart = table.guess is not None and table.guess.rare_twin is not None

@@ -7,7 +7,7 @@ the first question: it needs SciPy.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
+from privgram._base.options import described_by, taken, takes
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
 from privgram.columns.terms import Parsed, parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
-from privgram.disclosure.request import ReleaseRequest
-from privgram.ledger import BudgetExceeded, Ledger, check_ledger
+from privgram.disclosure.request import ReleaseRequest, RunOptions
+from privgram.ledger import BudgetExceeded, check_ledger
 from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.request import scale_out
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
-    StudyColumns,
     described,
     forget,
     identity,
@@ -36,66 +36,32 @@ from privgram.study.config import (
     read_study,
     table_name,
 )
+from privgram.study.options import (
+    PlanRequest,
+    RegressRequest,
+    StudyRequest,
+    TableRegressRequest,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from privgram.columns.unit import Missing
-    from privgram.disclosure.request import CachedRunOptions
-    from privgram.glm.problem import FitPurpose
-    from privgram.ledger import Composition, Entry
+    from privgram.ledger import Entry
     from privgram.mechanisms import Mechanism, Purpose
-    from privgram.planning.designs import DesignInput
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
-    from privgram.regression.families import FamilyName, LossName
-    from privgram.regression.glm import CovType
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
-    from privgram.sources.table import TableSource
 
 
+@described_by(StudyRequest)
 class Study:
     """A table, its public columns, the unit that is protected, and a budget, said once.
 
     Whatever is asked of the study afterwards, several releases or regressions, is charged to the
     one budget before any noise is drawn, and refused beyond it.
-
-    Parameters
-    ----------
-    table : table
-        Whatever `privgram.release` reads: a path, a folder, a data frame, a query, a Dask or Spark
-        table, an array, blocks. What can be read again gets the best estimates.
-    columns : mapping, Columns or path-like
-        What is publicly known of each column, as `Columns` takes it; or a TOML or JSON file of it.
-    epsilon, delta : float
-        The budget of all that the study will release, > 0 and in [0, 1). For a ledger that is
-        there, the same as it was made with.
-    adjacency : {"replace", "add-remove"}
-        Which tables are neighbours.
-    unit : str or Unit, optional
-        Whose rows are protected together: a column that tells whose row a row is. By default rows
-        are people.
-    ledger : path-like or Ledger, optional
-        File that keeps the budget. Without one the budget ends with this process: run again, the
-        same lines spend it again.
-    composition : {"gaussian", "basic"}, optional
-        As of `Ledger`: by default answers may be chosen by what earlier ones showed.
-    weights : str, optional
-        Column that weights rows, a number with public bounds.
-    missing : {"error", "drop"}, optional
-        What a row with a missing value does, as of `Columns`.
-    name : str, optional
-        What the table is called; by default as its file or folder. With the names of the columns
-        and the unit it tells one study from another: a ledger is of one study.
-    threads, progress
-        As in `second_moment`: of every pass over the table.
-    cache_bytes : int, optional
-        How many bytes of decoded rows may stay in memory between passes, where there are several; 0
-        decodes them again for each. By default a gigabyte, or a quarter of the memory if that is
-        less.
 
     Attributes
     ----------
@@ -136,36 +102,22 @@ class Study:
     ['first']
     """
 
-    def __init__(
-        self,
-        table: TableSource,
-        columns: StudyColumns = None,
-        *,
-        epsilon: float,
-        delta: float,
-        adjacency: Adjacency = "replace",
-        unit: Unit | str | None = None,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-        composition: Composition | None = None,
-        weights: str | None = None,
-        missing: Missing | None = None,
-        name: str | None = None,
-        threads: int | None = None,
-        progress: Progress = False,
-        cache_bytes: int | None = None,
-    ) -> None:
+    @takes(StudyRequest)
+    def __init__(self, request: StudyRequest) -> None:
+        table, adjacency = request.table, request.adjacency
         if isinstance(table, SecondMoment):
             raise TypeError(
                 "a study reads a table, and a SecondMoment has no rows: release it by pg.release"
             )
         self.table = table
-        self.columns = described(columns, weights, missing).settled(adjacency)
+        columns = described(request.columns, request.weights, request.missing)
+        self.columns = columns.settled(adjacency)
         self.adjacency: Adjacency = adjacency
-        protects = Unit.of(unit)
+        protects = Unit.of(request.unit)
         self.unit = None if protects is None else protects.settled(adjacency)
-        self.name = table_name(table) if name is None else name
-        self.threads = threads
-        self.progress = progress
+        self.name = table_name(table) if request.name is None else request.name
+        self.threads, self.progress = request.threads, request.progress
+        cache_bytes = request.cache_bytes
         self.cache_bytes = (
             None if cache_bytes is None else check_integer(cache_bytes, "cache_bytes", 0)
         )
@@ -178,7 +130,12 @@ class Study:
         self._begun = False
         self.identity = identity(self.name, self.columns.variables, column)
         self.ledger, self.durable = open_ledger(
-            ledger, epsilon, delta, adjacency, self.identity, composition
+            request.ledger,
+            request.epsilon,
+            request.delta,
+            adjacency,
+            self.identity,
+            request.composition,
         )
 
     @classmethod
@@ -201,7 +158,7 @@ class Study:
         OSError
             If it cannot be read.
         """
-        return cls(progress=progress, **vars(read_study(Path(path))))
+        return cls(**vars(read_study(Path(path))) | {"progress": progress})
 
     def __repr__(self) -> str:
         unit = "rows" if self.unit is None else f"all rows of one {shown(self.unit.name)}"
@@ -317,73 +274,15 @@ class Study:
                 mechanism,
                 unit=unit,
                 by=by,
-                **run,
+                **vars(run),
             )
             release = release_for(request)
         log.info("released")
         return release
 
-    def regress(
-        self,
-        formula: str,
-        epsilon: float | None = None,
-        *,
-        delta: float | None = None,
-        label: str = "",
-        family: FamilyName = "gaussian",
-        loss: LossName = "squared",
-        cov_type: CovType | None = None,
-        purpose: FitPurpose = "inference",
-        weights: str | None = None,
-        offset: str | None = None,
-        reference: Mapping[str, Any] | None = None,
-        mechanism: Mechanism | str | None = None,
-        out: str | os.PathLike[str] | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> RegressionResults:
+    @takes(RegressRequest)
+    def regress(self, request: RegressRequest) -> RegressionResults:
         """Fit one regression, mostly with less noise than a release of its columns has.
-
-        Parameters
-        ----------
-        formula : str
-            Such as ``"log(wage) ~ education + poly(experience, 2) + region"``; ``"y ~ x | firm"``
-            takes effects of firms along, and ``"y ~ x | d ~ z"`` has the instrument z for d
-            (extra `formula`).
-        epsilon : float
-            What this fit may cost of the budget.
-        delta, label, mechanism, rng
-            As of `release`.
-        family : {"gaussian", "binomial", "poisson"}
-            Least squares; logistic regression of a truth value, of 0 and 1 within bounds (0, 1), of
-            a factor of two levels or of one level, "region[n]"; or regression of counts with the
-            link log. Standard errors of the last two are robust too, as of statsmodels' GLM with
-            ``cov_type="HC1"``.
-        loss : {"squared", "huber"}
-            "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
-            1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
-            doubt about rows that nobody saw. Where errors are symmetric the coefficients are those
-            of least squares, elsewhere others; `privgram.reference.huber` has the equation, which
-            is not that of statsmodels' `RLM`. Of single rows, with an intercept.
-        cov_type : {"nonrobust", "HC1", "cluster"}, optional
-            What standard errors allow for, by statsmodels' names: errors of equal variance; of
-            unequal variance, which is the default of single rows; or errors that go together in
-            the study's unit, which is that of units. The last two are by scores: of rows that can
-            be read again, and no mechanism.
-        purpose : {"inference", "prediction"}
-            What the fit is for. For predictions it always answers: directions that the noise
-            hides are shrunk, and coefficients have no intervals.
-        weights : str, optional
-            Column that weights rows of this regression, a number with public bounds that are not
-            negative. Only of a study without weights of its own.
-        offset : str, optional
-            Of families "binomial" and "poisson": a column that is added to the linear predictor,
-            as statsmodels' `offset`; "log(exposure)" is what `exposure` is there, of a column that
-            is described by `Log`.
-        reference : mapping of str to level, optional
-            The level of a factor that is left out, where the formula does not say it; the first by
-            default.
-        out : path-like, optional
-            File to save the fit to, `.json` or `.npz`.
 
         Returns
         -------
@@ -399,19 +298,19 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
-        from privgram.study.answer import RegressOptions, needed, release_and_fit
+        from privgram.study.answer import needed, release_and_fit
         from privgram.study.planning import Advice
 
-        options = RegressOptions(family, loss, cov_type, purpose, reference, mechanism, offset)
+        formula, options = request.formula, request.options
         parsed = parse_one(formula)
-        columns = self._weighted(weights)
-        used = needed(parsed, columns, options.offset)
-        price = self._price(epsilon, delta)
-        run = self._run_options(label or formula, used.selected, out, rng)
+        columns = self._weighted(options.weights)
+        used = needed(parsed, columns)
+        price = self._price(request.epsilon, request.delta)
+        run = self._run_options(request.label or formula, used.selected, request.out, request.rng)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._saying_what_is_left():
             fit = release_and_fit(
-                self._source(used), parsed, columns, price, options, unit=self.unit, **run
+                self._source(used), parsed, columns, price, options, run, unit=self.unit
             )
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
@@ -461,47 +360,9 @@ class Study:
             )
         return described(self.columns, weights)
 
-    def plan(
-        self,
-        formula: str,
-        target_se: Mapping[str, float] | None = None,
-        *,
-        epsilon: float | None = None,
-        delta: float | None = None,
-        n_rows: int | None = None,
-        design: DesignInput = None,
-        by: Groups | str | None = None,
-        family: FamilyName = "gaussian",
-        loss: LossName = "squared",
-        cov_type: CovType | None = None,
-        weights: str | None = None,
-        offset: str | None = None,
-        reference: Mapping[str, Any] | None = None,
-        mechanism: Mechanism | str | None = None,
-    ) -> Precision:
+    @takes(PlanRequest)
+    def plan(self, request: PlanRequest) -> Precision:
         """Say what a regression takes or gives, before anything is spent or read.
-
-        Parameters
-        ----------
-        formula : str
-            As of `regress`, with instruments too.
-        target_se : mapping of str to float, optional
-            Standard errors that are wanted, by coefficient, or by factor for all its levels. The
-            plan's `epsilon` is then what they take, with nine of ten fits answered.
-        epsilon : float, optional
-            Instead: the plan says what precision this gives. By default all that is left.
-        n_rows : int, optional
-            About how many rows there are. It need not be said where their number is public
-            (adjacency "replace") and the table tells it unread, as an array, a frame or a Parquet
-            file does.
-        design : Release, DataFrame or mapping, optional
-            What the table is like: an earlier release; a public table, with the unit's column too
-            if it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to
-            what is guessed of columns by name, or of correlations alone by pairs of names.
-        by : str or Groups, optional
-            As of `release`: the regression in each group, by least squares.
-        delta, family, loss, cov_type, weights, offset, reference, mechanism
-            As of `regress`.
 
         Returns
         -------
@@ -530,23 +391,23 @@ class Study:
         of the variance, which is what "if rare" says.
         """
         from privgram.planning.precision import plan_precision
-        from privgram.study.answer import RegressOptions
         from privgram.study.planning import fits_of
 
-        options = RegressOptions(family, loss, cov_type, "inference", reference, mechanism, offset)
-        parsed, columns = parse_one(formula), self._weighted(weights)
-        groups, _ = Groups.of(by, columns)
+        options, design = request.options, request.design
+        parsed, columns = parse_one(request.formula), self._weighted(options.weights)
+        groups, _ = Groups.of(request.by, columns)
+        n_rows = request.n_rows
         n_rows = self._rows(parsed) if n_rows is None else check_integer(n_rows, "n_rows", 1)
         each = max(n_rows // (1 if groups is None else len(groups)), 1)
         once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
-        price = partial(self._price, delta=delta)
+        price = partial(self._price, delta=request.delta)
         return plan_precision(
-            formula,
+            request.formula,
             fits_of(parsed, columns, price, options, design, each, self.unit, groups, once),
             left=self.remaining(),
             n_rows=each,
-            target_se=target_se,
-            epsilon=epsilon,
+            target_se=request.target_se,
+            epsilon=request.epsilon,
         )
 
     def _rows(self, parsed: Parsed) -> int:
@@ -596,7 +457,7 @@ class Study:
         columns: Iterable[str],
         out: str | os.PathLike[str] | None,
         rng: np.random.Generator | None,
-    ) -> CachedRunOptions:
+    ) -> RunOptions:
         """How an answer is entered, saved and run. From here on a table may have been read."""
         if isinstance(self.table, Iterator):
             if self._begun:
@@ -605,44 +466,19 @@ class Study:
                     "it: make a study of a new iterator, with ledger=study.ledger"
                 )
             self._begun = True
-        return {
-            "threads": self.threads,
-            "progress": self.progress,
-            "cache_bytes": self.cache_bytes,
-            "ledger": self.ledger.entered_as(label, columns, self.identity),
-            "out": out,
-            "rng": rng,
-        }
+        return RunOptions(
+            threads=self.threads,
+            progress=self.progress,
+            cache_bytes=self.cache_bytes,
+            ledger=self.ledger.entered_as(label, columns, self.identity),
+            out=out,
+            rng=rng,
+        )
 
 
-def regress(
-    table: TableSource,
-    formula: str,
-    columns: StudyColumns = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    adjacency: Adjacency = "replace",
-    unit: Unit | str | None = None,
-    ledger: Ledger | None = None,
-    label: str = "",
-    weights: str | None = None,
-    out: str | os.PathLike[str] | None = None,
-    rng: np.random.Generator | None = None,
-    **options: Any,
-) -> RegressionResults:
+@taken(TableRegressRequest)
+def regress(request: TableRegressRequest) -> RegressionResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
-
-    Parameters
-    ----------
-    table, columns, adjacency, unit
-        As of `Study`.
-    formula, label, weights, out, rng, options
-        As of `Study.regress`, `family` and `loss` among them.
-    epsilon, delta : float
-        The guarantee.
-    ledger : Ledger, optional
-        Budget to enter the fit in, durably, before its noise is drawn.
 
     Returns
     -------
@@ -664,23 +500,22 @@ def regress(
     >>> fit = pg.regress(people, "y ~ x", {"x": (0, 10), "y": (-5, 30)}, epsilon=1.0, delta=1e-6)
     """
     example = "regress(table, formula, columns, epsilon=1.0, delta=1e-6)"
-    guarantee = Guarantee.of(epsilon, delta, adjacency, example)
-    parse_one(formula)  # before the columns, whose text is a path
+    parse_one(request.formula)  # before the columns, whose text is a path
+    ledger, adjacency = request.ledger, request.adjacency
+    guarantee = Guarantee.of(request.epsilon, request.delta, adjacency, example)
     check_ledger(ledger)
     owner = os.getpid()  # a child that the source forks comes to the end of this too
     once = Study(
-        table,
-        columns,
+        request.table,
+        request.columns,
         epsilon=guarantee.epsilon if ledger is None else ledger.epsilon,
         delta=guarantee.delta if ledger is None else ledger.delta,
         adjacency=adjacency,
-        unit=unit,
+        unit=request.unit,
         ledger=ledger,
     )
     try:
-        return once.regress(
-            formula, epsilon, delta=delta, label=label, weights=weights, out=out, rng=rng, **options
-        )
+        return once.regress(**request.of_study)
     finally:
         if not once.durable:
             forget(str(once.ledger.path.parent), owner)
