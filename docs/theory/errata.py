@@ -19,7 +19,7 @@ from privgram.papers.hardt_roth import ChiGaussianProfile
 from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
 from privgram.privacy import GaussianProfile, WishartProfile, calibration
 
-PAGE = Path(__file__).with_name("errata.md")
+PAGE = Path(__file__).with_name("errata.txt")
 SQRT2 = math.sqrt(2)
 
 
@@ -361,22 +361,13 @@ ERRATA = [
 ]
 
 HEADER = """\
-# Errata of the papers
-
-<!-- Written by errata.py; do not edit. -->
-
-Found by comparing each printed constant with the exact profile. Mechanisms such as
-`papers.sheffet.PublishedAnalyzeGauss` use the printed form where it is private as printed;
-where it is not, the function of `privgram.papers` raises `PublishedErratumError`,
-which names the erratum, unless `allow_published_erratum=True`.
-
 | where | printed | what is wrong | measured |
 |---|---|---|---|
 """
 
 
 def page() -> str:
-    """Return the text of errata.md."""
+    """Return the table of errata.md, which includes it."""
     rows = [
         " | ".join(
             (f"| {where}", printed.replace("|", r"\|"), wrong, (measure() if measure else ""))

@@ -506,12 +506,12 @@ BLOCK = re.compile(r"<!-- table: ([a-z-]+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def fill(text: str) -> str:
-    """Return a page with its tables computed anew."""
+    """Return a text with its tables computed anew."""
     return BLOCK.sub(
         lambda match: f"<!-- table: {match[1]} -->\n\n{TABLES[match[1]]()}\n\n<!-- end -->", text
     )
 
 
 if __name__ == "__main__":
-    for page in sorted([*FOLDER.glob("*.md"), *FOLDER.glob("*.txt")]):
+    for page in sorted((FOLDER / "filled").glob("*.txt")):
         page.write_text(fill(page.read_text(encoding="utf-8")), encoding="utf-8")

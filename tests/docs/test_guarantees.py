@@ -30,8 +30,8 @@ LEVELS = get_args(privacy.ProofStatus)
 
 def rows_of(name):
     """Cells of a table, by its name, without its two lines of heading."""
-    text = PAGE.read_text(encoding="utf-8")
-    block = re.search(rf"<!-- guarantees: {name} -->\n(.*?)<!-- end -->", text, re.DOTALL)[1]
+    assert f"{{include}} guarantees-{name}.txt" in PAGE.read_text(encoding="utf-8")
+    block = (DOCS / f"guarantees-{name}.txt").read_text(encoding="utf-8")
     return [
         [cell.strip() for cell in line.strip("|").split(" | ")] for line in block.splitlines()[2:]
     ]

@@ -238,7 +238,7 @@ def test_notes_say_what_a_reader_can_use():
     assert "reference={" not in str(fitted(made(n=20_000), formula="y ~ a + g").summary())
     few = str(fitted(made("binomial", 60), "binomial", epsilon=0.1).summary())
     assert "nan" in few
-    assert "were clipped" not in few
+    assert "cut down" not in few
     rng = np.random.default_rng(1)
     table |= {"id": np.arange(20_000) // 4, "c": np.repeat(rng.normal(size=5000), 4).clip(-4, 4)}
     columns = pg.Columns({"a": (-4, 4), "c": (-4, 4), "y": (-15, 15)}, intercept=True)

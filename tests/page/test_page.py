@@ -294,7 +294,12 @@ def choose(browser, **choices):
 @needs_browser
 def test_numbers_of_the_page_are_those_of_python(paths, release, fit, browser):
     browser.open(paths[0])
-    agrees(browser, release.regress("cost"))
+    every = release.regress("cost")
+    agrees(browser, every)
+    drawn = browser.evaluate("[...document.querySelectorAll('svg title')].map(x => x.textContent)")
+    per_deviation = np.asarray(every.params)[:-1] * every.feature_std()
+    shown = [float(one.rpartition(": ")[2]) for one in drawn]
+    np.testing.assert_allclose(shown, per_deviation, rtol=1e-3)
     choose(browser, target="log(wage)", level="0.9", region=False)
     agrees(browser, release.regress("log(wage)", ["age", NASTY, "sex", "cost"]), alpha=0.1)
     choose(browser, target="cost", level="0.99", region=True, _region="w", _sex="m")

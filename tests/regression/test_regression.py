@@ -213,9 +213,10 @@ def test_summary_is_the_table_statisticians_know(release):
     assert {len(line) for line in lines if line.startswith(("=", "-"))} == {78}
     assert max(map(len, lines)) == 78
     for left, right in (
-        ("Dep. Variable: +y", "Epsilon: +1"),
-        ("Mechanism: +AnalyzeGauss", "Delta: +1e-06"),
-        ("No. Observations: +500", r"R-squared: +0\.\d{3}( ± 0\.\d{3})?"),
+        ("Dep. Variable: +y", "Rows clipped at: +3"),
+        ("Mechanism: +AnalyzeGauss", "Epsilon: +1"),
+        ("No. Observations: +500", "Delta: +1e-06"),
+        ("Adjacency: +replace", r"R-squared: +0\.\d{3}( ± 0\.\d{3})?"),
     ):
         assert any(re.fullmatch(f"{left}   {right}", line) for line in lines)
     header = next(i for i, line in enumerate(lines) if "std err" in line)

@@ -466,7 +466,6 @@ class _Writer:
         return f"CASE WHEN {missing} THEN NULL ELSE {code} END" if factor.other else code
 
     def _root_weight(self, name: str) -> str:
-        """What a row is multiplied by."""
         d = self.dialect
         low, high = as_numeric(name, self.variables).interval
         weight = f"y{self.place[name]}"

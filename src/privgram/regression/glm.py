@@ -343,8 +343,11 @@ class GLMResults(SavedFit, RegressionResults):
                 "least squares where errors are symmetric."
             )
         elif self.parameters["method"] == "scores" and self.refusal is None:
-            many = f"about {rows:,.0f}" if rows >= 0.5 else "hardly any"
-            clipped = f"Scores of {many} {what} were clipped."
+            clipped = (
+                f"What about {rows:,.0f} {what} say was cut down to the most that one may say."
+            )
+            if rows < 0.5:
+                clipped = f"No {what} seem to say more than one may, and none was cut down."
             if self.parameters["purpose"] == "inference":
                 clipped += (
                     " Intervals allow for the bias by a multiple of the noise; a few extreme "

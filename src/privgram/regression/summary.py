@@ -251,4 +251,5 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
         "Mechanism": type(release.mechanism).__name__,
         **row_facts(n_rows, stderr, unit, release.n_units),
         "Adjacency": release.adjacency,
+        "Rows clipped at" if unit is None else "Units clipped at": f"{release.bound:.4g}",
     }
