@@ -427,6 +427,7 @@ def test_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
 
 def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
+    table = TABLE | {"who": np.arange(len(TABLE["y"])) // 4}
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
         ("purpose is", {"purpose": "means"}),
@@ -440,7 +441,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
         (r"must end in \.json", {"out": tmp_path / "fit.txt"}),
     ):
         with pytest.raises((ValueError, TypeError), match=error):
-            fitted(ledger=ledger, **options)
+            fitted(table, ledger=ledger, **options)
     assert ledger.entries == ()
 
 
