@@ -27,6 +27,7 @@ from privgram.ledger import BudgetExceeded, check_ledger
 from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.request import scale_out
+from privgram.sources.table import check_names
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     described,
@@ -127,6 +128,8 @@ class Study:
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
                 f"of the columns. Unit({column!r}, fixed_effects=True) takes off an effect of each"
             )
+        own = () if protects is None or protects.values is not None else (protects.name,)
+        check_names(table, (*self.columns.reads, *own))
         self._begun = False
         self.identity = identity(self.name, self.columns.variables, column)
         self.ledger, self.durable = open_ledger(
