@@ -333,8 +333,9 @@ class GLMResults(SavedFit, RegressionResults):
         notes = []
         if self.unit is not None:
             notes.append(
-                f"All rows of one {shown(self.unit)} are protected together. Those of a large norm "
-                "are scaled down: Weighted Rows, and nobs, may be fewer than the table has."
+                f"All rows of one {shown(self.unit)} are protected together. Those of one that has "
+                "many, or rows far out, are scaled down: Weighted Rows, and nobs, may be fewer "
+                "than the table has."
             )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
@@ -379,7 +380,8 @@ class GLMResults(SavedFit, RegressionResults):
                 f"About {left_out:.1%} of the rows are of levels so small that too little is known "
                 "of their means. Slopes are those within the other levels."
             )
-        notes += differences(self.design)
+        is_shown = self.inference.refusal is None
+        notes += differences(self.design, self._ends(0.05) if is_shown else None)
         if self.reproducible:
             notes.append("Reproducible: the fit is not private against who knows its seed.")
         return notes
