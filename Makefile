@@ -25,7 +25,7 @@ SOURCES := meson.build meson.options packaging/version.py packaging/exports.map 
 PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
           --dist loadfile --no-loadscope-reorder
 
-.PHONY: help demo test quick long nightly processors stale fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean
+.PHONY: help demo test quick long nightly processors stale fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean mutants
 
 help:
 	@echo "make demo    private regression on 336,776 real flights"
@@ -218,3 +218,7 @@ fuzz: $(DONE)/test
 	$(PIP) install --quiet --group fuzz
 	for target in $$(PYTHONPATH=tests $(BIN)/python -c 'from fuzz.targets import TARGETS; print(*TARGETS)'); do \
 	  PYTHONPATH=tests $(BIN)/python -m fuzz.run $$target -max_total_time=$(FUZZ_TIME) || exit 1; done
+
+# Planted faults of a line, each of which a quick test must find: MUTANTS="names" chooses some.
+mutants: dev
+	PATH="$(CURDIR)/.venv-dev/bin:$$PATH" .venv-dev/bin/python tests/mutants/mutants.py $(MUTANTS)

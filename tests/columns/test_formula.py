@@ -155,7 +155,8 @@ def test_numbers_are_not_absorbed(formula):
 def test_instruments_are_checked_before_anything_is_spent(formula, error):
     rng = np.random.default_rng(0)
     table = {name: rng.uniform(size=500) for name in "yxzw"} | {"f": rng.choice(list("abc"), 500)}
-    study = pg.Study(table, BOUNDS | {"b": (0, 1)}, epsilon=1, delta=1e-6)
+    bounds = {name: BOUNDS[name] for name in "yxzwf"}
+    study = pg.Study(table, bounds, epsilon=1, delta=1e-6)
     with pytest.raises(ValueError, match=error):
         study.regress(formula, epsilon=0.5)
     assert study.entries == ()

@@ -42,7 +42,7 @@ def test_release_by_unit_states_its_unit(tmp_path):
     text = str(fit.summary())
     assert "All rows of one id are protected together" in text
     assert "independent" in text
-    assert "Unit norms up to" in text
+    assert "Units clipped at" in text
     for name in ("r.json", "r.npz"):
         release.save(tmp_path / name)
         again = pg.load(tmp_path / name)

@@ -21,11 +21,13 @@ PART = NUMBER / ROWS  # of a level, in the mean effect
 class Scripted(LevelEstimator):
     """One slope and two levels; scores and their noise are as a test chooses."""
 
-    def __init__(self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0)):
+    def __init__(
+        self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0), share=1.0
+    ):
         self.q = 1
         self.factor = SimpleNamespace(size=2, written_out=False, factor="f")
         self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
-        self.counted, self.share = np.ones(2, bool), 1.0
+        self.counted, self.share = np.ones(2, bool), share
         self.scores = iter([first, last])
         self.problem = SimpleNamespace(robust=True, purpose="inference")
         self.rounds = SimpleNamespace(
@@ -120,6 +122,16 @@ def test_sampling_errors_count_slopes_and_levels():
 
 class Stopped(Exception):
     """What a test wanted to see was seen."""
+
+
+def test_rows_of_levels_that_are_left_out_are_said_and_in_the_error():
+    """Of slopes on three quarters of the rows: those on all differ by a quarter of it."""
+    scores = ([1, 0, 0], [1, 1, 1]), ([1, 0, 0], [1, 1, 1])
+    all_rows, part = fit(*scores), fit(*scores, share=0.75)
+    sampling = all_rows.sampling[0, 0]
+    np.testing.assert_allclose(part.sampling[0, 0], 0.75 * sampling)
+    np.testing.assert_allclose(part.noise[0, 0], all_rows.noise[0, 0] + 0.25 * sampling)
+    assert (all_rows.facts.rows_left_out, part.facts.rows_left_out) == (0.0, 0.25)
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -229,6 +230,21 @@ def test_last_step_that_noise_does_not_explain_has_not_settled(size, settled, mo
     monkeypatch.setattr(GLMEstimator, "_last_scores", with_second)
     refusal = fitted(**SURE).refusal
     assert refusal is None if settled else refusal.startswith("the steps have not settled")
+
+
+@pytest.mark.parametrize(
+    ("family", "weight", "bend"),
+    [
+        ("binomial", 0.05, 2.0),
+        ("binomial", 0.25, 0.25),
+        ("poisson", 0.01, 5.0),
+        ("poisson", 9, 0.25),
+    ],
+)
+def test_bend_of_a_link_is_half_the_skew_of_its_error(family, weight, bend):
+    """(1 - 2p) / sqrt(p (1 - p)) of a coin, 1 / sqrt(m) of a count, and at least a quarter."""
+    estimator = SimpleNamespace(family=SimpleNamespace(name=family))
+    assert GLMEstimator._bend(estimator, weight) == pytest.approx(bend)
 
 
 @pytest.mark.parametrize(("bias", "settled"), [(0.49, True), (0.51, False)])

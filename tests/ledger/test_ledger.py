@@ -727,3 +727,20 @@ def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     assert ledger.periods("it") == Ledger(path).periods("it") == ("a", "b")
     assert [entry.number for entry in Ledger(path).entries] == [1, 2]
     assert path.read_bytes().count(b"\n") == 5
+
+
+def test_file_that_is_replaced_while_it_is_opened_is_refused(path, monkeypatch):
+    """A spend in what no name leads to would be in no ledger: between the opening and the lock."""
+    ledger, locked = Ledger(path, 1.0, 1e-6), _files.locked
+
+    def replacing(handle, shared):
+        shutil.copy(path, copy := path.with_suffix(".copy"))
+        os.replace(copy, path)
+        return locked(handle, shared)
+
+    monkeypatch.setattr(_files, "locked", replacing)
+    for ask in (lambda: spend(ledger), lambda: ledger.entries):
+        with pytest.raises(OSError, match="was replaced while it was opened"):
+            ask()
+    monkeypatch.undo()
+    assert ledger.entries == ()

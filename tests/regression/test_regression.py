@@ -213,7 +213,7 @@ def test_summary_is_the_table_statisticians_know(release):
     assert {len(line) for line in lines if line.startswith(("=", "-"))} == {78}
     assert max(map(len, lines)) == 78
     for left, right in (
-        ("Dep. Variable: +y", "Row norms up to: +3"),
+        ("Dep. Variable: +y", "Rows clipped at: +3"),
         ("Mechanism: +AnalyzeGauss", "Epsilon: +1"),
         ("No. Observations: +500", "Delta: +1e-06"),
         ("Adjacency: +replace", r"R-squared: +0\.\d{3}( ± 0\.\d{3})?"),

@@ -411,3 +411,20 @@ def test_second_moment_protects_whom_the_gate_does():
         says, error = ("images of units", TypeError) if whose[guarded] else ("changed", UnreadError)
         with pytest.raises(error, match=says):
             one.read(image, kind)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_share_is_no_more_than_its_part_of_the_ratio(adjacency):
+    noise = noise_of(adjacency)
+    one, ratio = gate_of(noise=noise), Fraction(noise.privacy.sensitivity_ratio)
+    for share in (1.0, 0.5, 0.3, 1e-9):
+        assert 0.999 < Fraction(one.mu(share)) ** 2 / (Fraction(share) * ratio**2) <= 1
+
+
+def test_number_of_a_part_pays_for_a_row_that_changes_its_part():
+    """One column: replaced within a part a row moves it by one, and from one to the other both."""
+    one, x = gate_of("replace"), pg.Columns({"x": (0, 1)})
+    made = [pg.second_moment({"x": np.ones(2)}, columns=x) for _ in range(3)]
+    whole = 4.0**20 / one.mu(0.5)
+    assert released(one, one.adopt(made[0]), 0.5) == pytest.approx(whole)
+    assert released(one, one.adopt(made[1], 0), 0.5) == pytest.approx(math.sqrt(2.0) * whole)

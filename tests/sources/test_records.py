@@ -225,6 +225,23 @@ def test_same_table_by_every_source(tmp_path):
         assert int128_of(second_moment(given, columns=COLUMNS)) == expected, name
 
 
+@pytest.mark.parametrize("size", [16, 1 << 22])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_bad_row_is_named_by_the_line_of_its_file(tmp_path, monkeypatch, end, size):
+    """Where it begins, as an editor counts; a heading of two lines and empty ones count too."""
+    monkeypatch.setattr(source, "PARSE_BYTES", size)
+    path = tmp_path / "t.csv"
+    newline = "\r" if end == "\r" else "\n"
+    lines = ["", f'age,"x{newline}"', "1,0", "", f'2,"1{newline}"', "3,0.5", "4,nan", "5,1"]
+    path.write_bytes(end.join([*lines, ""]).encode())
+    columns = Columns({"age": (0, 100), f"x{newline}": (-2, 2)}, missing="error")
+    with pytest.raises(ValueError, match=r"^row 1 \(in .*t\.csv.*, line 6\)"):
+        second_moment(path, columns=columns)
+    path.write_bytes(end.join([*lines[:4], *lines[5:], ""]).encode())
+    with pytest.raises(ValueError, match=r"^row 2 \(in .*t\.csv.*, line 7\)"):
+        second_moment(path, columns=columns, threads=2)
+
+
 def test_dataset_that_cuts_cells_is_refused(tmp_path):
     """Arrow cuts a file at any newline unless told of quoted ones."""
     from pyarrow import csv as arrow_csv

@@ -11,17 +11,26 @@ import pytest
 
 import privgram as pg
 from privgram._base.options import options_of
+from privgram.disclosure.request import TableRelease
 from privgram.glm.problem import FitPurpose
 from privgram.ledger import Composition
 from privgram.privacy import Adjacency
 from privgram.regression.families import FamilyName, LossName
 from privgram.regression.glm import CovType
-from privgram.study.options import PlanRequest, RegressRequest, StudyRequest, TableRegressRequest
+from privgram.study.options import (
+    PlanRequest,
+    RegressRequest,
+    ReleaseOfStudy,
+    StudyRequest,
+    TableRegressRequest,
+)
 
 REQUESTS = {
     pg.Study.regress: RegressRequest,
     pg.Study.plan: PlanRequest,
+    pg.Study.release: ReleaseOfStudy,
     pg.regress: TableRegressRequest,
+    pg.release: TableRelease,
     pg.Study.__init__: StudyRequest,
 }
 GUIDE = Path(__file__).parents[2] / "docs/guide/regression.md"

@@ -174,7 +174,7 @@ def test_one_ledger_is_of_one_study(study, other, words):
     asked = {"columns": COLUMNS, **BUDGET, "ledger": study.ledger.path} | other
     columns = asked.pop("columns")
     with pytest.raises(ValueError, match=words):
-        pg.Study(made(), columns, **asked)
+        pg.Study(made() | {"person": np.arange(4)}, columns, **asked)
     assert not study.entries
 
 
@@ -556,3 +556,15 @@ def test_column_may_be_called_as_an_attribute_of_a_moment_is():
     study = pg.Study(table, columns, epsilon=1.0, delta=1e-6)
     assert study.release(1.0).n_rows == 1000
     assert pg.release(table, columns, epsilon=1.0, delta=1e-6).n_rows == 1000
+
+
+def test_misspelt_column_of_a_frame_is_refused_when_the_study_is_made():
+    pandas, polars, pa = map(pytest.importorskip, ("pandas", "polars", "pyarrow"))
+    table = {"age": [30.0, 40.0], "who": [1, 2]}
+    for make in (dict, pandas.DataFrame, polars.DataFrame, pa.table):
+        given = {"epsilon": 1.0, "delta": 1e-6}
+        pg.Study(make(table), {"age": (0, 99)}, unit=pg.Unit("who", max_rows=1), **given)
+        with pytest.raises(ValueError, match=r"no column named 'agee'; did you mean 'age'\?"):
+            pg.Study(make(table), {"agee": (0, 99)}, **given)
+        with pytest.raises(ValueError, match="no column named 'whose'; did you mean 'who'"):
+            pg.Study(make(table), {"age": (0, 99)}, unit=pg.Unit("whose", max_rows=1), **given)

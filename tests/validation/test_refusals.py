@@ -172,9 +172,10 @@ REFUSED = {
     "a row that is nan": (
         R(np.full((10, 2), np.nan), bound=2.0),
         ValueError,
-        "row 0 holds a missing value, NaN or infinity; clean the data, or leave out such rows: "
-        "missing='drop', of the Study or the Columns, or missing = \"drop\" in their file. "
-        "This error tells what one row holds, at no cost: it must not reach the public",
+        "row 0 holds a missing value, NaN or infinity, or what is no number; clean the data, or "
+        "leave out such rows: missing='drop', of the Study or the Columns, or "
+        'missing = "drop" in their file. This error tells what one row holds, at no cost: it must '
+        "not reach the public",
     ),
     "columns with a moment": (
         R(MOMENT, **C),

@@ -244,6 +244,34 @@ date_of <- function(values, given) {
   (pmin(pmax(days, as.numeric(ends[1])), as.numeric(ends[2])) - as.numeric(ends[1])) / size
 }
 
+residuals.private_lm <- function(object, ...) {
+  stop("residuals are of single rows, and a release holds sums over them: sigma is in ",
+       "summary(fit), and predict(fit, newdata) takes rows that are public", call. = FALSE)
+}
+
+fitted.private_lm <- function(object, ...) residuals.private_lm(object)
+
+anova.private_lm <- function(object, ...) {
+  stop("F tests of terms are not in R: release.regress(...).anova() in Python has them, and ",
+       "summary(fit) the test of all features together", call. = FALSE)
+}
+
+# Coefficients with their intervals, as there are no rows to draw.
+plot.private_lm <- function(x, level = 0.95, main = paste("Effects on", x$target), ...) {
+  need_inference(x)
+  shown <- names(coef(x)) != "(Intercept)"
+  ends <- confint(x, level = level)[shown, , drop = FALSE]
+  found <- coef(x)[shown]
+  at <- rev(seq_along(found))
+  range <- range(0, found, ends[is.finite(ends)])
+  plot(found, at, xlim = range, ylim = c(0.5, length(found) + 0.5), yaxt = "n", pch = 19,
+       xlab = "effect", ylab = "", main = main, ...)
+  abline(v = 0, lty = 3)
+  segments(pmax(ends[, 1], range[1]), at, pmin(ends[, 2], range[2]), at)
+  axis(2, at, names(found), las = 1)
+  invisible(x)
+}
+
 tidy <- function(x, ...) UseMethod("tidy")
 
 glance <- function(x, ...) UseMethod("glance")

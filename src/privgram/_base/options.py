@@ -82,7 +82,7 @@ def takes(
     return decorate
 
 
-def taken(
+def function_takes(
     request: Callable[P, Request],
 ) -> Callable[[Callable[[Request], Result]], Callable[P, Result]]:
     """Let a function that has a request be called by the request's fields."""

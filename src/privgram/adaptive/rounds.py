@@ -258,7 +258,6 @@ def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Mat
 def _further_rounds(
     mechanism: AdaptiveGaussian, rounds: AdaptiveRounds, first: Matrix
 ) -> tuple[Matrix, NoiseLaw]:
-    """The rounds after the first."""
     moment, bound = rounds.moment, float(rounds.moment.bound)
     left = 1 - ADAPTIVE.first
     names = names_of(moment)

@@ -128,7 +128,6 @@ def release(
 
 
 def _read_groups(text: str) -> list[str] | list[int]:
-    """Read ``--groups``."""
     if text.lstrip().startswith("["):
         try:
             levels: list[Any] = json.loads(text)

@@ -164,7 +164,6 @@ def plan(
 
 
 def _print_plan(plan: Plan | Precision, as_json: bool) -> None:
-    """Print a plan of either kind."""
     if as_json:
         print_json(plan.to_dict())
     else:

@@ -271,14 +271,12 @@ class Encoder:
         return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
 
     def _raw(self, name: str, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]) -> NDArray[Any]:
-        """A number as it is scaled."""
         if name not in seen:
             raw = naming_column(self._numeric(name).raw, name)
             seen[name] = raw(_numbers(parts[self.place[name]]))
         return seen[name]
 
     def _degree(self, name: str) -> int:
-        """The largest degree of a variable."""
         stored = (*self.dense, *self.valued)
         return max(degree for column in stored for of, degree in column.piece.powers if of == name)
 

@@ -117,7 +117,12 @@ DIALECTS = {
             "duckdb",
             text='substring({0}, 1) COLLATE "C"',  # of an ENUM it makes text, and of no number
             unit='CAST({0} AS VARCHAR) COLLATE "C"',
-            days="CAST(epoch_us({0}) AS DOUBLE) / 86400e6",
+            days=(  # infinite ones, and those that no microseconds tell, are as far as is clamped
+                "CASE WHEN isinf({0}) THEN "
+                "CASE WHEN {0} > CAST('2000-01-01' AS DATE) THEN 1e300 ELSE -1e300 END "
+                "WHEN abs(year({0})) > 200000 THEN sign(year({0})) * 1e300 "
+                "ELSE CAST(epoch_us({0}) AS DOUBLE) / 86400e6 END"
+            ),
         ),
         Dialect(
             "postgres",
@@ -341,21 +346,24 @@ class MomentQuery:
         one = range(self.n_factors)
         return [(), *((k,) for k in one), *combinations(one, 2)]
 
-    def text(self, source: str, dialect: Dialect) -> str:
-        """The query of what stands after FROM."""
+    def text(self, source: str, dialect: Dialect, kinds: Mapping[str, str] | None = None) -> str:
+        """The query of what stands after FROM, of columns that may be known to hold these kinds.
+
+        As in `privgram.columns.encoding.kinds_of`; without them the engine refuses what it can.
+        """
         if self.n_fields > dialect.most_fields:
             raise ValueError(
                 f"{dialect.name} has at most {dialect.most_fields:,} columns in an answer, and "
                 f"these are {self.n_fields:,} sums: take fewer terms, or pass the rows themselves"
             )
-        return _Writer(self, dialect).text(source)
+        return _Writer(self, dialect, kinds or {}).text(source)
 
 
 class _Writer:
     """Writes the stages of a query, each a SELECT from the one before."""
 
-    def __init__(self, query: MomentQuery, dialect: Dialect) -> None:
-        self.query, self.dialect = query, dialect
+    def __init__(self, query: MomentQuery, dialect: Dialect, kinds: Mapping[str, str]) -> None:
+        self.query, self.dialect, self.kinds = query, dialect, kinds
         self.encoder = query.encoder
         self.variables = query.encoder.layout.variables
         self.place = query.encoder.place
@@ -389,7 +397,7 @@ class _Writer:
         for name, i in self.place.items():
             described = self.variables[name]
             if isinstance(described, Factor):
-                doubles[f"k{i}"] = self._code(f"x{i}", described)
+                doubles[f"k{i}"] = self._code(f"x{i}", described, self.kinds.get(name) == "U")
                 present.append(f"k{i} IS NOT NULL")
             else:
                 # Nothing is taken off but the type: a text, or a truth value, is refused.
@@ -414,7 +422,7 @@ class _Writer:
     def _number(self, column: str, name: str) -> str:
         """A column of numbers as the engine has it; of truth values and dates, as doubles."""
         d, described = self.dialect, self.variables[name]
-        if isinstance(described, Boolean):
+        if isinstance(described, Boolean) or self.kinds.get(name) == "b":
             zero, one = d.of(0.0), d.of(1.0)
             return f"CASE WHEN {column} = TRUE THEN {one} WHEN {column} = FALSE THEN {zero} END"
         if isinstance(described, Dates):
@@ -449,12 +457,12 @@ class _Writer:
         low, high = self.dialect.of(-limit), self.dialect.of(limit)
         return f"greatest({low}, least({high}, {value}))"
 
-    def _code(self, column: str, factor: Factor) -> str:
+    def _code(self, column: str, factor: Factor, texts: bool) -> str:
         """The place of a level in the list of them; NULL where it is missing."""
         d = self.dialect
         otherwise = f" ELSE {len(factor.levels)}" if factor.other else ""
         if factor.text:
-            compared = d.text.format(column)
+            compared = (d.unit if texts else d.text).format(column)
             levels = [d.literal(str(level)) for level in factor.levels]
             missing = f"{column} IS NULL"
         else:
@@ -466,7 +474,6 @@ class _Writer:
         return f"CASE WHEN {missing} THEN NULL ELSE {code} END" if factor.other else code
 
     def _root_weight(self, name: str) -> str:
-        """What a row is multiplied by."""
         d = self.dialect
         low, high = as_numeric(name, self.variables).interval
         weight = f"y{self.place[name]}"

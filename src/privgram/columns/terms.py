@@ -532,7 +532,6 @@ class _Reader:
         self.instruments: _Products = {}
 
     def refused(self, reason: str) -> ValueError:
-        """That it is no formula, and why."""
         return ValueError(f"{self.formula!r} cannot be read as a formula: {reason}")
 
     def tokens(self) -> list[str]:
@@ -740,7 +739,6 @@ class _Reader:
 
 
 def _times(left: _Products, right: _Products) -> _Products:
-    """Each product times each."""
     products: _Products = {}
     for one, other in product(left.values(), right.values()):
         parts = tuple(dict.fromkeys((*one, *other)))

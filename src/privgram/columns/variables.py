@@ -508,6 +508,8 @@ def _days_of_dates(dates: NDArray[Any]) -> NDArray[np.float64]:
         farthest = _FARTHEST[unit]
         whole = np.clip(dates.astype(np.int64), -farthest, farthest)
         dates = np.where(missing, 0, whole).astype(dates.dtype)
+    elif unit == "ns" and count == 1:  # NumPy's own floor overflows at the first of them
+        dates = (dates.astype(np.int64) // 1000).astype("datetime64[us]")
     micros = dates.astype("datetime64[us]")
     days_from_1970: NDArray[np.float64] = micros.astype(np.int64) / 86_400e6
     days_from_1970[missing] = np.nan

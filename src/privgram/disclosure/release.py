@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from privgram._base.files import check_room
+from privgram._base.options import function_takes
 from privgram._base.saved import save_paid
 from privgram._base.text import warn
 from privgram.adaptive.rounds import names_of
@@ -16,28 +16,24 @@ from privgram.disclosure import samplers
 from privgram.disclosure.request import (
     BYTES_OF_ENTRY,
     PricedRelease,
+    ReleaseOptions,
     ReleaseRequest,
+    TableRelease,
 )
-from privgram.mechanisms import Mechanism, taken
+from privgram.mechanisms import taken
 from privgram.moment.grouped import SecondMoments
 from privgram.moment.second_moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.releases.groups import Releases
 from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
-from privgram.scan.progress import Progress
 from privgram.scan.request import ScanRequest
 from privgram.secret import Gate, generators
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from privgram._base.numbers import Adjacency
     from privgram.columns import Columns
-    from privgram.columns.unit import PrivateBound, Unit
     from privgram.disclosure.norm_bound import NormCounts
-    from privgram.ledger import Ledger
 
 #: What is made of a release, and has its `save`: the release itself, or a fit.
 Answer = TypeVar("Answer", bound=Any)
@@ -67,66 +63,9 @@ def release(
     by: Groups | str,
     **options: Any,
 ) -> Releases: ...
-def release(  # type: ignore[misc]
-    source: TableSource,
-    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None,
-    epsilon: float | None = None,
-    delta: float | None = None,
-    *,
-    mechanism: Mechanism | str | None = None,
-    adjacency: Adjacency = "replace",
-    bound: float | PrivateBound | None = None,
-    unit: Unit | str | Any = None,
-    by: Groups | str | None = None,
-    ledger: Ledger | None = None,
-    out: str | os.PathLike[str] | None = None,
-    threads: int | None = None,
-    progress: Progress = False,
-    rng: np.random.Generator | None = None,
-) -> Release | Releases:
+@function_takes(TableRelease)  # type: ignore[misc]
+def release(request: TableRelease) -> Release | Releases:
     """Release the second moment of a table, or of each of its groups, under differential privacy.
-
-    Parameters
-    ----------
-    source : table, SecondMoment or SecondMoments
-        Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
-        stream, blocks of these. Or a second moment that was made already.
-    columns : Columns, mapping or sequence of str, optional
-        As in `second_moment`.
-    epsilon, delta : float
-        The guarantee; must be given.
-    mechanism : Mechanism or str, optional
-        With its parameters, or its name alone: "analyze-gauss". By default the best for the
-        purpose on this table; the release says so by `method` and `reason`. That is
-        `AdaptiveGaussian`, which reads the table up to five times, for regressions on rows with
-        public `Columns` that can be read again. Else one round: `AnalyzeGauss`, or
-        `AdditiveWishart` where publicly few rows might leave the release without a positive
-        definite matrix, and `MatrixLaplace` where delta is 0. `Study.release` has other purposes
-        than regressions.
-    adjacency : {"replace", "add-remove"}
-        Which tables are neighbours: one row replaced (their number is public), or one row added
-        or removed (it is private).
-    bound : float or PrivateBound, optional
-        L2 bound of a row, as in `second_moment`. `PrivateBound` has it chosen by the table, as
-        `private_norm_bound` does, which reads the table once more and costs its epsilon besides;
-        one bound for all groups, by the rows that are of one.
-    unit : Unit or str, optional
-        As in `second_moment`: whose rows are protected together. The guarantee is then for all
-        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
-        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
-    by : Groups or str, optional
-        As in `second_moment`: all groups are released at this one guarantee, which is of all of
-        them together and one entry of the ledger. A `SecondMoments` has its groups.
-    ledger : Ledger, optional
-        Budget to enter the release in, durably, before its noise is drawn.
-    out : path-like, optional
-        File to save the release to, `.json` or `.npz`. That it can be written is made sure of
-        before anything is spent. An existing file is replaced.
-    threads, progress
-        As in `second_moment`.
-    rng : numpy.random.Generator, optional
-        For experiments only: the release is then marked `reproducible`. By default a
-        cryptographic generator, keyed by the operating system.
 
     Returns
     -------
@@ -147,12 +86,6 @@ def release(  # type: ignore[misc]
     UserWarning
         If epsilon is above 20, or delta above 0.01 or one in the public number of rows.
 
-    Notes
-    -----
-    Rows that were decoded from files stay in memory between passes, where there are several: up to
-    a gigabyte, or a quarter of the memory if that is less. `Study` has `cache_bytes` for another
-    cap. They are written nowhere.
-
     Examples
     --------
     >>> import numpy as np
@@ -163,21 +96,10 @@ def release(  # type: ignore[misc]
     >>> release.method, release.reason
     ('adaptive rounds', 'the table can be read again')
     """
-    request = ReleaseRequest(
-        source,
-        Guarantee.of(epsilon, delta, adjacency, "release(table, epsilon=1.0, delta=1e-6)"),
-        columns,
-        mechanism=mechanism,
-        bound=bound,
-        unit=unit,
-        by=by,
-        ledger=ledger,
-        out=out,
-        threads=threads,
-        progress=progress,
-        rng=rng,
-    )
-    return release_for(request)
+    example = "release(table, epsilon=1.0, delta=1e-6)"
+    guarantee = Guarantee.of(request.epsilon, request.delta, request.adjacency, example)
+    asked = {each.name: getattr(request, each.name) for each in fields(ReleaseOptions)}
+    return release_for(ReleaseRequest(request.source, guarantee, request.columns, **asked))
 
 
 @overload

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +33,14 @@ from privgram.moment.units import bounds_of
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.scan.progress import Progress
 from privgram.scan.request import WHOLE, ScanRequest, check_rereadable, scale_out
-from privgram.sources.table import CachedSource
+from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import numpy as np
 
+    from privgram._base.numbers import Adjacency
     from privgram.columns import Columns
     from privgram.columns.unit import PrivateBound, Unit
     from privgram.ledger import Ledger
@@ -53,7 +54,27 @@ BYTES_OF_ENTRY = {".json": 32, ".npz": 8}
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunOptions:
-    """How a table is read, and where what is made of it goes; `cache_bytes` as of `Study`."""
+    """How a table is read, and where what is made of it goes.
+
+    Parameters
+    ----------
+    ledger : Ledger, optional
+        Budget to enter the release in, durably, before its noise is drawn.
+    out : path-like, optional
+        File to save the release to, `.json` or `.npz`. That it can be written is made sure of
+        before anything is spent. An existing file is replaced.
+    threads : int, optional
+        As in `second_moment`.
+    progress : bool or callable, default False
+        As in `second_moment`.
+    cache_bytes : int, optional
+        How many bytes of decoded rows may stay in memory between passes, where there are several;
+        0 decodes them again for each. By default a gigabyte, or a quarter of the memory if that is
+        less. They are written nowhere.
+    rng : numpy.random.Generator, optional
+        For experiments only: the release is then marked `reproducible`. By default a
+        cryptographic generator, keyed by the operating system.
+    """
 
     ledger: Ledger | None = None
     out: str | os.PathLike[str] | None = None
@@ -63,9 +84,68 @@ class RunOptions:
     rng: np.random.Generator | None = None
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ReleaseOptions(RunOptions):
+    """By what a table is released, and what of it together.
+
+    Parameters
+    ----------
+    mechanism : Mechanism or str, optional
+        With its parameters, or its name alone: "analyze-gauss". By default the best for the
+        purpose on this table; the release says so by `method` and `reason`. That is
+        `AdaptiveGaussian`, which reads the table up to five times, for regressions on rows with
+        public `Columns` that can be read again. Else one round: `AnalyzeGauss`, or
+        `AdditiveWishart` where publicly few rows might leave the release without a positive
+        definite matrix, and `MatrixLaplace` where delta is 0. `Study.release` has other purposes
+        than regressions.
+    bound : float or PrivateBound, optional
+        L2 bound of a row, as in `second_moment`. `PrivateBound` has it chosen by the table, as
+        `private_norm_bound` does, which reads the table once more and costs its epsilon besides;
+        one bound for all groups, by the rows that are of one.
+    unit : Unit or str, optional
+        As in `second_moment`: whose rows are protected together. The guarantee is then for all
+        rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
+        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
+    by : Groups or str, optional
+        As in `second_moment`: all groups are released at this one guarantee, which is of all of
+        them together and one entry of the ledger. A `SecondMoments` has its groups.
+    """
+
+    mechanism: Mechanism | str | None = None
+    bound: float | PrivateBound | None = None
+    unit: Unit | str | Any = None
+    by: Groups | str | None = None
+
+
 @dataclass(frozen=True, eq=False)
-class ReleaseRequest(RunOptions):
-    """What is to be released, at which guarantee, and by what; parameters as of `release`.
+class TableRelease(ReleaseOptions):
+    """What `privgram.release` takes.
+
+    Parameters
+    ----------
+    source : table, SecondMoment or SecondMoments
+        Whatever `second_moment` reads: an array of shape (n, d), a path, a data frame, an Arrow
+        stream, blocks of these. Or a second moment that was made already.
+    columns : Columns, mapping or sequence of str, optional
+        As in `second_moment`.
+    epsilon, delta : float
+        The guarantee; must be given.
+    adjacency : {"replace", "add-remove"}
+        Which tables are neighbours: one row replaced (their number is public), or one row added
+        or removed (it is private).
+    """
+
+    source: TableSource = field(repr=False)  # SECRET
+    columns: Columns | Mapping[str, Any] | Sequence[str] | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    _: KW_ONLY
+    adjacency: Adjacency = "replace"
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseRequest(ReleaseOptions):
+    """What is to be released, at which guarantee, and by what.
 
     A request that cannot be met, by what is public of it, is refused when it is made.
     """
@@ -74,10 +154,6 @@ class ReleaseRequest(RunOptions):
     guarantee: Guarantee
     columns: Columns | Mapping[str, Any] | Sequence[str] | None = None
     purpose: Purpose = "regression"
-    mechanism: Mechanism | str | None = None
-    bound: float | PrivateBound | None = None
-    unit: Unit | str | Any = None
-    by: Groups | str | None = None
     #: How the table is read, rows that are read again from memory; None of a second moment.
     scan: ScanRequest | None = field(init=False, default=None, repr=False)
     #: The choice of a bound by the table, where that is asked for.

@@ -132,7 +132,6 @@ class Variates:
         return words
 
     def _stream(self, k: int, block: int) -> ChaCha20:
-        """The words k of the variates from a block on."""
         return ChaCha20(self._key, struct.pack("<QQ", block, k))
 
     def _placed(self, part: Floats) -> Floats:

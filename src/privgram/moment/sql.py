@@ -201,7 +201,8 @@ def _total_of_units(
     if len(rows) != 1:
         raise ValueError(f"the answer has {len(rows)} rows instead of one; {AGAIN}")
     n_units, n_without, n_missing, most, *sums = rows[0]
-    if min(n_units, n_without, n_missing, most) < 0 or (most == 0) != (n_units == 0):
+    counts = (n_units, n_without, n_missing, most)
+    if min(counts) < 0 or max(counts) >= 2**63 or (most == 0) != (n_units == 0):
         raise ValueError(WRONG)
     if n_without and unit.missing != "drop":
         raise ValueError(

@@ -297,8 +297,6 @@ def pca(
 
 
 class _Decomposed(Variables):
-    """Variables, and which of their matrices is decomposed."""
-
     def __init__(
         self,
         release: ReleaseRecord,

@@ -472,7 +472,6 @@ def _rows_of(unit: Unit, columns: Columns) -> int:
 
 
 def _method_of(fit: RegressionResults) -> str:
-    """How a fit came about."""
     return str(fit.parameters["method"])
 
 

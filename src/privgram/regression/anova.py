@@ -222,7 +222,6 @@ def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: flo
 
 
 def _others(terms: list[str], number: int, typ: int) -> list[str]:
-    """The terms that one is adjusted for."""
     name = terms[number]
     if typ == 1:
         return terms[:number]

@@ -526,7 +526,6 @@ class _Builder:
             raise ValueError(f"reference: {unknown[0]!r} is not a factor of this release")
 
     def build(self, request: RegressionTerms) -> Design:
-        """Put the design together."""
         target, goal, center, half_width = self._target(request.target_text)
         terms = self._terms(target, request.texts)
         with_ones = request.intercept and self.columns.intercept

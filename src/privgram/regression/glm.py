@@ -313,7 +313,6 @@ class GLMResults(SavedFit, RegressionResults):
             "Epsilon": f"{self.epsilon:g}",
             "Delta": f"{self.delta:g}",
             "Adjacency": self.adjacency,
-            "Row norms up to": f"{self.columns.bound:.4g}",
             **model,
         }
 
@@ -342,8 +341,12 @@ class GLMResults(SavedFit, RegressionResults):
                 f"features are longer than {leverage:.3g} weigh less. Coefficients are those of "
                 "least squares where errors are symmetric."
             )
-        elif self.parameters["method"] == "scores":
-            clipped = f"Scores of about {rows:,.0f} {what} were clipped."
+        elif self.parameters["method"] == "scores" and self.refusal is None:
+            clipped = (
+                f"What about {rows:,.0f} {what} say was cut down to the most that one may say."
+            )
+            if rows < 0.5:
+                clipped = f"No {what} seem to say more than one may, and none was cut down."
             if self.parameters["purpose"] == "inference":
                 clipped += (
                     " Intervals allow for the bias by a multiple of the noise; a few extreme "

@@ -253,7 +253,6 @@ class _KClass(Equations):
 
     @property
     def w(self) -> slice:
-        """The features."""
         return slice(0, self.n_features)
 
     @property

@@ -176,7 +176,6 @@ class Results:
 
     @property
     def _term_places(self) -> dict[str, slice]:
-        """Where the parameters of each term are."""
         return {}
 
     @property
@@ -521,7 +520,6 @@ class Results:
         }
 
     def _assumes(self) -> list[str]:
-        """What the standard errors assume."""
         return ["Standard errors cover sampling and privacy noise."]
 
     def _notes(self) -> list[str]:
@@ -607,7 +605,6 @@ class OfDesign(Results):
 
     @property
     def _described(self) -> Columns | None:
-        """The columns that the design is of, if they are described."""
         raise NotImplementedError
 
     @property

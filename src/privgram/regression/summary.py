@@ -251,5 +251,5 @@ def facts_of(release: ReleaseRecord, n_rows: float | None, stderr: float) -> dic
         "Mechanism": type(release.mechanism).__name__,
         **row_facts(n_rows, stderr, unit, release.n_units),
         "Adjacency": release.adjacency,
-        "Row norms up to" if unit is None else "Unit norms up to": f"{release.bound:.4g}",
+        "Rows clipped at" if unit is None else "Units clipped at": f"{release.bound:.4g}",
     }

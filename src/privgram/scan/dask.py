@@ -160,7 +160,6 @@ def _state_of(
 
 
 def _tree(states: list[Delayed]) -> Delayed:
-    """Merge delayed states."""
     merge = delayed(_merge, pure=True)
     while True:
         states = [merge(states[i : i + FAN_IN]) for i in range(0, len(states), FAN_IN)]

@@ -437,5 +437,5 @@ class ScanExecutor(Generic[AccumulatorT]):
         _, chunk, error = self.failure
         self.failure = None  # its traceback refers to this object
         if isinstance(error, InvalidRow):
-            raise error.explain(self.before, chunk.place)
+            raise error.explain(self.before, chunk.place_of(error.row))
         raise error

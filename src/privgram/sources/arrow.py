@@ -118,12 +118,23 @@ def type_name(field: Field) -> str:
     return _NAMES.get(kind, kind if kind.isascii() and len(kind) < 40 else "unknown")
 
 
+def kind_of(field: Field) -> str:
+    """NumPy's letter for what a column holds, however it is encoded; see `_kind`."""
+    return _kind(_within(field) if field.extension is None else field)
+
+
 def check_type(field: Field, selected: bool = True, wanted: Variable | None = None) -> None:
     """Refuse a column that does not hold real numbers, or what is wanted; say what to do."""
-    kind = _kind(_within(field) if field.extension is None else field)
+    check_letter(kind_of(field), type_name(field), field.name, selected, wanted)
+
+
+def check_letter(
+    kind: str, type_: str, name: str, selected: bool = True, wanted: Variable | None = None
+) -> None:
+    """As `check_type`, of a column of any system by the letter of its kind and its type."""
     if kind not in kinds_of(wanted):
         advice = _ADVICE.get(kind, LEVELS) + ("" if selected else ", or name the columns to take")
-        raise mistaken(f"values of type {type_name(field)}", field.name, wanted, advice)
+        raise mistaken(f"values of type {type_}", name, wanted, advice)
 
 
 def column_to_numpy(column: Array) -> NDArray[Any]:

@@ -355,7 +355,22 @@ class _Csv:
 
     def _chunk(self, start: int, text: bytes) -> Chunk:
         again = partial(self._again, start, len(text))
-        return Chunk(partial(self.read, text), f"{shown(self.path)}", again=again)
+        line_of = partial(self._line_of, start, text)
+        return Chunk(partial(self.read, text), f"{shown(self.path)}", again=again, line_of=line_of)
+
+    def _line_of(self, start: int, text: bytes, row: int) -> int:
+        """The line of the file at which a row of the records from `start` on begins."""
+        with self.path.open("rb") as file:
+            line, at = 1 + _line_ends(file.read(start)), 0
+        while at >= 0:
+            end = scan(text, at, False, True, first=True)[0]
+            record = text[at:end] if end >= 0 else text[at:]
+            if record.strip(b"\r\n") or len(self.names) == 1:  # empty lines are skipped
+                row -= 1
+            if row < 0:
+                break
+            line, at = line + _line_ends(record), end
+        return line
 
     def _again(self, start: int, size: int) -> Iterator[RawBlock]:
         """Parse records that were found before."""
@@ -407,6 +422,10 @@ class _Csv:
         missing = np.zeros(len(table) + len(malformed), bool)
         missing[malformed] = True
         return table.take(pa.array(np.cumsum(~missing) - 1, pa.int64(), mask=missing))
+
+
+def _line_ends(text: bytes) -> int:
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
 
 
 def _readable(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:

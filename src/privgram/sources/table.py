@@ -87,13 +87,19 @@ class Chunk:
     """Consecutive rows of a table; ``place`` says where they came from.
 
     What is on a device is read as copies; who sums there takes it as it is, ``on_device``. Of a
-    file ``again`` decodes it in later passes, which refuses one that has changed.
+    file ``again`` decodes it in later passes, which refuses one that has changed. ``line_of`` tells
+    the line of a file at which a row begins.
     """
 
     read: Callable[[], Iterator[RawBlock]]
     place: str = ""
     on_device: Any = None
     again: Callable[[], Iterator[RawBlock]] | None = None
+    line_of: Callable[[int], int] | None = None
+
+    def place_of(self, row: int) -> str:
+        """Where a row of the chunk came from."""
+        return self.place if self.line_of is None else f"{self.place}, line {self.line_of(row)}"
 
     def blocks(self, sums_on_device: bool) -> Iterator[Any]:
         """Blocks for who reads them, or the rows on the device for who sums there."""
@@ -156,6 +162,19 @@ def shared_out(
         size = max(step, min(most, (n_rows - start) // parts))
         yield Chunk(partial(read, slice(start, min(start + size, n_rows))))
         start += size
+
+
+def check_names(source: TableSource, names: Iterable[str]) -> None:
+    """Refuse names that a table in memory lacks whose columns have names; ask no other table."""
+    available: Any = None
+    if isinstance(source, Mapping):
+        available = source
+    elif is_a(source, "pandas", "DataFrame") or is_a(source, "polars", "DataFrame"):
+        available = source.columns
+    elif is_a(source, "pyarrow", "Table") or is_a(source, "pyarrow", "RecordBatch"):
+        available = source.schema.names
+    if available is not None and all(isinstance(name, str) for name in available):
+        positions(list(available), names)
 
 
 def rows_per_chunk(n_rows: int, row_bytes: int) -> int:

@@ -216,7 +216,6 @@ class Stream:
         self._gate(terms).enter()
 
     def _gate(self, terms: StreamTerms) -> Gate:
-        """A gate of the stream's entry."""
         study, sums = self.study, terms.sums
         return Gate(
             self._noise,
@@ -432,7 +431,6 @@ class Stream:
                 ledger.enter_period(stream, number, mark)
 
     def _next(self, state: StreamState, period: int | None) -> int:
-        """The number of the next period, if it is the one that is meant."""
         number, limit = len(state.past) + 1, state.terms.periods
         if period is not None and check_integer(period, "period", 1) != number:
             was = "was published" if period < number else "is not the next one"
@@ -526,7 +524,6 @@ class Stream:
 
 @lru_cache(maxsize=8)
 def _above(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Places on and above the diagonal."""
     return np.triu_indices(d)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Missing, Unit
     from privgram.glm.problem import FitPurpose
     from privgram.ledger import Composition, Ledger
-    from privgram.mechanisms import Mechanism
+    from privgram.mechanisms import Mechanism, Purpose
     from privgram.planning.designs import DesignInput
     from privgram.regression.families import FamilyName, LossName
     from privgram.regression.glm import CovType
@@ -65,7 +65,9 @@ class StudyRequest:
     name : str, optional
         What the table is called; by default as its file or folder. With the names of the columns
         and the unit it tells one study from another: a ledger is of one study.
-    threads, progress : int and bool, optional
+    threads : int, optional
+        As in `second_moment`: of every pass over the table.
+    progress : bool or callable, default False
         As in `second_moment`: of every pass over the table.
     cache_bytes : int, optional
         How many bytes of decoded rows may stay in memory between passes, where there are several; 0
@@ -88,6 +90,48 @@ class StudyRequest:
     threads: int | None = None
     progress: Progress = False
     cache_bytes: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseOfStudy:
+    """What `Study.release` takes.
+
+    Parameters
+    ----------
+    epsilon : float
+        What this release may cost of the budget.
+    delta : float, optional
+        By default the budget's, or with "basic" composition the same part of it as of epsilon.
+    label : str
+        What the ledger calls it.
+    out : path-like, optional
+        File to save the release to, `.json` or `.npz`. That it can be written is made sure of
+        before anything is spent.
+    terms : iterable of str, optional
+        What to release, as in `Columns`: ``["poly(age, 2)", "sex*region", "wage"]``. By default
+        each column.
+    purpose : {"regression", "components", "means"}
+        What the mechanism is chosen for. The release's `method` and `reason` say which was taken
+        and why.
+    mechanism : Mechanism or str, optional
+        Instead of the choice.
+    by : str or Groups, optional
+        A factor among the columns, or groups of another column: a release for each of its levels,
+        at one guarantee for all together.
+    rng : numpy.random.Generator, optional
+        For experiments only: the release is then marked `reproducible`.
+    """
+
+    epsilon: float | None = None
+    _: KW_ONLY
+    delta: float | None = None
+    label: str = ""
+    out: str | os.PathLike[str] | None = None
+    terms: Iterable[str] | None = None
+    purpose: Purpose = "regression"
+    mechanism: Mechanism | str | None = None
+    by: Groups | str | None = None
+    rng: np.random.Generator | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

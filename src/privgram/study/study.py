@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from privgram._base.log import log
 from privgram._base.numbers import check_integer, check_positive
-from privgram._base.options import described_by, taken, takes
+from privgram._base.options import described_by, function_takes, takes
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
@@ -27,6 +27,7 @@ from privgram.ledger import BudgetExceeded, check_ledger
 from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.request import scale_out
+from privgram.sources.table import check_names
 from privgram.study.check import Check, check_table, count_rows
 from privgram.study.config import (
     described,
@@ -39,6 +40,7 @@ from privgram.study.config import (
 from privgram.study.options import (
     PlanRequest,
     RegressRequest,
+    ReleaseOfStudy,
     StudyRequest,
     TableRegressRequest,
 )
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
-    from privgram.mechanisms import Mechanism, Purpose
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
@@ -127,6 +128,8 @@ class Study:
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
                 f"of the columns. Unit({column!r}, fixed_effects=True) takes off an effect of each"
             )
+        own = () if protects is None or protects.values is not None else (protects.name,)
+        check_names(table, (*self.columns.reads, *own))
         self._begun = False
         self.identity = identity(self.name, self.columns.variables, column)
         self.ledger, self.durable = open_ledger(
@@ -205,45 +208,9 @@ class Study:
     def release(
         self, epsilon: float | None = None, *, by: Groups | str, **options: Any
     ) -> Releases: ...
-    def release(  # type: ignore[misc]
-        self,
-        epsilon: float | None = None,
-        *,
-        delta: float | None = None,
-        label: str = "",
-        out: str | os.PathLike[str] | None = None,
-        terms: Iterable[str] | None = None,
-        purpose: Purpose = "regression",
-        mechanism: Mechanism | str | None = None,
-        by: Groups | str | None = None,
-        rng: np.random.Generator | None = None,
-    ) -> Release | Releases:
+    @takes(ReleaseOfStudy)  # type: ignore[misc]
+    def release(self, request: ReleaseOfStudy) -> Release | Releases:
         """Release the second moment of the columns: any number of regressions, at one price.
-
-        Parameters
-        ----------
-        epsilon : float
-            What this release may cost of the budget.
-        delta : float, optional
-            By default the budget's, or with "basic" composition the same part of it as of epsilon.
-        label : str, optional
-            What the ledger calls it.
-        out : path-like, optional
-            File to save the release to, `.json` or `.npz`. That it can be written is made sure of
-            before anything is spent.
-        terms : iterable of str, optional
-            What to release, as in `Columns`: ``["poly(age, 2)", "sex*region", "wage"]``. By
-            default each column.
-        purpose : {"regression", "components", "means"}
-            What the mechanism is chosen for. The release's `method` and `reason` say which was
-            taken and why.
-        mechanism : Mechanism or str, optional
-            Instead of the choice.
-        by : str or Groups, optional
-            A factor among the columns, or groups of another column: a release for each of its
-            levels, at one guarantee for all together.
-        rng : numpy.random.Generator, optional
-            For experiments only.
 
         Returns
         -------
@@ -258,25 +225,25 @@ class Study:
         """
         from privgram.study.answer import protected
 
-        columns = self.columns
+        columns, terms = self.columns, request.terms
         if terms is not None:
             columns = columns.replace(terms=[terms] if isinstance(terms, str) else list(terms))
-        price = self._price(epsilon, delta)
-        run = self._run_options(label, columns.selected, out, rng)
+        price = self._price(request.epsilon, request.delta)
+        run = self._run_options(request.label, columns.selected, request.out, request.rng)
         unit, guarantee = protected(self.unit, price)
         log.info("release at epsilon=%g", price.epsilon)
         with self._saying_what_is_left():
-            request = ReleaseRequest(
+            whole = ReleaseRequest(
                 self._source(columns),
                 guarantee,
                 columns,
-                purpose,
-                mechanism,
+                request.purpose,
+                mechanism=request.mechanism,
                 unit=unit,
-                by=by,
+                by=request.by,
                 **vars(run),
             )
-            release = release_for(request)
+            release = release_for(whole)
         log.info("released")
         return release
 
@@ -348,7 +315,6 @@ class Study:
         return table[:, [names.index(name) for name in used.selected]]
 
     def _weighted(self, weights: str | None) -> Columns:
-        """The columns, with rows weighted for one answer."""
         by_study = self.columns.row_weights
         if weights is None or weights == by_study:
             return self.columns
@@ -411,7 +377,6 @@ class Study:
         )
 
     def _rows(self, parsed: Parsed) -> int:
-        """The number of rows, if it is public."""
         if self.adjacency != "replace" or self.unit is not None:
             raise ValueError(
                 "the number of rows is private where rows are added or removed, or a unit may have "
@@ -439,7 +404,6 @@ class Study:
         return check_table(self.table, self.columns, self.unit, self.name)
 
     def _price(self, epsilon: float | None, delta: float | None) -> Guarantee:
-        """The guarantee of one answer."""
         if epsilon is None:
             raise TypeError(
                 f"say how much of the budget this may cost: epsilon=..., of {self.remaining():.4g} "
@@ -476,7 +440,7 @@ class Study:
         )
 
 
-@taken(TableRegressRequest)
+@function_takes(TableRegressRequest)
 def regress(request: TableRegressRequest) -> RegressionResults:
     """Fit one regression of a table, at one price: a `Study` of one answer.
 

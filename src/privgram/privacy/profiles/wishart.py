@@ -235,7 +235,6 @@ class _Corner:
         return self.floor + inside
 
     def _conditional(self, epsilon: Array, over: Array, x: Array) -> Array:
-        """Profile given x."""
         q = self.q
         sigma, middle, eta0 = self._threshold(epsilon, over, x)
         rho0 = middle - sigma
