@@ -72,6 +72,7 @@ def test_guide_has_a_table_of_the_options():
 
 
 TABLE = {"x": np.linspace(0, 1, 500), "y": np.linspace(0, 1, 500), "n": np.arange(500) % 9}
+TABLE["py"] = TABLE["x"] + 1
 COLUMNS = {"x": (0, 1), "y": (0, 1), "n": (0, 9), "py": pg.Log(1, 9)}
 
 #: What users of other packages write, and words of the sentence that helps.

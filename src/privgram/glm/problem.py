@@ -15,8 +15,8 @@ from privgram.moment import SecondMoment
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
-from privgram.secret import LevelImage, Model, Outer
-from privgram.secret.by_level import new_levels
+from privgram.secret import LevelImage
+from privgram.secret.by_level import new_first
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -92,9 +92,8 @@ class HighCardinalityFactor:
         others = self.other_columns
         d = len(others)
         image = LevelImage(self.used, others, self.factor, np.eye(d))
-        outer = Outer(Model.features(d), float(others.bound))
-        total = accumulate(scan, partial(new_levels, image, [outer], True))[0]
-        [second] = total.inner.totals
+        total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
+        second = total.inner
         for start in range(0, total.n_dropped, STEP):  # which it counts
             second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
         return SecondMoment.from_accumulator(second, None, others, others.bound)
