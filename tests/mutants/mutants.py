@@ -40,7 +40,6 @@ TESTS = {
     "GAUSSIAN": "tests/ledger/test_gaussian.py",
     "UNITS": "tests/ledger/test_units.py",
     "NORM_BOUND": "tests/disclosure/test_norm_bound.py",
-    "RECORDER": "tests/recorder/test_recorder.py",
     "SETTLE": "tests/glm/test_settle.py",
     "LINK": "tests/glm/test_link.py",
     "LEVELS": "tests/glm/test_level_rules.py",
