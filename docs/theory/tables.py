@@ -422,7 +422,9 @@ def compression() -> str:
 
 def composition() -> str:
     rows = [["releases", "δ = 1e-3", "δ = 1e-6", "δ = 1e-9"]]
-    pld = SketchProfile(20, 0.05, "replace").pld(1e-4)
+    from privgram.interop.dp_accounting import pld_from_profile
+
+    pld = pld_from_profile(SketchProfile(20, 0.05, "replace"))
     for count in (1, 10, 100):
         exact = SketchProfile(20 * count, 0.05, "replace")
         composed = pld.self_compose(count) if count > 1 else pld

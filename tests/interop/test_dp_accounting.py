@@ -53,7 +53,7 @@ def test_one_release_is_dominated_and_tight(profile):
 
 @pytest.mark.parametrize("profile", PROFILES[2:6], ids=repr)
 def test_directions_are_apart_and_have_total_mass_one(profile):
-    pld = profile.pld(1e-3)
+    pld = pld_from_profile(profile, 1e-3)
     curves = profile._directions()
     pmfs = [pld._pmf_remove, pld._pmf_add]
     for curve, pmf in zip((curves * 2)[:2], pmfs, strict=True):
@@ -70,7 +70,7 @@ def test_directions_are_apart_and_have_total_mass_one(profile):
 @pytest.mark.parametrize("count", [1, 10, 100])
 @pytest.mark.parametrize("mu", [0.05, 0.5])
 def test_composing_gaussians_is_exact(mu, count):
-    pld = GaussianProfile(mu).pld(1e-4)
+    pld = pld_from_profile(GaussianProfile(mu))
     composed = pld.self_compose(count) if count > 1 else pld
     exact = GaussianProfile(mu * np.sqrt(count))
     for delta in (0.1, 1e-3, 1e-6, 1e-9):
@@ -84,7 +84,7 @@ def test_composing_gaussians_is_exact(mu, count):
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_composing_sketches_adds_their_rows(adjacency, count):
     rows, ratio = 20, 0.05
-    pld = SketchProfile(rows, ratio, adjacency).pld(1e-4)
+    pld = pld_from_profile(SketchProfile(rows, ratio, adjacency))
     composed = pld.self_compose(count) if count > 1 else pld
     exact = SketchProfile(count * rows, ratio, adjacency)
     for delta in (0.1, 1e-3, 1e-6, 1e-9):
@@ -179,7 +179,7 @@ def test_neighbours_must_agree():
 @pytest.mark.parametrize("discretization", [0.0, -1e-4, np.nan, np.inf])
 def test_discretization_is_checked(discretization):
     with pytest.raises(ValueError, match="discretization"):
-        GaussianProfile(1.0).pld(discretization)
+        pld_from_profile(GaussianProfile(1.0), discretization)
 
 
 def test_orders_meet_those_of_dp_accounting():
@@ -234,5 +234,7 @@ def test_replaced_rows_have_no_order():
     """Of one column: up in one release, down in the other."""
     event = ReleaseDpEvent(SketchProfile(10, 0.3, "add-remove"), "replace")
     accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
-    both = SketchProfile(10, 0.3, "replace", one_column=True).pld(1e-3).self_compose(2)
+    both = pld_from_profile(SketchProfile(10, 0.3, "replace", one_column=True), 1e-3).self_compose(
+        2
+    )
     assert accountant.get_delta(1.0) == pytest.approx(both.get_delta_for_epsilon(1.0))

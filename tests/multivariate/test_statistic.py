@@ -9,6 +9,7 @@ from support import real_tables as tables
 from support.helpers import make_release
 
 import privgram as pg
+from privgram.columns.unit import PrivacyUnit
 from privgram.multivariate import Variables
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
 from privgram.regression import RefusedError
@@ -56,6 +57,15 @@ def test_slopes_are_those_of_least_squares():
     fit = release.regress("c", ["a", "b"])
     np.testing.assert_allclose((found.value - fit.params) / fit.bse, 0, atol=0.05)
     np.testing.assert_allclose(found.bse, fit.bse, rtol=0.1)
+
+
+def test_effects_of_units_take_degrees_of_freedom():
+    """1200 of 1500 rows: errors of 299 free rows are 2.2 times those of 1499, known to 5 %."""
+    plain = released(5, GaussianLaw(1e-9, 1e-9))
+    unit = PrivacyUnit("who", fixed_effects=True)
+    of_units = replace(plain, n_rows=None, privacy_unit=unit, n_units=1200)
+    few, all_rows = (one.statistic(pairs, estimand="normal").bse for one in (of_units, plain))
+    np.testing.assert_allclose(few / all_rows, np.sqrt(1499 / 299), rtol=0.2)
 
 
 @pytest.mark.parametrize("name", tables.NAMES)
@@ -163,6 +173,15 @@ REFUSED = {
     "indefinite": (ONE, (pairs,), {"indefinite": "drop"}, ValueError, "indefinite"),
     "columns": (ONE, (pairs, ["z"]), {}, ValueError, "no column"),
     "moved": (replace(ONE, parameters={"moved": True}), (pairs,), {}, RefusedError, "repair"),
+    "clipped": (
+        replace(
+            ONE, parameters={"clipping_bias": 0.2, "clipped_rows": 150.0, "clipped_rows_std": 9.0}
+        ),
+        (pairs,),
+        {},
+        RefusedError,
+        "too long for adaptive rounds",
+    ),
     "weights": (weighted(), (np.size,), {"estimand": "normal"}, RefusedError, "weighted rows"),
     "rows": (
         replace(ONE.marginal(["a", "b", "c"]), n_rows=None),

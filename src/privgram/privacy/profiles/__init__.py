@@ -5,7 +5,6 @@ from privgram.privacy.profiles.base import (
     ProofStatus,
     check_known_adjacency,
     check_parameter,
-    pld_from_profile,
 )
 from privgram.privacy.profiles.composed import FFT_FLOOR, ComposedProfile
 from privgram.privacy.profiles.coupled import CoupledProfile, chance_off, charged, delta_fp_of
@@ -32,5 +31,4 @@ __all__ = [
     "check_parameter",
     "delta_fp_of",
     "gaussian_delta",
-    "pld_from_profile",
 ]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privgram._base.installed import LazyModule, extra
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_adjacency, check_positive, least_safe
 from privgram._base.saved import Registry
-from privgram.privacy._numerics import TINY, Array, Curve, connect_the_dots
+from privgram.privacy._numerics import TINY, Array, Curve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -197,57 +197,3 @@ class Profile(Registry, ABC, key="profile", what="privacy profile"):
         return least_safe(self.delta, target, 1.0)
 
     plot = of_results.plot_profile
-
-    def pld(self, discretization: float = 1e-4) -> Any:
-        """Pessimistic privacy loss distribution, for accounting with dp_accounting.
-
-        Parameters
-        ----------
-        discretization : float
-            Step of the grid of privacy losses, positive.
-
-        Returns
-        -------
-        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-            Dominates the mechanism: deltas read from it, or from its compositions, are
-            never below the truth.
-
-        Raises
-        ------
-        ImportError
-            Without the extra: ``pip install "privgram[accounting]"``.
-        """
-        return pld_from_profile(self, discretization)
-
-
-def pld_from_profile(
-    profile: Profile, discretization: float = 1e-4, symmetric: bool = False
-) -> Any:
-    """Return a profile's pessimistic privacy loss distribution of dp_accounting.
-
-    Both directions of the neighbouring relation go in, as dp_accounting's "remove" (the table with
-    the row against the one without) and "add"; with `symmetric` the worse stands for both, where it
-    is not known which table has the row.
-
-    At most 4096 deltas are evaluated in each direction, or as many as the profile says is worth the
-    time. Where the loss is spread over more steps than that, only every second, third, ... point of
-    the grid is used. The relative excess in delta is about (49 / dots)^2 / 8 far out in the tails,
-    and more where losses are in the hundreds.
-    """
-    with extra("accounting", "privacy loss distributions need"):
-        from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
-    step = check_positive(discretization, "discretization")
-    directions = (profile._curve,) if symmetric else profile._directions()
-    forward, backward = (directions * 2)[:2]  # one curve serves both orders of the pair
-    distribution = PrivacyLossDistribution.create_from_rounded_probability
-    masses = connect_the_dots(forward, backward, step, profile._dots)
-    if len(directions) == 1:
-        return distribution(*masses, step)
-    add, infinity_add = connect_the_dots(backward, forward, step, profile._dots)
-    return distribution(
-        *masses,
-        step,
-        rounded_probability_mass_function_add=add,
-        infinity_mass_add=infinity_add,
-        symmetric=False,
-    )

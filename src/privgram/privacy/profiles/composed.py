@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 
@@ -68,10 +66,3 @@ class ComposedProfile(Profile):
 
     def _floor(self) -> float:
         return max(self._losses.delta(math.inf), FFT_FLOOR)
-
-    def pld(self, discretization: float = 1e-4) -> Any:  # noqa: D102
-        plds = []
-        for profile, count in Counter(self.profiles).items():
-            pld = profile.pld(discretization)
-            plds.append(pld.self_compose(count) if count > 1 else pld)
-        return reduce(lambda x, y: x.compose(y), plds)
