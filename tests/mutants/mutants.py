@@ -28,6 +28,8 @@ PACKAGE = Path("src/privgram")
 LIMIT = 600
 
 
+LOCALITY = "tests/security/test_row_locality.py"
+
 #: Tests by what faults.diff calls them.
 TESTS = {
     "CLIENT": "tests/secret/test_any_client.py::test_any_client",
@@ -44,7 +46,9 @@ TESTS = {
     "LINK": "tests/glm/test_link.py",
     "LEVELS": "tests/glm/test_level_rules.py",
     "STATE": "tests/glm/test_state.py",
-    "LOCALITY": "tests/security/test_row_locality.py",
+    "LISTS": f"{LOCALITY}::test_a_row_is_read_by_itself[lists-4]",
+    "ARROW": f"{LOCALITY}::test_a_row_is_read_by_itself[Arrow-4]",
+    "NO_ROWS": f"{LOCALITY}::test_a_table_of_no_rows_is_read_as_one_of_a_row",
 }
 
 
