@@ -2,13 +2,15 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import privgram as pg
 from privgram.glm import fit as door
-from privgram.regression.inference import RefusedError
+from privgram.glm.one_step import OneStepEstimator
+from privgram.regression.inference import ALL_OPEN, RefusedError
 
 pytest.importorskip("formulaic")
 
@@ -205,3 +207,43 @@ def test_computation_that_was_lost_is_no_prediction(monkeypatch):
     assert fit.refusal is not None
     with pytest.raises(RefusedError):
         fit.predict(made())
+
+
+@pytest.mark.parametrize("purpose", ["inference", "prediction"])
+def test_intervals_that_all_have_no_ends_are_a_refusal(monkeypatch, purpose):
+    fit_of = OneStepEstimator.fit
+
+    def hidden(one):
+        parts = fit_of(one)
+        return replace(parts, unidentified=2 * (parts.sampling + parts.noise))
+
+    monkeypatch.setattr(OneStepEstimator, "fit", hidden)
+    fit = fitted(made(), purpose=purpose)
+    if purpose == "prediction":
+        assert fit.refusal is None
+    else:
+        assert fit.refusal == ALL_OPEN
+        assert np.isnan(fit.params).all()
+
+
+def test_notes_say_what_a_reader_can_use():
+    """Of a rare reference, of effects of each unit, and of clipping where something was fitted."""
+    table = made(n=20_000)
+    table["g"] = np.where(np.arange(20_000) < 4, "u", table["g"])
+    table["g"][4:][table["g"][4:] == "u"] = "v"
+    fit = fitted(table, formula="y ~ a + g")
+    assert np.isinf(np.asarray(fit.bse)[1:]).all()
+    assert "All effects of g are open" in str(fit.summary())
+    assert "reference={'g': ...}" in str(fit.summary())
+    assert "reference={" not in str(fitted(made(n=20_000), formula="y ~ a + g").summary())
+    few = str(fitted(made("binomial", 60), "binomial", epsilon=0.1).summary())
+    assert "nan" in few
+    assert "cut down" not in few
+    rng = np.random.default_rng(1)
+    table |= {"id": np.arange(20_000) // 4, "c": np.repeat(rng.normal(size=5000), 4).clip(-4, 4)}
+    columns = pg.Columns({"a": (-4, 4), "c": (-4, 4), "y": (-15, 15)}, intercept=True)
+    unit = pg.Unit("id", max_rows=4, fixed_effects=True)
+    once = pg.release(table, columns, unit=unit, epsilon=4.0, delta=1e-6, rng=rng)
+    said = str(once.regress("y", ["a", "c"]).summary())
+    assert "the column 'c' seems to vary too little within rows of one id" in said.lower()
+    assert "depend on each other" not in said

@@ -191,7 +191,7 @@ def test_unanswerable_options_are_refused_before_anything_is_spent(tmp_path):
     for options in (
         {"family": "poisson", "columns": COLUMNS | {"y": (0, 60)}},
         {"family": "binomial", "columns": COLUMNS | {"y": bool}},
-        {"unit": pg.Unit("who", max_rows=2)},
+        {"unit": pg.Unit("who", max_rows=2), "source": made() | {"who": np.arange(20_000) // 2}},
         {"weights": "b", "formula": "y ~ a"},
         {"cov_type": "nonrobust"},
         {"mechanism": "analyze-gauss"},

@@ -110,6 +110,18 @@ def test_weights_are_those_of_weighted_least_squares(adjacency):
     np.testing.assert_array_equal(once.solution, fit.solution)
 
 
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_weights_far_below_their_bound_contradict_nothing(adjacency):
+    """Scores have them twice and the scale once: what was an eighth of it was refused."""
+    weight = np.exp(np.random.default_rng(4).normal(0.0, 0.8, 20_000)).clip(0.2, 12)
+    columns = pg.Columns(COLUMNS.variables | {"w": (0, 16)}, row_weights="w", intercept=True)
+    fit = fitted(TABLE | {"w": weight}, columns=columns, adjacency=adjacency, **SURE)
+    assert fit.refusal is None
+    root = np.sqrt(weight)[:, None]
+    coef = np.linalg.lstsq(fit_rows(TABLE) * root, TABLE["y"] * root[:, 0])[0]
+    np.testing.assert_allclose(np.asarray(fit.params), coef, atol=0.1 * np.asarray(fit.bse).max())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_scores_of_units_have_clustered_errors(adjacency):
@@ -415,6 +427,7 @@ def test_ledger_is_charged_once_and_before_the_noise(tmp_path, monkeypatch):
 
 def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     ledger = pg.Ledger(tmp_path / "one", epsilon=5.0, delta=1e-5)
+    table = TABLE | {"who": np.arange(len(TABLE["y"])) // 4}
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
         ("purpose is", {"purpose": "means"}),
@@ -428,7 +441,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
         (r"must end in \.json", {"out": tmp_path / "fit.txt"}),
     ):
         with pytest.raises((ValueError, TypeError), match=error):
-            fitted(ledger=ledger, **options)
+            fitted(table, ledger=ledger, **options)
     assert ledger.entries == ()
 
 

@@ -245,6 +245,7 @@ def test_a_guess_is_called_one_and_has_a_range():
     assert weak.if_rare is None or weak.if_rare > 4 * weak.stderr
 
 
+@pytest.mark.slow
 def test_plan_reads_no_rows(tmp_path):
     (tmp_path / "rows.csv").write_text("x,y\n" + "0.5,a defect\n" * 1000)
     bounds = {name: COLUMNS[name] for name in ("x", "y")}

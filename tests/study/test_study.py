@@ -83,6 +83,17 @@ def test_fit_for_predictions_prints_and_loads(tmp_path, family):
     assert np.array_equal(again.predict(table), fit.predict(table))
 
 
+@pytest.mark.parametrize("formula", ["y ~ x", "y ~ x - 1"])
+def test_predictions_are_numbers_where_standard_errors_are_refused(formula):
+    """Without an intercept they come from a release, whose noise here leaves no standard errors."""
+    rng = np.random.default_rng(1)
+    table = {"x": rng.uniform(0, 10, 200), "y": rng.normal(size=200)}
+    columns = {"x": (0, 10), "y": (-10, 10)}
+    fit = pg.regress(table, formula, columns, 0.1, 1e-6, purpose="prediction", rng=rng)
+    assert np.isfinite(fit.params).all()
+    assert np.isfinite(fit.predict(table)).all()
+
+
 def test_remaining_budget_can_be_spent_and_no_more(study):
     assert study.remaining() == 2.0
     study.release(epsilon=2.0)

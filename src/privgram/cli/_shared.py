@@ -214,9 +214,7 @@ def print_fit(
             print_lines(advice)
     finite = np.isfinite
     expected = penalised and finite(np.asarray(fit.params)).all()
-    open_ended = fit.refusal is None and not finite(np.asarray(fit.conf_int(alpha))).any()
-    refused = fit.refusal is not None or open_ended
-    return Status.REFUSED if refused and not expected else Status.ANSWERED
+    return Status.REFUSED if fit.refusal is not None and not expected else Status.ANSWERED
 
 
 #: A comma after which no bracket closes before another opens.

@@ -244,7 +244,7 @@ def _recorded(
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
     written = problem.written
-    return GLMResults(
+    fitted = GLMResults(
         target=written.terms.target_text,
         terms=written.terms.texts or (),
         columns=written.columns,
@@ -265,4 +265,8 @@ def _recorded(
         reproducible=reproducible,
         unit=None if unit is None else unit.name,
         family=problem.family,
+        absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )
+    if parts.refusal is None and problem.purpose == "inference":
+        fitted = replace(fitted, refusal=fitted.inference.refusal)
+    return fitted

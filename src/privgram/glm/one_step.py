@@ -46,6 +46,9 @@ class OneStepEstimator:
     `public` is the number of rows, where it is.
     """
 
+    #: Weights over their bound, on average, once the number of rows is known.
+    mean_weight = 1.0
+
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
         self.problem = problem
@@ -89,7 +92,7 @@ class OneStepEstimator:
             seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
         state = self._nearer(state)
         clip = self._choose_clip(state, BUDGET.counts)
-        if clip.squares < LIMITS.least_square * state.sure_scale * self.q * state.rows:
+        if self._contradicts(state, clip.squares / (self.q * state.rows)):
             state = self._with_errors(state)
         noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
         if self._worse(state, first, noise):
@@ -105,9 +108,13 @@ class OneStepEstimator:
             return self._count_rows_of_units(first)
         if self.public is not None and not (dropping or weighted):
             return max(float(self.public), 1.0)
-        if self.problem.design.intercept:
-            return estimated_rows(rounds, first, self.joint[-2])
-        return max(rounds.number(BUDGET.number), 1.0)
+        if not self.problem.design.intercept:
+            return max(rounds.number(BUDGET.number), 1.0)
+        number = self.public or (rounds.number(BUDGET.number) if weighted else 1.0)
+        rows = estimated_rows(rounds, first, self.joint[-2])
+        if weighted:
+            self.mean_weight = min(rows / max(number, 1.0), 1.0)
+        return rows
 
     def _count_rows_of_units(self, first: Matrix) -> float:
         """The number of their rows; their mean number by unit is learnt."""
@@ -414,9 +421,13 @@ class OneStepEstimator:
         return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=FitFacts(clip.size))
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
-        """Whether scores with this mean square are not those of errors of the scale."""
+        """Whether scores with this mean square are not those of errors of the scale.
+
+        The scale has weights once and the square of a score twice: their mean square is the square
+        of their mean at least.
+        """
         least = max(LIMITS.least_square * state.sure_scale, LIMITS.least_square_at_all)
-        return mean_square < least
+        return mean_square < least * self.mean_weight
 
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""

@@ -27,17 +27,25 @@ _SIMULATED_NUMBERS, _FEWEST_ROWS = 2**21, 2**15
 _STEPS, _SETTLED = 20, 1e-5
 
 
-def differences(design: Design) -> list[str]:
-    """Notes on what effects of levels are, where levels were left out."""
+def differences(design: Design, ends: Matrix | None = None) -> list[str]:
+    """Notes on what effects of levels are, where levels were left out.
+
+    `ends` are of the intervals: where all effects of a factor are open the reference may be rare.
+    """
     notes = []
     for terms, levels in design.left_out_levels:
         of = f"in {', '.join(terms)}" if terms else "of levels"
         notes.append(f"Effects {of} are differences from: {', '.join(levels)}.")
+    for label, factors in design.compared.items():
+        single = len(factors) == 1 and ends is not None
+        if single and not np.isfinite(np.asarray(ends)[design.terms[label]]).any():
+            notes.append(
+                f"All effects of {shown(factors[0])} are open. Where the level that they differ "
+                f"from has few rows, name one of many, reference={{{factors[0]!r}: ...}}."
+            )
     if design.hidden:
-        at_means = ": the intercept is at their means over rows" if design.intercept else ""
-        notes.append(
-            f"Effects of {listed(list(design.hidden))} are taken along and not shown{at_means}."
-        )
+        where = f": the intercept is {design.constant_at}" if design.intercept else ""
+        notes.append(f"Effects of {listed(list(design.hidden))} are taken along, not shown{where}.")
     return notes
 
 
@@ -47,8 +55,8 @@ def caveats(release: ReleaseRecord, n_rows: float | None, design: Design) -> lis
     unit = release.privacy_unit
     if unit is not None:
         notes.append(
-            f"All rows of one {shown(unit.name)} are protected together. Units beyond the norm "
-            "above are scaled down, by one factor for all their rows."
+            f"All rows of one {shown(unit.name)} are protected together. Those of one that has "
+            "many, or rows far out, are scaled down, by one factor for all of them."
         )
         if unit.fixed_effects:
             notes.append(
@@ -80,8 +88,14 @@ MOST_NAMED = 8
 
 def dependent(release: ReleaseRecord, design: Design) -> str | None:
     """Say so if some directions of the features hold only noise and all others far more."""
-    law, rows = release.noise, design.images[:-1]
-    values, vectors = np.linalg.eigh(design.moment(release)[:-1, :-1])
+    law, rows, moment = release.noise, design.images[:-1], design.moment(release)[:-1, :-1]
+    unit = release.privacy_unit
+    within = "its bounds"
+    if unit is not None and unit.fixed_effects:  # which leave nothing of a constant
+        within = f"rows of one {shown(unit.name)}, whose means are taken off"
+        if design.intercept:
+            rows, moment = rows[:-1], moment[:-1, :-1]
+    values, vectors = np.linalg.eigh(moment)
     # Of the whole release: noise on the inverse has no law of some columns.
     directions = vectors.T @ rows
     noise = np.sqrt(law.entry_variance(release.matrix, directions).diagonal())
@@ -106,7 +120,7 @@ def dependent(release: ReleaseRecord, design: Design) -> str | None:
         )
     if len(names) == 1:
         return (
-            f"the column {names[0]} seems to vary too little within its bounds: beside the noise "
+            f"the column {names[0]} seems to vary too little within {within}: beside the noise "
             "nothing is seen of it. Leave it out, release it within narrower public bounds, or use "
             "ridge='auto' for predictions"
         )

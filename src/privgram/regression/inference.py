@@ -217,11 +217,26 @@ class Inference:
         return np.asarray((self.estimate + self.stderr * ends).T)
 
 
+#: Said where all intervals would be infinite.
+ALL_OPEN = (
+    "the privacy noise hides every coefficient: no interval would have an end. More rows, a larger "
+    "epsilon, narrower bounds or fewer features may show some"
+)
+
+
 def refuse(size: int, reason: str) -> Inference:
     """No inference on `size` contrasts."""
     nothing = np.full(size, np.nan)
     unknown = np.full((size, size), np.nan)
     return Inference(nothing, unknown, reason, nothing)
+
+
+def refuse_open(found: Inference) -> Inference:
+    """The same, refused where none of the intervals has an end."""
+    size = len(found.estimate)
+    if found.refusal is not None or not size or np.isfinite(found.intervals(0.95)).any():
+        return found
+    return refuse(size, ALL_OPEN)
 
 
 def level_of(alpha: float) -> float:

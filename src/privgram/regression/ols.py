@@ -14,9 +14,16 @@ from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, ShareEstimand, anova
 from privgram.regression.design import Design, RegressionTerms, intercept_of
-from privgram.regression.diagnostics import caveats, clipping_shift, clips, dependent, pinned
+from privgram.regression.diagnostics import (
+    caveats,
+    clipping_shift,
+    clips,
+    dependent,
+    pinned,
+)
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
+    ALL_OPEN,
     Equations,
     RefusedError,
     about_means,
@@ -120,7 +127,7 @@ class OLSResults(OfRelease):
         """The penalised coefficients; else those that the noise lets be known."""
         if self._penalised is not None and self.refusal == self._penalised:
             return self.used[: len(self.param_names)]
-        if self.refusal is None:
+        if self.refusal in (None, ALL_OPEN):
             return self.inference.estimate
         return self._about("sample").estimate  # where the number of rows alone is missing
 
@@ -385,7 +392,7 @@ class OLSResults(OfRelease):
         if self.unclip:
             notes.append("The effect of clipping rows was taken off, as if they were normal.")
         elif self.refusal is None and clips(self.release):
-            notes.append("Rows longer than the norm above are clipped, and estimates are of those.")
+            notes.append("Rows far out in several columns are shortened; estimates are of those.")
             moved = self._moved_by_clipping
             if moved > NOTICED_SHIFT:
                 notes.append(

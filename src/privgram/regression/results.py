@@ -34,6 +34,7 @@ from privgram.regression.inference import (
     infer,
     level_of,
     refuse,
+    refuse_open,
 )
 from privgram.regression.prediction import Prediction
 from privgram.regression.summary import Summary, counted, facts_of, heads_of, skewed
@@ -620,7 +621,7 @@ class OfDesign(Results):
     @cached_property
     def inference(self) -> Inference:  # type: ignore[override]
         """Estimates and their errors, the intercept last: when first asked for."""
-        return self._contrasts(np.eye(len(self.param_names)))
+        return refuse_open(self._contrasts(np.eye(len(self.param_names))))
 
     def _about(self, estimand: Estimand) -> Inference:
         if estimand == "population":

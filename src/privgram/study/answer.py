@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from privgram.columns import Columns
 from privgram.columns.unit import PrivateBound
 from privgram.columns.variables import Boolean, Factor, Number
@@ -98,9 +96,8 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
             f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or as a "
             "factor of two levels"
         )
-    # Effects that a linear regression leaves out of the print.
-    features = (*parsed.features, *parsed.absorbed)
-    return replace(parsed, targets=(target,), features=features, absorbed=()), used
+    features = (*parsed.features, *parsed.absorbed)  # whose effects are written out, if not shown
+    return replace(parsed, targets=(target,), features=features), used
 
 
 def release_and_fit(
@@ -183,11 +180,12 @@ def release_and_fit(
 
     def answer(release: Any) -> OLSResults | IVResults:
         fit = fit_release(release, question)
-        if isinstance(fit, OLSResults) and np.isnan(fit.theta).any():
+        reason = fit.refusal if options.purpose == "prediction" else fit.without
+        if isinstance(fit, OLSResults) and reason is not None:
             # What was paid for is not lost: shrunk, and without standard errors.
             shrunk = fit_release(release, question, ridge="auto")
             assert isinstance(shrunk, OLSResults)
-            without = f"{fit.without}. What is shown is shrunk by ridge='auto', for predictions"
+            without = f"{reason}. What is shown is shrunk by ridge='auto', for predictions"
             fit = replace(shrunk, without=without)
         return replace(fit, not_scores=not_scores)
 
