@@ -37,7 +37,12 @@ def month(seed, slope=0.5, n=400):
 
 def study_of(tmp_path, epsilon=2.0, **options):
     return pg.Study(
-        month(0), COLUMNS, epsilon=epsilon, delta=1e-6, ledger=tmp_path / "a.ledger", **options
+        month(0) | {"who": np.arange(400)},
+        COLUMNS,
+        epsilon=epsilon,
+        delta=1e-6,
+        ledger=tmp_path / "a.ledger",
+        **options,
     )
 
 
