@@ -12,11 +12,10 @@ import pytest
 import privgram as pg
 from privgram._base.options import options_of
 from privgram.disclosure.request import TableRelease
-from privgram.glm.problem import FitPurpose
 from privgram.ledger import Composition
 from privgram.privacy import Adjacency
 from privgram.regression.families import FamilyName, LossName
-from privgram.regression.glm import CovType
+from privgram.regression.glm import CovType, FitPurpose
 from privgram.study.options import (
     PlanRequest,
     RegressRequest,

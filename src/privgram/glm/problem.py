@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,11 +22,8 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.unit import Unit
     from privgram.regression.families import FamilyName, LossName
+    from privgram.regression.glm import FitPurpose
     from privgram.scan.request import ScanRequest
-
-#: What a fit is for: standard errors, or predictions alone.
-FitPurpose = Literal["inference", "prediction"]
-
 
 #: A factor of more levels is taken as one. On real tables with 9 to 51 levels far more fits are
 #: answered so than by columns, and with fewer levels columns do as well (docs/theory/glm.md).

@@ -35,6 +35,9 @@ else:
 #: What standard errors allow for, by statsmodels' names.
 CovType = Literal["nonrobust", "HC1", "cluster"]
 
+#: What a fit is for: standard errors, or predictions alone.
+FitPurpose = Literal["inference", "prediction"]
+
 #: Which ways a fit may have come about, as the summary says it.
 METHODS = {"scores": "Scores", "one round": "One round"}
 
