@@ -289,6 +289,7 @@ OWN = {
     "clipping": "of clipped rows",
     "without": "of penalised fits",
     **dict.fromkeys(("adjacency", "parameters", "reproducible"), "the guarantee"),
+    "to_html": "tests/page",
     **dict.fromkeys(("save", "question", "not_scores"), "tests/study/test_protocol.py"),
     "ridge": "of penalised fits",
     "release": "the record",
@@ -401,7 +402,7 @@ IV_METHODS = {
 IV_OWN = {
     "endogenous", "instruments", "k", "overidentification", "question", "not_scores", "parameters",
     "adjacency", "privacy", "proof_status", "reproducible", "save", "get_prediction",
-    "wald_test_terms", "mse_resid", "anderson_rubin",
+    "wald_test_terms", "mse_resid", "to_html", "anderson_rubin",
     "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
     "df_model", "use_t", "cov_type", "refusal", "advice", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr", "without",
@@ -531,7 +532,7 @@ LOGISTIC_OWN = {
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
     "target", "terms", "tidy", "unidentified", "unit", "with_intercept", "rsquared",
-    "wald_test_terms",
+    "wald_test_terms", "absorbed", "to_html",
 }  # fmt: skip
 
 
@@ -579,7 +580,7 @@ SCORED_OWN = {
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
-    "plot", "rsquared",
+    "plot", "rsquared", "absorbed", "to_html",
 }  # fmt: skip
 
 

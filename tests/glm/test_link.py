@@ -9,6 +9,7 @@ import pytest
 
 import privgram as pg
 from privgram.glm.link import GLMEstimator
+from privgram.glm.state import ScoreState
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import FAMILIES, exponential
 
@@ -245,6 +246,11 @@ def test_bend_of_a_link_is_half_the_skew_of_its_error(family, weight, bend):
     """(1 - 2p) / sqrt(p (1 - p)) of a coin, 1 / sqrt(m) of a count, and at least a quarter."""
     estimator = SimpleNamespace(family=SimpleNamespace(name=family))
     assert GLMEstimator._bend(estimator, weight) == pytest.approx(bend)
+
+
+def test_path_of_both_last_steps_that_bends_is_refused(monkeypatch):
+    monkeypatch.setattr(ScoreState, "bends", lambda *_: True)
+    assert fitted(**SURE).refusal.startswith("the steps have not settled")
 
 
 @pytest.mark.parametrize(("bias", "settled"), [(0.49, True), (0.51, False)])

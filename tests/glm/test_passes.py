@@ -85,6 +85,12 @@ def state(total):
     return found
 
 
+def assert_second(total, whole):
+    """An accumulator has these integers."""
+    hi, lo = (limb.astype(object) for limb in total.int128())
+    np.testing.assert_array_equal(hi * 2**64 + lo, whole)
+
+
 def assert_same(one, other):
     for ours, theirs in zip(state(one), state(other), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -114,22 +120,20 @@ def test_pass_adds_up_what_the_twin_makes_of_the_rows(table, name, threads, drop
         scores, norms = twin.scores(images)
         total = oracle.clipped_sums(scores, norms, CLIP, np.zeros(len(scores), int), 1)[0]
         counts = oracle.norm_counts(scores, norms, EDGES)
-        if norms is not None:
-            scores = scores * (CLIP / np.maximum(norms, CLIP))[:, None]
-        second = second_moment(scores, CLIP, RowAccumulator, False)
+        second = oracle.second_moment(scores, norms, CLIP, CLIP)
         kinds = Vectors(model, CLIP), Histogram(model, EDGES), Outer(model, CLIP)
         for found in (read(*kinds[:2])[:1], read(*kinds)):  # alone, and beside others
             np.testing.assert_array_equal(found[0], total)
         np.testing.assert_array_equal(found[1], counts)
-        assert_same(found[2], second)
+        assert_second(found[2], second)
         if curved is None:
             continue
         rows = oracle.Model(**vars(twin) | {"curved": True}).scores(images)[0]
         hessian, lengths = read(Outer(curved, CLIP), Histogram(curved, EDGES))
-        assert_same(hessian, second_moment(rows, CLIP, RowAccumulator, False))
+        assert_second(hessian, oracle.second_moment(rows, None, CLIP, CLIP))
         np.testing.assert_array_equal(lengths, oracle.norm_counts(rows, None, EDGES))
     leading, lengths = read(Outer(Model.features(q), CLIP), Histogram(Model.features(q), EDGES))
-    assert_same(leading, second_moment(images[:, :q], CLIP, RowAccumulator, False))
+    assert_second(leading, oracle.second_moment(images[:, :q], None, CLIP, CLIP))
     np.testing.assert_array_equal(lengths, oracle.norm_counts(images[:, :q], None, EDGES))
 
 
@@ -204,7 +208,7 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
 
     def read(*kinds):
         mapped, _ = accumulate(
-            ScanRequest(table, used, threads=2), partial(new_levels, image, kinds, not drop)
+            ScanRequest(table, used, threads=2), partial(new_levels, image, kinds)
         )
         assert (mapped.n_rows, mapped.n_dropped) == (kept.sum(), N - kept.sum())
         return mapped.inner.totals
@@ -231,18 +235,18 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
     )
     expected = [
         sums(v, CLIP),
-        second_moment(v, CLIP, RowAccumulator, False),
+        oracle.second_moment(v, None, CLIP, CLIP),
         sums(one[:, None] ** 2, 1.0),
         oracle.norm_counts(slopes, None, EDGES),
         oracle.norm_counts(residual, None, EDGES),
         oracle.clipped_sums(slopes, None, CLIP, np.zeros(len(v), int), 1)[0],
-        second_moment(slopes, CLIP, RowAccumulator, False),
+        oracle.second_moment(slopes, None, CLIP, CLIP),
         sums(residual, 0.8),
         sums(residual**2, 0.8**2),
     ]
     for ours, theirs in zip(found, expected, strict=True):
         if hasattr(ours, "int128"):
-            assert_same(ours, theirs)
+            assert_second(ours, theirs)
         else:
             np.testing.assert_array_equal(ours, theirs)
 

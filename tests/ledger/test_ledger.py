@@ -744,3 +744,11 @@ def test_file_that_is_replaced_while_it_is_opened_is_refused(path, monkeypatch):
             ask()
     monkeypatch.undo()
     assert ledger.entries == ()
+
+
+def test_spend_for_another_unit_is_refused_where_it_is_entered(path):
+    ledger = Ledger(path, 1.0, 1e-6)
+    spend(ledger)
+    with pytest.raises(ValueError, match="single rows, and this protects all rows of a unit"):
+        ledger.spend(0.1, 1e-7, adjacency="replace", unit="person", privacy=gaussian(0.1, 1e-7))
+    assert [entry.unit for entry in ledger.entries] == [""]

@@ -28,6 +28,8 @@ PACKAGE = Path("src/privgram")
 LIMIT = 600
 
 
+LOCALITY = "tests/security/test_row_locality.py"
+
 #: Tests by what faults.diff calls them.
 TESTS = {
     "CLIENT": "tests/secret/test_any_client.py::test_any_client",
@@ -40,12 +42,13 @@ TESTS = {
     "GAUSSIAN": "tests/ledger/test_gaussian.py",
     "UNITS": "tests/ledger/test_units.py",
     "NORM_BOUND": "tests/disclosure/test_norm_bound.py",
-    "RECORDER": "tests/recorder/test_recorder.py",
     "SETTLE": "tests/glm/test_settle.py",
     "LINK": "tests/glm/test_link.py",
     "LEVELS": "tests/glm/test_level_rules.py",
     "STATE": "tests/glm/test_state.py",
-    "LOCALITY": "tests/security/test_row_locality.py",
+    "LISTS": f"{LOCALITY}::test_a_row_is_read_by_itself[lists-4]",
+    "ARROW": f"{LOCALITY}::test_a_row_is_read_by_itself[Arrow-4]",
+    "NO_ROWS": f"{LOCALITY}::test_a_table_of_no_rows_is_read_as_one_of_a_row",
 }
 
 

@@ -12,7 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PARTS", "STEPS", "UNITS", "Model", "clipped_sums", "norm_counts", "scale", "sum_units"]
+__all__ = [
+    "PARTS",
+    "STEPS",
+    "UNITS",
+    "Model",
+    "clipped_sums",
+    "norm_counts",
+    "row_scale",
+    "scale",
+    "second_moment",
+    "sum_units",
+]
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -154,6 +165,24 @@ def norm_counts(scores: Matrix, norms: Vector | None, edges: Vector) -> NDArray[
     counts = np.zeros(len(edges), np.int64)
     np.add.at(counts, np.searchsorted(edges[:-1], norms), np.minimum(part, PARTS).astype(np.int64))
     return counts
+
+
+def row_scale(q: int) -> float:
+    return float((1 << 20) - np.ceil(np.sqrt(q)) - 2)
+
+
+def second_moment(
+    scores: Matrix, norms: Vector | None, clip: float, radius: float
+) -> NDArray[np.int64]:
+    """Second moment of rows up to a radius as integers, clipped by public norms before."""
+    good, found = usable(scores, norms)
+    scores = scores[good]
+    kept = np.ones(len(scores)) if norms is None else clip / np.maximum(found[good], clip)
+    longest = np.maximum(np.sqrt(squares(scores)) * kept, radius)
+    rows = np.rint(scores * (kept * (row_scale(scores.shape[1]) / longest))[:, None])
+    assert (squares(rows) <= 4.0**20).all()
+    whole = rows.astype(np.int64)
+    return np.asarray(whole.T @ whole)
 
 
 def sum_units(scores: Matrix, largest: float, starts: NDArray[np.intp]) -> Matrix:

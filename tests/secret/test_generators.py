@@ -78,3 +78,13 @@ def test_import_leaves_scipy_unloaded():
     code = "import sys, privgram.secret.generators\nprint('scipy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_generator_of_a_release_draws_nothing_in_a_forked_child(monkeypatch):
+    """Its noise would be the parent's; here the process is another by its number."""
+    rng, _ = resolve(None)
+    rng.random()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    for draw in (lambda: rng.random(), lambda: rng.bit_generator):
+        with pytest.raises(RuntimeError, match="forked in the middle of a release"):
+            draw()

@@ -15,7 +15,7 @@ import pytest
 from secret.test_any_client import squared
 
 import privgram as pg
-from privgram._core.scores import PARTS, UNITS
+from privgram._core.scores import PARTS, ROW_UNITS, UNITS, write
 from privgram.adaptive import radius
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
@@ -175,6 +175,13 @@ def test_rounding_makes_no_vector_longer():
             Image(np.eye(q), 1e12), [Vectors(model)], np.full((1, q), 1e9 / math.sqrt(q))
         )
         assert 0.999 * UNITS < math.sqrt(sum(x**2 for x in integers(total))) <= UNITS
+        rows = np.empty((1, q), order="F")
+        for length in (1e-3, 1.0, 1e9):
+            write(np.full((1, q), length / math.sqrt(q)), model.score, rows, True, 1.0)
+            [longest] = np.sqrt((rows**2).sum(axis=1))
+            assert (rows == np.rint(rows)).all()
+            assert longest <= ROW_UNITS - math.ceil(math.sqrt(q) / 2) - 1
+            assert length < 1 or longest > 0.999 * ROW_UNITS
 
 
 def test_rows_of_a_unit_have_no_order(rng):
@@ -231,7 +238,7 @@ def by_level(image, kinds, rows):
     table = {name: np.array([row[i] for row in rows], object if name == "f" else float)
              for i, name in enumerate(("x", "y", "f", "w"))}  # fmt: skip
     scan = ScanRequest(table, USED, threads=1)
-    read = accumulate(scan, partial(new_levels, image, kinds, False))[0]
+    read = accumulate(scan, partial(new_levels, image, kinds))[0]
     assert read.n_rows + read.n_dropped == len(rows)
     return [
         Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)

@@ -312,7 +312,7 @@ def check(read, table, row=None, names=None, every=1):
     tried, wrong = 0, []
     for j, name in enumerate(row if names is None else names):
         for number, cell in enumerate(ODD):
-            if (number + j) % every:
+            if (number + j) % every and cell is not None:
                 continue
             other = row | {name: cell}
             at = 0 if number % 3 else len(table[name]) // 2

@@ -12,11 +12,10 @@ import pytest
 import privgram as pg
 from privgram._base.options import options_of
 from privgram.disclosure.request import TableRelease
-from privgram.glm.problem import FitPurpose
 from privgram.ledger import Composition
 from privgram.privacy import Adjacency
 from privgram.regression.families import FamilyName, LossName
-from privgram.regression.glm import CovType
+from privgram.regression.glm import CovType, FitPurpose
 from privgram.study.options import (
     PlanRequest,
     RegressRequest,
@@ -72,6 +71,7 @@ def test_guide_has_a_table_of_the_options():
 
 
 TABLE = {"x": np.linspace(0, 1, 500), "y": np.linspace(0, 1, 500), "n": np.arange(500) % 9}
+TABLE["py"] = TABLE["x"] + 1
 COLUMNS = {"x": (0, 1), "y": (0, 1), "n": (0, 9), "py": pg.Log(1, 9)}
 
 #: What users of other packages write, and words of the sentence that helps.

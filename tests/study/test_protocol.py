@@ -39,6 +39,7 @@ FITS = {
     "both": ("y ~ 1 | firm + year | x ~ z", {}, "adaptive rounds", "nonrobust"),
     "mechanism": ("y ~ x", {"mechanism": "analyze-gauss"}, "AnalyzeGauss", "nonrobust"),
     "plain": ("y ~ x", {"cov_type": "nonrobust"}, "scores", "nonrobust"),
+    "logit, absorbed": ("win ~ z | firm", {"family": "binomial"}, "scores", "HC1"),
     "logit": ("win ~ z", {"family": "binomial"}, "scores", "HC1"),
     "counts": ("count ~ z", {"family": "poisson"}, "scores", "HC1"),
     "huber": ("y ~ x", {"loss": "huber"}, "scores", "HC1"),
@@ -122,11 +123,29 @@ def test_effects_after_the_bar_are_taken_along_and_not_shown(table):
     np.testing.assert_allclose(hidden.anova().fvalue, shown.anova().fvalue[:1])
     for fit in (hidden, instrumented):
         said = str(fit.summary())
-        assert "Effects of firm, year are taken along and not shown: the intercept is at" in said
+        assert (
+            "Effects of firm, year are taken along, not shown: the intercept is at their means"
+            in said
+        )
         assert "firm[" not in said
     through = release.regress("y ~ 0 + x | firm + year")
     assert through.param_names == ("x",)
     assert through.params["x"] == pytest.approx(shown.params["x"], rel=1e-6)
+
+
+def test_effects_after_the_bar_are_not_shown_of_other_families(table, tmp_path):
+    options = {"epsilon": 8.0, "delta": DELTA, "family": "binomial"}
+    shown, hidden = (
+        pg.regress(table, f"win ~ z {sign} firm", COLUMNS, rng=np.random.default_rng(0), **options)
+        for sign in "+|"
+    )
+    assert hidden.param_names == ("z", "Intercept")
+    names = list(hidden.param_names)
+    np.testing.assert_array_equal(hidden.params, shown.params[names])
+    np.testing.assert_allclose(hidden.bse, shown.bse[names])
+    assert "of firm are taken along, not shown: the intercept is of their" in str(hidden.summary())
+    at_reference = hidden.predict({"z": [0.5]})
+    np.testing.assert_allclose(at_reference, shown.predict({"z": [0.5], "firm": ["a"]}))
 
 
 def test_three_ways_are_side_by_side(table):

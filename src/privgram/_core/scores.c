@@ -290,6 +290,46 @@ PART void write(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdi
     }
 }
 
+/* The same as whole numbers; `tile` has q rows of them. */
+PART void write_whole(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdiff_t q,
+                      lanes m, lanes square, lanes norm, int sized, marks good, int n, double *tile,
+                      double *out)
+{
+    const double near_sq = sink->radius * sink->radius * (1 - 0x1p-50);
+    const int clips = sized && sink->clip > 0;
+    lanes factor, whole_sq;
+    marks near;
+    EACH(k) near.v[k] = (ivec)(square.v[k] <= set(near_sq));
+    if (!clips && near_sq > 0x1p-800 && all(near)) { /* none is longer */
+        EACH(k) factor.v[k] = set(sink->rows_scale / sink->radius);
+    } else {
+        const lanes length = root(square);
+        EACH(k) {
+            vec kept = set(1);
+            if (clips)
+                kept = sink->clip / at_least(norm.v[k], set(sink->clip));
+            factor.v[k] = kept
+                          * (sink->rows_scale / at_least(length.v[k] * kept, set(sink->radius)));
+        }
+    }
+    EACH(k) whole_sq.v[k] = set(0);
+    for (ptrdiff_t j = 0; j < q; j++) {
+        const lanes z = load(x + j * stride);
+        lanes whole;
+        EACH(k) {
+            whole.v[k] = (z.v[k] * m.v[k] * factor.v[k] + MAGIC) - MAGIC;
+            whole_sq.v[k] += whole.v[k] * whole.v[k];
+        }
+        memcpy(tile + j * SCORE_ROWS, &whole, sizeof whole);
+    }
+    EACH(k) good.v[k] &= (ivec)(whole_sq.v[k] <= set(sink->rows_most_sq));
+    for (ptrdiff_t j = 0; j < q; j++) {
+        lanes whole = load(tile + j * SCORE_ROWS);
+        EACH(k) whole.v[k] = select(good.v[k], whole.v[k], set(0));
+        memcpy(out + j * sink->rows_stride, &whole, (size_t)n * sizeof *out);
+    }
+}
+
 CLONES
 static ptrdiff_t take(const score_images *images, const score_model *model, const score_sink *sink,
                       int drop, int64_t *room, int64_t *n_dropped)
@@ -305,6 +345,8 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
     double calm = -1;
     if (!sized && !sink->counts && sink->clip > 0x1p-400)
         calm = sink->clip < 0x1p400 ? sink->clip * sink->clip * (1 - 0x1p-50) : DBL_MAX;
+    if (!sink->counts && !sink->total && sink->radius > 0 && !(sized && sink->clip > 0))
+        calm = DBL_MAX; /* nor where rows alone are written */
     const double unclipped = sink->scale / sink->clip;
     lanes one;
     EACH(k) one.v[k] = set(1);
@@ -360,7 +402,10 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
             add(sink, x, stride, q, m, factor, good, n, group, tile, sums);
         if (sink->counts)
             count(sink, norm, length, good, n);
-        if (sink->rows)
+        if (sink->rows && sink->radius > 0)
+            write_whole(sink, x, stride, q, m, square, norm, sized, good, n, (double *)tile,
+                        sink->rows + i);
+        else if (sink->rows)
             write(sink, x, stride, q, m, norm, sized, good, n, sink->rows + i);
     }
     return -1;

@@ -57,9 +57,12 @@ typedef struct {
     double parts;
 
     /* The scores themselves, by columns.  Those of binary targets and of counts are clipped, by what
-     * they may well be, where clip is above 0. */
+     * they may well be, where clip is above 0.  With a radius they are shortened to it and written
+     * as whole numbers, of which rows_scale is its length; a row of a squared length above
+     * rows_most_sq, or that is left out, is zeros then. */
     double *rows;
     ptrdiff_t rows_stride;
+    double radius, rows_scale, rows_most_sq;
 } score_sink;
 
 /* Take the scores of all images; -1, or the first row whose score is not finite.  With `drop` such

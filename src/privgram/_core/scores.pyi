@@ -13,7 +13,10 @@ SQUARE_UNITS: float
 ROW_BITS: int
 IMAGE_BITS: int
 
+ROW_UNITS: int
+
 def scale(q: int) -> float: ...
+def row_scale(q: int) -> float: ...
 
 class Score:
     def __init__(
@@ -46,6 +49,7 @@ def clipped_sum(
     rows: NDArray[np.float64] | None = None,
     groups: NDArray[np.int32] | None = None,
     positive: bool = False,
+    radius: float = 0.0,
 ) -> tuple[int, int]: ...
 def norm_counts(
     images: Images | NDArray[np.float64],
@@ -59,6 +63,7 @@ def write(
     score: Score,
     rows: NDArray[np.float64],
     drop: bool = False,
+    radius: float = 0.0,
 ) -> tuple[int, int]: ...
 def of_units(
     images: Images | NDArray[np.float64], score: Score, starts: NDArray[Any], largest: float

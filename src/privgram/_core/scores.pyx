@@ -47,6 +47,7 @@ cdef extern from "scores.h" nogil:
         double parts
         double *rows
         ptrdiff_t rows_stride
+        double radius, rows_scale, rows_most_sq
 
     ptrdiff_t scores_take(const score_images *, const score_model *, const score_sink *, int drop,
                           int64_t *room, int64_t *n_dropped)
@@ -258,8 +259,24 @@ cdef int sum_into(score_sink *sink, Score score, double clip, double most_sq,
     return 0
 
 
-cdef int write_into(score_sink *sink, rows, Py_ssize_t n, Py_ssize_t q) except -1:
-    """Have scores written to an array."""
+# No row that is written in whole numbers is longer.
+ROW_UNITS = 1 << 20
+
+
+def row_scale(Py_ssize_t q):
+    """Norm that a row of q whole numbers and norm 1 is scaled to: see `scale`."""
+    return float(ROW_UNITS - np.ceil(np.sqrt(q)) - 2)
+
+
+cdef int write_into(
+    score_sink *sink, rows, Py_ssize_t n, Py_ssize_t q, double radius=0.0
+) except -1:
+    """Have scores written to an array, or with a radius as whole numbers."""
+    sink.radius = radius
+    if radius != 0:
+        check_clip(radius)
+        sink.rows_scale = row_scale(q)
+        sink.rows_most_sq = (sink.rows_scale + np.ceil(np.sqrt(q) / 2) + 1) ** 2
     if rows.dtype != np.float64 or rows.shape != (n, q) or rows.strides[0] != 8 and n > 1:
         raise ValueError(f"rows must have shape ({n}, {q}), by columns")
     cdef cnp.ndarray held = rows
@@ -285,24 +302,24 @@ cdef int group_by(score_images *images, const int32_t[::1] groups, Py_ssize_t n_
 
 
 def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=False, rows=None,
-                const int32_t[::1] groups=None, bint positive=False):
+                const int32_t[::1] groups=None, bint positive=False, double radius=0.0):
     """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q).
 
     With `groups` total (n_groups, q), for each of them. A `positive` s that has an integer below 0
-    adds nothing.
+    adds nothing. `rows` get the scores, clipped by their public sizes, as `write` does.
     """
     cdef score_images x
     cdef score_sink sink
     cdef Py_ssize_t n_groups = 1 if groups is None else total.shape[0]
     check_clip(clip)
     held = described(images, score.n_columns, &x)
-    sink.total, sink.counts, sink.rows = NULL, NULL, NULL
+    sink.total, sink.counts, sink.rows, sink.radius = NULL, NULL, NULL, 0.0
     sum_into(&sink, score, clip, <double>UNITS * UNITS, total, n_groups)
     sink.positive = positive
     if groups is not None:
         group_by(&x, groups, n_groups)
     if rows is not None:
-        write_into(&sink, rows, x.n, score.m.q)
+        write_into(&sink, rows, x.n, score.m.q, radius)
     return taken(held, &x, score, &sink, drop)
 
 
@@ -321,20 +338,24 @@ def norm_counts(images, Score score, const double[::1] edges, int64_t[::1] count
     for i in range(1, edges.shape[0]):
         if not edges[i - 1] <= edges[i]:
             raise ValueError("edges must ascend")
-    sink.total, sink.rows = NULL, NULL
+    sink.total, sink.rows, sink.radius = NULL, NULL, 0.0
     sink.counts, sink.edges, sink.n_edges = &counts[0], &edges[0], edges.shape[0] - 1
     sink.parts = PARTS
     return taken(held, &x, score, &sink, drop)
 
 
-def write(images, Score score, rows, bint drop=False):
-    """rows (n, q) = scores, by columns; of those that are left out NaN."""
+def write(images, Score score, rows, bint drop=False, double radius=0.0):
+    """rows (n, q) = scores, by columns; of those that are left out NaN.
+
+    With a radius rows s min(1, radius / |s|) / radius in whole numbers, in units of 1 /
+    row_scale(q), none longer than `ROW_UNITS`; zeros of those that are left out.
+    """
     cdef score_images x
     cdef score_sink sink
     held = described(images, score.n_columns, &x)
     sink.total, sink.counts = NULL, NULL
-    sink.clip = 0.0
-    write_into(&sink, rows, x.n, score.m.q)
+    sink.clip = sink.scale = 0.0
+    write_into(&sink, rows, x.n, score.m.q, radius)
     return taken(held, &x, score, &sink, drop)
 
 
@@ -358,7 +379,7 @@ def of_units(images, Score score, const Py_ssize_t[::1] starts, double largest):
             units[i] = k
     total = np.zeros((n_units, score.m.q), np.int64)
     if n_units and largest > 0:
-        sink.total, sink.counts, sink.rows = NULL, NULL, NULL
+        sink.total, sink.counts, sink.rows, sink.radius = NULL, NULL, NULL, 0.0
         sum_into(&sink, score, -1.0, 2.0**100, total, n_units)
         sink.scale = STEPS / largest
         group_by(&x, units, n_units)

@@ -17,6 +17,27 @@ import numpy as np
 
 cnp.import_array()
 
+cdef extern from *:
+    """
+    /* Squares of whole numbers up to 2^48, and their sum, exactly; beyond that it is too long. */
+    typedef struct { unsigned __int128 sum; int beyond; } exact_square;
+    static inline void square_add(exact_square *s, int64_t z, int times)
+    {
+        const uint64_t size = z < 0 ? -(uint64_t)z : (uint64_t)z;
+        s->beyond |= size > (uint64_t)1 << 48;
+        s->sum += (unsigned __int128)size * size * (unsigned)times;
+    }
+    static inline int square_within(const exact_square *s, double whole)
+    {
+        const unsigned __int128 most = (unsigned __int128)(uint64_t)whole * (uint64_t)whole;
+        return !s->beyond && s->sum <= most;
+    }
+    """
+    ctypedef struct exact_square:
+        int beyond
+    void square_add(exact_square *s, int64_t z, int times) noexcept nogil
+    int square_within(const exact_square *s, double whole) noexcept nogil
+
 cdef double HALF_ULP = 2.0 ** -53
 # Adding and taking this off rounds to the nearest integer what is below 2^51.
 cdef double ROUND = 6755399441055744.0
@@ -178,8 +199,10 @@ cdef double finish(
     cdef ptrdiff_t a, b, i, j, first, n = 0
     cdef ptrdiff_t *at = u.at
     cdef double norm, all_norm, kept, target, c
-    cdef int64_t z
+    cdef int64_t z, trace = 0
+    cdef exact_square total_square
     cdef bint exact
+    memset(&total_square, 0, sizeof(total_square))
     for j in range(u.d):
         at[n] = j
         n += u.seen[j]
@@ -193,16 +216,28 @@ cdef double finish(
     exact = not u.centring and all_norm <= kept
     c = 1.0 if all_norm <= target else target / all_norm
     first = slot * u.d * u.d
+    if slot >= 0 and not exact:  # else the norm was that of these whole numbers
+        for a in range(n):
+            i = at[a]
+            for b in range(a + 1):
+                j = at[b]
+                z = <int64_t>((c * value_of(u, i, j, <double>rows) + ROUND) - ROUND)
+                z += n if i == j else 0
+                u.gram[i * u.d + j] = z
+                square_add(&total_square, z, 1 if i == j else 2)
+            trace += u.gram[i * u.d + i]
+        # Whatever arithmetic did: a matrix that is too long, which none is, adds nothing.
+        if u.trace:
+            if trace < 0 or trace > <int64_t>u.whole:
+                slot = -1
+        elif not square_within(&total_square, u.whole):
+            slot = -1
     for a in range(n):
         i = at[a]
         for b in range(a + 1):
             j = at[b]
-            if exact:
-                z = u.gram[i * u.d + j]
-            else:
-                z = <int64_t>((c * value_of(u, i, j, <double>rows) + ROUND) - ROUND)
-                z += n if i == j else 0
             if slot >= 0:
+                z = u.gram[i * u.d + j]
                 add128(&u.hi[first + i * u.d + j], &u.lo[first + i * u.d + j], z)
             u.gram[i * u.d + j] = 0
         u.seen[i] = 0

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -408,8 +410,14 @@ def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int3
             return -1  # True is equal to 1 and is no level
         return known.get(value, unknown)
 
-    code = of_text if factor.text else of_number
-    return np.fromiter(map(code, values), np.int32, len(values))
+    if not factor.text:
+        return np.fromiter(map(of_number, values), np.int32, len(values))
+    with suppress(TypeError):  # something has no hash
+        codes = np.fromiter(map(known.get, values, repeat(-2)), np.int32, len(values))
+        others = np.flatnonzero(codes == -2)
+        codes[others] = [of_text(values[i]) for i in others.tolist()]
+        return codes
+    return np.fromiter(map(of_text, values), np.int32, len(values))
 
 
 def _integers(values: NDArray[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:

@@ -445,11 +445,15 @@ def is_missing(value: object) -> bool:
 
 def as_float(value: Any) -> float:
     """A cell as a number: NaN where it is none, and infinite beyond the range of doubles."""
+    if type(value) is float:
+        return value
+    if isinstance(value, np.longdouble):
+        with np.errstate(over="ignore"):
+            return float(value)
     if isinstance(value, np.timedelta64) or not isinstance(value, NUMBERS):
         return math.nan
     try:
-        with np.errstate(over="ignore"):
-            return float(value)
+        return float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
     except ValueError:  # a signaling NaN

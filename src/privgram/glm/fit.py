@@ -265,6 +265,7 @@ def _recorded(
         reproducible=reproducible,
         unit=None if unit is None else unit.name,
         family=problem.family,
+        absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )
     if parts.refusal is None and problem.purpose == "inference":
         fitted = replace(fitted, refusal=fitted.inference.refusal)

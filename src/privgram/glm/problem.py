@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,18 +15,15 @@ from privgram.moment import SecondMoment
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
-from privgram.secret import LevelImage, Model, Outer
-from privgram.secret.by_level import new_levels
+from privgram.secret import LevelImage
+from privgram.secret.by_level import new_first
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.unit import Unit
     from privgram.regression.families import FamilyName, LossName
+    from privgram.regression.glm import FitPurpose
     from privgram.scan.request import ScanRequest
-
-#: What a fit is for: standard errors, or predictions alone.
-FitPurpose = Literal["inference", "prediction"]
-
 
 #: A factor of more levels is taken as one. On real tables with 9 to 51 levels far more fits are
 #: answered so than by columns, and with fewer levels columns do as well (docs/theory/glm.md).
@@ -92,9 +89,8 @@ class HighCardinalityFactor:
         others = self.other_columns
         d = len(others)
         image = LevelImage(self.used, others, self.factor, np.eye(d))
-        outer = Outer(Model.features(d), float(others.bound))
-        total = accumulate(scan, partial(new_levels, image, [outer], True))[0]
-        [second] = total.inner.totals
+        total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
+        second = total.inner
         for start in range(0, total.n_dropped, STEP):  # which it counts
             second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
         return SecondMoment.from_accumulator(second, None, others, others.bound)

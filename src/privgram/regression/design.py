@@ -84,6 +84,7 @@ class Design:
     functions: tuple[Key, ...] = ()  # what each name is; none where features are released columns
     # effects that are taken along and not among `names`, by term: the design's columns after them
     hidden: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    constant_at: str = ""  # where the constant is with effects that are hidden
 
     @property
     def has_level(self) -> bool:
@@ -122,8 +123,11 @@ class Design:
             return np.asarray(release.matrix[at[:, None], at], dtype=np.float64)
         return np.asarray(self.images @ release.matrix @ self.images.T)
 
-    def hiding(self, release: ReleaseRecord, labels: Iterable[str]) -> Design:
-        """The same without the last terms among what is shown: the constant is at their means."""
+    def hiding(self, labels: Iterable[str], release: ReleaseRecord | None = None) -> Design:
+        """The same without the last terms among what is shown.
+
+        The constant is at their means, which a release tells, or else at their reference levels.
+        """
         hidden = {label: self.names[self.terms[label]] for label in labels}
         if not hidden:
             return self
@@ -131,8 +135,9 @@ class Design:
         at_means = np.zeros((size + 1, p + 1))
         at_means[:size, :size] = np.eye(size)
         at_means[size, p] = 1.0
-        if self.intercept:
+        if self.intercept and release is not None:
             at_means[size, size:p] = self._means(release, size)
+        means, references = "at their means over rows", "of their reference levels"
         return replace(
             self,
             names=self.names[:size],
@@ -143,6 +148,7 @@ class Design:
             compared={label: x for label, x in self.compared.items() if label not in hidden},
             functions=self.functions[:size],
             hidden=hidden,
+            constant_at=references if release is None else means,
         )
 
     def _means(self, release: ReleaseRecord, start: int) -> Vector:

@@ -44,10 +44,8 @@ def differences(design: Design, ends: Matrix | None = None) -> list[str]:
                 f"from has few rows, name one of many, reference={{{factors[0]!r}: ...}}."
             )
     if design.hidden:
-        at_means = ": the intercept is at their means over rows" if design.intercept else ""
-        notes.append(
-            f"Effects of {listed(list(design.hidden))} are taken along and not shown{at_means}."
-        )
+        where = f": the intercept is {design.constant_at}" if design.intercept else ""
+        notes.append(f"Effects of {listed(list(design.hidden))} are taken along, not shown{where}.")
     return notes
 
 

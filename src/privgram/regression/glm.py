@@ -15,6 +15,7 @@ from privgram._base.numbers import Matrix, Vector, check_integer, check_not_nega
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
+from privgram.columns.terms import parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
@@ -33,6 +34,9 @@ else:
 
 #: What standard errors allow for, by statsmodels' names.
 CovType = Literal["nonrobust", "HC1", "cluster"]
+
+#: What a fit is for: standard errors, or predictions alone.
+FitPurpose = Literal["inference", "prediction"]
 
 #: Which ways a fit may have come about, as the summary says it.
 METHODS = {"scores": "Scores", "one round": "One round"}
@@ -89,6 +93,8 @@ class GLMResults(SavedFit, RegressionResults):
     unit : str or None
         Whose rows are protected together: standard errors then let errors go together in them.
     family : {"gaussian", "binomial", "poisson"}
+    absorbed : tuple of str
+        Those of `terms` whose effects are taken along and not shown.
     """
 
     target: str
@@ -111,6 +117,7 @@ class GLMResults(SavedFit, RegressionResults):
     reproducible: bool = False
     unit: str | None = None
     family: FamilyName = "gaussian"
+    absorbed: tuple[str, ...] = ()
 
     _format = ArchiveFormat(
         "privgram-regression",
@@ -124,7 +131,9 @@ class GLMResults(SavedFit, RegressionResults):
     def design(self) -> Design:  # type: ignore[override]
         """The columns of the regression, and the way to own units."""
         terms = RegressionTerms(self.target, self.terms, self.with_intercept, self.reference)
-        return design(AllColumns(self.columns), terms)
+        hidden = parse_terms(self.absorbed, self.columns.variables)
+        labels = [term.label(self.columns.variables) for term in hidden]
+        return design(AllColumns(self.columns), terms).hiding(labels)
 
     @property
     def _described(self) -> Columns:
@@ -389,7 +398,8 @@ class GLMResults(SavedFit, RegressionResults):
     @classmethod
     def _parts(cls, header: JsonObject) -> JsonObject:
         columns, terms = Columns.from_dict(header["columns"]), tuple(header["terms"])
-        return header | {"columns": columns, "terms": terms}
+        absorbed = tuple(header["absorbed"])
+        return header | {"columns": columns, "terms": terms, "absorbed": absorbed}
 
     def _check(self) -> None:
         q = len(self.solution)

@@ -65,10 +65,10 @@ def design_of(release: ReleaseRecord, terms: RegressionTerms) -> Design:
     if columns is None or columns.plain or _are_columns(release, terms):
         if terms.references:
             raise ValueError("reference: there is no factor among these features")
-        return _of_columns(release, terms).hiding(release, absorbed)
+        return _of_columns(release, terms).hiding(absorbed, release)
     terms = replace(terms, references=left_out(terms.references))
     hidden = [one.label(columns.variables) for one in parse_terms(absorbed, columns.variables)]
-    return terms_design(release, terms).hiding(release, hidden)
+    return terms_design(release, terms).hiding(hidden, release)
 
 
 def _are_columns(release: ReleaseRecord, terms: RegressionTerms) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from privgram._core import scores
+from privgram._core.rows import RowAccumulator
 from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import ONES
 from privgram.moment.accumulators import BlockAccumulator, BlockReader, RowMap, raw_columns
@@ -42,20 +43,18 @@ class LevelImage:
 
 
 class LevelSweep(BlockAccumulator):
-    """Feeds images of rows, and their levels, to the integers of sums.
-
-    `first` is the pass before anything is spent, in which a row that may not be used can be named.
-    """
+    """Feeds images of rows, and their levels, to the integers of sums."""
 
     sums: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped")
     parts: ClassVar[tuple[str, ...]] = ("inner",)
+    names_rows: ClassVar[bool] = False  # of those that may not be used, as long as nothing is spent
+    inner: Any
 
-    def __init__(self, image: LevelImage, kinds: Sequence[Kind], first: bool = False) -> None:
+    def __init__(self, image: LevelImage, kinds: Sequence[Kind]) -> None:
         others = image.others
         self.inner = Sweep(kinds)
         self.n_columns = len(others)
         self._image = image
-        self._first = first
         self._places = [image.read.selected.index(name) for name in others.selected]
         self._feeder = BlockReader(None, others)
         self._map = RowMap(image.matrix, others.bound)
@@ -78,7 +77,7 @@ class LevelSweep(BlockAccumulator):
         if rows.scaling is None:
             ones = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
         for some, v in self._map.arrays(rows):
-            bad = self._take(v, ones[some], levels[some], reader.drop or not self._first)
+            bad = self._take(v, ones[some], levels[some], reader.drop or not self.names_rows)
             if bad >= 0:
                 return int(some.start) + bad
         return -1
@@ -92,6 +91,12 @@ class LevelSweep(BlockAccumulator):
             v, one, levels = np.asfortranarray(v[~missing]), one[~missing], levels[~missing]
         if self._centres is not None:
             scores.center(v, levels, self._centres, one)
+        self._feed(v, one, levels)
+        self.n_rows += len(v)
+        self.n_dropped += n_missing
+        return -1
+
+    def _feed(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         seen = self._image.seen
         for model, places, room in self.inner.groups:
             images = v
@@ -101,9 +106,6 @@ class LevelSweep(BlockAccumulator):
                 images = v.copy(order="F")
                 images[~seen[levels]] = 0.0
             self.inner.add(images, model.score, places, room, groups=levels)
-        self.n_rows += len(v)
-        self.n_dropped += n_missing
-        return -1
 
     def _of_level(self, model: Model, v: Matrix, one: Vector) -> Matrix:
         """The number of a row that is its level's."""
@@ -114,6 +116,24 @@ class LevelSweep(BlockAccumulator):
             return (residual if model.of_level == "residual" else residual**2)[:, None]
 
 
-def new_levels(image: LevelImage, kinds: Sequence[Kind], first: bool, _: int = 0) -> LevelSweep:
+class FirstByLevel(LevelSweep):
+    """The second moment of rows whose level is known, in the pass before anything is spent."""
+
+    names_rows = True
+
+    def __init__(self, image: LevelImage, bound: float) -> None:
+        super().__init__(image, ())
+        self.inner = RowAccumulator(len(image.matrix), bound)
+
+    def _feed(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        self.inner.update(v)
+
+
+def new_levels(image: LevelImage, kinds: Sequence[Kind], _: int = 0) -> LevelSweep:
     """Make what adds up rows by level."""
-    return LevelSweep(image, kinds, first)
+    return LevelSweep(image, kinds)
+
+
+def new_first(image: LevelImage, bound: float, _: int = 0) -> FirstByLevel:
+    """Make what adds up the second moment of rows whose level is known."""
+    return FirstByLevel(image, bound)

@@ -96,9 +96,8 @@ def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed
             f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or as a "
             "factor of two levels"
         )
-    # Effects that a linear regression leaves out of the print.
-    features = (*parsed.features, *parsed.absorbed)
-    return replace(parsed, targets=(target,), features=features, absorbed=()), used
+    features = (*parsed.features, *parsed.absorbed)  # whose effects are written out, if not shown
+    return replace(parsed, targets=(target,), features=features), used
 
 
 def release_and_fit(

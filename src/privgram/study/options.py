@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.columns.groups import Groups
     from privgram.columns.unit import Missing, Unit
-    from privgram.glm.problem import FitPurpose
     from privgram.ledger import Composition, Ledger
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.planning.designs import DesignInput
     from privgram.regression.families import FamilyName, LossName
-    from privgram.regression.glm import CovType
+    from privgram.regression.glm import CovType, FitPurpose
     from privgram.scan.progress import Progress
     from privgram.sources.table import TableSource
 
@@ -219,7 +218,7 @@ class RegressOptions(ModelOptions):
     purpose: FitPurpose = "inference"
 
     def __post_init__(self) -> None:
-        from privgram.glm.problem import FitPurpose
+        from privgram.regression.glm import FitPurpose
 
         super().__post_init__()
         check_one_of(self.purpose, "purpose", get_args(FitPurpose))
