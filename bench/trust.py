@@ -18,7 +18,7 @@ ROOT = Path(privgram.__file__).parent
 #: What files are trusted for, by the first of these that begins their path.
 ROLES = {
     "counts, enters and draws": ("secret/gate", "secret/__init__"),
-    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept"),
+    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept", "secret/by_level"),
     "noise on integers": ("secret/additive", "secret/generators", "exact/discrete",
                           "exact/__init__", "exact/int128", "_core/_bitgen", "_core/discrete",
                           "_core/chacha", "_core/rounding"),

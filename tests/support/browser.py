@@ -92,7 +92,8 @@ class Browser:
                   deviceScaleFactor=1, mobile=False)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
-        self.call("Page.navigate", url=Path(path).resolve().as_uri())
+        found = self.call("Page.navigate", url=Path(path).resolve().as_uri())
+        assert "errorText" not in found, found
         while "Page.loadEventFired" not in self.events:
             self._note(self._receive())
 
