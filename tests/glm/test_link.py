@@ -11,7 +11,7 @@ import privgram as pg
 from privgram.glm.link import GLMEstimator
 from privgram.glm.state import ScoreState
 from privgram.mechanisms import AdaptiveGaussian
-from privgram.regression.families import FAMILIES, exponential
+from privgram.regression.families import FAMILIES, Expected, exponential
 
 pytest.importorskip("formulaic")
 sm = pytest.importorskip("statsmodels.api")
@@ -180,12 +180,16 @@ def test_exponential_is_within_two_units_in_the_last_place():
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_weights_are_the_slopes_of_means(family):
-    eta = np.linspace(-8, 8, 1001)
-    mean, root = FAMILIES[family].means(eta)
-    slope = (FAMILIES[family].means(eta + 1e-6)[0] - FAMILIES[family].means(eta - 1e-6)[0]) / 2e-6
+def test_weights_are_the_slopes_of_means_and_the_variances(family):
+    eta, link = np.linspace(-8, 8, 1001), FAMILIES[family]
+    mean, root = link.means(eta)
+    slope = (link.means(eta + 1e-6)[0] - link.means(eta - 1e-6)[0]) / 2e-6
     np.testing.assert_allclose(root**2, slope, rtol=1e-5, atol=1e-8)
-    np.testing.assert_allclose(FAMILIES[family].predictor(float(mean[300])), eta[300], rtol=1e-9)
+    np.testing.assert_allclose([link.variance(m) for m in mean], root**2, rtol=1e-9)
+    np.testing.assert_allclose(link.predictor(float(mean[300])), eta[300], rtol=1e-9)
+    assert link.mean_of_none == mean[500]
+    most = float(mean[-1])
+    assert Expected(link, eta, (most / 2, most / 2), None).steepest == pytest.approx(root.max())
 
 
 def test_likelihoods_say_that_they_take_the_rows():
@@ -244,7 +248,7 @@ def test_last_step_that_noise_does_not_explain_has_not_settled(size, settled, mo
 )
 def test_bend_of_a_link_is_half_the_skew_of_its_error(family, weight, bend):
     """(1 - 2p) / sqrt(p (1 - p)) of a coin, 1 / sqrt(m) of a count, and at least a quarter."""
-    estimator = SimpleNamespace(family=SimpleNamespace(name=family))
+    estimator = SimpleNamespace(family=FAMILIES[family])
     assert GLMEstimator._bend(estimator, weight) == pytest.approx(bend)
 
 

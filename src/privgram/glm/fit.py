@@ -156,7 +156,7 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
     """What goes through the rounds of a problem."""
     if problem.factor is not None:
         return LevelEstimator(rounds, problem, public)
-    estimator = OneStepEstimator if problem.family == "gaussian" else GLMEstimator
+    estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
 
@@ -264,7 +264,7 @@ def _recorded(
         parameters=parameters,
         reproducible=reproducible,
         unit=None if unit is None else unit.name,
-        family=problem.family,
+        family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )
     if parts.refusal is None and problem.purpose == "inference":

@@ -20,7 +20,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.design import AllColumns, intercept_of
-from privgram.regression.families import FAMILIES, Bounded, Expected
+from privgram.regression.families import Bounded, Expected, Poisson
 from privgram.secret import Histogram, Model, Outer
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class GLMEstimator(OneStepEstimator):
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
-        self.family = FAMILIES[problem.family]
+        self.family = problem.family
         columns = rounds.moment.columns
         assert columns is not None
         low, high = problem.design.ends
@@ -154,11 +154,10 @@ class GLMEstimator(OneStepEstimator):
         """Least squares on the scale of the link at the mean."""
         std, features = self.rounds.std[-1], self.joint[:-1]
         known, law = impose(first, isotropic(std), self.rounds.moment.columns)
-        binomial = self.family.name == "binomial"
         center, half = self.target
         target = half * self.joint[-1] + center * self.ones
         count = max(float(self.ones @ known @ self.ones), 1.0)
-        mean = 0.5 if binomial else 1.0  # of no linear predictor
+        mean = self.family.mean_of_none
         square = float(target @ known @ target) / count
         if self.problem.design.intercept:
             mean = float(target @ known @ self.ones) / count
@@ -172,21 +171,15 @@ class GLMEstimator(OneStepEstimator):
             least = min(LIMITS.least_mean, max(doubt / 2, LIMITS.least_mean_at_all))
             low, high = least, (center + half) - least
             mean = min(max(mean, low), max(high, low))
-        weight = mean * (1 - mean) if binomial else mean
+        weight = self.family.variance(mean)
         response, level = target - mean * self.ones, 0.0
         if self.offset is not None:
             if self.problem.design.intercept:
                 level = float(self.offset @ known @ self.ones) / count
             response = response - weight * (self.offset - level * self.ones)
         joint = np.vstack([features, response])
-        if binomial and not self.of_units:
-            most = max(mean, 1 - mean)
-            self.usual_clip *= LIMITS.wider * math.sqrt(most / (1 - most)) / LIMITS.usual_clip
-        else:
-            # Of counts, by how much they vary; one event is as long as z where they are rare.
-            varies = math.sqrt(max((square - mean**2) / mean, 1.0))
-            alone = LIMITS.wider / LIMITS.usual_clip / math.sqrt(mean)
-            self.usual_clip *= max(varies, alone)
+        events = Poisson() if self.of_units else self.family  # a unit may have many
+        self.usual_clip *= events.clip_factor(mean, square, LIMITS.wider, LIMITS.usual_clip)
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows
         )
@@ -210,8 +203,7 @@ class GLMEstimator(OneStepEstimator):
 
     def _bend(self, weight: float) -> float:
         """What a step leaves out of its square, where rows have this mean weight."""
-        skew = max(1 - 4 * weight, 0.0) if self.family.name == "binomial" else 1.0
-        return max(LIMITS.bend, math.sqrt(skew / weight) / 2)
+        return max(LIMITS.bend, self.family.skewness(weight) / 2)
 
     def _counted(self, target: Vector, rows: float) -> tuple[float, float, float]:
         """Mean and mean square of the target by counts of its values, and what the mean may be off.

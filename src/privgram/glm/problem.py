@@ -21,7 +21,7 @@ from privgram.secret.by_level import new_first
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.unit import Unit
-    from privgram.regression.families import FamilyName, LossName
+    from privgram.regression.families import Family, LossName
     from privgram.regression.glm import FitPurpose
     from privgram.scan.request import ScanRequest
 
@@ -110,7 +110,7 @@ class Problem:
 
     terms: RegressionTerms
     columns: Columns  # those that the formula needs
-    family: FamilyName = "gaussian"
+    family: Family
     loss: LossName = "squared"
     robust: bool = True
     purpose: FitPurpose = "inference"

@@ -9,12 +9,11 @@ import numpy as np
 from privgram._base.installed import extra
 from privgram._base.numbers import check_integer
 from privgram.columns.variables import Boolean, Dates, Factor, Numeric
-from privgram.regression.families import FAMILIES
-from privgram.regression.glm import GLMResults
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from privgram.regression.glm import GLMResults
     from privgram.regression.ols import OLSResults
 
 __all__ = ["marginal_model", "public_grid"]
@@ -109,9 +108,9 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
         from marginaleffects.classes import ModelAbstract, ModelVault
     fit._need_inference()
     coefficients, covariance = fit.inference.estimate, fit.inference.covariance
-    family = FAMILIES[fit.family if isinstance(fit, GLMResults) else "gaussian"]
+    family = fit._family
     # As marginaleffects sees them, parameters are moved, and counted in steps.
-    step = LINEAR_STEP if family.name == "gaussian" else STEP
+    step = LINEAR_STEP if family.is_linear else STEP
     steps = step * np.sqrt(covariance.diagonal())
     steps[~(np.isfinite(steps) & (steps > 0))] = 1.0
 

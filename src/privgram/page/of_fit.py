@@ -79,7 +79,6 @@ def _of_fit(fit: Any) -> dict[str, Any]:
     release = getattr(fit, "release", None)  # of those that follow from one
     rows, method = fit.n_rows, fit.parameters["method"]
     terms = " + ".join(fit.design.terms)
-    kind = "least squares" if fit._family.name == "gaussian" else fit._family.name
     fitted = "follow from a release of the columns" if release else "were fitted by noisy sums"
     errors = {"HC1": " robust to unequal variance,", "cluster": " robust within units,"}
     return {
@@ -92,8 +91,8 @@ def _of_fit(fit: Any) -> dict[str, Any]:
         "answer": f'<h2 id="answer">{text_of(fit.target)}</h2>\n{RESULT}',
         "columns": columns_of(fit._described, fit.design.names),
         "methods": f"{fit.target} was regressed on {terms} under differential privacy for "
-        f"{whose(release or fit)} ({kind}). Columns were clamped to public bounds, and "
-        f"coefficients {fitted}, by privgram {__version__} with epsilon = {fit.epsilon:g} and "
+        f"{whose(release or fit)} ({fit._family.method}). Columns were clamped to public bounds, "
+        f"and coefficients {fitted}, by privgram {__version__} with epsilon = {fit.epsilon:g} and "
         f"delta = {fit.delta:.3g} ({neighbours(release or fit)}). Standard errors,"
         f"{errors.get(fit.cov_type, ' which assume equal variance,')} include sampling error, "
         "privacy noise and an allowance for clipping.",

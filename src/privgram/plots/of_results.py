@@ -38,9 +38,6 @@ MOST_CORRELATIONS = 12
 #: Standard deviations of noise beyond which a correlation is not noise alone.
 CLEAR_CORRELATION = 2.0
 
-#: What changes by a coefficient of a family's linear predictor.
-PREDICTED = {"binomial": "the log odds of ", "poisson": "the log of the mean of "}
-
 
 @plot
 def plot_coefficients(
@@ -116,8 +113,7 @@ def plot_coefficients(
         ax.set_yticks(list(ticks.values()), list(ticks))
         ax.set_ylabel("")
     each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
-    of = PREDICTED.get(getattr(fit, "family", ""), "")
-    ax.set_xlabel(f"change of {of}{cut(fit.target)} per {each}")
+    ax.set_xlabel(f"change of {fit._family.predicts}{cut(fit.target)} per {each}")
     text = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
     text += f", {1 - alpha:.0%} intervals" if known else ", no intervals"
     if known and not few:

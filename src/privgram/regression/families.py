@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from privgram._core.scores import Score
+from privgram.columns.variables import Boolean, Factor, Number
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
+    from privgram.columns import Columns
 
 # All by one operation after the other on whole columns, with an exponential of our own: what a row
 # gives does not depend on where it stands, or on the machine.
@@ -40,47 +42,137 @@ def exponential(x: Vector) -> Vector:
     return np.asarray(np.ldexp(total, np.where(np.isnan(k), 0, k).astype(np.int32)))
 
 
-@dataclass(frozen=True)
 class Family:
-    """A family with its canonical link."""
+    """What one family with its canonical link differs in from the others; here the identity."""
 
-    name: FamilyName
-    link: str  # as statsmodels calls it
-    title: str  # what a summary calls the regression
+    name: ClassVar[FamilyName]  # the option of a user, and the kind of `Score`
+    link: ClassVar[str] = "identity"  # as statsmodels calls it
+    title: ClassVar[str]  # what a summary calls the regression
+    method: ClassVar[str]  # what a page calls it
+    #: What of the target a coefficient changes, and what a fit tells beside means.
+    predicts: ClassVar[str] = ""
+    tells: ClassVar[tuple[str, ...]] = ()
+    #: Whether the mean is the linear predictor itself, and whether targets are numbers of events.
+    is_linear: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
+    #: The mean where the linear predictor is 0, and that of the largest variance.
+    mean_of_none: ClassVar[float] = 0.0
+    widest: ClassVar[float] = math.inf
+    #: The variance is a + b mean + c mean^2: of each family's variance function a, b and c.
+    quadratic: ClassVar[tuple[float, float, float]] = (1.0, 0.0, 0.0)
 
     def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
         """Means at linear predictors, and the roots of the weights dm / d eta.
 
         Where means have no end of their own, `most` is the public end of the target.
         """
-        if self.name == "gaussian":
-            return eta, np.ones_like(eta)
-        if self.name == "poisson":
-            mean = exponential(np.clip(eta, -FARTHEST, self.largest(most)))
-            return mean, np.sqrt(mean)
+        return eta, np.ones_like(eta)
+
+    def predictor(self, mean: float) -> float:
+        """The linear predictor of a mean."""
+        return mean
+
+    def largest(self, most: float) -> float:
+        """The largest linear predictor of means up to `most`; 0 where they end by themselves."""
+        return 0.0
+
+    def variance(self, mean: float) -> float:
+        """The variance at a mean, which is the weight dm / d eta."""
+        a, b, c = self.quadratic
+        return a + mean * (b + c * mean)
+
+    def skewness(self, variance: float) -> float:
+        """The size of the skewness where this is the variance."""
+        a, b, c = self.quadratic
+        return math.sqrt(max(b * b - 4 * a * c + 4 * c * variance, 0.0) / variance)
+
+    def clip_factor(self, mean: float, square: float, far: float, usual: float) -> float:
+        """By what the usual clip is multiplied, for targets of this mean and mean square.
+
+        By how much counts vary; and one event is as long as z where events are rare.
+        """
+        varies = math.sqrt(max((square - mean**2) / mean, 1.0))
+        return max(varies, far / usual / math.sqrt(mean))
+
+    def explained(self, target: str, columns: Columns) -> tuple[str, Columns]:
+        """The target and columns as the family explains them; raise ValueError if it does not."""
+        return target, columns
+
+
+class Gaussian(Family):
+    """Least squares."""
+
+    name, title, method = "gaussian", "Private Least Squares Regression", "least squares"
+    is_linear = True
+
+
+class Binomial(Family):
+    """Logistic regression of a truth value."""
+
+    name, link, title = "binomial", "logit", "Private Logistic Regression"
+    method, predicts, tells = "binomial", "the log odds of ", ("probabilities", "odds")
+    mean_of_none, widest, quadratic = 0.5, 0.5, (0.0, 1.0, -1.0)
+
+    def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
         eta = np.clip(eta, -FARTHEST, FARTHEST)
         e = exponential(-np.abs(eta))
         return np.where(eta < 0, e, 1.0) / (1 + e), np.sqrt(e) / (1 + e)
 
-    def largest(self, most: float) -> float:
-        """The largest linear predictor of a mean without an end of its own."""
-        return min(math.log(most), 2 * FARTHEST)
+    def predictor(self, mean: float) -> float:
+        return math.log(mean / (1 - mean))
+
+    def clip_factor(self, mean: float, square: float, far: float, usual: float) -> float:
+        most = max(mean, 1 - mean)
+        return far * math.sqrt(most / (1 - most)) / usual
+
+    def explained(self, target: str, columns: Columns) -> tuple[str, Columns]:
+        """A truth value; also a number within (0, 1), which is made one, or one of two levels."""
+        described = columns.variables.get(target)
+        if isinstance(described, Factor):
+            if len(described) != 2:
+                raise ValueError(
+                    f"the target {target!r} has {len(described)} levels, and a logistic regression "
+                    f"explains two: name one, such as '{target}[{described.names[0]}]'"
+                )
+            target = f"{target}[{described.names[1]}]"
+        elif type(described) is Number and described.interval == (0.0, 1.0):
+            columns = columns.replace(bounds={**columns.variables, target: Boolean()})
+        elif described is not None and not isinstance(described, Boolean):
+            raise ValueError(
+                f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or "
+                "as a factor of two levels"
+            )
+        return target, columns
+
+
+class Poisson(Family):
+    """Regression of the logarithm of the mean of a count."""
+
+    name, link, title = "poisson", "log", "Private Poisson Regression"
+    method, predicts, tells = "poisson", "the log of the mean of ", ("rates",)
+    counts, mean_of_none, quadratic = True, 1.0, (0.0, 1.0, 0.0)
+
+    def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
+        mean = exponential(np.clip(eta, -FARTHEST, self.largest(most)))
+        return mean, np.sqrt(mean)
 
     def predictor(self, mean: float) -> float:
-        """The linear predictor of a mean."""
-        if self.name == "gaussian":
-            return mean
-        return math.log(mean / (1 - mean)) if self.name == "binomial" else math.log(mean)
+        return math.log(mean)
+
+    def largest(self, most: float) -> float:
+        return min(math.log(most), 2 * FARTHEST)
+
+    def explained(self, target: str, columns: Columns) -> tuple[str, Columns]:
+        described = columns.variables.get(target)
+        if type(described) is not Number or described.lower < 0:
+            raise ValueError(
+                f"the target {target!r} is no count: describe it by bounds that are not negative"
+            )
+        return target, columns
 
 
-FAMILIES: dict[str, Family] = {
-    family.name: family
-    for family in (
-        Family("gaussian", "identity", "Private Least Squares Regression"),
-        Family("binomial", "logit", "Private Logistic Regression"),
-        Family("poisson", "log", "Private Poisson Regression"),
-    )
-}
+#: Every family, by the option of a user.
+FAMILIES: dict[str, Family] = {each.name: each for each in (Gaussian(), Binomial(), Poisson())}
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,18 +195,15 @@ class Expected:
     @property
     def steepest(self) -> float:
         """The largest root of a weight."""
-        if self.family.name == "binomial":
-            return 0.5
-        return math.sqrt(self.target[0] + self.target[1])
+        most = self.target[0] + self.target[1]
+        return math.sqrt(self.family.variance(min(most, self.family.widest)))
 
     def score(self, curved: bool = False) -> Score:
         """What is times z in a row's score, or the root of its weight in the Hessian.
 
         A binomial residual has a size that it has at most, whatever the target is.
         """
-        largest = 0.0
-        if self.family.name == "poisson":
-            largest = self.family.largest(self.target[0] + self.target[1])
+        largest = self.family.largest(self.target[0] + self.target[1])
         name, q = self.family.name, len(self.coef)
         return Score(
             name, q, self.coef, self.ones, self.target, largest, offset=self.offset, curved=curved

@@ -140,11 +140,6 @@ class GLMResults(SavedFit, RegressionResults):
         return self.columns
 
     @property
-    def _linear(self) -> bool:
-        """Whether the mean is the linear predictor itself."""
-        return self.family == "gaussian"
-
-    @property
     def _family(self) -> Family:
         return FAMILIES[self.family]
 
@@ -161,7 +156,7 @@ class GLMResults(SavedFit, RegressionResults):
     def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
-        constant = self.design.has_level if self._linear else self.with_intercept
+        constant = self.design.has_level if self._family.is_linear else self.with_intercept
         return (*names, CONSTANT) if constant else names
 
     @property
@@ -187,7 +182,7 @@ class GLMResults(SavedFit, RegressionResults):
         """The affine map from the solution (q,) to the k parameters: (k, q) and (k,)."""
         size = len(self.param_names)
         transform, level = self.design.transform[:size], self.design.offset[:size]
-        if self._linear:
+        if self._family.is_linear:
             return transform, level
         return transform / self.design.spread[-1], np.zeros(size)  # the predictor has no units
 
@@ -216,7 +211,7 @@ class GLMResults(SavedFit, RegressionResults):
         # What is mostly hidden is open.
         is_open = hidden > ((of_solution @ known) * of_solution).sum(axis=1)
         covariance[is_open, is_open] = np.inf
-        students = estimand == "population" and self._linear
+        students = estimand == "population" and self._family.is_linear
         df = np.full(len(of_solution), self.df_resid if students else math.inf)
         return Inference(estimate, covariance, None, df)
 
@@ -258,7 +253,7 @@ class GLMResults(SavedFit, RegressionResults):
         -------
         ndarray of shape (m, 2), float64
         """
-        self._need_family("binomial", "probabilities are")
+        self._need("probabilities")
         p = self.predict(X)
         return np.column_stack([1 - p, p])
 
@@ -276,12 +271,12 @@ class GLMResults(SavedFit, RegressionResults):
             exp of `params` and of `conf_int`, without the intercept: in the columns "ratio",
             "lower" and "upper".
         """
-        self._need_family("binomial", "odds are")
+        self._need("odds")
         return self._ratios(alpha)
 
     def rate_ratios(self, alpha: float = 0.05) -> DataFrame:
         """By what means are multiplied per unit of each feature; as `odds_ratios`."""
-        self._need_family("poisson", "rates are")
+        self._need("rates")
         return self._ratios(alpha)
 
     def _ratios(self, alpha: float) -> DataFrame:
@@ -290,9 +285,10 @@ class GLMResults(SavedFit, RegressionResults):
         names = self.param_names[: len(self.design.names)]
         return framed(both[: len(names)], names, ["ratio", "lower", "upper"])
 
-    def _need_family(self, family: str, what: str) -> None:
-        if self.family != family:
-            raise AttributeError(f'{what} of family="{family}", not of "{self.family}"')
+    def _need(self, what: str) -> None:
+        if what not in self._family.tells:
+            family = next(name for name, each in FAMILIES.items() if what in each.tells)
+            raise AttributeError(f'{what} are of family="{family}", not of "{self.family}"')
 
     @property
     def scale(self) -> float:
@@ -302,7 +298,7 @@ class GLMResults(SavedFit, RegressionResults):
         """
         if self.refusal is not None:
             return math.nan
-        if not self._linear:
+        if not self._family.is_linear:
             return 1.0
         square = (self.parameters["scale"] * self.design.spread[-1]) ** 2
         return float(square * self.n_rows / self.df_resid)
@@ -314,7 +310,7 @@ class GLMResults(SavedFit, RegressionResults):
 
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link
-        model = {} if self._linear else {"Model Family": family, "Link": link}
+        model = {} if self._family.is_linear else {"Model Family": family, "Link": link}
         return {
             "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
@@ -326,7 +322,7 @@ class GLMResults(SavedFit, RegressionResults):
         }
 
     def _assumes(self) -> list[str]:
-        what = "errors of equal variance" if self._linear else "that the model holds"
+        what = "errors of equal variance" if self._family.is_linear else "that the model holds"
         equal = "" if self.robust else f" They assume {what}."
         clipping = " and" if self._bounded else ","
         parts = f"sampling{clipping} privacy noise{'' if self._bounded else ' and clipping'}"
@@ -391,7 +387,7 @@ class GLMResults(SavedFit, RegressionResults):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        kind = "Fit" if self._linear else self._family.title.removeprefix("Private ")
+        kind = "Fit" if self._family.is_linear else self._family.title.removeprefix("Private ")
         text = f"{kind} of {shown(self.target)} on {names}: {self.proof_status}"
         return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
 

@@ -104,7 +104,7 @@ class Prediction:
             If an argument is out of its range, or a new observation is asked for of the data.
         """
         check_one_of(estimand, "estimand", get_args(Estimand))
-        if obs and self._family.name != "gaussian":
+        if obs and not self._family.is_linear:
             raise ValueError("intervals are of means here, not of new observations: leave obs out")
         if obs and estimand == "sample":
             raise ValueError(
@@ -125,7 +125,7 @@ class Prediction:
         low, high = self.conf_int(alpha=alpha).T
         columns = {"mean": self.predicted_mean, "mean_se": self.se_mean}
         columns |= {"mean_ci_lower": low, "mean_ci_upper": high}
-        if self._family.name == "gaussian":
+        if self._family.is_linear:
             low, high = self.conf_int(alpha=alpha, obs=True).T
             columns |= {"obs_ci_lower": low, "obs_ci_upper": high}
         return as_frame(columns)

@@ -16,7 +16,7 @@ from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import as_frame, framed, shown
 from privgram.regression.anova import Goodness
 from privgram.regression.design import Design, Features, RegressionTerms, features_of
-from privgram.regression.families import FAMILIES, Family
+from privgram.regression.families import Family, Gaussian
 from privgram.regression.hypothesis import (
     Contrasts,
     Hypothesis,
@@ -694,7 +694,7 @@ class RegressionResults(OfDesign):
 
     @property
     def _family(self) -> Family:
-        return FAMILIES["gaussian"]
+        return Gaussian()
 
     def get_prediction(self, X: Features) -> Prediction:
         """Predicted means with their errors, and intervals of means and of new observations.

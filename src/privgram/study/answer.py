@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from privgram.columns import Columns
 from privgram.columns.unit import PrivateBound
-from privgram.columns.variables import Boolean, Factor, Number
+from privgram.columns.variables import Factor
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import MOST_LEVELS, HighCardinalityFactor, Problem
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
-from privgram.regression.families import FamilyName
 from privgram.regression.iv import Roles, fit_iv
 from privgram.regression.least_squares import fit_ols
 from privgram.regression.ols import OLSResults
@@ -69,37 +68,6 @@ def protected(unit: Unit | None, guarantee: Guarantee) -> tuple[Unit | None, Gua
     return unit, guarantee
 
 
-def explained(parsed: Parsed, used: Columns, family: FamilyName) -> tuple[Parsed, Columns]:
-    """A formula and columns whose target is one that a family explains.
-
-    The target of family "binomial" is a truth value: also a number within (0, 1), whose values
-    between are missing then, or one of two levels. That of "poisson" is not negative.
-    """
-    target = parsed.targets[0]
-    described = used.variables.get(target)
-    if family == "poisson":
-        if type(described) is not Number or described.lower < 0:
-            raise ValueError(
-                f"the target {target!r} is no count: describe it by bounds that are not negative"
-            )
-    elif isinstance(described, Factor):
-        if len(described) != 2:
-            raise ValueError(
-                f"the target {target!r} has {len(described)} levels, and a logistic regression "
-                f"explains two: name one, such as '{target}[{described.names[0]}]'"
-            )
-        target = f"{target}[{described.names[1]}]"
-    elif type(described) is Number and described.interval == (0.0, 1.0):
-        used = used.replace(bounds={**used.variables, target: Boolean()})
-    elif described is not None and not isinstance(described, Boolean):
-        raise ValueError(
-            f"the target {target!r} is not binary: describe it by bool, by bounds (0, 1), or as a "
-            "factor of two levels"
-        )
-    features = (*parsed.features, *parsed.absorbed)  # whose effects are written out, if not shown
-    return replace(parsed, targets=(target,), features=features), used
-
-
 def release_and_fit(
     source: TableSource,
     parsed: Parsed,
@@ -125,7 +93,8 @@ def release_and_fit(
             "protected singly here: name it, unit=pg.Unit(column, max_rows=...), or leave out "
             "cov_type"
         )
-    linear, factor = options.family == "gaussian", None
+    family, factor = options.chosen_family, None
+    linear = family.is_linear
     if linear:
         parsed.check_no_offset()
     used = needed(parsed, columns)
@@ -149,14 +118,16 @@ def release_and_fit(
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
-        parsed, used = explained(parsed, used, options.family)
+        target, used = family.explained(parsed.targets[0], used)
+        features = (*parsed.features, *parsed.absorbed)  # effects are written out, if not shown
+        parsed = replace(parsed, targets=(target,), features=features)
     if scores and not parsed.intercept and linear:
         not_scores = "scores of least squares take an intercept"
     if not linear or not_scores is None:
         problem = Problem(
             RegressionTerms.of(parsed, reference=options.reference),
             used,
-            family=options.family,
+            family=family,
             loss=options.loss,
             robust=robust,
             purpose=options.purpose,

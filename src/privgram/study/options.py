@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from privgram.ledger import Composition, Ledger
     from privgram.mechanisms import Mechanism, Purpose
     from privgram.planning.designs import DesignInput
-    from privgram.regression.families import FamilyName, LossName
+    from privgram.regression.families import Family, FamilyName, LossName
     from privgram.regression.glm import CovType, FitPurpose
     from privgram.scan.progress import Progress
     from privgram.sources.table import TableSource
@@ -189,7 +189,7 @@ class ModelOptions:
         check_one_of(self.loss, "loss", get_args(LossName))
         if self.cov_type is not None:
             check_one_of(self.cov_type, "cov_type", get_args(CovType))
-        if self.family != "gaussian" and self.mechanism is not None:
+        if self.mechanism is not None and not self.chosen_family.is_linear:
             raise ValueError('mechanism is of family="gaussian": leave it out')
 
     @property
@@ -199,9 +199,16 @@ class ModelOptions:
         return RegressOptions(**{name: getattr(self, name) for name in kept})
 
     @property
+    def chosen_family(self) -> Family:
+        """The family by its name."""
+        from privgram.regression.families import FAMILIES
+
+        return FAMILIES[self.family]
+
+    @property
     def by_release(self) -> bool:
         """Whether a regression on a release of the columns answers the same question."""
-        return (self.family, self.loss, self.mechanism) == ("gaussian", "squared", None)
+        return self.chosen_family.is_linear and (self.loss, self.mechanism) == ("squared", None)
 
 
 @dataclass(frozen=True, kw_only=True)

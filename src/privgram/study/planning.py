@@ -20,13 +20,7 @@ from privgram.planning.precision import (
     asked,
 )
 from privgram.regression.design import RegressionTerms
-from privgram.study.answer import (
-    explained,
-    fit_release,
-    needed,
-    protected,
-    release_and_fit,
-)
+from privgram.study.answer import fit_release, needed, protected, release_and_fit
 from privgram.study.options import RegressOptions
 
 if TYPE_CHECKING:
@@ -69,9 +63,8 @@ def fits_of(
             "a formula with instruments is for iv, and by= plans regress in each group"
         )
     used = needed(parsed, columns)
-    if options.family != "gaussian":
-        used = explained(parsed, used, options.family)[1]
-    counts = options.family == "poisson"
+    family = options.chosen_family
+    used, counts = family.explained(parsed.targets[0], used)[1], family.counts
 
     def simulated(rare: bool) -> FitSimulation:
         table = SimulatedTable.like(design, parsed, used, n_rows, unit, groups, counts, rare)
