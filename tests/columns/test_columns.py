@@ -203,7 +203,7 @@ KNOWN = {
 @pytest.mark.parametrize(
     ("formula", "text"),
     [
-        ("wage ~ age + sx", "no variable 'sx' is described; there are 'wage', 'age', 'sex'"),
+        ("wage ~ age + sx", "no variable 'sx' is described; did you mean 'sex'"),
         ("pay ~ age", "no variable 'pay' is described"),
         ("wage ~ exp(age)", "the function 'exp' is not known.*public bounds can bound"),
         ("wage ~ I(1/age)", "the function 'I' is not known"),
@@ -225,7 +225,6 @@ KNOWN = {
     ],
 )
 def test_refused_formulas(formula, text):
-    pytest.importorskip("formulaic")
     with pytest.raises(ValueError, match=text):
         Columns.from_formula(formula, KNOWN)
 

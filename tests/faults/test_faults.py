@@ -207,13 +207,13 @@ def test_file_for_which_there_is_no_room_is_named(folder):
     assert release(fault="flush").stderr == "privgram: gram.json: No space left on device\n"
 
 
-def test_picture_is_whole_or_not_there(folder):
+def test_page_is_whole_or_not_there(folder):
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=True)
     noise = {"mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(0)}
     pg.release("table.npy", columns, 1e4, 1e-6, **noise).save("earlier.json")
     before = names(folder)
-    picture = ["study.toml", *GUARANTEE, "--design", "earlier.json", "--plot", "noise.png"]
-    failed(run("plan", *picture, fault="flush"), "noise.png: No space left on device")
+    page = ["earlier.json", "--out", "noise.html"]
+    failed(run("page", *page, fault="flush"), "noise.html: No space left on device")
     assert names(folder) == before
 
 
@@ -353,12 +353,9 @@ def test_input_is_not_written_over(folder):
     done = invoke("release", "study.toml", *GUARANTEE, "--out", "gram.json")
     assert done.exit_code == 0
     os.link("gram.json", "page.html")
-    os.link("study.toml", "noise.png")
     whole = Path("gram.json").read_bytes()
-    done = invoke("report", "gram.json", "--out", "page.html")
-    assert "RELEASE and --out are one file" in done.stderr
-    done = invoke("plan", "study.toml", *GUARANTEE, "--plot", "noise.png")
-    assert "STUDY and --plot are one file" in done.stderr
+    done = invoke("page", "gram.json", "--out", "page.html")
+    assert "RESULT and --out are one file" in done.stderr
     assert Path("page.html").read_bytes() == whole
 
 

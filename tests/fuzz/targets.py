@@ -37,7 +37,7 @@ from privgram.ledger import Ledger
 from privgram.moment.grouped import SecondMoments
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
 from privgram.privacy import GaussianProfile, Price, WishartProfile, compose
-from privgram.stream.state import StreamState, public_digest
+from privgram.stream.state import FRAME, StreamState, public_digest
 
 REFUSED = (ValueError, TypeError, OSError)
 
@@ -402,9 +402,9 @@ def _text(value: Any) -> bytes:
     return json.dumps(value).encode()
 
 
-def _framed(magic: bytes, header: Any, rest: bytes) -> bytes:
+def _framed(magic: bytes, header: Any, rest: bytes, version: int = 1) -> bytes:
     text = _text(header)
-    body = magic + struct.pack("<II", 1, len(text)) + text + rest
+    body = magic + struct.pack("<II", version, len(text)) + text + rest
     return body + hashlib.sha256(body).digest()
 
 
@@ -437,7 +437,7 @@ def _open_stream(data: bytes) -> Any:
 def _seal_stream(parts: Any) -> bytes:
     header, totals, secret = parts[0], bytes.fromhex(parts[1]), bytes.fromhex(parts[2])
     sealed = ChaCha20Poly1305(KEY).encrypt(bytes(12), secret, public_digest(header, totals))
-    return _framed(_STREAM, header, totals + bytes(12) + sealed)
+    return _framed(_STREAM, header, totals + bytes(12) + sealed, FRAME.version)
 
 
 def _open_ledger(data: bytes) -> Any:

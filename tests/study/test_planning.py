@@ -18,8 +18,6 @@ from privgram.study import planning
 from privgram.study.options import RegressOptions
 from privgram.study.planning import Advice
 
-pytest.importorskip("formulaic")
-
 COLUMNS = {"x": (-3, 3), "y": (-10, 10), "g": ["a", "b"], "b": bool}
 ROWS = 20_000
 
