@@ -32,8 +32,9 @@ os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let one kernel be forced, as on a processor that has no better one."""
+    """Let one kernel be forced, as on a processor without better ones, and a long test be short."""
     parser.addoption("--kernel", choices=rows.available(), default=rows.available()[0])
+    parser.addoption("--examples", type=int, default=10_000, help="of any client, at length")
 
 
 def pytest_configure(config: pytest.Config) -> None:

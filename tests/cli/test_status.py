@@ -12,7 +12,6 @@ import privgram as pg
 from privgram.cli._status import Status
 
 pytest.importorskip("click")
-pytest.importorskip("formulaic")
 
 from click.testing import CliRunner
 

@@ -8,7 +8,6 @@ import pytest
 import privgram as pg
 
 pytest.importorskip("click")
-pytest.importorskip("formulaic")
 pa = pytest.importorskip("pyarrow")
 
 from click.testing import CliRunner  # noqa: E402

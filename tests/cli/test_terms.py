@@ -125,7 +125,6 @@ def test_wrong_description_is_refused_in_a_line(tmp_path, folder, old, new, mess
 
 
 def test_formula_and_its_terms_are_one_fit():
-    pytest.importorskip("formulaic")
     terms = "poly(age, 2), sex,region,sex:region , hired,union"
     first = succeed("regress", "gram.json", FORMULA, "--json")
     second = succeed("regress", "gram.json", "--target", "log(wage)", "--features", terms, "--json")

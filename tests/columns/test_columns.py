@@ -225,7 +225,6 @@ KNOWN = {
     ],
 )
 def test_refused_formulas(formula, text):
-    pytest.importorskip("formulaic")
     with pytest.raises(ValueError, match=text):
         Columns.from_formula(formula, KNOWN)
 

@@ -115,7 +115,6 @@ def test_descriptions_keep_their_weights(tmp_path):
     assert eval(repr(columns), vars(pg)) == columns
     assert columns != pg.Columns(BOUNDS, intercept=True, terms=["x", "y"])
     assert "row_weights" not in pg.Columns({"x": (0, 1)}).to_dict()
-    pytest.importorskip("formulaic")
     formula = pg.Columns.from_formula("y ~ x", BOUNDS, row_weights="w")
     assert formula.selected == ("x", "w", "y")
 

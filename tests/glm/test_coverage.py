@@ -12,8 +12,6 @@ from scipy.stats import binom
 
 import privgram as pg
 
-pytest.importorskip("formulaic")
-
 
 def least_squares(X, y):
     """Coefficients, and their robust errors without privacy."""

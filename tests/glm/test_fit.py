@@ -12,8 +12,6 @@ from privgram.glm import fit as door
 from privgram.glm.one_step import OneStepEstimator
 from privgram.regression.inference import ALL_OPEN, RefusedError
 
-pytest.importorskip("formulaic")
-
 N = 6000
 TARGETS = {"gaussian": (-15, 15), "huber": (-15, 15), "binomial": bool, "poisson": (0, 40)}
 FIRMS = [f"f{i}" for i in range(120)]

@@ -10,8 +10,6 @@ from privgram._core import scores
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import ERROR, Bounded
 
-pytest.importorskip("formulaic")
-
 #: So large a budget that noise is nothing.
 SURE = {"epsilon": 1e9, "delta": 0.5}
 

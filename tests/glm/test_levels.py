@@ -10,8 +10,6 @@ from privgram._core.scores import UNITS, scale
 from privgram.glm.rounds import Rounds
 from privgram.secret.gate import integers
 
-pytest.importorskip("formulaic")
-
 SURE = {"epsilon": 1e9, "delta": 0.5}
 LEVELS = 150
 NAMES = [f"f{i}" for i in range(LEVELS)]

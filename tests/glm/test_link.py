@@ -13,7 +13,6 @@ from privgram.glm.state import ScoreState
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import FAMILIES, Expected, exponential
 
-pytest.importorskip("formulaic")
 sm = pytest.importorskip("statsmodels.api")
 
 #: So large a budget that noise is nothing.

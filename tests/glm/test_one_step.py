@@ -15,8 +15,6 @@ from privgram.glm.state import LIMITS, initial_state, isotropic
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.privacy import GaussianProfile
 
-pytest.importorskip("formulaic")
-
 #: So large a budget that noise is nothing.
 SURE = {"epsilon": 1e9, "delta": 0.5}
 

@@ -9,8 +9,6 @@ import pytest
 import privgram as pg
 from privgram.reference import huber
 
-pytest.importorskip("formulaic")
-
 COLUMNS = {"a": (-5, 5), "b": (0, 40), "g": list("uvw"), "y": (-60, 60)}
 FORMULA = "y ~ a + b + g"
 

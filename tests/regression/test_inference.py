@@ -62,7 +62,6 @@ def far():
 @pytest.mark.parametrize("formula", ["y ~ x + g", "y ~ x + g - 1", "y ~ x"])
 def test_standard_deviations_are_those_of_describe(far, formula):
     rows, release = far
-    pytest.importorskip("formulaic")
     fit = release.regress(formula)
     expected = release.describe(fit.design.names).std
     np.testing.assert_allclose(fit.feature_std(), expected, rtol=1e-9)

@@ -48,8 +48,6 @@ def groups():
 
 @pytest.fixture(params=DOORS)
 def refused(request):
-    if request.param.startswith("study"):
-        pytest.importorskip("formulaic")
     return DOORS[request.param]()
 
 
@@ -86,7 +84,6 @@ def test_statistics_of_a_refused_fit_raise(refused):
 
 
 def test_regression_shrunk_for_want_of_signal_says_so_and_not_that_a_ridge_was_asked_for():
-    pytest.importorskip("formulaic")
     fit = DOORS["study.regress, by a release"]()
     assert np.isfinite(fit.params).all()
     assert "positive definite" in fit.refusal

@@ -12,7 +12,6 @@ from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 
 pd = pytest.importorskip("pandas")
-pytest.importorskip("formulaic")
 
 N = 4000
 BOUNDS = {

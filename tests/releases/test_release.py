@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -253,10 +252,7 @@ def _study(**more):
             pg.second_moment(ROWS, bound=2.0), None, 1000.0, 1e-6, mechanism=pg.AnalyzeGauss()
         ),
         lambda: _study().release(1000.0),
-        pytest.param(
-            lambda: _study().regress("y ~ x", 1000.0),
-            marks=pytest.mark.skipif(find_spec("formulaic") is None, reason="needs formulaic"),
-        ),
+        lambda: _study().regress("y ~ x", 1000.0),
         lambda: private_norm_bound(ROWS, epsilon=1e-3),
     ],
 )

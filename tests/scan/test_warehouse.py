@@ -350,7 +350,6 @@ def test_study_releases_a_query_in_one_round(duck):
     assert release.method == "one round"
     assert release.reason == "the rows stay in their engine, which hands over sums alone"
     assert it.remaining() < 1.9
-    pytest.importorskip("formulaic")
     fit = it.regress("a ~ b + text", 0.5)
     assert fit.param_names[0] == "b"
     assert [entry.epsilon for entry in it.entries] == [1.0, 0.5]

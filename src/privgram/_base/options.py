@@ -18,9 +18,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from privgram._base.text import did_you_mean, listed
 
 P = ParamSpec("P")
-Request = TypeVar("Request")
-Result = TypeVar("Result")
-Owner = TypeVar("Owner")
+RequestT = TypeVar("RequestT")
+ResultT = TypeVar("ResultT")
+OwnerT = TypeVar("OwnerT")
 
 #: Names, what they may be, and the text below, as numpydoc has them.
 _ENTRY = re.compile(r"^(\w+(?:, \w+)*) : (.+)\n((?:(?:    .*)?\n?)+)", re.MULTILINE)
@@ -64,15 +64,15 @@ def options_of(request: type) -> Mapping[str, Option]:
 
 
 def takes(
-    request: Callable[P, Request],
-) -> Callable[[Callable[[Owner, Request], Result]], Callable[Concatenate[Owner, P], Result]]:
+    request: Callable[P, RequestT],
+) -> Callable[[Callable[[OwnerT, RequestT], ResultT]], Callable[Concatenate[OwnerT, P], ResultT]]:
     """Let a method that has a request be called by the request's fields."""
 
     def decorate(
-        method: Callable[[Owner, Request], Result],
-    ) -> Callable[Concatenate[Owner, P], Result]:
+        method: Callable[[OwnerT, RequestT], ResultT],
+    ) -> Callable[Concatenate[OwnerT, P], ResultT]:
         @functools.wraps(method)
-        def call(self: Owner, /, *args: P.args, **options: P.kwargs) -> Result:
+        def call(self: OwnerT, /, *args: P.args, **options: P.kwargs) -> ResultT:
             return method(self, _made(method.__name__, request, args, options))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
@@ -83,13 +83,13 @@ def takes(
 
 
 def function_takes(
-    request: Callable[P, Request],
-) -> Callable[[Callable[[Request], Result]], Callable[P, Result]]:
+    request: Callable[P, RequestT],
+) -> Callable[[Callable[[RequestT], ResultT]], Callable[P, ResultT]]:
     """Let a function that has a request be called by the request's fields."""
 
-    def decorate(function: Callable[[Request], Result]) -> Callable[P, Result]:
+    def decorate(function: Callable[[RequestT], ResultT]) -> Callable[P, ResultT]:
         @functools.wraps(function)
-        def call(*args: P.args, **options: P.kwargs) -> Result:
+        def call(*args: P.args, **options: P.kwargs) -> ResultT:
             return function(_made(function.__name__, request, args, options))
 
         _describe(call, request, [])
@@ -123,10 +123,10 @@ def _describe(call: Any, request: Any, before: list[inspect.Parameter]) -> None:
     call.__doc__ = _documented(call.__doc__, request)
 
 
-def described_by(request: type) -> Callable[[type[Owner]], type[Owner]]:
+def described_by(request: type) -> Callable[[type[OwnerT]], type[OwnerT]]:
     """Let a class whose `__init__` takes a request have the request's documentation."""
 
-    def decorate(owner: type[Owner]) -> type[Owner]:
+    def decorate(owner: type[OwnerT]) -> type[OwnerT]:
         owner.__doc__ = _documented(owner.__doc__, request)
         return owner
 

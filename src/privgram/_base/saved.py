@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields, replace
 from importlib import import_module
 from pathlib import Path
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 #: An object of JSON, whose values have the types that the class made of them asks for.
 JsonObject: TypeAlias = dict[str, Any]
-
-Kind = TypeVar("Kind", bound="Registry")
 
 
 class Registry:

@@ -83,7 +83,7 @@ def regress(
 ) -> Status:
     """Fit one regression: to the table of a STUDY, at a price, or from a RELEASE, at none.
 
-    FORMULA is such as "wage ~ age + sex*region" (extra formula). Of the releases of groups it is
+    FORMULA is such as "wage ~ age + sex*region". Of the releases of groups it is
     fitted in every group. Standard errors count the sampling of the rows and the noise. A saved
     FIT has its formula, and is printed.
 

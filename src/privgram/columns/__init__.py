@@ -169,7 +169,7 @@ class Columns:
         weights: Mapping[str, float] | None = None,
         row_weights: str | None = None,
     ) -> Columns:
-        """Describe what a formula in the manner of R needs (extra `formula`, but for plain sums).
+        """Describe what a formula in the manner of R needs.
 
         Parameters
         ----------

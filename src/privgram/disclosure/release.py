@@ -201,7 +201,7 @@ def _draw(
 ) -> Release:
     """Release one second moment."""
     mechanism, noise = priced.mechanism, priced.noise
-    sample = samplers.draw(mechanism, moment, noise, gate, part, share)
+    sample = samplers.sample_release(mechanism, moment, noise, gate, part, share)
     release = Release(
         matrix=sample.matrix,
         names=names_of(moment),

@@ -44,7 +44,7 @@ Imposed: TypeAlias = GaussianLaw | MaskedLaw | TiedLaw
 MANY_ZEROS = 1 << 22
 
 
-def draw(
+def sample_release(
     mechanism: Mechanism,
     moment: SecondMoment,
     noise: Calibration,

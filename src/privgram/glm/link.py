@@ -19,7 +19,6 @@ from privgram.glm.clipping import Clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
-from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.families import Bounded, Expected, Poisson
 from privgram.secret import Histogram, Model, Outer
 
@@ -47,17 +46,12 @@ class GLMEstimator(OneStepEstimator):
         self.family = problem.family
         columns = rounds.moment.columns
         assert columns is not None
-        low, high = problem.design.ends
-        self.target = ((low + high) / 2, (high - low) / 2)
         self.weighted = columns.row_weights is not None
-        ones = intercept_of(AllColumns(columns))
-        assert ones is not None  # `needed` has them
-        self.ones = ones
         #: The image (d,) that is added to the linear predictor, in its own units.
         self.offset: Vector | None = None
         if (explained := problem.offset_design) is not None:
             low, high = explained.ends
-            self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * ones
+            self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * self.ones
         self.constant = False
         #: Mean weights of rows, without features and where the Hessian was taken last.
         self.weights = (1.0, 1.0)
@@ -159,13 +153,15 @@ class GLMEstimator(OneStepEstimator):
         count = max(float(self.ones @ known @ self.ones), 1.0)
         mean = self.family.mean_of_none
         square = float(target @ known @ target) / count
+        released = self._released_mean(known)
         if self.problem.design.intercept:
-            mean = float(target @ known @ self.ones) / count
+            mean = released
             doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
             if not (self.of_units or self.weighted):
                 counted = self._counted(target, rows)
                 if counted[0] > 0 and counted[2] < doubt:  # which misses parts of 1
                     mean, square, doubt = counted
+                    self.rounds.parameters |= {"target_mean": mean, "target_mean_std": doubt / 2}
             # All targets may be the same.
             self.constant = min(mean, center + half - mean) < doubt and not self.of_units
             least = min(LIMITS.least_mean, max(doubt / 2, LIMITS.least_mean_at_all))

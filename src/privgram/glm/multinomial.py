@@ -18,10 +18,9 @@ from privgram.glm.fit import NO_NUMBER, lost
 from privgram.glm.score_steps import ScoreSteps, StepRules, first_pass, moment_share
 from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
-from privgram.regression.classes import ClassFit, HeldOut
+from privgram.regression.classes import ClassFit, HeldOutCounts
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, Learner, generators
-from privgram.secret import HeldOut as HeldOutRows
+from privgram.secret import Gate, HeldOut, Learner, generators
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -69,7 +68,7 @@ class ClassParts:
 
     coef: Matrix  # of the columns and classes, (d, K)
     rows: float = 1.0
-    held_out: HeldOut | None = None
+    held_out: HeldOutCounts | None = None
     #: How steps were taken; `seen`, directions of the second moment beyond the edge of its noise.
     parameters: dict[str, float] = field(default_factory=lambda: {"seen": 0})
 
@@ -103,10 +102,10 @@ class ClassEstimator:
                 mean = mean + coef / last
         held = None
         if self.problem.holdout:
-            [counts] = steps.read(HeldOutRows(Learner(mean), rules.bins))
+            [counts] = steps.read(HeldOut(Learner(mean), rules.bins))
             noisy = rounds.gate.release(counts, left)  # of rows that no score had
             rounds.parameters["held_out_mu"] = noisy.mu
-            held = HeldOut(noisy.values[:, 1], noisy.values[:, 0], noisy.std)
+            held = HeldOutCounts(noisy.values[:, 1], noisy.values[:, 0], noisy.std)
         taken = {"steps": rules.steps, "length": length, "clip": clip, "seen": steps.seen}
         return ClassParts(steps.of_columns(mean), rows, held, taken)
 

@@ -21,6 +21,7 @@ from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import NoiseLaw, combine
+from privgram.regression.design import AllColumns, intercept_of
 from privgram.secret import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
@@ -58,6 +59,12 @@ class OneStepEstimator:
         self.basis = np.linalg.qr(self.joint.T)[0].T
         self.images = self.joint @ self.basis.T
         self.q = len(self.joint) - 1
+        columns, (low, high) = rounds.moment.columns, problem.design.ends
+        #: Middle and half the length of the target's range; and the image (d,) that is 1.
+        self.target = ((low + high) / 2, (high - low) / 2)
+        ones = intercept_of(AllColumns(columns))
+        assert ones is not None  # `needed` has them
+        self.ones = ones
         unit = rounds.moment.privacy_unit
         self.of_units = unit is not None
         #: Rows of a unit: that its bound is for, and on average, once that is known.
@@ -78,6 +85,7 @@ class OneStepEstimator:
         rounds = self.rounds
         first = rounds.take(rounds.moment, self.first_share)
         rows = self._count_rows(first)
+        self._released_mean(first)
         rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
         if rate < adaptive.CLEAR_RATE:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
@@ -130,6 +138,17 @@ class OneStepEstimator:
         self.each = each
         self.most = LIMITS.most_rows * each if self.bound_is_chosen else self.most
         return rows
+
+    def _released_mean(self, known: Matrix) -> float:
+        """The target's mean by the first second moment; its noise is put on record with it."""
+        center, half = self.target
+        target = half * self.joint[-1] + center * self.ones
+        count = max(float(self.ones @ known @ self.ones), 1.0)
+        mean = float(target @ known @ self.ones) / count
+        lengths = float(np.linalg.norm(target) * np.linalg.norm(self.ones))
+        std = self.rounds.std[0] * math.hypot(lengths, float(target @ self.ones)) / count
+        self.rounds.parameters |= {"target_mean": mean, "target_mean_std": std}
+        return mean
 
     def _initial(self, first: Matrix, rows: float) -> ScoreState:
         """The middle rounds, as many as are worth it, and the state that they give."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 FEW_LEVELS = 8
 
 #: Rows left out that are counted at a time.
-STEP = 1 << 13
+DROPPED_AT_ONCE = 1 << 13
 
 #: All other factors have no more levels: their columns are made.
 MOST_LEVELS = 100
@@ -91,8 +91,8 @@ class HighCardinalityFactor:
         image = LevelImage(self.used, others, self.factor, np.eye(d))
         total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
         second = total.inner
-        for start in range(0, total.n_dropped, STEP):  # which it counts
-            second.update(np.full((min(STEP, total.n_dropped - start), d), np.nan), True)
+        for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
+            second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)
         return SecondMoment.from_accumulator(second, None, others, others.bound)
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 FEATURE_ROWS = 1 << 11
 
 #: What is left of a target counts in sizes of no less.
-TINY = 1e-9
+LEAST_SIZE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class TargetEstimator:
         # Whether columns are clamped, and what they leave.
         by_line = [Learner(nothing, (at,)) for at in range(len(lines))]
         target, size = self._choose(steps, by_line, rows, rules.beyond_gain)
-        size = max(min(size, 1.0), TINY)
+        size = max(min(size, 1.0), LEAST_SIZE)
         left = 1 - rounds.spent - rules.choice - rules.error
         clip, length = steps.sizes(left, rows)
         coef = nothing

@@ -23,7 +23,7 @@ STEPPED = 2.0**26
 
 #: A step in standard errors, far above rounding in whatever units the columns are: little beside
 #: the bend of a link, and large where there is none.
-STEP, LINEAR_STEP = 2.0**-7, 2.0**20
+LINK_STEP, LINEAR_STEP = 2.0**-7, 2.0**20
 
 HYPOTHESES = (
     "marginal_model has predictions, comparisons and slopes; of the parameters themselves ask "
@@ -110,7 +110,7 @@ def marginal_model(fit: OLSResults | GLMResults, rows: int = 512) -> Any:
     coefficients, covariance = fit.inference.estimate, fit.inference.covariance
     family = fit._family
     # As marginaleffects sees them, parameters are moved, and counted in steps.
-    step = LINEAR_STEP if family.is_linear else STEP
+    step = LINEAR_STEP if family.is_linear else LINK_STEP
     steps = step * np.sqrt(covariance.diagonal())
     steps[~(np.isfinite(steps) & (steps > 0))] = 1.0
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXACT = 1 << 13
 
 #: Numbers worked on at a time: each step makes a copy of these, 256 MiB.
-NUMBERS = 1 << 25
+NUMBERS_AT_ONCE = 1 << 25
 
 
 def add_device_rows(
@@ -46,7 +46,7 @@ def add_device_rows(
         xp = one.xp
         sums = one.new(np.zeros((d, d), np.int64))
         n_rows, (n, _) = 0, rows.shape
-        step = max(EXACT, NUMBERS // d // EXACT * EXACT)
+        step = max(EXACT, NUMBERS_AT_ONCE // d // EXACT * EXACT)
         for start in range(0, n, step):
             x = rows.numbers(start, min(start + step, n))
             q, wrong = one.integers(x)

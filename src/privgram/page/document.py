@@ -41,7 +41,7 @@ OF_ROWS = (
 )
 OF_LEVELS = "Of a factor, effects are differences from the level that is left out."
 CAUSES = "It shows what goes together, and not what causes what."
-BOUNDS = "Values beyond a column's bounds counted as if at the bound."
+OF_BOUNDS = "Values beyond a column's bounds counted as if at the bound."
 
 RESULT = """<p id="status" role="status"></p>
 <div id="result"></div>
@@ -59,7 +59,8 @@ def check_path(path: Path) -> None:
 def write(path: Path, result: Any, page: Mapping[str, Any], title: str | None, file: Any) -> None:
     """Put a page's parts together."""
     saved = None if file is None else Path(file)
-    whole = {**page, "title": title or page["title"], "facts": facts(result, page["facts"], saved)}
+    made = provenance(result, page["facts"], saved)
+    whole = {**page, "title": title or page["title"], "facts": made}
     write_atomically(path, document(whole, saved).encode())
 
 
@@ -73,7 +74,7 @@ def document(page: Mapping[str, Any], saved: Path | None) -> str:
     script = re.sub(r"^export ", "", reader, flags=re.MULTILINE)
     script += re.sub(r"^import [^;]*;\n", "", view, flags=re.MULTILINE)
     policy = (
-        f"default-src 'none'; style-src '{digest(style)}'; script-src '{digest(script)}'; "
+        f"default-src 'none'; style-src '{csp_hash(style)}'; script-src '{csp_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     view_of = page["view"] | {"load": None if saved is None else saved.name}
@@ -94,10 +95,10 @@ def document(page: Mapping[str, Any], saved: Path | None) -> str:
         "guarantee": "".join(f"<p>{text_of(words)}</p>\n" for words in page["guarantee"]),
         "answer": page["answer"],
         "correlations": page.get("correlations", ""),
-        "columns": table(page["columns"], ("variable", "values"), "Columns"),
+        "columns": html_table(page["columns"], ("variable", "values"), "Columns"),
         "methods": text_of(page["methods"]),
         "limits": "".join(f"<li>{text_of(words)}</li>\n" for words in page["limits"]),
-        "facts": table(page["facts"].items(), (), "Facts"),
+        "facts": html_table(page["facts"].items(), (), "Facts"),
         "saved": embedded(page["saved"]),
         "view": embedded(view_of),
         "script": script,
@@ -111,7 +112,7 @@ def text_of(value: object) -> str:
     return html.escape("\n".join(map(shown, str(value).split("\n"))))
 
 
-def digest(text: str) -> str:
+def csp_hash(text: str) -> str:
     """The digest of a script or a style, as a policy says it."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
@@ -121,7 +122,7 @@ def embedded(value: object) -> str:
     return json.dumps(value, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def table(rows: Iterable[tuple[str, str]], heads: tuple[str, ...], name: str) -> str:
+def html_table(rows: Iterable[tuple[str, str]], heads: tuple[str, ...], name: str) -> str:
     """Two columns of text as a table that scrolls in itself, the first one its heads."""
     head = "".join(f'<th scope="col">{text_of(one)}</th>' for one in heads)
     lines = "".join(
@@ -236,7 +237,7 @@ def warnings(result: Any) -> dict[str, str]:
     return warnings
 
 
-def facts(result: Any, more: Mapping[str, str], saved: Path | None) -> dict[str, str]:
+def provenance(result: Any, more: Mapping[str, str], saved: Path | None) -> dict[str, str]:
     """How it was made, as the page ends with it."""
     found = {
         "protected": f"{whose(result)}; {neighbours(result)}",
@@ -262,7 +263,7 @@ def plain(value: object) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def columns_of(columns: Columns | None, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+def column_descriptions(columns: Columns | None, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Each variable with its public description, or the columns as they are."""
     if columns is None:
         yield from ((name, "as it is") for name in names)

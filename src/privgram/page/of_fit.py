@@ -12,13 +12,13 @@ import numpy as np
 from privgram._base.installed import __version__
 from privgram._base.text import shown
 from privgram.page.document import (
-    BOUNDS,
     CAUSES,
+    OF_BOUNDS,
     OF_LEVELS,
     OF_ROWS,
     RESULT,
     check_path,
-    columns_of,
+    column_descriptions,
     guarantee,
     neighbours,
     text_of,
@@ -39,7 +39,7 @@ LIMITS_OF_FIT = (
     "An interval that ends in an arrow has no end there: the noise hides how large the coefficient "
     "may be.",
     OF_LEVELS,
-    BOUNDS,
+    OF_BOUNDS,
     CAUSES,
 )
 
@@ -89,7 +89,7 @@ def _of_fit(fit: Any) -> dict[str, Any]:
         "tiles": tiles(fit, rows) | {"method": method},
         "guarantee": guarantee(release or fit),
         "answer": f'<h2 id="answer">{text_of(fit.target)}</h2>\n{RESULT}',
-        "columns": columns_of(fit._described, fit.design.names),
+        "columns": column_descriptions(fit._described, fit.design.names),
         "methods": f"{fit.target} was regressed on {terms} under differential privacy for "
         f"{whose(release or fit)} ({fit._family.method}). Columns were clamped to public bounds, "
         f"and coefficients {fitted}, by privgram {__version__} with epsilon = {fit.epsilon:g} and "

@@ -15,13 +15,13 @@ from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import Factor
 from privgram.multivariate.description import correlation
 from privgram.page.document import (
-    BOUNDS,
     CAUSES,
+    OF_BOUNDS,
     OF_LEVELS,
     OF_ROWS,
     RESULT,
     check_path,
-    columns_of,
+    column_descriptions,
     guarantee,
     neighbours,
     plain,
@@ -31,6 +31,7 @@ from privgram.page.document import (
     whose,
     write,
 )
+from privgram.plots.of_results import CLEAR_CORRELATION
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import RefusedError, about_means, rows_behind
 from privgram.releases.checks import derived
@@ -43,11 +44,8 @@ __all__ = ["to_html"]
 #: More columns than this have no table of correlations.
 MOST_CORRELATIONS = 40
 
-#: Standard deviations of its noise beyond which a correlation is not noise alone.
-CLEAR_CORRELATION = 2.0
-
 #: What a page of a release cannot say.
-LIMITS = (
+LIMITS_OF_RELEASE = (
     OF_ROWS,
     "Regressions are linear and of the columns below. Products and powers are in no regression on "
     "this page; in Python there are those that were released.",
@@ -58,7 +56,7 @@ LIMITS = (
     "Who asks many regressions finds some with small P values by chance. That costs no privacy, "
     "and belongs into the paper.",
     OF_LEVELS,
-    BOUNDS,
+    OF_BOUNDS,
     CAUSES,
 )
 
@@ -137,14 +135,14 @@ def _of_release(release: ReleaseRecord, target: str | None) -> dict[str, Any]:
         "guarantee": guarantee(release),
         "answer": _BUILDER + RESULT,
         "correlations": _correlations(release),
-        "columns": columns_of(release.columns, release.names),
+        "columns": column_descriptions(release.columns, release.names),
         "methods": f"Regressions were computed under differential privacy for {protected}. The "
         "second moment of the columns, each clamped to public bounds, was released by privgram "
         f"{__version__} ({type(release.mechanism).__name__}) with epsilon = {release.epsilon:g}, "
         f"delta = {release.delta:.3g} ({neighbours(release)}). Coefficients are least squares on "
         "the released matrix; standard errors include sampling error, of equal variance, and "
         "privacy noise.",
-        "limits": LIMITS,
+        "limits": LIMITS_OF_RELEASE,
         "facts": {
             "mechanism": str(release.mechanism),
             "method": f"{release.method}: {release.reason}",

@@ -42,7 +42,9 @@ def is_guess(design: object, columns: Columns) -> TypeGuard[Mapping[Any, Any]]:
     if not isinstance(design, Mapping):
         return False
     pairs = all(isinstance(key, tuple) for key in design)
-    return pairs or (set(design) <= set(PARTS) and not set(design) & set(columns.variables))
+    parts = all(isinstance(part, Mapping) for part in design.values())
+    apart = parts or not set(design) & set(columns.variables)
+    return pairs or (set(design) <= set(PARTS) and apart)
 
 
 @dataclass(frozen=True, eq=False)

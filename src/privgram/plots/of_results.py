@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: More columns than this have no correlations written in their cells.
-MOST_CORRELATIONS = 12
+MOST_WRITTEN = 12
 
 #: Standard deviations of noise beyond which a correlation is not noise alone.
 CLEAR_CORRELATION = 2.0
@@ -269,7 +269,7 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     else:
         ax.set_xlabel("column")
         ax.set_ylabel("column")
-    if p <= MOST_CORRELATIONS:
+    if p <= MOST_WRITTEN:
         for i, j in np.argwhere(np.isfinite(matrix)).tolist():
             light = abs(matrix[i, j]) < 0.6 and not faint[i, j]
             color = "black" if light else ax.xaxis.label.get_color() if faint[i, j] else "white"

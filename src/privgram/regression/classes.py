@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOutCounts:
     """Held-out rows by the probability of their predicted class: a reliability curve.
 
     Attributes
@@ -82,7 +82,7 @@ class ClassFit(SavedFit):
         features are seen beside the noise.
     refusal : str or None
         Why there is no answer. All classes are then equally likely.
-    held_out : HeldOut or None
+    held_out : HeldOutCounts or None
         What rows that were not learnt from say of it.
     reproducible : bool
     """
@@ -97,7 +97,7 @@ class ClassFit(SavedFit):
     privacy: Profile
     parameters: JsonObject
     refusal: str | None = None
-    held_out: HeldOut | None = None
+    held_out: HeldOutCounts | None = None
     reproducible: bool = False
 
     _format = ArchiveFormat(
@@ -136,7 +136,7 @@ class ClassFit(SavedFit):
         held = header["held_out"]
         if held is not None:
             right, wrong = (np.array(held[name], np.float64) for name in ("right", "wrong"))
-            held = HeldOut(right, wrong, check_positive(held["noise_std"], "noise_std"))
+            held = HeldOutCounts(right, wrong, check_positive(held["noise_std"], "noise_std"))
         return header | {"classes": tuple(header["classes"]), "held_out": held}
 
     def _check(self) -> None:

@@ -32,7 +32,7 @@ NO_SLOPES = (
 ROW_CONSTANT, COLUMNS = 0.25, 0.5
 
 #: A column beyond its bounds counts up to so many times half their width.
-FARTHEST = 2.0**500
+MOST_HALF_WIDTHS = 2.0**500
 
 
 def places(features: RandomFeatures, names: Sequence[str]) -> list[int]:
@@ -99,7 +99,7 @@ class LinearPart:
         """Columns mapped to [-1, 1], beyond where they are beyond their bounds, but never far."""
         with np.errstate(over="ignore"):
             scaled = (np.asarray(x, np.float64) - self.center) / self.half
-        return np.asarray(np.clip(scaled, -FARTHEST, FARTHEST))
+        return np.asarray(np.clip(scaled, -MOST_HALF_WIDTHS, MOST_HALF_WIDTHS))
 
     def framed(self, scaled: Matrix) -> Matrix:
         """Columns as they stand beside features, none longer than `COLUMNS`."""

@@ -87,7 +87,8 @@ class GLMResults(SavedFit, RegressionResults):
     privacy : Profile
     parameters : dict
         The rounds, each with its ratio and noise; what is known of the clip; the error of
-        `n_rows`, and the number of units, where it is public.
+        `n_rows`, the target's mean as the first rounds have it, and the number of units, where it
+        is public.
     reproducible : bool
         Whether the noise came from a generator with a seed.
     unit : str or None

@@ -377,8 +377,7 @@ def regress(
     ----------
     release : Release
     target : str or int
-        Column to explain, or a formula such as ``"log(wage) ~ poly(age, 2) + sex*region"`` (extra
-        `formula`).
+        Column to explain, or a formula such as ``"log(wage) ~ poly(age, 2) + sex*region"``.
     features : iterable of str or int, optional
         Columns to explain it by; all others by default. Where `Columns` described factors,
         terms: ``"sex"``, ``"poly(age, 2)"``, ``"sex:region"``, and all columns of a term enter.

@@ -59,14 +59,14 @@ else:
 #: What results call the constant.
 CONSTANT = "Intercept"
 
-OF_ROWS = (
+PER_ROW = (
     "is of single rows, and a release holds sums over them: the table's holder has the rows, and "
     "fit.predict(table) what is predicted of them"
 )
 
 #: What other results have and a result of sums may not, and why.
 NOT_HELD = {
-    ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): OF_ROWS,
+    ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): PER_ROW,
     (
         *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid", "scale", "llf", "aic"),
         *("bic", "prsquared", "llnull", "deviance", "null_deviance", "compare_f_test", "anova"),
@@ -116,7 +116,7 @@ class NotReleasedError(RefusedError, AttributeError):
 
 
 @dataclass(frozen=True)
-class Model:
+class ModelNames:
     """Target and parameters, as statsmodels' `results.model` names them."""
 
     endog_names: str
@@ -126,7 +126,7 @@ class Model:
 
         def __getattr__(self, name: str) -> Any:
             if name in ("endog", "exog", "data", "formula"):
-                raise NotReleasedError(f"{name} {OF_ROWS}")
+                raise NotReleasedError(f"{name} {PER_ROW}")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
@@ -227,9 +227,9 @@ class Results:
         return f"<{text}>" if self.refusal is None else f"<{text}; refused: {self.refusal}>"
 
     @property
-    def model(self) -> Model:
+    def model(self) -> ModelNames:
         """Names of the target and of the parameters, where statsmodels has them."""
-        return Model(self.target, list(self.param_names))
+        return ModelNames(self.target, list(self.param_names))
 
     def _advised_by(self, adviser: Callable[[], str]) -> None:
         """Take what `advice` will call."""

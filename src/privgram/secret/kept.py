@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from privgram.secret.kinds import Kind
 
 #: Rows that are mapped at a time.
-STEP = 1 << 10
+MAPPED_AT_ONCE = 1 << 10
 
 #: Images that are kept in one piece, at least.
 TOGETHER = 1 << 13
@@ -67,7 +67,7 @@ class KeptImage:
 Kept = tuple["NDArray[np.int16]", "Matrix"]
 
 
-class Store(Accumulator):
+class ImageStore(Accumulator):
     """Images of all rows. SECRET, and gone with their gate."""
 
     sums: ClassVar[tuple[str, ...]] = ("blocks",)
@@ -142,7 +142,7 @@ class KeptStream(BlockAccumulator):
     sums: ClassVar[tuple[str, ...]] = ("n_rows",)
     parts: ClassVar[tuple[str, ...]] = ("inner",)
 
-    def __init__(self, image: KeptImage, inner: Store | KeptSweep) -> None:
+    def __init__(self, image: KeptImage, inner: ImageStore | KeptSweep) -> None:
         self.inner = inner
         self.n_rows = 0
         d = len(image.directions)
@@ -158,8 +158,8 @@ class KeptStream(BlockAccumulator):
         the table, and was looked at before anything was spent.
         """
         beside = self._image.beside
-        for start in range(0, len(block), STEP):
-            rows = np.asarray(block[start : start + STEP], np.float64)
+        for start in range(0, len(block), MAPPED_AT_ONCE):
+            rows = np.asarray(block[start : start + MAPPED_AT_ONCE], np.float64)
             features, more = (np.ascontiguousarray(x) for x in np.split(rows, [-beside], axis=1))
             whole = scores.whole_rows(features, self._image.bound)
             # Of whole numbers, and exact: a row's image is of the row alone.
@@ -182,4 +182,4 @@ def whole_coefficients(coef: Matrix, width: int) -> tuple[Matrix, int]:
 
 def new_stream(image: KeptImage, kinds: Sequence[Kind] | None, _: int = 0) -> KeptStream:
     """Make what adds up kept images, or what keeps them."""
-    return KeptStream(image, Store() if kinds is None else KeptSweep(image, kinds))
+    return KeptStream(image, ImageStore() if kinds is None else KeptSweep(image, kinds))

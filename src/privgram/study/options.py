@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: What a table's columns are described by.
 StudyColumns: TypeAlias = "Columns | Mapping[str, Any] | str | os.PathLike[str] | None"
 
-_OFFSET = (
+_OFFSET_IS_A_TERM = (
     "an offset is a term of the formula, such as 'claims ~ age + offset(log(years))', of a column "
     "that is described, by pg.Log for its logarithm"
 )
@@ -174,8 +174,8 @@ class ModelOptions:
 
     #: What to write in the place of options that others have.
     instead: ClassVar[Mapping[str, str]] = {
-        "offset": _OFFSET,
-        "exposure": _OFFSET,
+        "offset": _OFFSET_IS_A_TERM,
+        "exposure": _OFFSET_IS_A_TERM,
         "data": "the table is the study's, and the first argument of pg.regress",
         "alpha": "the level is that of fit.conf_int(alpha)",
     }

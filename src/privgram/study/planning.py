@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.numbers import set_fields
+from privgram._base.text import shown
+from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest, RunOptions
 from privgram.planning.designs import DesignInput
@@ -39,6 +42,13 @@ __all__ = ["Advice", "Precision", "fits_of"]
 #: How many times the epsilon that was refused is advised at least, and what epsilon at most: one
 #: that is larger protects hardly anyone.
 ADVICE_MARGIN, ADVISED = 4.0, 10.0
+
+#: A released mean may be off by so many deviations of its noise.
+DOUBT = 2.0
+HIDDEN_MEAN = (
+    "The noise hides the mean of {}, and what epsilon it takes depends on that: guess it by a plan "
+    "with design=, or take more rows"
+)
 
 
 def fits_of(
@@ -109,6 +119,8 @@ class Advice:
     n_rows: float | None
     unit: Unit | None
     options: RegressOptions
+    target_mean: float | None = None  # that what was refused released
+    target_mean_std: float = 0.0  # of its noise
 
     def __post_init__(self) -> None:
         if self.unit is not None:  # the ids of an array are secret
@@ -116,22 +128,56 @@ class Advice:
 
     def __call__(self) -> str:
         """The advice in a sentence."""
+        if self.hides_mean:
+            return HIDDEN_MEAN.format(shown(self.parsed.targets[0]))
         return asked(self.epsilon, ADVISED)
 
     @property
     def epsilon(self) -> float | None:
         """An epsilon at which the regression should have standard errors.
 
-        All fits of guessed rows must have them, as `Study.plan` guesses; None where none up to
-        `ADVISED` does. It was refused for reasons that a guess may not know: so it is at least
+        All fits of guessed rows must have them, as `Study.plan` guesses, with counts or events as
+        rare as the released mean leaves them; None where none up to `ADVISED` does, or that mean is
+        hidden. It was refused for reasons that a guess may not know: so it is at least
         `ADVICE_MARGIN` times as much.
         """
-        if self.n_rows is None:
+        if self.n_rows is None or self.hides_mean:
             return None
 
         def price(epsilon: float) -> Guarantee:
             return replace(self.guarantee, epsilon=epsilon)
 
         n_rows = max(round(self.n_rows), 1)
-        fits = fits_of(self.parsed, self.columns, price, self.options, None, n_rows, self.unit)
+        fits = fits_of(
+            self.parsed, self.columns, price, self.options, self._design, n_rows, self.unit
+        )
         return fits.least_answered(ADVICE_MARGIN * self.guarantee.epsilon, ADVISED)
+
+    @cached_property
+    def _range(self) -> tuple[str, float, float] | None:
+        """The name and the range of a target of which the guess turns on its mean."""
+        family, used = self.options.chosen_family, needed(self.parsed, self.columns)
+        target, used = family.explained(self.parsed.targets[0], used)
+        described = used.variables.get(target.partition("[")[0])
+        if isinstance(described, Factor | Boolean):
+            return target, 0.0, 1.0
+        turns = type(described) is Number and (family.counts or described.interval == (0.0, 1.0))
+        return (target, *described.interval) if turns else None  # type: ignore[union-attr]
+
+    @property
+    def hides_mean(self) -> bool:
+        """Whether the target's mean is no farther from an end of its range than by noise."""
+        if self.target_mean is None or self._range is None:
+            return False
+        room = min(self.target_mean, self._range[2] - self.target_mean)
+        return not room >= DOUBT * self.target_mean_std
+
+    @property
+    def _design(self) -> DesignInput:
+        """The guess of a target as rare as noise leaves it open, by its released mean."""
+        if self.target_mean is None or self._range is None:
+            return None
+        target, low, high = self._range
+        rarer = self.options.chosen_family.counts or self.target_mean <= 0.5
+        doubt = DOUBT * self.target_mean_std * (1 if rarer else -1)
+        return {"mean": {target: min(max(self.target_mean - doubt, low), high)}}

@@ -281,7 +281,9 @@ class Study:
             )
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
-            fit._advised_by(Advice(parsed, columns, price, fit.n_rows, self.unit, options))
+            mean = fit.parameters.get("target_mean"), fit.parameters.get("target_mean_std", 0.0)
+            advice = Advice(parsed, columns, price, fit.n_rows, self.unit, options, *mean)
+            fit._advised_by(advice)
         return fit
 
     @contextmanager
