@@ -223,8 +223,9 @@ def test_wrong_requests(table, asked, said):
 @pytest.mark.slow
 def test_wrong_types(table):
     columns = COLUMNS["numbers"]
+    texts = table | {"site": table["site"].astype(str)}  # of a type: objects are read one by one
     with pytest.raises(TypeError, match="not whole numbers, as its levels are"):
-        pg.second_moment(table, columns=columns, by=pg.Groups("site", [1, 2]))
+        pg.second_moment(texts, columns=columns, by=pg.Groups("site", [1, 2]))
     with pytest.raises(TypeError, match="name of a column"):
         pg.second_moment(table, columns=columns, by=pg.Groups(3, [1, 2]))
     with pytest.raises(TypeError, match="cannot be taken apart: pass the table itself"):

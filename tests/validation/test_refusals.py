@@ -302,7 +302,7 @@ REFUSED = {
     "out in no folder": (
         R(ARRAY, bound=2.0, out="nowhere/release.json"),
         FileNotFoundError,
-        "[Errno 2] No such file or directory: 'nowhere/release.json'",
+        "there is no folder {}/nowhere: make it, or name another",
     ),
     # units
     "unit without a bound": (
@@ -711,7 +711,8 @@ REFUSED = {
     "columns in the place of the formula": (
         F({"x": (0, 1), "y": (0, 2)}, "y ~ x"),
         TypeError,
-        "a formula is text, such as 'wage ~ age + sex*region'",
+        "a formula is text, such as 'wage ~ age + sex*region', of columns by their names: "
+        "arrays X and y are a table such as {'x': X[:, 0], 'y': y}, with the formula 'y ~ x'",
     ),
 }
 
@@ -726,6 +727,6 @@ def test_refusal_comes_before_anything_is_spent(name, tmp_path, monkeypatch):
     with pytest.raises(error) as refused:
         call(ledger)
     assert type(refused.value) is error
-    assert str(refused.value) == message
+    assert str(refused.value) == message.replace("{}", str(tmp_path))
     assert not ledger.entries
     assert (tmp_path / "the.ledger").read_bytes() == before

@@ -44,7 +44,7 @@ __all__ = ["Advice", "Precision", "fits_of"]
 ADVICE_MARGIN, ADVISED = 4.0, 10.0
 
 #: A released mean may be off by so many deviations of its noise.
-DOUBT = 2.0
+MEAN_DEVIATIONS = 2.0
 HIDDEN_MEAN = (
     "The noise hides the mean of {}, and what epsilon it takes depends on that: guess it by a plan "
     "with design=, or take more rows"
@@ -170,7 +170,7 @@ class Advice:
         if self.target_mean is None or self._range is None:
             return False
         room = min(self.target_mean, self._range[2] - self.target_mean)
-        return not room >= DOUBT * self.target_mean_std
+        return not room >= MEAN_DEVIATIONS * self.target_mean_std
 
     @property
     def _design(self) -> DesignInput:
@@ -179,5 +179,5 @@ class Advice:
             return None
         target, low, high = self._range
         rarer = self.options.chosen_family.counts or self.target_mean <= 0.5
-        doubt = DOUBT * self.target_mean_std * (1 if rarer else -1)
+        doubt = MEAN_DEVIATIONS * self.target_mean_std * (1 if rarer else -1)
         return {"mean": {target: min(max(self.target_mean - doubt, low), high)}}
