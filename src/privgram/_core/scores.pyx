@@ -440,7 +440,7 @@ def whole_rows(const double[:, ::1] x, double most):
 
 
 def whole_images(const double[:, ::1] products, const double[::1] scales, double radius):
-    """Images (n, r) = products * scales, shortened to a radius, shorter than 2^IMAGE_BITS; or zeros.
+    """Images (n, r) = products * scales, shortened to a radius, below 2^IMAGE_BITS; or zeros.
 
     Each is filled up with zeros to a multiple of `KEPT_WIDTH` numbers.
     """
@@ -468,7 +468,7 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
                 int64_t[:, ::1] total=None, double units=1.0,
                 int64_t[::1] squares=None, double reach=1.0, bint apart=False,
                 int64_t[:, ::1] counts=None):
-    """Feed images, and what is beside them, to sums of a model of classes or of fits: see kept.h."""
+    """Feed images and what is beside them to sums of a model of classes or of fits: see kept.h."""
     cdef kept_rows rows
     cdef kept_model model
     cdef kept_sink sink
