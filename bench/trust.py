@@ -11,9 +11,8 @@ import importlib.util
 from collections import defaultdict
 from pathlib import Path
 
-import privgram
 
-ROOT = Path(privgram.__file__).parent
+ROOT = Path(__file__).parents[1] / "src" / "privgram"
 
 #: What files are trusted for, by the first of these that begins their path.
 ROLES = {
