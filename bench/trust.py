@@ -11,7 +11,6 @@ import importlib.util
 from collections import defaultdict
 from pathlib import Path
 
-
 ROOT = Path(__file__).parents[1] / "src" / "privgram"
 
 #: What files are trusted for, by the first of these that begins their path.
