@@ -107,7 +107,7 @@ def test_bits_of_every_type(library, rng, kind):
 
 def test_blocks_within_blocks(library, rng, monkeypatch):
     monkeypatch.setattr(device, "EXACT", 16)
-    monkeypatch.setattr(device, "NUMBERS", 64 * 3)
+    monkeypatch.setattr(device, "NUMBERS_AT_ONCE", 64 * 3)
     x = hard_rows(rng, 1000, 3)
     here, there = RowAccumulator(3, 1.0), RowAccumulator(3, 1.0)
     here.update(x)
