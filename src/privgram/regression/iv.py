@@ -17,6 +17,7 @@ from privgram.regression.design import Described, Design, RegressionTerms
 from privgram.regression.diagnostics import caveats
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
+    ALL_OPEN,
     Equations,
     Estimand,
     Inference,
@@ -109,10 +110,18 @@ class IVResults(OfRelease):
             return refuse(len(matrix), reason)
         return super()._contrasts(matrix, estimand)
 
+    def _need_moments(self) -> None:
+        """Raise if the fit is refused for more than that no coefficient has an end.
+
+        What these tests ask holds its level where instruments are weak, or noise makes them so.
+        """
+        if self.refusal != ALL_OPEN:
+            self._need_inference()
+
     @cached_property
     def first_stage(self) -> dict[str, WaldTest]:
         """For each endogenous column the F test that no instrument explains it."""
-        self._need_inference()
+        self._need_moments()
         moments = self._equations
         return {
             name: moments.excluded(moments.column(i), self.instruments)
@@ -122,7 +131,7 @@ class IVResults(OfRelease):
     @cached_property
     def overidentification(self) -> WaldTest | None:
         """Sargan's test that the instruments agree; None where there are no more than needed."""
-        self._need_inference()
+        self._need_moments()
         if len(self.instruments) == len(self.endogenous):
             return None
         return verdict(("E[z e] = 0",), *self._equations.sargan())
@@ -149,7 +158,7 @@ class IVResults(OfRelease):
         .. [1] Anderson, Rubin, "Estimation of the parameters of a single equation in a complete
            system of stochastic equations", Ann. Math. Statist. 20 (1949).
         """
-        self._need_inference()
+        self._need_moments()
         if values and len(values) != len(self.endogenous):
             raise ValueError(f"give {len(self.endogenous)} values, one for each endogenous column")
         wanted = np.array(values or np.zeros(len(self.endogenous)), dtype=np.float64)
