@@ -22,6 +22,7 @@ pytest.importorskip("cryptography")
 from privgram.moment.units import no_rows
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import change
+from privgram.secret import Gate, generators
 from privgram.secret.additive import SURPLUS
 from privgram.stream import Stream, WrongKey
 from privgram.stream.state import FRAME, StreamState, StreamTerms, read_key
@@ -559,6 +560,7 @@ def test_intervals_of_windows_and_of_changes_hold():
         id="it", epochs=[12],
     )  # fmt: skip
     stream._stream, stream._noise = terms, stream._calibrate(terms)
+    stream._gate = lambda _: Gate(stream._noise, generators.resolve(None)[0])  # of no ledger
     held = np.zeros(2)
     for _ in range(400):
         state = StreamState(terms)
