@@ -209,6 +209,7 @@ def test_other_terms_come_from_a_release():
 @pytest.mark.parametrize("n_levels", [8, 9])
 def test_rare_levels_cost_others_nothing_from_nine_levels_on(n_levels):
     """Levels of 30 of 60,000 rows, which columns would hide or find with the noise of all."""
+    pytest.importorskip("pandas")
     rng = np.random.default_rng(n_levels)
     g = np.sort(np.append(np.repeat(np.arange(2, n_levels), 30), rng.integers(0, 2, 60_000)))
     names = [f"g{i}" for i in range(n_levels)]

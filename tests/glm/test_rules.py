@@ -389,7 +389,9 @@ def test_rows_that_are_held_out_are_none_that_steps_learn_from(monkeypatch):
 
 def test_coefficients_are_the_mean_of_those_after_the_last_quarter_of_the_steps(monkeypatch):
     """Of 40 equal scores: after steps 31 to 40, 35.5 of them on average."""
-    estimators = pytest.importorskip("privgram.estimators")
+    pytest.importorskip("sklearn")
+    from privgram import estimators
+
     score = np.array([[1.0, -1.0], [0.0, 0.0], [3.0, -3.0]])
     seen, real = [], ScoreSteps.of_columns
 

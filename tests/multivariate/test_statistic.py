@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.linalg import solve
-from support import real_tables as tables
 from support.helpers import make_release
 
 import privgram as pg
@@ -13,6 +12,10 @@ from privgram.columns.unit import PrivacyUnit
 from privgram.multivariate import Variables
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
 from privgram.regression import RefusedError
+
+pytest.importorskip("pandas")
+
+from support import real_tables as tables
 
 LAW = GaussianLaw(12.0, 17.0)
 NAMES = ("a", "b", "c", "intercept")
