@@ -14,7 +14,7 @@ from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.sheffet.published import Published
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "guide" / "file-format.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "guide" / "file-format.md").read_text(encoding="utf-8").partition("\n## R\n")[0]
 READER = DOCS / "release_reader.py"
 
 # Bounds wide enough that no row is clipped, and no column near zero.
