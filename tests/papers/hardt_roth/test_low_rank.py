@@ -674,18 +674,6 @@ def test_file_holds_what_is_public(saved):
     assert sorted(contents["privacy"]) == ["adjacency", "k", "offset", "profile", "ratio"]
 
 
-def test_failed_save_leaves_the_old_file(saved, monkeypatch):
-    low, path = saved
-    before = path.read_bytes()
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        low.save(path)
-    assert path.read_bytes() == before
-    assert len(list(path.parent.iterdir())) == 1
-    with pytest.raises(ValueError, match=r"saved to \.npz"):
-        low.save(path.with_suffix(".json"))
-
-
 def rewrite(path, **changes):
     """Write the archive again with some of its members changed."""
     with np.load(path) as archive:
