@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import privgram as pg
-from privgram._core.scale import legendre
+from privgram._core.rowmap import legendre
 from privgram.columns.encoding import codes_of
 from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge

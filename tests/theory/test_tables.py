@@ -50,7 +50,7 @@ def rows_of(columns, n, rng, spread=1.5):
 
 @pytest.mark.parametrize("degree", range(1, 13))
 def test_legendre_polynomials_are_one_at_most(degree):
-    from privgram._core.scale import legendre as compute
+    from privgram._core.rowmap import legendre as compute
 
     u = np.cos(np.linspace(0, np.pi, 5001))
     assert compute(np.array([1.0]), 0.0, 1.0, degree)[-1, 0] == 1.0
