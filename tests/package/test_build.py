@@ -102,7 +102,7 @@ import json, numpy, scipy.linalg, threadpoolctl
 def pools():
     return {p["filepath"]: p["num_threads"] for p in threadpoolctl.threadpool_info()}
 before = pools()
-from privgram._core import wishart
+from privgram._core import blas
 loaded = pools()
 blas.wishart(numpy.random.PCG64(1), 400.0, None, numpy.empty((300, 300)))
 numpy.linalg.qr(numpy.ones((300, 300)))
