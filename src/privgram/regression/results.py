@@ -70,7 +70,17 @@ PER_ROW = (
 NOT_HELD = {
     ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): PER_ROW,
     (
-        *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid", "scale", "llf", "aic"),
+        *(
+            "rsquared_stderr",
+            "rsquared",
+            "rsquared_adj",
+            "fvalue",
+            "f_pvalue",
+            "mse_resid",
+            "scale",
+            "llf",
+            "aic",
+        ),
         *("bic", "prsquared", "llnull", "deviance", "null_deviance", "compare_f_test", "anova"),
         *("get_prediction", "feature_std"),
     ): (
