@@ -127,9 +127,7 @@ def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:
 
 def _spaced(places: NDArray[np.intp]) -> NDArray[np.intp]:
     """The places, or some of many, at equal distances."""
-    if len(places) <= _LOOKED_AT:
-        return places
-    return places[np.linspace(0, len(places) - 1, _LOOKED_AT).astype(np.intp)]
+    return places[:: -(-len(places) // _LOOKED_AT)]
 
 
 def _inverse_rows(
