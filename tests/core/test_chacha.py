@@ -21,6 +21,12 @@ VECTORS = {
         "10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e"
         "d2826446079faa0914c2d705d98b02a2b5129cd1de164eb9cbd083e8a2503c4e",
     ),
+    "A.1 1": (
+        bytes(32),
+        "00" * 16,
+        "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
+        "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586",
+    ),
     "A.1 2": (
         bytes(32),
         "01" + "00" * 15,
