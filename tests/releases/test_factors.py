@@ -55,60 +55,6 @@ def test_saved_and_loaded(release, tmp_path, suffix):
     assert again.regress("log(wage)", ["age", "sex", "region"]).design.names == names
 
 
-def test_components_are_about_the_mean_of_the_encoded_table(table, release):
-    written = COLUMNS.encode(table)
-    pca = release.pca()
-    assert pca.mean_ is not None
-    off = 5 * release.noise.base.std / N_ROWS
-    np.testing.assert_allclose(pca.mean_, written.mean(0), atol=off)
-    centred = written - written.mean(0)
-    exact = np.linalg.eigvalsh(centred.T @ centred)[::-1]
-    edge = release.pca(alpha=0.001).edge[0]
-    np.testing.assert_allclose(pca.eigenvalues, exact, atol=edge)
-    # Levels sum to ones, which are constant.
-    assert abs(pca.eigenvalues[-1]) < edge
-    assert release.pca(center=False).mean_ is None
-    gap = release.pca(2)
-    projection = gap.components_.T @ gap.components_
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    distance = np.linalg.norm(projection - vectors[:, -2:] @ vectors[:, -2:].T)
-    assert distance <= gap.error_bound < 1
-
-
-@pytest.mark.slow
-def test_opendp_measurement_takes_the_encoded_table(table):
-    dp = pytest.importorskip("opendp.prelude")
-    from privgram.interop.opendp import make_measurement
-
-    dp.enable_features("contrib", "honest-but-curious")
-    measure = make_measurement(
-        pg.AnalyzeGauss(), len(COLUMNS), COLUMNS.bound, 1.0, 1e-6, n_rows=N_ROWS
-    )
-    released = measure(COLUMNS.encode(table))
-    exact = np.einsum("ij,ij->j", *[COLUMNS.encode(table)] * 2)
-    np.testing.assert_allclose(
-        np.diag(released.matrix), exact, atol=6 * released.noise.std_diagonal
-    )
-
-
-def test_estimators_say_what_to_do_instead(release):
-    estimators = pytest.importorskip("privgram.estimators")
-    kinds = (estimators.PrivateRidge, estimators.PrivatePCA)
-    for kind in kinds:
-        with pytest.raises(TypeError, match=r"whose fit has predict"):
-            kind().fit_from(release)
-    X = np.zeros((20, 1))
-    for given in (pg.Factor([0, 1]), pg.Log(1, 2), pg.Dates("2000-01-01", "2001-01-01")):
-        options = {"bounds": {"x0": given}, "target_bounds": (0, 1)}
-        for fit_intercept in (False, True):
-            with pytest.raises(TypeError, match=r"tables of numbers"):
-                kinds[0](**options, fit_intercept=fit_intercept).fit(X, X[:, 0])
-        with pytest.raises(TypeError, match=r"tables of numbers"):
-            kinds[1](bounds={"x0": given}).fit(X)
-    # Truth values are the numbers 0 and 1.
-    kinds[0](bounds={"x0": bool}, target_bounds=(0, 1)).fit(np.ones((20, 1)), np.ones(20))
-
-
 @pytest.fixture
 def pyplot():
     mpl = pytest.importorskip("matplotlib")
