@@ -40,21 +40,6 @@ def release(moment):
     )
 
 
-@pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_saved_and_loaded(release, tmp_path, suffix):
-    release.save(tmp_path / f"gram{suffix}")
-    loaded = pg.load(tmp_path / f"gram{suffix}")
-    assert np.array_equal(loaded.matrix, release.matrix)
-    assert (loaded.noise, loaded.columns) == (release.noise, release.columns)
-    first, second = (r.regress("log(wage)", ["sex"]).summary() for r in (release, loaded))
-    assert str(first) == str(second)
-    part = loaded.marginal(["log(wage)", "age", *loaded.names[3:11]])
-    part.save(tmp_path / f"part{suffix}")
-    again = pg.load(tmp_path / f"part{suffix}")
-    names = ("age", "sex[m]", "region[e]", "region[s]", "region[other]")
-    assert again.regress("log(wage)", ["age", "sex", "region"]).design.names == names
-
-
 @pytest.fixture
 def pyplot():
     mpl = pytest.importorskip("matplotlib")
