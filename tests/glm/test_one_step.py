@@ -278,6 +278,7 @@ class Scripted(OneStepEstimator):
         self.rounds = SimpleNamespace(
             spent=0.0,
             noise=SimpleNamespace(mu=1.0),
+            moment=SimpleNamespace(columns=SimpleNamespace(row_weights=None)),
             std=[0.0],
             take=lambda *_: squares,
             sums_at=lambda *_: (None, None),
