@@ -20,7 +20,7 @@ from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
-from privgram.noise import NoiseLaw, combine
+from privgram.noise import GaussianLaw, NoiseLaw, combine
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.secret import Histogram, Model, Outer, Vectors
 
@@ -74,6 +74,7 @@ class OneStepEstimator:
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = rounds.spent > 0
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
+        self.to_own_units = problem.design.transform[: len(problem.design.names)]
 
     @property
     def left(self) -> float:
@@ -154,7 +155,7 @@ class OneStepEstimator:
         """The middle rounds, as many as are worth it, and the state that they give."""
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
-        known = impose(first, isotropic(std), rounds.moment.columns)[0]
+        known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
         for share in BUDGET.middle:
@@ -256,9 +257,13 @@ class OneStepEstimator:
 
     def _plain(self, matrix: Matrix, std: float, rows: float) -> ScoreState:
         """The state by a second moment that was released in the columns themselves."""
-        known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
+        known, law = self._imposed(matrix, isotropic(std))
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+
+    def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
+        """A released second moment of the columns with what is known of it, and its law."""
+        return impose(matrix, law, self.rounds.moment.columns)
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""
@@ -301,15 +306,14 @@ class OneStepEstimator:
         rounds = self.rounds
         whole = self.first_share + self.left
         one = replace(rounds.noise, noise_std=rounds.noise.noise_std / math.sqrt(whole))
-        law = impose(first, one.law, rounds.moment.columns)[1].image(self.joint)
+        law = self._imposed(first, one.law)[1].image(self.joint)
         v = np.append(-state.coef, 1.0)
         noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
         inverse = state.whitening.T @ state.whitening / state.rows
         second = np.asarray(np.linalg.inv(inverse), np.float64)
         if not state.hides and self._would_hide(second, one.law.std):
             return False
-        design = self.problem.design
-        to_own_units = design.transform[: len(design.names)]
+        to_own_units = self.to_own_units
         sampled = ((to_own_units @ inverse) * to_own_units).sum(axis=1) * state.scale**2
         pulled = to_own_units @ inverse
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
@@ -432,8 +436,7 @@ class OneStepEstimator:
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
-        if not self.problem.robust:
-            meat = self._pooled(meat, rows)
+        meat = self._sampled(meat, state)
         sampling = rows / max(rows - q, 1.0) * meat
         parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
         path = LastSteps(far, coef - between.coef, noise_std)
@@ -447,6 +450,10 @@ class OneStepEstimator:
         """
         least = max(LIMITS.least_square * state.sure_scale, LIMITS.least_square_at_all)
         return mean_square < least * self.mean_weight
+
+    def _sampled(self, meat: Matrix, state: ScoreState) -> Matrix:
+        """How the score varies, by the second moment of the rows' scores."""
+        return meat if self.problem.robust else self._pooled(meat, state.rows)
 
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""
