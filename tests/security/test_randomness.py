@@ -83,7 +83,7 @@ DRAWS = {
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
     "private_norm_bound": norm_bounds,
-    **{name: estimator(name) for name in ("PrivateLinearRegression", "PrivateRidge", "PrivatePCA")},
+    **{name: estimator(name) for name in ("PrivateRidge", "PrivatePCA")},
 }
 NEEDS = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 
