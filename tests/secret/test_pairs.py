@@ -107,7 +107,9 @@ def test_sums_over_pairs_are_those_of_loops():
     hi, lo = found[3]._total
     lower = (hi.astype(float) * 2.0**64 + lo.astype(float)) * values[3]
     np.testing.assert_allclose(lower, second[np.tril_indices(2)], atol=1e-4)
-    counted = sum(one[1] * (one[3] - one[2]) * (1 - 1 / one[0]) for one in store(blocks(), rows).classes)
+    counted = sum(
+        one[1] * (one[3] - one[2]) * (1 - 1 / one[0]) for one in store(blocks(), rows).classes
+    )
     assert found[5]._total.sum() * values[5] <= counted / WEIGHT_UNITS + 1e-3
 
 
@@ -181,7 +183,10 @@ def test_sums_do_not_depend_on_order_chunks_or_threads():
     matrix, kinds = rng.normal(size=(2, len(OTHERS))), kinds_of(0.3, 1.1)
     own = sums(blocks(), matrix, kinds, rows)
     turned = [rows[i] for i in rng.permutation(len(rows))]
-    for other in (sums(blocks(), matrix, kinds, turned), sums(blocks(), matrix, kinds, rows, threads=3)):
+    for other in (
+        sums(blocks(), matrix, kinds, turned),
+        sums(blocks(), matrix, kinds, rows, threads=3),
+    ):
         assert all(squared(*two) == 0 for two in zip(own, other, strict=True))
 
 
@@ -196,7 +201,9 @@ def test_a_row_that_goes_leaves_all_others_in_their_blocks(collide, monkeypatch)
 
     def blocks_of(rows, levels):
         order, block = pairs.in_blocks(of, rows, levels)
-        return Counter(zip(map(tuple, rows[order]), levels[order].tolist(), block.tolist()))
+        return Counter(
+            zip(map(tuple, rows[order]), levels[order].tolist(), block.tolist(), strict=True)
+        )
 
     whole = blocks_of(rows, levels)
     for i in range(len(rows)):
@@ -235,8 +242,12 @@ def test_large_blocks_are_summed_beyond_64_bits(monkeypatch):
 
 
 def test_blocks_are_public_numbers_within_limits():
-    for wrong in ({"bins": (0, 1, 1)}, {"weights": (MOST_WEIGHT + 1, 1, 1)}, {"weights": (-1, 1, 1)}):
-        with pytest.raises(ValueError, match="bin|weight"):
+    for wrong in (
+        {"bins": (0, 1, 1)},
+        {"weights": (MOST_WEIGHT + 1, 1, 1)},
+        {"weights": (-1, 1, 1)},
+    ):
+        with pytest.raises(ValueError, match=r"bin|weight"):
             blocks(**wrong)
 
 

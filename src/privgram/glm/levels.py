@@ -39,7 +39,7 @@ class LevelShares:
     means: float = 0.06
     #: The part of what is left then that slopes have; and of levels the counts of residuals, and
     #: the sums of their squares.
-    slopes: float = 0.4
+    slopes: float = 0.55
     counts: float = 0.035
     squares: float = 0.02
     #: Of what clipping may take off, a level with the part s of all rows has s to this power: more
@@ -67,7 +67,8 @@ class LevelEstimator(PairEstimator):
         else:
             rows = max(float(self.public), 1.0)
         means, scale = self._means(first, rows)
-        slopes = FitParts(np.zeros(0), *np.zeros((3, 0, 0)), scale=scale, rows=rows, method="scores")
+        none = np.zeros((0, 0))
+        slopes = FitParts(np.zeros(0), none, none, none, scale, rows, "scores")
         if self.q:
             self.until = plain.spent + SHARES.slopes * (1 - plain.spent)
             slopes = self.slopes(self.number, self.count_std, rows)
@@ -166,7 +167,7 @@ class LevelEstimator(PairEstimator):
     def _residuals(
         self, transform: Matrix, shift: Matrix, clip: Clip, share: float, of_squares: float
     ) -> tuple[Vector, float, Vector]:
-        """Release sums of residuals by level, with their noise; and of squares, on the wide side."""
+        """Release sums of residuals by level, with their noise; of squares on the wide side."""
         rounds, size = self.plain, self.factor.size
         sums = Vectors(Model.level("residual"), clip.size, size)
         squares = Vectors(Model.level("square"), clip.size**2, size, positive=True)

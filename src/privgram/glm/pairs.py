@@ -99,7 +99,9 @@ class PairEstimator(OneStepEstimator):
         self.q = len(self.joint) - 1
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q)
         self.to_own_units = self.to_own_units[:, : self.q]
-        self.most = 2.0  # a pair's difference over the root of 2 is longer than a row by the root of 2
+        self.most = (
+            2.0  # a pair's difference over the root of 2 is longer than a row by the root of 2
+        )
         #: The part of the rows' weight within levels that the blocks' own means take.
         self.lost = 0.0
 

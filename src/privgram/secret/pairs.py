@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._core import scores
+from privgram._core.scores import PARTS, UNITS
 from privgram.exact import int128
 from privgram.moment import SecondMoment
 from privgram.moment.accumulators import Prepared, RowMap
@@ -22,9 +23,7 @@ from privgram.secret.by_level import LevelImage, LevelSweep
 from privgram.secret.kinds import (
     MOST_WEIGHT,
     PAIR_PARTS,
-    PARTS,
     PULL,
-    UNITS,
     WEIGHT_UNITS,
     Histogram,
     Outer,
@@ -89,7 +88,7 @@ class RowsByLevel(LevelSweep):
     def _feed(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         self._blocks.append((v + 0.0, levels))  # no zeros of two signs
 
-    def merge(self, other: RowsByLevel) -> None:  # type: ignore[override]
+    def merge(self, other: RowsByLevel) -> None:
         """Add the rows of another."""
         super().merge(other)
         self._blocks += other._blocks
@@ -152,7 +151,9 @@ class PairStore:
             for i, kind in enumerate(kinds)
             if isinstance(kind, Vectors)
         }
-        sweep = Sweep([replace(kind, groups=2) if isinstance(kind, Vectors) else kind for kind in kinds])
+        sweep = Sweep(
+            [replace(kind, groups=2) if isinstance(kind, Vectors) else kind for kind in kinds]
+        )
         for first, last in _strips(len(mapped), size):
             n_pairs = _pairs_before(last, size) - _pairs_before(first, size)
             pairs, block = np.empty((mapped.shape[1], n_pairs)).T, np.empty(n_pairs, np.int32)
@@ -200,7 +201,8 @@ def _projected(total: NDArray[Any], size: int, weight: int) -> NDArray[np.int64]
     longest = (2 + PULL * (size + 1)) * UNITS
     length = np.sqrt((u**2).cumsum(axis=1)[:, -1])
     u *= (longest / np.maximum(length, longest) * (weight / WEIGHT_UNITS))[:, None]
-    return np.rint(u).astype(np.int64).sum(axis=0)
+    whole: NDArray[np.int64] = np.rint(u).astype(np.int64).sum(axis=0)
+    return whole
 
 
 def _pairs_before(row: int, size: int) -> int:
