@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg
 
-from privgram._core import orthonormal as compiled
-from privgram._core.chacha import ChaCha20
+from privgram._core import blas as compiled
+from privgram._core.draws import ChaCha20
 
 ORTHOGONALITY = 1e-14
 

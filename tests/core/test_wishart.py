@@ -14,8 +14,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
-from privgram._core import wishart as compiled
-from privgram._core.chacha import ChaCha20
+from privgram._core import blas as compiled
+from privgram._core.draws import ChaCha20
 
 EPS = np.finfo(float).eps
 FALSE_ALARM = 1e-6

@@ -19,7 +19,7 @@ import pytest
 
 import privgram as pg
 import privgram.secret.generators
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 from privgram._core.rows import RowAccumulator
 from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank

@@ -86,6 +86,8 @@ class PairRounds(Rounds):
 class PairEstimator(OneStepEstimator):
     """The rounds of the slopes beside one factor; as `OneStepEstimator`, over pairs."""
 
+    sums_squares = False
+
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
         assert problem.factor is not None
