@@ -169,11 +169,8 @@ class PairEstimator(OneStepEstimator):
         bins = np.maximum(np.floor(surely / PAIRS.block), 1.0)
         # Blocks lose a row's weight, levels of one block do not: large levels weigh as they should.
         more = np.where(bins > 1, number / np.maximum(number - bins, 1.0), 1.0)
-        weights = np.rint(WEIGHT_UNITS * more).astype(np.int64)
         factor = self.factor
-        blocks = Blocks(
-            factor.used, factor.other_columns, factor.factor, bins.astype(np.int64), weights
-        )
+        blocks = Blocks(factor.used, factor.other_columns, factor.factor, bins, WEIGHT_UNITS * more)
         whole = max(rows - float((bins == 1).sum()), rows / 2)
         self.lost = min(float((bins - 1).sum()) / whole, 1.0)
         self.within = whole

@@ -52,21 +52,23 @@ MIXERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 class Blocks:
     """Which rows are in one block, by public numbers: bins (K,) of levels, and weights (K,).
 
-    Weights are of blocks, in units of one over `WEIGHT_UNITS`. Read are columns with the `factor`;
-    a row's numbers are those of the `others`.
+    Both are rounded to whole numbers; weights are of blocks, in units of one over `WEIGHT_UNITS`.
+    Read are columns with the `factor`; a row's numbers are those of the `others`.
     """
 
     read: Columns
     others: Columns
     factor: str
-    bins: NDArray[np.int64]
-    weights: NDArray[np.int64]
+    bins: NDArray[Any]
+    weights: NDArray[Any]
 
     def __post_init__(self) -> None:  # where no row has been seen
-        if not ((self.bins > 0) & (self.bins < 2**31)).all():
+        if not ((self.bins >= 1) & (self.bins < 2**31)).all():
             raise ValueError("a level has a bin")
         if not ((self.weights >= 0) & (self.weights <= MOST_WEIGHT)).all():
             raise ValueError("a weight is too large")
+        for name in ("bins", "weights"):
+            object.__setattr__(self, name, np.rint(getattr(self, name)).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
