@@ -344,7 +344,8 @@ class PlanRequest(ModelOptions):
         As of `release`: the regression in each group, by least squares.
     """
 
-    instead: ClassVar[Mapping[str, str]] = ModelOptions.instead | {
+    instead: ClassVar[Mapping[str, str]] = {
+        **ModelOptions.instead,
         "groups": "errors of simulated rows are independent: leave it out, and cov_type with it",
     }
 
