@@ -38,10 +38,13 @@ from privgram.study.config import (
     table_name,
 )
 from privgram.study.options import (
+    HistogramRequest,
     PlanRequest,
     RegressRequest,
     ReleaseOfStudy,
     StudyRequest,
+    SummarizeRequest,
+    TableOptions,
     TableRegressRequest,
 )
 
@@ -49,6 +52,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
+    from privgram.multivariate.distribution import (
+        DistributionResults,
+        HistogramResults,
+        StatisticName,
+    )
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
@@ -285,6 +293,69 @@ class Study:
             advice = Advice(parsed, columns, price, fit.n_rows, self.unit, options, *mean)
             fit._advised_by(advice)
         return fit
+
+    @takes(SummarizeRequest)
+    def summarize(self, request: SummarizeRequest) -> DistributionResults:
+        """Count rows, and give means, deviations and quantiles of one column, in groups.
+
+        Returns
+        -------
+        DistributionResults
+            Any other quantile, histogram and value of the distribution function follows from it at
+            no further cost.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget has no room for it. Nothing is spent then.
+        ValueError, TypeError, OSError
+            As `regress`; where units are protected, or the rows are in a warehouse.
+        """
+        from privgram.multivariate.distribution import check_parts, check_statistics
+
+        statistics, q = check_statistics(request.statistics), check_parts(request.q)
+        return self._summarize(request.column, request, statistics, q)
+
+    @takes(HistogramRequest)
+    def histogram(self, request: HistogramRequest) -> HistogramResults:
+        """Count the rows in bins of one column, in groups.
+
+        Returns
+        -------
+        HistogramResults
+            Its `of` is what `summarize` gives for the same price.
+
+        Raises
+        ------
+        BudgetExceeded, ValueError, TypeError, OSError
+            As `summarize`.
+        """
+        from privgram.multivariate.distribution import check_bins
+
+        check_bins(request.bins)
+        found = self._summarize(request.column, request, ("count", "quantile"), (0.25, 0.5, 0.75))
+        return found.histogram(request.bins)
+
+    def _summarize(
+        self,
+        column: str,
+        options: TableOptions,
+        statistics: tuple[StatisticName, ...],
+        q: tuple[float, ...],
+    ) -> DistributionResults:
+        from privgram.study.tables import column_and_groups, summarize_table
+
+        by = options.factors
+        used = column_and_groups(self.columns, column, by)
+        label = options.label or " by ".join([column, *([", ".join(by)] if by else [])])
+        price = self._price(options.epsilon, options.delta)
+        run = self._run_options(label, used.selected, options.out, options.rng)
+        log.info("summarize %s at epsilon=%g", shown(label), price.epsilon)
+        with self._saying_what_is_left():
+            asked = used, column, by, statistics, q, price, run
+            found = summarize_table(self._source(used), *asked)
+        log.info("answered")
+        return found
 
     @contextmanager
     def _saying_what_is_left(self) -> Iterator[None]:
