@@ -51,7 +51,7 @@ groups.pool(method="fixd")  # error: arg
 groups["a"].get_prediction({"x": [1.0]}).conf  # error: attr
 reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # RegressionResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
-reveal_type(pg.load("it.json"))  # Release | Releases | RegressionResults | ClassFit | FeatureFit
+reveal_type(pg.load("it.json"))  # Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit
 pg.load("it.json").params  # error: attr
 reveal_type(pg.load("it.json", pg.Release))  # Release
 reveal_type(pg.load("it.json", GLMResults).refusal)  # str | None

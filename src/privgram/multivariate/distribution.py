@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from privgram._base.text import Printed, as_text, listed
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.variables import Boolean, Log, Numeric
-from privgram.privacy import Adjacency, Profile
+from privgram.privacy import Adjacency, Profile, ProofStatus
 from privgram.regression.inference import Estimand, quantile_of
 from privgram.regression.saved import SavedFit, check_sizes
 
@@ -162,15 +162,15 @@ def prefix_variances(variances: Vector) -> Matrix:
     return np.array(rows).reshape(depth, len(i))
 
 
-class Estimates(NamedTuple):
-    """Estimates with the ends of their intervals; NaN in groups that the noise hides."""
+class IntervalEstimates(NamedTuple):
+    """IntervalEstimates with the ends of their intervals; NaN in groups that the noise hides."""
 
     estimate: Matrix
     lower: Matrix
     upper: Matrix
 
 
-FORMAT = ArchiveFormat(
+DISTRIBUTION_FORMAT = ArchiveFormat(
     "privgram-distribution", 1, "a distribution", key="distribution", arrays=("counts", "variances")
 )
 
@@ -220,7 +220,7 @@ class DistributionResults(Printed, SavedFit):
     reproducible: bool
     refusal: str | None = None
 
-    _format: ClassVar[ArchiveFormat] = FORMAT
+    _format: ClassVar[ArchiveFormat] = DISTRIBUTION_FORMAT
 
     # --- what it is of --------------------------------------------------------------------
 
@@ -252,13 +252,18 @@ class DistributionResults(Printed, SavedFit):
         sizes = zip(self.groups, self._sizes, strict=True)
         return tuple(group for group, n in sizes if math.isnan(n))
 
+    @property
+    def proof_status(self) -> ProofStatus:
+        """How well it is founded; see `Release.proof_status`."""
+        return self.privacy.proof_status
+
     # --- estimates ------------------------------------------------------------------------
 
-    def count(self, alpha: float = 0.05) -> Estimates:
+    def count(self, alpha: float = 0.05) -> IntervalEstimates:
         """Numbers of rows, shape (n_groups,), with intervals of level 1 - `alpha`."""
         rows, half = self._rows, quantile_of(alpha) * math.sqrt(self.variances[0])
         seen = np.where(np.isnan(self._sizes), np.nan, np.maximum(rows, 0.0))
-        return Estimates(seen, np.maximum(rows - half, 0.0), np.maximum(rows + half, 0.0))
+        return IntervalEstimates(seen, np.maximum(rows - half, 0.0), np.maximum(rows + half, 0.0))
 
     @cached_property
     def _powers(self) -> tuple[float, float, Matrix, Matrix]:
@@ -286,7 +291,7 @@ class DistributionResults(Printed, SavedFit):
         variance = np.maximum(sums[:, 2] / n - mean**2 + of_mean, 0.0) * n / np.maximum(n - 1, 1.0)
         return mean, variance, of_mean
 
-    def mean(self, alpha: float = 0.05, estimand: Estimand = "population") -> Estimates:
+    def mean(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Means, shape (n_groups,), of the population or of the rows at hand; by Fieller's method.
 
         Intervals are wider by what rounding to the steps may have moved.
@@ -304,7 +309,7 @@ class DistributionResults(Printed, SavedFit):
         lower, upper = (middle + half * np.where(np.isnan(n), np.nan, end) for end in ends)
         return self._in_units(middle + half * mean, lower, upper)
 
-    def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> Estimates:
+    def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Standard deviations, shape (n_groups,), as `mean`; the divisor is n - 1."""
         z, (_, half, _, sums), n = quantile_of(alpha), self._powers, self._sizes
         mean, variance, _ = self._moments
@@ -327,14 +332,14 @@ class DistributionResults(Printed, SavedFit):
         lower: Vector,
         upper: Vector,
         range_of: tuple[float, float] | None = None,
-    ) -> Estimates:
-        """Estimates within the range, with intervals that allow for rounding."""
+    ) -> IntervalEstimates:
+        """IntervalEstimates within the range, with intervals that allow for rounding."""
         wide = self._rounding()
         least, most = range_of or (float(self.grid.values[0]), float(self.grid.values[-1]))
         if self.grid.size == 1:
             least, most = (float(x) for x in self.grid.at(np.array([-0.5, 0.5])))
         within = (np.clip(x, least, most) for x in (estimate, lower - wide, upper + wide))
-        return Estimates(*within)
+        return IntervalEstimates(*within)
 
     @cached_property
     def _below(self) -> list[tuple[Vector, NDArray[np.int64]]]:
@@ -366,13 +371,13 @@ class DistributionResults(Printed, SavedFit):
 
     def quantile(
         self, q: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
-    ) -> Estimates:
+    ) -> IntervalEstimates:
         """Quantiles, shape (n_groups, n_q): the least value with at least the part q of the rows.
 
         They do not fall with q. An interval has all values at which the distribution function may
         be q, by the noise, and of a population by sampling too (docs/theory/tables.md).
         """
-        z, parts = quantile_of(alpha), check_parts(q)
+        z, parts = quantile_of(alpha), check_quantiles(q)
         population, last = _of_population(estimand), self.grid.size - 1
         found = np.full((3, len(self.counts), len(parts)), np.nan)
         for g, n in enumerate(self._sizes):
@@ -390,11 +395,11 @@ class DistributionResults(Printed, SavedFit):
                 found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
         seen = ~np.isnan(found)
         found[seen] = self.grid.at(found[seen])
-        return Estimates(*found)
+        return IntervalEstimates(*found)
 
     def cdf(
         self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
-    ) -> Estimates:
+    ) -> IntervalEstimates:
         """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
         z, population = quantile_of(alpha), _of_population(estimand)
         where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
@@ -408,7 +413,7 @@ class DistributionResults(Printed, SavedFit):
                 variance = float(self._below_variance(p)[i]) / n**2 if i >= 0 else 0.0
                 half = z * math.sqrt(variance + (p * (1 - p) / n if population else 0.0))
                 found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
-        return Estimates(*found)
+        return IntervalEstimates(*found)
 
     def histogram(self, bins: int | Sequence[float] = 40, alpha: float = 0.05) -> HistogramResults:
         """Counts in bins of equal width on the scale of the column, or between edges.
@@ -430,7 +435,7 @@ class DistributionResults(Printed, SavedFit):
         error = quantile_of(alpha) * np.sqrt(np.diag(noise_covariance(sums, self.variances)))
         raw = self.counts @ sums.T
         both = (np.maximum(raw + off, 0.0) for off in (0.0, -error, error))
-        return HistogramResults(self, edges, Estimates(*both), alpha)
+        return HistogramResults(self, edges, IntervalEstimates(*both), alpha)
 
     # --- what is shown --------------------------------------------------------------------
 
@@ -441,7 +446,7 @@ class DistributionResults(Printed, SavedFit):
             if name == "quantile":
                 several = self.quantile(self.q, alpha, estimand)
                 columns = {
-                    f"q{100 * q:g}": Estimates(*(x[:, k] for x in several))
+                    f"q{100 * q:g}": IntervalEstimates(*(x[:, k] for x in several))
                     for k, q in enumerate(self.q)
                 }
             else:
@@ -461,12 +466,21 @@ class DistributionResults(Printed, SavedFit):
         """The groups as text."""
         return [" ".join(map(str, group)) or self.column for group in self.groups]
 
-    def __str__(self) -> str:
-        below = [f"{self.column}: 95% intervals, of the population but for counts."]
+    def with_q(self, q: float | Sequence[float]) -> Self:
+        """The same with other quantiles to be shown."""
+        return replace(self, q=check_quantiles(q))
+
+    def text(self, alpha: float = 0.05) -> str:
+        """The table as text, with intervals of level 1 - `alpha`."""
+        legend = f"{1 - alpha:.0%} intervals, of the population but for counts."
+        below = [f"{self.column}: {legend}"]
         if self.hidden:
             names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
             below.append(f"The noise hides how many rows have: {listed(names)}.")
-        return as_text(self.labels, self.heads(), *below, digits=5)
+        return as_text(self.labels, self.heads(alpha), *below, digits=5)
+
+    def __str__(self) -> str:
+        return self.text()
 
     plot = of_distributions.plot_distribution
 
@@ -486,7 +500,7 @@ class DistributionResults(Printed, SavedFit):
         check_sizes(counts=counts, variances=variances)
         if not (variances >= 0).all():
             raise ValueError("variances are not negative")
-        check_parts(self.q)
+        check_quantiles(self.q)
         _ = check_statistics(self.statistics), self.grid
 
 
@@ -499,7 +513,7 @@ class HistogramResults(Printed):
     of : DistributionResults
         What it is made of, which has all else, and is saved.
     edges : ndarray of shape (n_bins + 1,), float64
-    counts : Estimates
+    counts : IntervalEstimates
         Arrays of shape (n_groups, n_bins): counts, and the ends of their intervals.
     alpha : float
         1 - level of the intervals.
@@ -507,7 +521,7 @@ class HistogramResults(Printed):
 
     of: DistributionResults
     edges: Vector
-    counts: Estimates
+    counts: IntervalEstimates
     alpha: float
 
     def frame(self) -> DataFrame:
@@ -556,7 +570,7 @@ def _of_population(estimand: Estimand) -> bool:
     return estimand == "population"
 
 
-def check_parts(q: float | Sequence[float]) -> tuple[float, ...]:
+def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:
     """Quantiles that are asked for, each within (0, 1)."""
     several = [q] if isinstance(q, (int, float)) else list(q)
     return tuple(check_within(one, "q", 0, 1) for one in several)

@@ -393,9 +393,11 @@ class PlanRequest(ModelOptions):
     Parameters
     ----------
     formula : str
-        As of `regress`, with instruments too.
+        As of `regress`, with instruments too; or the column of `summarize`, for a mean, a deviation
+        and quartiles of one group.
     target_se : mapping of str to float, optional
-        Standard errors that are wanted, by coefficient, or by factor for all its levels. The
+        Standard errors that are wanted, by coefficient, or by factor for all its levels; of a
+        column by "mean", "sd" and "q50". The
         plan's `epsilon` is then what they take, with nine of ten fits answered.
     epsilon : float, optional
         Instead: the plan says what precision this gives. By default all that is left.
@@ -409,7 +411,8 @@ class PlanRequest(ModelOptions):
         it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to what is
         guessed of columns by name, or of correlations alone by pairs of names.
     by : str or Groups, optional
-        As of `release`: the regression in each group, by least squares.
+        As of `release`: the regression in each group, by least squares; of a column as of
+        `summarize`.
     """
 
     formula: str
@@ -419,4 +422,4 @@ class PlanRequest(ModelOptions):
     delta: float | None = None
     n_rows: int | None = None
     design: DesignInput = None
-    by: Groups | str | None = None
+    by: Groups | str | Sequence[str] | None = None

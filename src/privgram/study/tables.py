@@ -26,7 +26,7 @@ from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.multivariate.distribution import (
     BRANCHES,
-    FORMAT,
+    DISTRIBUTION_FORMAT,
     DistributionResults,
     Grid,
     consistent,
@@ -48,11 +48,6 @@ GROUPED = "by= takes factors, whose public levels are the groups"
 
 #: The bound of an image is larger than that of rows by this part: rounding shortens none.
 ROUNDING = 2.0**-30
-
-OF_ROWS = (
-    "quantiles and histograms are of rows that are protected singly, and {} protects units: "
-    "release(by=...).describe() has counts, means and deviations of units"
-)
 
 
 def column_and_groups(columns: Columns, column: str, by: Sequence[str]) -> Columns:
@@ -118,8 +113,6 @@ def summarize_table(
 ) -> DistributionResults:
     """Count the steps of a column by groups, with noise; all refusals are before the spend."""
     ledger, path = run.ledger, _checked_path(run)
-    if guarantee.unit is not None:
-        raise ValueError(OF_ROWS.format("this study"))
     described = as_numeric(column, columns.variables)
     n_groups = int(np.prod([len(as_factor(name, columns.variables)) for name in by], dtype=int))
     depth = 0 if statistics == ("count",) else depth_for(described, n_groups)
@@ -185,7 +178,7 @@ def _checked_path(run: RunOptions) -> Path | None:
     if run.out is None:
         return None
     path = Path(os.fspath(run.out))
-    FORMAT.check_suffix(path)
+    DISTRIBUTION_FORMAT.check_suffix(path)
     check_distinct({}, {"ledger": None if run.ledger is None else run.ledger.path, "out": path})
     check_room(path)
     return path
