@@ -6,28 +6,35 @@ Secret side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._base.text import shown
 from privgram.adaptive import whitening
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
+from privgram.glm.clusters import DROWNED, kinds_of, second_moment
+from privgram.glm.clusters import SHARES as CLUSTERS
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import NoiseLaw, combine
+from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.inference import Equations
 from privgram.secret import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.rounds import Rounds
     from privgram.regression.families import Bounded, Expected
+    from privgram.secret.kinds import Kind
 
 HIDDEN = (
     "the privacy noise hides the curvature in every direction of the features. More rows, a larger "
@@ -49,6 +56,10 @@ class OneStepEstimator:
 
     #: Weights over their bound, on average, once the number of rows is known.
     mean_weight = 1.0
+    #: Whether the loss is a sum of squares, of which a part is explained.
+    sums_squares = True
+    #: The share that is kept for sums of scores by cluster.
+    reserved = 0.0
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
@@ -73,12 +84,14 @@ class OneStepEstimator:
         #: The first round's share; the bound of units may have been chosen before it.
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = rounds.spent > 0
+        if problem.clusters is not None:
+            self.reserved = CLUSTERS.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
 
     @property
     def left(self) -> float:
-        """The share of mu^2 that was not spent."""
-        return 1.0 - self.rounds.spent
+        """The share of mu^2 that was not spent, and is not kept for sums by cluster."""
+        return 1.0 - self.rounds.spent - self.reserved
 
     def fit(self) -> FitParts:
         """Go through all rounds."""
@@ -87,6 +100,8 @@ class OneStepEstimator:
         rows = self._count_rows(first)
         self._released_mean(first)
         rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
+        if rate < adaptive.CLEAR_RATE and self.reserved:
+            return refused_parts(self.problem.n_written, HIDDEN, rows, stopped=True)
         if rate < adaptive.CLEAR_RATE:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
         state = self._initial(first, rows)
@@ -296,7 +311,7 @@ class OneStepEstimator:
 
     def _worse(self, state: ScoreState, first: Matrix, predicted: float) -> bool:
         """Whether one round with all that is left is predicted to have less noise than scores."""
-        if predicted < LIMITS.nothing:
+        if predicted < LIMITS.nothing or self.reserved:  # one round has no sums by cluster
             return False
         rounds = self.rounds
         whole = self.first_share + self.left
@@ -340,6 +355,10 @@ class OneStepEstimator:
         factor = rows / max(rows - q, 1.0)
         sampling = factor * rows * np.eye(q)
         parts = self._parts(state, state.coef, sampling, state.score_noise)
+        known, law = impose(average, isotropic(std), rounds.moment.columns)
+        shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
+        with suppress(np.linalg.LinAlgError):
+            parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
         return replace(parts, method="one round", reason=reason)
 
     def _is_lost(self, state: ScoreState) -> bool:
@@ -373,6 +392,47 @@ class OneStepEstimator:
             rows=state.rows,
             method="scores",
             refusal=refusal,
+        )
+
+    def _goodness(
+        self, state: ScoreState, parts: FitParts, squared: Matrix, owed: float
+    ) -> Goodness:
+        """How much of the target is explained, by the second moment of scores (docs/theory/glm.md).
+
+        The ones are a^T z, so that a^T (sum of (e z) (e z)^T) a is the sum of squared errors.
+        """
+        rows, metric = state.rows, np.linalg.inv(state.whitening)
+        a = metric[-1]  # the ones are last
+        slopes = metric.T @ parts.coef
+        slopes = (slopes - (a @ slopes) / (a @ a) * a) / state.scale
+        centred = np.eye(self.q) - np.outer(a, a) / (a @ a)
+        # As of z: what noise and sampling do to the slopes.
+        turn = centred @ metric.T / state.scale
+        noise, sampling = (
+            turn @ x @ turn.T for x in (parts.noise + parts.unidentified, parts.sampling)
+        )
+        explained = rows * max(float(slopes @ slopes - np.trace(noise)), 0.0)
+        left = max(float(a @ squared @ a) / float(a @ a) - owed, 0.0)
+        total = np.float64(explained + left)
+        share, size = explained / total, (rows / total) ** 2
+        part = max(share, 1e-300)  # noise of the slopes goes with them, and the Hessian's with two
+        of_slopes = 4 * float(slopes @ noise @ slopes) * size / part
+        of_hessian = float(state.hessian_noise.entry_variance(np.eye(self.q), slopes[None])[0, 0])
+        of_hessian *= size / part**2
+        of_left = 2 * (self.rounds.std[-1] / total) ** 2
+        return Goodness(
+            share,
+            [
+                0.0,
+                of_slopes,
+                of_hessian - 2 * of_slopes + of_left,
+                of_slopes - 2 * of_hessian,
+                of_hessian,
+            ],
+            [2 * float((x * x).sum()) * size for x in (noise, noise + sampling)],
+            rows,
+            rows - self.q,
+            about_mean=True,
         )
 
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
@@ -419,9 +479,13 @@ class OneStepEstimator:
         step = state.step(score)
         between = state.moved(step, std**2)
         model = self._scores(between)
-        kinds = Vectors(model, clip.size), Outer(model, clip.size)
-        scores, squares = rounds.sums_at(self._at(between), *kinds)
-        meat = states.raised(rounds.take(squares, second), rounds.std[-1])
+        kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
+        clusters = rounds.clusters
+        if clusters is not None:
+            kinds += kinds_of(clusters, model, clip.size)
+        scores, squares, *by_cluster = rounds.sums_at(self._at(between), *kinds)
+        squared = rounds.take(squares, second)
+        meat = states.raised(squared, rounds.std[-1])
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         first_var = between.score_noise_var
@@ -434,10 +498,21 @@ class OneStepEstimator:
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         if not self.problem.robust:
             meat = self._pooled(meat, rows)
+        refusal, facts = CONTRADICTED if contradicted else None, FitFacts(clip.size)
+        if clusters is not None:
+            meat, found = second_moment(clusters, rounds, by_cluster, score, last)
+            facts = replace(facts, clusters=found)
+            if found.ratio > CLUSTERS.most:
+                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTERS.most)
+                refusal = refusal or drowned
         sampling = rows / max(rows - q, 1.0) * meat
-        parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
+        parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)
         path = LastSteps(far, coef - between.coef, noise_std)
-        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=FitFacts(clip.size))
+        weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
+        if self.sums_squares and parts.refusal is None and not weighted:
+            owed = q * std**2 / rows  # of errors where the squares were taken
+            parts = explained(parts, self._goodness(state, parts, squared, owed))
+        return replace(parts, clipped_rows=clip.n_beyond, path=path)
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale.
@@ -456,6 +531,13 @@ class OneStepEstimator:
         """Release a score at a state; with the deviation of its noise."""
         [total] = self.rounds.sums_at(self._at(state), Vectors(self._scores(state), clip))
         return self.rounds.score(total, share)
+
+
+def explained(parts: FitParts, goodness: Goodness) -> FitParts:
+    """A fit with how much of the target it explains, where these are numbers."""
+    if not goodness.is_finite:
+        return parts
+    return replace(parts, facts=replace(parts.facts, goodness=goodness))
 
 
 def estimated_rows(rounds: Rounds, first: Matrix, ones: Vector) -> float:
