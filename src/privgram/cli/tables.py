@@ -97,7 +97,7 @@ def _print(
     if not as_json:
         print_lines(shown.text(alpha) if isinstance(shown, DistributionResults) else str(shown))
         if more:
-            print_lines(f"epsilon={found.epsilon:g}; {more['remaining']:.4g} are left")
+            print_lines(f"{more['remaining']:.4g} of epsilon are left")
         return
     numbers = (
         shown.heads(alpha)

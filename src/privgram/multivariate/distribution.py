@@ -477,6 +477,10 @@ class DistributionResults(Printed, SavedFit):
         if self.hidden:
             names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
             below.append(f"The noise hides how many rows have: {listed(names)}.")
+        below.append(
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
+            + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
+        )
         return as_text(self.labels, self.heads(alpha), *below, digits=5)
 
     def __str__(self) -> str:
