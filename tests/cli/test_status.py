@@ -220,6 +220,7 @@ def test_summary_is_asked_saved_and_shown_again(folder):
     assert run("plan", "study.toml", "x", "--rows", "2000")[0] == 0
     for wrong in (
         ("summarize", "study.toml", "--epsilon", "0.5"), ("summarize", "x.json", "--by", "g"),
-        ("summarize", "x.json", "--q", "2"), ("regress", "x.json"), ("page", "x.json", "-o", "x.html"),
+        ("summarize", "x.json", "--q", "2"), ("regress", "x.json"),
+        ("page", "x.json", "-o", "x.html"),
     ):  # fmt: skip
         assert run(*wrong)[0] == 2, wrong
