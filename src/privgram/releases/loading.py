@@ -55,7 +55,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "privgram-releases": LazyModule("privgram.releases.groups").read_releases,
     "privgram-features": LazyModule("privgram.regression.features").read_features,
     "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
-    "privgram-regression": LazyModule("privgram.regression.glm").read_fit,
+    "privgram-regression": LazyModule("privgram.regression.survival").read_fit,
 }
 
 

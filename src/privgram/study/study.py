@@ -276,9 +276,8 @@ class Study:
         run = self._run_options(request.label or formula, used.selected, request.out, request.rng)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._saying_what_is_left():
-            fit = release_and_fit(
-                self._source(used), parsed, columns, price, options, run, unit=self.unit
-            )
+            source = self._source(used, named=bool(parsed.survival))
+            fit = release_and_fit(source, parsed, columns, price, options, run, unit=self.unit)
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
             mean = fit.parameters.get("target_mean"), fit.parameters.get("target_mean_std", 0.0)
@@ -295,7 +294,7 @@ class Study:
             left = self.remaining()
             raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
 
-    def _source(self, used: Columns) -> Any:
+    def _source(self, used: Columns, named: bool = False) -> Any:
         """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
         import numpy as np
 
@@ -310,9 +309,9 @@ class Study:
                 f"the study describes {len(names)} columns and the array has {table.shape[1]}: "
                 "those of an array have no names, and are taken in the order of the description"
             )
-        if used.selected == names:
+        if used.selected == names and not named:
             return table
-        if is_array(table):  # on a GPU, perhaps
+        if named or is_array(table):  # on a GPU, perhaps
             return {name: table[:, names.index(name)] for name in used.selected}
         return table[:, [names.index(name) for name in used.selected]]
 
