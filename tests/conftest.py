@@ -18,7 +18,7 @@ from support import kernels  # noqa: F401  # replaces the names that tests use
 from support.helpers import LAYOUTS
 
 from privgram._core import rows
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)

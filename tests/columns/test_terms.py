@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import privgram as pg
-from privgram._core.scale import legendre
 from privgram.columns.encoding import codes_of
-from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
 from privgram.moment.accumulators import TotalLayout
 
@@ -99,39 +97,6 @@ def test_bound_is_attained_and_never_exceeded(table, terms, squared, intercept):
     worst = table.head(1).assign(age=1e9, wage=1e9, hired=pd.Timestamp("2200-01-01"), union=True)
     assert (columns.encode(worst) ** 2).sum() == squared + stored_ones
     assert ((columns.encode(table) ** 2).sum(axis=1) <= squared + stored_ones).all()
-
-
-@settings(deadline=None)
-@given(st.floats(-1, 1), st.integers(1, 12))
-def test_legendre_polynomials(u, degree):
-    """At most 1 in size, and SciPy's."""
-    from scipy.special import eval_legendre
-
-    value = legendre(np.array([u]), 0.0, 1.0, degree)[-1, 0]
-    assert abs(value) <= 1
-    assert value == pytest.approx(eval_legendre(degree, u), abs=1e-13)
-    assert legendre(np.array([1.0, -1.0]), 0.0, 1.0, degree)[-1].tolist() == [1.0, (-1.0) ** degree]
-
-
-@pytest.mark.parametrize(("terms", "_"), TERMS)
-def test_implied_columns_are_an_image_of_stored_ones(table, terms, _):
-    """Every factor's indicators, and the ones, from the products that hold them."""
-    columns = pg.Columns(BOUNDS, terms=terms, intercept=True)
-    rows = columns.encode(table)
-    alone = pg.Columns(BOUNDS, terms=["sex", "region", "age"])
-    main = dict(zip(alone.names, alone.encode(table).T, strict=True))
-    for piece, names in (
-        (ONES, [None]),
-        (Piece((), ("sex",)), ["sex[female]", "sex[male]"]),
-        (Piece((), ("region",)), [f"region[{level}]" for level in ("n", "e", "s", "w", "other")]),
-        (Piece((("age", 1),)), ["age"]),
-    ):
-        image = columns.layout.image(piece)
-        known = columns.layout.find(piece) is not None
-        assert (image is not None) == known
-        if known:
-            expected = [np.ones(len(table)) if name is None else main[name] for name in names]
-            np.testing.assert_allclose(rows @ image.T, np.transpose(expected), atol=1e-15)
 
 
 def test_weights_scale_terms(table):

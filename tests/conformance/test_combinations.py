@@ -32,7 +32,6 @@ from sklearn.base import BaseEstimator  # noqa: E402
 
 from privgram.estimators import (  # noqa: E402
     PrivateClassifier,
-    PrivateLinearRegression,
     PrivatePCA,
     PrivateRidge,
 )
@@ -213,7 +212,7 @@ def asked(source, door, composition="gaussian", epsilon=8.0, delta=1e-5):
 # --- learning -------------------------------------------------------------------------------------
 
 LEARNERS = {
-    "linear regression": partial(PrivateLinearRegression, **BOXES),
+    "least squares": partial(PrivateRidge, 0.0, **BOXES),
     "ridge": partial(PrivateRidge, **BOXES),
     "ridge, random features": partial(PrivateRidge, **BOXES, features=FEATURES),
     "classifier": partial(PrivateClassifier, bound=1.5, classes=[0, 1]),

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 
 COUNTING = bytes(range(32))
 

@@ -14,8 +14,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
 
-from privgram._core import wishart as compiled
-from privgram._core.chacha import ChaCha20
+from privgram._core import blas as compiled
+from privgram._core.draws import ChaCha20
 
 EPS = np.finfo(float).eps
 FALSE_ALARM = 1e-6
@@ -104,13 +104,6 @@ def test_determinant_is_the_product_of_the_draws(impl):
     assert_allclose(np.linalg.slogdet(draw(impl, 5, k, cholesky))[1], logdet, rtol=1e-12)
 
 
-def test_identity_given_is_the_identity_meant(impl):
-    """Only the order of the coordinates differs, and it is of no matter to W_d(I, k)."""
-    given = draw(impl, 2, 12.5, np.eye(9))
-    meant = draw(impl, 2, 12.5, None, 9)
-    assert_allclose(given, meant[::-1, ::-1], rtol=0, atol=100 * EPS * np.diag(meant).max())
-
-
 def test_scales_with_the_factor(impl):
     cholesky = scale_matrix(6)[1]
     assert_array_equal(draw(impl, 3, 8.0, 4 * cholesky), 16 * draw(impl, 3, 8.0, cholesky))
@@ -193,42 +186,6 @@ def test_just_above_the_edge(impl):
     for p in (0.5, 0.7, 0.9, 0.99):
         below = int(np.count_nonzero(schur < stats.chi2(k - d + 1).ppf(p)))
         assert stats.binomtest(below, n, p).pvalue > FALSE_ALARM / 4
-
-
-@pytest.mark.parametrize("k", [1.25, 2.0, 7.5])
-def test_correlation_of_two_independent_columns(impl, k):
-    """For V = I the squared sample correlation is Beta(1/2, (k - 1)/2)."""
-    w = sample(impl, 12, 4000, k, None, 2)
-    squared = w[:, 0, 1] ** 2 / (w[:, 0, 0] * w[:, 1, 1])
-    assert stats.kstest(squared, stats.beta(0.5, (k - 1) / 2).cdf).pvalue > FALSE_ALARM
-    above = int(np.count_nonzero(w[:, 0, 1] > 0))
-    assert stats.binomtest(above, len(w)).pvalue > FALSE_ALARM
-
-
-@pytest.mark.parametrize(("d", "k"), [(2, 2.25), (5, 5.0), (5, 40.0)])
-def test_log_determinant(impl, d, k):
-    """ln |W| - ln |V| is a sum of ln chi^2_{k-i}: moments by digamma and trigamma."""
-    n = 4000
-    v, cholesky = scale_matrix(d)
-    logdet = np.linalg.slogdet(sample(impl, 13, n, k, cholesky))[1] - np.linalg.slogdet(v)[1]
-    half = (k - np.arange(d)) / 2
-    mean = special.digamma(half).sum() + d * np.log(2)
-    variance = special.polygamma(1, half).sum()
-    fourth = special.polygamma(3, half).sum() + 3 * variance**2
-    z_mean = np.sqrt(n / variance) * (logdet.mean() - mean)
-    z_variance = np.sqrt(n / (fourth - variance**2)) * (((logdet - mean) ** 2).mean() - variance)
-    assert abs(z_mean) < z_bound(2)
-    assert abs(z_variance) < 1.5 * z_bound(2)
-
-
-def test_is_gaussian_for_many_degrees_of_freedom(impl):
-    """(W - k I) / sqrt(k) tends to N(0, 1) off the diagonal and N(0, 2) on it."""
-    d, k = 20, 1e9
-    gauss = (draw(impl, 14, k, None, d) - k * np.eye(d)) / np.sqrt(k)
-    off_diagonal = gauss[np.triu_indices(d, 1)]
-    on_diagonal = np.diag(gauss) / np.sqrt(2)
-    for values in (off_diagonal, on_diagonal):
-        assert stats.kstest(values, stats.norm.cdf).pvalue > FALSE_ALARM / 2
 
 
 # --- distribution against SciPy ------------------------------------------------------------------

@@ -261,26 +261,6 @@ def test_seeded_choice_is_the_same_for_every_reading(rng):
     assert len(set(seeded)) == 1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon must be positive"),
-        ({"epsilon": math.inf}, "epsilon must be positive"),
-        ({"epsilon": math.nan}, "epsilon must be positive"),
-        ({"quantile": 1.0}, "quantile must lie in"),
-        ({"quantile": math.nan}, "quantile must lie in"),
-        ({"lower": 2.0, "upper": 1.0}, "the grid needs"),
-        ({"lower": 0.0}, "the grid needs"),
-        ({"upper": math.inf}, "the grid needs"),
-        ({"bins_per_octave": 0}, "bins_per_octave"),
-        ({"adjacency": "swap"}, "adjacency"),
-    ],
-)
-def test_bad_parameters(options, message):
-    with pytest.raises(ValueError, match=message):
-        private_norm_bound(np.ones((3, 2)), **({"epsilon": 1.0} | options))
-
-
 def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     x = table(rng)
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)

@@ -11,8 +11,7 @@ from oracle import scores as oracle
 from oracle.rowmap import map_rows
 
 import privgram as pg
-from privgram._core.rows import RowAccumulator
-from privgram._core.units import UnitAccumulator
+from privgram._core.rows import RowAccumulator, UnitAccumulator
 from privgram.columns.unit import Unit
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units

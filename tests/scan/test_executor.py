@@ -70,12 +70,6 @@ def test_a_failure_to_merge_is_raised(x, monkeypatch):
         second_moment(x, 4.0, threads=2)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_extreme_rows(extreme_rows, threads):
-    x = np.tile(extreme_rows, (300, 1))
-    assert_same(second_moment(x, 4.0, threads=threads), SecondMoment(4, 4.0).update(x))
-
-
 def test_small_tables_take_one_thread(x, monkeypatch):
     started = []
     start = threading.Thread.start
@@ -87,15 +81,6 @@ def test_small_tables_take_one_thread(x, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5, 7}, raising=False)
     second_moment(x, 4.0)
     assert len(started) == 3 + 4
-
-
-@pytest.mark.parametrize(
-    ("threads", "error"),
-    [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("2", TypeError), (True, TypeError)],
-)
-def test_refused_threads(x, threads, error):
-    with pytest.raises(error, match="threads"):
-        second_moment(x, 4.0, threads=threads)
 
 
 @pytest.mark.parametrize(

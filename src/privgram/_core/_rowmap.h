@@ -274,6 +274,53 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, pt
     }
 }
 
+/* Add the squares of a column's `rows` items from i on to sums. */
+MAP_PART void map_add_squares(const map_column *column, ptrdiff_t i, int rows, map_vector *sums)
+{
+    const map_vector x = map_load(column, i, rows, 0);
+    *sums += x * x;
+}
+
+/* Squared norms of MAP_ROWS rows from i on, whose items are adjacent. */
+MAP_PART map_vector map_squares_across(const map_column *columns, ptrdiff_t i, ptrdiff_t d)
+{
+    map_vector sum = {0}, x[MAP_ROWS], turned[MAP_ROWS];
+    ptrdiff_t j = 0;
+    for (; columns->kind == MAP_FLOAT64 && j + MAP_ROWS <= d; j += MAP_ROWS) {
+        for (int r = 0; r < MAP_ROWS; r++)
+            x[r] = *(const map_vector *)(columns[j].x + (i + r) * columns->step);
+        map_transpose(x, turned);
+        for (int k = 0; k < MAP_ROWS; k++)
+            sum += turned[k] * turned[k];
+    }
+    for (; j < d; j++)
+        map_add_squares(columns + j, i, MAP_ROWS, &sum);
+    return sum;
+}
+
+/* Squared norms of n rows of d numbers: column after column of a strip that stays in the cache, or,
+ * where items of a row are adjacent, row after row. */
+MAP_CLONES
+static void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int adjacent, double *out)
+{
+    enum { STRIP = 64 }; /* of MAP_ROWS rows */
+    map_vector sums[STRIP];
+    for (ptrdiff_t i = 0, count; i < n; i += count) {
+        const ptrdiff_t whole = (n - i) / MAP_ROWS, groups = whole < STRIP ? whole : STRIP;
+        const int rows = groups ? MAP_ROWS : (int)(n - i);
+        memset(sums, 0, sizeof sums);
+        if (adjacent && groups)
+            for (ptrdiff_t k = 0; k < groups; k++)
+                sums[k] = map_squares_across(columns, i + k * MAP_ROWS, d);
+        else
+            for (ptrdiff_t j = 0; j < d; j++)
+                for (ptrdiff_t k = 0; k < groups + !groups; k++)
+                    map_add_squares(columns + j, i + k * MAP_ROWS, rows, sums + k);
+        count = groups ? groups * MAP_ROWS : rows;
+        memcpy(out + i, sums, (size_t)count * sizeof *out);
+    }
+}
+
 /* n rows from a first one, of d numbers and `n_blocks` blocks, whose entries are in `columns` after
  * the numbers.
  * An image has `size` numbers, which go to columns that begin `step` numbers apart.  `v` has room

@@ -1,7 +1,12 @@
-"""Rows mapped into a frame, each image a function of its row's values alone.
+"""Numbers made of a row, each a function of its row's values alone: columns, norms and images.
 
-`tests/oracle/rowmap.py` is the NumPy twin; the two agree bit for bit.
+Position, layout and neighbouring rows do not enter: operations are rounded one by one, in the order
+of the columns, on every machine (meson.build: no contraction into FMA), and in the environment of
+floating point that `DefaultRounding` sets. The NumPy twins are in `tests/oracle`; they agree bit for
+bit.
 """
+import sys
+
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
@@ -17,6 +22,113 @@ cdef extern from "_rowmap.h" nogil:
                   ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
                   const double *at, ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place,
                   int32_t *codes, ptrdiff_t step, double *out)
+    void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int adjacent, double *out)
+
+cdef extern from "_encode.h" nogil:
+    void encode_log(const double *x, Py_ssize_t n, double lower, double upper, double *out)
+    void encode_scaled(const double *x, Py_ssize_t n, double center, double inverse,
+                       double limit, double *out)
+    void encode_legendre(const double *v, const double *p, const double *before, Py_ssize_t n,
+                         Py_ssize_t k, double *out)
+    void encode_product(const double *x, Py_ssize_t n, double *out)
+
+cdef extern from "random_features.h" nogil:
+    void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights,
+                       ptrdiff_t m, int signs, double size, double *out)
+
+cdef extern from "<fenv.h>" nogil:
+    ctypedef struct fenv_t:
+        pass
+
+    const fenv_t *FE_DFL_ENV
+    int fegetenv(fenv_t *)
+    int fesetenv(const fenv_t *)
+
+
+cdef class DefaultRounding:
+    """A context: round to nearest and keep subnormals, whatever others have set in this thread.
+
+    Libraries built with -ffast-math flush subnormals to zero, for all who share the thread.
+    """
+    cdef fenv_t saved
+
+    def __enter__(self):
+        fegetenv(&self.saved)
+        fesetenv(FE_DFL_ENV)
+
+    def __exit__(self, *_):
+        fesetenv(&self.saved)
+
+
+cdef inline double *data(cnp.ndarray a) noexcept nogil:
+    return <double *>cnp.PyArray_DATA(a)
+
+
+cdef cnp.ndarray as_column(x):
+    """Float64, without gaps."""
+    with DefaultRounding():
+        x = np.ascontiguousarray(x, np.float64)
+    if x.ndim != 1:
+        raise ValueError(f"a column has one dimension, not {x.ndim}")
+    return x
+
+
+def log(x, double lower, double upper):
+    if not sys.float_info.min <= lower <= upper <= sys.float_info.max:
+        raise ValueError("bounds of a logarithm must be positive, normal and finite")
+    cdef cnp.ndarray column = as_column(x), out = np.empty_like(column)
+    with DefaultRounding(), nogil:
+        encode_log(data(column), column.shape[0], lower, upper, data(out))
+    return out
+
+
+def legendre(x, double center, double inverse, Py_ssize_t degree):
+    if degree < 1:
+        raise ValueError(f"degree must be at least 1, not {degree}")
+    cdef cnp.ndarray column = as_column(x), ones = np.ones_like(column)
+    cdef cnp.ndarray out = np.empty((degree, len(column)))
+    cdef Py_ssize_t k, n = column.shape[0]
+    cdef double *v = data(out)
+    with DefaultRounding(), nogil:
+        encode_scaled(data(column), n, center, inverse, 1.0, v)
+        for k in range(1, degree):
+            encode_legendre(v, v + (k - 1) * n, data(ones) if k == 1 else v + (k - 2) * n, n, k,
+                            v + k * n)
+    return out
+
+
+def product(columns, center, inverse):
+    if not len(columns) == len(center) == len(inverse) > 0:
+        raise ValueError("a product is of as many columns as there are centers and inverses")
+    cdef cnp.ndarray column, scaled, total = None
+    cdef double c, i
+    for x, c, i in zip(columns, center, inverse, strict=True):
+        column = as_column(x)
+        if total is not None and len(column) != len(total):
+            raise ValueError("columns must be of equal length")
+        scaled = np.empty_like(column)
+        with DefaultRounding(), nogil:
+            encode_scaled(data(column), column.shape[0], c, i, 1.0, data(scaled))
+            if total is not None:
+                encode_product(data(scaled), column.shape[0], data(total))
+        total = scaled if total is None else total
+    return total
+
+
+def random_features(const double[:, ::1] x, const double[:, ::1] weights, bint signs):
+    """Features of rows (n, d) by weights (d, m): (n, 2 m) in pairs, or (n, m) signs.
+
+    Every row has length 1, but for rounding.
+    """
+    cdef Py_ssize_t n = x.shape[0], d = x.shape[1], m = weights.shape[1]
+    if weights.shape[0] != d or d < 1 or m < 1:
+        raise ValueError(f"weights must have {d} rows, and a column at least")
+    cdef double size = 1 / np.sqrt(m)
+    cdef cnp.ndarray out = np.empty((n, m if signs else 2 * m))
+    if n > 0:
+        with DefaultRounding(), nogil:
+            features_make(&x[0, 0], n, d, &weights[0, 0], m, signs, size, data(out))
+    return out
 
 
 cdef int kind_of(cnp.ndarray a):
@@ -37,9 +149,9 @@ cdef int kind_of(cnp.ndarray a):
 cdef object describe(cnp.ndarray column, Py_ssize_t n, map_column *described):
     """Say how the n numbers of a column are read, and return what holds them."""
     if kind_of(column) < 0:
-        if column.dtype.kind != "f" or cnp.PyArray_ITEMSIZE(column) not in (4, 8):
-            raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
         column = column.astype(column.dtype.newbyteorder("="))
+    if kind_of(column) < 0:
+        raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
     if column.ndim != 1 or column.shape[0] != n:
         raise ValueError(f"columns must have {n} rows, as the images")
     described.x, described.step = cnp.PyArray_BYTES(column), column.strides[0]
@@ -77,6 +189,25 @@ def looked_up(indices, lut):
                 out[i] = -1 if out[i] == none else out[i]
     del held
     return codes
+
+
+def squared_norms(block, double[::1] out):
+    """out[i] = sum_j block[i, j]**2, of floats or signed integers of any layout."""
+    if block.ndim != 2 or out.shape[0] != block.shape[0]:
+        raise ValueError("a block of shape (n, d) has n norms")
+    cdef Py_ssize_t j, n = out.shape[0], d = block.shape[1]
+    cdef bint adjacent
+    cdef map_column *columns = <map_column *>PyMem_Malloc((d + 1) * sizeof(map_column))
+    if columns == NULL:
+        raise MemoryError
+    try:
+        held = [describe(block[:, j], n, &columns[j]) for j in range(d)]
+        adjacent = kind_of(block) >= 0 and block.strides[1] == block.itemsize < block.strides[0]
+        if n:
+            with nogil:
+                map_squares(columns, n, d, adjacent, &out[0])
+    finally:
+        PyMem_Free(columns)
 
 
 def transposed(const double[:, :] frame):

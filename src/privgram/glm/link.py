@@ -42,6 +42,8 @@ class GLMEstimator(OneStepEstimator):
     to go on by.
     """
 
+    sums_squares = False
+
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
         self.family = problem.family
@@ -361,6 +363,8 @@ class GLMEstimator(OneStepEstimator):
 
 class HuberEstimator(OneStepEstimator):
     """The rounds of one regression by Huber's loss with bounded leverage; as `OneStepEstimator`."""
+
+    sums_squares = False
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)

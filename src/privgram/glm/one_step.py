@@ -6,6 +6,7 @@ Secret side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,13 @@ from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
-from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
+from privgram.glm.problem import FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import NoiseLaw, combine
+from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.inference import Equations
 from privgram.secret import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ class OneStepEstimator:
 
     #: Weights over their bound, on average, once the number of rows is known.
     mean_weight = 1.0
+    #: Whether the loss is a sum of squares, of which a part is explained.
+    sums_squares = True
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
@@ -339,6 +344,10 @@ class OneStepEstimator:
         factor = rows / max(rows - q, 1.0)
         sampling = factor * rows * np.eye(q)
         parts = self._parts(state, state.coef, sampling, state.score_noise)
+        known, law = impose(average, isotropic(std), rounds.moment.columns)
+        shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
+        with suppress(np.linalg.LinAlgError):
+            parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
         return replace(parts, method="one round", reason=reason)
 
     def _is_lost(self, state: ScoreState) -> bool:
@@ -372,6 +381,47 @@ class OneStepEstimator:
             rows=state.rows,
             method="scores",
             refusal=refusal,
+        )
+
+    def _goodness(
+        self, state: ScoreState, parts: FitParts, squared: Matrix, owed: float
+    ) -> Goodness:
+        """How much of the target is explained, by the second moment of scores (docs/theory/glm.md).
+
+        The ones are a^T z, so that a^T (sum of (e z) (e z)^T) a is the sum of squared errors.
+        """
+        rows, metric = state.rows, np.linalg.inv(state.whitening)
+        a = metric[-1]  # the ones are last
+        slopes = metric.T @ parts.coef
+        slopes = (slopes - (a @ slopes) / (a @ a) * a) / state.scale
+        centred = np.eye(self.q) - np.outer(a, a) / (a @ a)
+        # As of z: what noise and sampling do to the slopes.
+        turn = centred @ metric.T / state.scale
+        noise, sampling = (
+            turn @ x @ turn.T for x in (parts.noise + parts.unidentified, parts.sampling)
+        )
+        explained = rows * max(float(slopes @ slopes - np.trace(noise)), 0.0)
+        left = max(float(a @ squared @ a) / float(a @ a) - owed, 0.0)
+        total = np.float64(explained + left)
+        share, size = explained / total, (rows / total) ** 2
+        part = max(share, 1e-300)  # noise of the slopes goes with them, and the Hessian's with two
+        of_slopes = 4 * float(slopes @ noise @ slopes) * size / part
+        of_hessian = float(state.hessian_noise.entry_variance(np.eye(self.q), slopes[None])[0, 0])
+        of_hessian *= size / part**2
+        of_left = 2 * (self.rounds.std[-1] / total) ** 2
+        return Goodness(
+            share,
+            [
+                0.0,
+                of_slopes,
+                of_hessian - 2 * of_slopes + of_left,
+                of_slopes - 2 * of_hessian,
+                of_hessian,
+            ],
+            [2 * float((x * x).sum()) * size for x in (noise, noise + sampling)],
+            rows,
+            rows - self.q,
+            about_mean=True,
         )
 
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
@@ -420,7 +470,8 @@ class OneStepEstimator:
         model = self._scores(between)
         kinds = Vectors(model, clip.size), Outer(model, clip.size)
         scores, squares = rounds.sums_at(self._at(between), *kinds)
-        meat = states.raised(rounds.take(squares, second), rounds.std[-1])
+        squared = rounds.take(squares, second)
+        meat = states.raised(squared, rounds.std[-1])
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         first_var = state.moved(step, std**2).score_noise_var
@@ -436,7 +487,12 @@ class OneStepEstimator:
         sampling = rows / max(rows - q, 1.0) * meat
         parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
         path = LastSteps(far, coef - between.coef, noise_std)
-        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=FitFacts(clip.size))
+        weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
+        if self.sums_squares and parts.refusal is None and not weighted:
+            owed = q * std**2 / rows  # of errors where the squares were taken
+            parts = explained(parts, self._goodness(state, parts, squared, owed))
+        facts = replace(parts.facts, clip=clip.size)
+        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=facts)
 
     def _ahead(self, score: Vector, std: float) -> float:
         """The part of the first of the last steps that is gone before the second score."""
@@ -459,6 +515,13 @@ class OneStepEstimator:
         """Release a score at a state; with the deviation of its noise."""
         [total] = self.rounds.sums_at(self._at(state), Vectors(self._scores(state), clip))
         return self.rounds.score(total, share)
+
+
+def explained(parts: FitParts, goodness: Goodness) -> FitParts:
+    """A fit with how much of the target it explains, where these are numbers."""
+    if not goodness.is_finite:
+        return parts
+    return replace(parts, facts=replace(parts.facts, goodness=goodness))
 
 
 def estimated_rows(rounds: Rounds, first: Matrix, ones: Vector) -> float:

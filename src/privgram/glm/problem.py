@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
+    from privgram.regression.anova import Goodness
     from privgram.regression.families import Family, LossName
     from privgram.regression.glm import FitPurpose
     from privgram.scan.request import ScanRequest
@@ -199,6 +200,7 @@ class FitFacts:
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None
+    goodness: Goodness | None = None  # of least squares
 
 
 @dataclass(frozen=True, eq=False)

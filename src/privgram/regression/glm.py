@@ -17,11 +17,12 @@ from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
+from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.results import CONSTANT, RegressionResults
+from privgram.regression.results import CONSTANT, NotReleasedError, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import row_facts
 
@@ -160,6 +161,13 @@ class GLMResults(SavedFit, RegressionResults):
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
         constant = constant and "survival" not in self.parameters  # which has a baseline instead
         return (*names, CONSTANT) if constant else names
+
+    @cached_property
+    def _goodness(self) -> Goodness:
+        said = self.parameters.get("goodness")
+        if said is None:
+            raise NotReleasedError(self._not_held("rsquared"))
+        return Goodness(**said)
 
     @property
     def nobs_stderr(self) -> float:
@@ -316,6 +324,9 @@ class GLMResults(SavedFit, RegressionResults):
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link
         model = {} if self._family.is_linear else {"Model Family": family, "Link": link}
+        if "goodness" in self.parameters and self.refusal is None:
+            share, error = self._goodness.rsquared, f"{self._goodness.stderr:.3f}"  # of the noise
+            model["R-squared"] = f"{share:.3f}" + f" ± {error}" * (float(error) > 0)
         return {
             "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),

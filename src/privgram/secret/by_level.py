@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privgram._core import scores
+from privgram._core.rowmap import DefaultRounding
 from privgram._core.rows import RowAccumulator
-from privgram._core.scale import DefaultRounding
 from privgram.columns.terms import ONES
 from privgram.moment.accumulators import BlockAccumulator, BlockReader, RowMap, raw_columns
 from privgram.secret.sweep import Sweep
