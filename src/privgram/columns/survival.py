@@ -38,6 +38,8 @@ MOST_EXPECTED = 5.0
 #: A time in a piece counts as this part of the whole at least: its logarithm has public bounds.
 SHORTEST = 2.0**-20
 
+FEW_PIECES = "Of pieces 4 to 6 pay, and fewer where events are rare: each further one is noise."
+
 NO_CUTS = (
     "Surv(time, event) is fitted by pieces of time: say where they end, by what is public, such as "
     "cuts=[0, 90, 180, 365, 730], or how many there are, cuts=5, which a part of the budget places "

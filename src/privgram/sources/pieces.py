@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._core.scale import DefaultRounding
+from privgram._core.rowmap import DefaultRounding
 from privgram.columns.encoding import Codes, naming_column
 from privgram.columns.survival import EVENT_TIME, EXPOSURE, PIECE, Survival
 from privgram.columns.variables import Boolean

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +20,7 @@ from privgram._base.options import described_by, function_takes, takes
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
+from privgram.columns.survival import FEW_PIECES
 from privgram.columns.terms import Parsed, parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
@@ -281,7 +283,8 @@ class Study:
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
             mean = fit.parameters.get("target_mean"), fit.parameters.get("target_mean_std", 0.0)
-            advice = Advice(parsed, columns, price, fit.n_rows, self.unit, options, *mean)
+            n_rows = fit.nobs if parsed.survival else fit.n_rows
+            advice = Advice(parsed, columns, price, n_rows, self.unit, options, *mean)
             fit._advised_by(advice)
         return fit
 
@@ -368,7 +371,7 @@ class Study:
         each = max(n_rows // (1 if groups is None else len(groups)), 1)
         once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
         price = partial(self._price, delta=request.delta)
-        return plan_precision(
+        plan = plan_precision(
             request.formula,
             fits_of(parsed, columns, price, options, design, each, self.unit, groups, once),
             left=self.remaining(),
@@ -376,6 +379,7 @@ class Study:
             target_se=request.target_se,
             epsilon=request.epsilon,
         )
+        return replace(plan, notes=(*plan.notes, FEW_PIECES)) if parsed.survival else plan
 
     def _rows(self, parsed: Parsed) -> int:
         if self.adjacency != "replace" or self.unit is not None:
