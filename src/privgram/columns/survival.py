@@ -36,7 +36,7 @@ EVENT_TIME = "(time of event)"
 MOST_EXPECTED = 5.0
 
 #: A time in a piece counts as this part of the whole at least: its logarithm has public bounds.
-SHORTEST = 2.0**-20
+LEAST_TIME = 2.0**-20
 
 FEW_PIECES = "Of pieces 4 to 6 pay, and fewer where events are rare: each further one is noise."
 
@@ -115,7 +115,7 @@ class Survival:
     @property
     def shortest(self) -> float:
         """Times in pieces are no shorter."""
-        return SHORTEST * self.end
+        return LEAST_TIME * self.end
 
     @cached_property
     def made(self) -> dict[str, Variable]:

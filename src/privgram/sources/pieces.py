@@ -132,7 +132,7 @@ class PieceSource:
         died[~good[rows]] = np.nan
         time[~good[rows]] = np.nan
         made = survival.target, EXPOSURE, PIECE
-        return rows, dict(zip(made, (died, time, Codes(piece.astype(np.int32))), strict=True))
+        return rows, dict(zip(made, (died, time, Codes(piece)), strict=True))
 
 
 def _numbers(part: Any, name: str, described: Any) -> NDArray[np.float64]:
