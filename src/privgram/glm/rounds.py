@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
+    from privgram.glm.problem import Clusters
     from privgram.scan.request import ScanRequest
     from privgram.secret.gate import Sum
     from privgram.secret.kinds import Kind
@@ -30,6 +31,9 @@ TIME_STEPS, NO_TIME = 128, 2.0**-20
 
 class Rounds(TableRounds):
     """Rounds over a secret table, of which only noisy sums leave; each is a share of mu^2."""
+
+    #: By which some sums are, and whose rows all are of.
+    clusters: Clusters | None = None
 
     @property
     def spent(self) -> float:
@@ -43,6 +47,8 @@ class Rounds(TableRounds):
 
     def sums_at(self, at: WhiteningTransform, *kinds: Kind) -> tuple[Sum, ...]:
         """Read sums of images of the rows, or of the units."""
+        if self.clusters is not None:
+            return self.gate.read(self.clusters.image(at.matrix), *kinds)
         assert self.moment.columns is not None
         return self.gate.read(Image(at.matrix, float(self.moment.columns.bound)), *kinds)
 
