@@ -24,7 +24,6 @@ from privgram.columns.encoding import Codes, LevelCoder, Raw, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.grouped import NO_GROUP
-from privgram.moment.units import UnitTotal
 from privgram.sources.pieces import PieceBlock
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from privgram.columns.groups import Groups
     from privgram.scan.request import ScanRequest
 
-UnitsT = TypeVar("UnitsT", bound=UnitTotal)
+UnitsT = TypeVar("UnitsT", bound=Any)  # as `UnitAccumulator`
 
 #: Bytes of rows that all threads together hold before they are written to a file.
 MEMORY_BUDGET = 1 << 30
