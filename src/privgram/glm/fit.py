@@ -23,12 +23,14 @@ from privgram.glm.clipping import CLIPPING
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.problem import FitParts, Problem, refused_parts
+from privgram.glm.pairs import PairEstimator
+from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
+from privgram.regression.survival import SurvivalResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
 from privgram.secret import Gate, generators
@@ -77,16 +79,16 @@ def fit_problem(
     in_memory = unit is not None and unit.values is not None
     plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
     if plain and not in_memory:
-        source = dict(zip(problem.columns.selected, source.T, strict=True))
+        source = dict(zip(problem.read.selected, source.T, strict=True))
     table = source if in_memory else CachedSource(source, cache_bytes)
-    scan = ScanRequest(table, problem.columns, unit=unit, threads=threads, progress=progress)
+    scan = ScanRequest(table, problem.read, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     selection = None
     first: Any  # SECRET: the second moment, or counts of units by norm that choose their bound
-    if problem.factor is not None:
-        first = problem.factor.first(scan)
+    if (of := problem.factor or problem.clusters) is not None:
+        first = first_by_level(of, scan)
     elif problem.chooses_bound:
         bins = CLIPPING.per_octave
         selection = BoundSelection(
@@ -116,7 +118,13 @@ def fit_problem(
         price=price,
     )
     rounds = rounds_of(first, noise, gate)
+    rounds.clusters = problem.clusters
     try:
+        if problem.survival is not None and isinstance(problem.survival.cuts, int):
+            assert isinstance(rounds, UnitRounds)
+            problem = replace(problem, survival=rounds.cuts(source, problem.survival, scan))
+            if selection is None:
+                rounds.moment = _second_moment(scan)
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
@@ -155,7 +163,8 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
 def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
     if problem.factor is not None:
-        return LevelEstimator(rounds, problem, public)
+        written = problem.factor.written_out
+        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
@@ -243,8 +252,14 @@ def _recorded(
     if weighted and public is not None and unit is None:
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
-    written = problem.written
-    fitted = GLMResults(
+    written, survival = problem.written, problem.survival
+    if survival is not None:
+        parameters["survival"] = {
+            "cuts": survival.placed().cuts,
+            "strata": list(survival.strata),
+            "chosen": survival.chosen,
+        }
+    fitted = (GLMResults if survival is None else SurvivalResults)(
         target=written.terms.target_text,
         terms=written.terms.texts or (),
         columns=written.columns,
@@ -263,7 +278,7 @@ def _recorded(
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,
-        unit=None if unit is None else unit.name,
+        unit=None if unit is None else unit.name or None,
         family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )

@@ -20,6 +20,7 @@ from privgram.secret.by_level import new_first
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
     from privgram.regression.anova import Goodness
     from privgram.regression.families import Family, LossName
@@ -35,6 +36,9 @@ DROPPED_AT_ONCE = 1 << 13
 
 #: All other factors have no more levels: their columns are made.
 MOST_LEVELS = 100
+
+#: Factors beside one that is absorbed have no more levels together.
+MOST_BESIDE = 50
 
 #: Effects of no more levels are written out, each with its covariances.
 MOST_SHOWN = 1000
@@ -52,28 +56,34 @@ class HighCardinalityFactor:
 
     @classmethod
     def of(cls, parsed: Parsed, used: Columns) -> HighCardinalityFactor | None:
-        """The largest factor of a formula, if it has many levels by itself, and few are beside."""
+        """The largest factor of a formula, if it has many levels by itself, and few are beside.
+
+        Of absorbed factors the largest, whatever its levels are. Differences of weighted rows are
+        not free of effects.
+        """
         texts = [*parsed.features, *parsed.absorbed]
         terms = dict(zip(texts, parse_terms(texts, used.variables), strict=False))
         alone = [
             text for text in texts if len(terms[text].factors) == 1 and not terms[text].degrees
         ]
         by_size = sorted(alone, key=lambda text: _size(used, terms[text].factors[0]))
-        absorbed = parsed.absorbed[0] if parsed.absorbed else None
-        at = absorbed or (by_size[-1] if by_size else None)
-        if at is None or at not in alone or len(parsed.absorbed) > 1 or len(terms) < len(texts):
+        absorbed = bool(parsed.absorbed)
+        by_size = [text for text in by_size if not absorbed or text in parsed.absorbed]
+        if not by_size or len(terms) < len(texts) or used.row_weights is not None:
             return None
+        at = by_size[-1]
         factor = terms[at].factors[0]
-        if absorbed is None and not FEW_LEVELS < _size(used, factor) <= MOST_SHOWN:
+        if not absorbed and not FEW_LEVELS < _size(used, factor) <= MOST_SHOWN:
             return None
         other_columns = used.without(factor)
         others = tuple(text for text in texts if text != at)
         lost = any(factor in term.factors for text, term in terms.items() if text != at)
-        lost |= absorbed is not None and not others
+        lost |= absorbed and not parsed.features
         target = parsed.targets[0].partition("[")[0] == factor
-        if lost or target or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
+        most = MOST_BESIDE if absorbed else MOST_LEVELS
+        if lost or target or sum(map(len, _factors(other_columns))) > most:
             return None
-        return cls(factor, used, other_columns, others, absorbed is None)
+        return cls(factor, used, other_columns, others, not absorbed)
 
     @property
     def size(self) -> int:
@@ -85,16 +95,39 @@ class HighCardinalityFactor:
         levels = {name: level for name, level in terms.references.items() if name != self.factor}
         return replace(terms, features=self.other_terms, references=levels)
 
-    def first(self, scan: ScanRequest) -> SecondMoment:
-        """The first pass: the second moment of the other columns."""
-        others = self.other_columns
-        d = len(others)
-        image = LevelImage(self.used, others, self.factor, np.eye(d))
-        total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
-        second = total.inner
-        for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
-            second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)
-        return SecondMoment.from_accumulator(second, None, others, others.bound)
+    def image(self, matrix: Matrix) -> LevelImage:
+        """Images of rows without the factor, beside its levels."""
+        return LevelImage(self.used, self.other_columns, self.factor, matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The clusters of rows by a factor that need not be in the formula."""
+
+    groups: str
+    read: Columns  # what the formula needs, and the clusters
+    others: Columns  # what the formula needs
+
+    @property
+    def size(self) -> int:
+        """How many clusters there may be."""
+        return _size(self.read, self.groups)
+
+    def image(self, matrix: Matrix) -> LevelImage:
+        """Images of rows beside their cluster; rows that are in none are left out."""
+        return LevelImage(self.read, self.others, self.groups, matrix)
+
+
+def first_by_level(of: HighCardinalityFactor | Clusters, scan: ScanRequest) -> SecondMoment:
+    """The first pass: the second moment of columns, of rows whose level is known."""
+    others = of.image(np.eye(1)).others
+    d = len(others)
+    image = of.image(np.eye(d))
+    total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
+    second = total.inner
+    for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
+        second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)
+    return SecondMoment.from_accumulator(second, None, others, others.bound)
 
 
 def _size(columns: Columns, factor: str) -> int:
@@ -118,6 +151,8 @@ class Problem:
     offset: str | None = None  # a term that is added to the linear predictor
     unit: Unit | None = None
     factor: HighCardinalityFactor | None = None
+    survival: Survival | None = None  # of which rows are pieces
+    clusters: Clusters | None = None  # in which errors go together
 
     @cached_property
     def design(self) -> Design:
@@ -150,6 +185,11 @@ class Problem:
     def n_written(self) -> int:
         """How many coefficients the fit has."""
         return len(self.written.design.images) - 1
+
+    @property
+    def read(self) -> Columns:
+        """The columns that are read of the table."""
+        return self.columns if self.clusters is None else self.clusters.read
 
     @property
     def scanned(self) -> Columns:
@@ -189,16 +229,25 @@ class HuberEquation:
 
 
 @dataclass(frozen=True)
+class ClusterFacts:
+    """The clusters in which errors go together, and what is known of them."""
+
+    groups: str
+    seen: int  # those that have more rows than noise makes
+    ratio: float  # of the noise to what sums by cluster have, as a deviation
+
+
+@dataclass(frozen=True)
 class FitFacts:
     """What the record has of one kind of fit alone: None of others."""
 
     clip: float | None = None
     hidden_levels: int | None = None
-    rows_left_out: float | None = None  # the part of rows whose levels are too small for slopes
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None
     goodness: Goodness | None = None  # of least squares
+    clusters: ClusterFacts | None = None
 
 
 @dataclass(frozen=True, eq=False)

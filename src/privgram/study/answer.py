@@ -7,22 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from privgram.columns import Columns
-from privgram.columns.unit import PrivateBound
+from privgram.columns.survival import Survival
+from privgram.columns.unit import PrivateBound, Unit
 from privgram.columns.variables import Factor
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
-from privgram.glm.problem import MOST_LEVELS, HighCardinalityFactor, Problem
+from privgram.glm.problem import MOST_BESIDE, MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
+from privgram.regression.families import FAMILIES
 from privgram.regression.iv import Roles, fit_iv
 from privgram.regression.least_squares import fit_ols
 from privgram.regression.ols import OLSResults
-from privgram.scan.request import scale_out
+from privgram.scan.request import check_here, scale_out
+from privgram.sources.pieces import PieceSource
 
 if TYPE_CHECKING:
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Unit
     from privgram.disclosure.request import RunOptions
     from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults, RegressionResults
@@ -43,10 +45,25 @@ BY_SCORES = (
     "instruments or mechanism; and an intercept where rows have weights"
 )
 
+BY_PIECES = (
+    "Surv(time, event) is fitted by scores of pieces of time, with robust errors: of rows that can "
+    "be read again by one machine, a unit whose bound is not chosen beforehand, and a positive "
+    "delta; leave out family, loss, cov_type, weights, mechanism, and a unit's values"
+)
+
 HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
     "protected singly, can be read again by one machine and have no weights; with a positive "
     "delta, and no instruments, absorbed factors, factors of hundreds of levels or mechanism"
+)
+
+
+#: Said of effects after the bar that pairs of rows cannot take off.
+ALONG = (
+    f"effects after | are taken along of one factor by itself, and of others with {MOST_BESIDE} "
+    "levels at most together, beside a feature and an intercept, of rows that are protected singly "
+    "and have no weights: write them after a +, or for an effect of each protected unit take "
+    "Unit(..., fixed_effects=True)"
 )
 
 
@@ -56,6 +73,23 @@ def needed(parsed: Parsed, columns: Columns) -> Columns:
         parsed, columns.bounds, columns.missing, row_weights=columns.row_weights
     )
     return used.replace(intercept=True)
+
+
+def clusters_of(
+    groups: str | None, parsed: Parsed, columns: Columns, used: Columns
+) -> Clusters | None:
+    """The clusters of a column of the whole table, with what is read to know them."""
+    if groups is None:
+        return None
+    if not isinstance(columns.variables.get(groups), Factor):
+        raise ValueError(
+            f"groups name a factor that the columns describe, and {groups!r} is none: list its "
+            "levels there"
+        )
+    if groups in used.variables:
+        return Clusters(groups, used, used)
+    read = needed(replace(parsed, features=(*parsed.features, groups)), columns)
+    return Clusters(groups, read, used)
 
 
 def protected(unit: Unit | None, guarantee: Guarantee) -> tuple[Unit | None, Guarantee]:
@@ -84,14 +118,20 @@ def release_and_fit(
     mechanism scores are taken where they are possible: of a table that one machine can read again,
     for a formula without instruments, a unit whose bound the table did not choose (a release counts
     the choice in), and a positive delta. Where single rows are protected, one
-    factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
-    or products with it, come from a release.
+    factor may then have up to a thousand levels by itself, or any number absorbed. Products with
+    it come from a release; of effects after the bar, what pairs of rows cannot take off is refused.
     """
-    if options.cov_type == "cluster" and unit is None:
+    survival = Survival.of(parsed, columns, options.cuts)
+    if survival is not None:
+        return fit_survival(source, survival, parsed, columns, guarantee, options, run, unit=unit)
+    if options.cov_type == "cluster" and unit is None and options.groups is None:
         raise ValueError(
-            'cov_type="cluster" lets errors go together within the protected unit, and rows are '
-            "protected singly here: name it, unit=pg.Unit(column, max_rows=...), or leave out "
-            "cov_type"
+            'cov_type="cluster" lets errors go together within clusters: name their column, '
+            "groups=..., or the protected unit, unit=pg.Unit(column, max_rows=...)"
+        )
+    if options.groups is not None and unit is not None:
+        raise ValueError(
+            "errors of a protected unit go together, and in no other clusters: leave out groups"
         )
     family, factor = options.chosen_family, None
     linear = family.is_linear
@@ -99,7 +139,8 @@ def release_and_fit(
         parsed.check_no_offset()
     used = needed(parsed, columns)
     huber = options.loss == "huber"
-    apart = unit or parsed.endogenous or huber
+    clusters = clusters_of(options.groups, parsed, columns, used)
+    apart = unit or parsed.endogenous or huber or clusters
     if linear and parsed.intercept and not apart:
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
@@ -112,15 +153,20 @@ def release_and_fit(
             'it: take cov_type="cluster", or leave it out'
         )
     if huber:
-        single = unit is None and used.row_weights is None
-        if not (scores and linear and parsed.intercept and robust and single):
+        single = unit is None and used.row_weights is None and clusters is None
+        asked = linear and parsed.intercept and robust and single and not parsed.absorbed
+        if not (scores and asked):
             raise ValueError(HUBER)
+    if scores and linear and parsed.absorbed and factor is None and clusters is None:
+        raise ValueError(ALONG)
+    if not linear or clusters is not None:  # effects are written out, if not shown
+        parsed = replace(parsed, features=(*parsed.features, *parsed.absorbed))
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
         target, used = family.explained(parsed.targets[0], used)
-        features = (*parsed.features, *parsed.absorbed)  # effects are written out, if not shown
-        parsed = replace(parsed, targets=(target,), features=features)
+        clusters = clusters and replace(clusters, others=used)
+        parsed = replace(parsed, targets=(target,))
     if scores and not parsed.intercept and linear:
         not_scores = "scores of least squares take an intercept"
     if not linear or not_scores is None:
@@ -134,6 +180,7 @@ def release_and_fit(
             offset=parsed.offset,
             unit=unit,
             factor=factor,
+            clusters=clusters,
         )
         return fit_problem(source, problem, guarantee, **vars(run))
     if options.cov_type in ("HC1", "cluster"):
@@ -161,6 +208,48 @@ def release_and_fit(
         return replace(fit, not_scores=not_scores)
 
     return release_for(request, answer)
+
+
+def fit_survival(
+    source: TableSource,
+    survival: Survival,
+    parsed: Parsed,
+    columns: Columns,
+    guarantee: Guarantee,
+    options: RegressOptions,
+    run: RunOptions,
+    *,
+    unit: Unit | None = None,
+) -> RegressionResults:
+    """Fit Cox's regression by pieces of time: of events, by Poisson's law.
+
+    Of a row there are as many pieces as there are cuts, and all are its own: what is protected is
+    the row, or the unit whose rows follow one another in time.
+    """
+    check_here(source, "Surv(time, event) takes")
+    pieces = survival.n_pieces
+    if unit is None:
+        unit = Unit.of_row(pieces)
+        guarantee = replace(guarantee, unit=unit.protected)
+    elif unit.max_rows is not None:  # spells, each of which ends within a piece
+        unit = replace(unit, max_rows=unit.max_rows + pieces - 1)
+    parsed, columns = survival.terms(parsed), survival.columns(columns)
+    used = needed(parsed, columns)
+    others = options.given_beside_cuts or used.row_weights is not None or unit.values is not None
+    if others or _without_scores(source, parsed, unit, None, options, guarantee):
+        raise ValueError(BY_PIECES)
+    features = (*parsed.features, *parsed.absorbed)
+    problem = Problem(
+        RegressionTerms.of(replace(parsed, features=features), reference=options.reference),
+        used,
+        family=FAMILIES["poisson"],
+        purpose=options.purpose,
+        offset=parsed.offset,
+        unit=unit,
+        survival=survival,
+    )
+    rows = PieceSource(source, survival.placed(), used.missing == "drop", run.cache_bytes)
+    return fit_problem(rows, problem, guarantee, **vars(run))
 
 
 def _check_design(question: RegressionTerms, used: Columns) -> None:
@@ -209,8 +298,8 @@ def _without_scores(
         return "scores take units whose bound the table does not choose"
     if written is None:
         return None
-    if parsed.absorbed:
-        return "scores take along one factor, alone, of rows that are protected singly"
+    if parsed.absorbed and options.groups is None:
+        return None
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
     many = f"scores take {MOST_LEVELS} levels at most of what is written out"
     return None if levels <= MOST_LEVELS else many
