@@ -280,7 +280,6 @@ class Scripted(OneStepEstimator):
             moment=SimpleNamespace(columns=SimpleNamespace(row_weights=None)),
             spent=0.0,
             noise=SimpleNamespace(mu=1.0),
-            moment=SimpleNamespace(columns=SimpleNamespace(row_weights=None)),
             std=[0.0],
             take=lambda *_: squares,
             sums_at=lambda *_: (None, None),
