@@ -22,13 +22,13 @@ from privgram.disclosure.norm_bound import (
     NormCounts,
     private_norm_bound,
 )
+from privgram.exact.choice import quantile_losses
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import merge
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import BoundedRangeProfile
 from privgram.scan.request import ScanRequest
-from privgram.secret.laws import quantile_losses
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from secret.test_any_client import squared
+from support.sums import integers
 
 import privgram as pg
 from privgram._core.scores import PARTS, ROW_UNITS, UNITS, write
@@ -21,9 +22,9 @@ from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
-from privgram.secret.by_level import new_levels
-from privgram.secret.gate import Sum, integers
-from privgram.secret.sweep import new_rows, new_units
+from privgram.secret.by_level import LevelSweep
+from privgram.secret.gate import Sum
+from privgram.secret.sweep import UnitSweep, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
@@ -37,7 +38,7 @@ def totals(image, kinds, x, starts=None):
         sweep = new_rows(image, kinds)
         assert sweep.update(np.array(x, float, ndmin=2), True) == -1
     else:
-        sweep = new_units(image, kinds)
+        sweep = UnitSweep(image, kinds)
         assert sweep.update(np.array(x, float, ndmin=2), np.asarray(starts), True) == -1
     sums = zip(kinds, sweep.inner.totals, strict=True)
     return [Sum(NO_GATE, kind, total, 0) for kind, total in sums]
@@ -238,7 +239,7 @@ def by_level(image, kinds, rows):
     table = {name: np.array([row[i] for row in rows], object if name == "f" else float)
              for i, name in enumerate(("x", "y", "f", "w"))}  # fmt: skip
     scan = ScanRequest(table, USED, threads=1)
-    read = accumulate(scan, partial(new_levels, image, kinds))[0]
+    read = accumulate(scan, partial(LevelSweep, image, kinds))[0]
     assert read.n_rows + read.n_dropped == len(rows)
     return [
         Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)

@@ -12,11 +12,10 @@ from privgram.columns import Columns
 from privgram.columns.terms import Parsed, as_factor, parse_terms
 from privgram.columns.variables import Factor
 from privgram.moment import SecondMoment
+from privgram.moment.accumulators import OtherColumnsAccumulator
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
-from privgram.secret import LevelImage
-from privgram.secret.by_level import new_first
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -89,8 +88,8 @@ class HighCardinalityFactor:
         """The first pass: the second moment of the other columns."""
         others = self.other_columns
         d = len(others)
-        image = LevelImage(self.used, others, self.factor, np.eye(d))
-        total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
+        new = partial(OtherColumnsAccumulator, self.used, others, self.factor)
+        total = accumulate(scan, new)[0]
         second = total.inner
         for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
             second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)
