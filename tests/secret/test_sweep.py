@@ -185,6 +185,50 @@ def test_rounding_makes_no_vector_longer():
             assert length < 1 or longest > 0.999 * ROW_UNITS
 
 
+def longest(rng, q, radius):
+    """Vectors about as long as a radius, or of any length; with entries that round up, and odd."""
+    yield np.full(q, radius / math.sqrt(q))
+    for _ in range(40):
+        v = rng.standard_normal(q) * rng.integers(0, 2, q) + 1e-9
+        yield v * (radius / np.linalg.norm(v)) * (1 + rng.choice([0, 1e-16, -1e-16, 1e-9, 2.0]))
+        yield v * 10.0 ** rng.uniform(-320, 300)
+        v[rng.integers(q)] = rng.choice(ODD)
+        yield v
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("q", [1, 2, 7, 60])
+@pytest.mark.parametrize("of_units", [False, True])
+def test_kernels_that_look_at_no_integers_make_none_that_are_longer(q, of_units, rng):
+    """Rows beside their levels, and squares of a unit's rows: the trace of one's integers is |q|^2.
+
+    Of a positive semidefinite matrix the Frobenius norm is no larger.
+    """
+    attained = 0
+    for radius_ in (1e-3, 1.0, 12.5):
+        entries = radius_ * np.array([0.3, 0.6]) * rng.choice([1.0, 1e-9, 1.2])
+        beside = [(q, 3, float(entries[0])), (q + 3, 2, float(entries[1]))]
+        model = Model.features(q)
+        kind = (
+            Outer(model, radius_, "squares")
+            if of_units
+            else Outer(model, radius_, beside=beside, positions=range(q))
+        )
+        for v in longest(rng, q, radius_):
+            total = kind.new(of_units)
+            if of_units:
+                rows = np.stack([v, *(v * x for x in rng.uniform(-2, 2, rng.integers(0, 4)))])
+                total.update(np.ascontiguousarray(rows), np.array([0]), True)
+            else:
+                codes = [(np.array([rng.integers(n)]), None) for _, n, _ in beside]
+                total.update(np.asfortranarray(v[None, :]), True, codes)
+            whole = integers(Sum(NO_GATE, kind, total, 0))
+            trace = sum(whole[i * (i + 3) // 2] for i in range(kind.size))
+            assert 0 <= trace <= 4**20
+            attained = max(attained, trace / 4**20)
+    assert attained > 0.9999
+
+
 def test_rows_of_a_unit_have_no_order(rng):
     """In integers, of all kinds and of units of 1 to 41 rows."""
     kinds, [image, *_] = list(kinds_of(rng, True)), maps(rng)
