@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 SINGLE = replace(PAPER["single"], exponents=(12, 13, 14), epsilons=(0.5,), repetitions=2)
 MULTIPLE = replace(PAPER["multiple"], exponents=(12, 13), repetitions=2, extras=(0, 2))
 SETTINGS = {"single": SINGLE, "multiple": MULTIPLE}
-SOME = {"single": ("least squares", "Algorithm 2", "Analyze Gauss"), "multiple": ("Algorithm 3",)}
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
@@ -52,22 +51,6 @@ def test_stream_is_the_second_moment_of_its_rows_however_it_is_cut(tmp_path):
         part()
     merged = merge(pg.SecondMoment.from_bytes(part.path.read_bytes()) for part in parts)
     assert merged.to_bytes() == whole.to_bytes()
-
-
-def test_any_number_of_processes_gives_the_same_runs(tmp_path):
-    one = runner.run(SETTINGS, SOME, tmp_path / "one", jobs=1)
-    two = runner.run(SETTINGS, SOME, tmp_path / "two", jobs=2)
-    assert repr(one.runs) == repr(two.runs)
-    assert one.found == 0
-    assert len(one.runs["single"]) == 3 * 2 * 2 * 3
-    # Two values of m, of which the one above 0 has a Lasso too.
-    assert len(one.runs["multiple"]) == 2 * 2 * 2 * 3
-    # Estimators asked for later join what is there, without drawing the data again.
-    more = {"single": ("Algorithm 3", *SOME["single"])}
-    joined = runner.run(SETTINGS, more, tmp_path / "one", jobs=1)
-    assert joined.done == 3 * 2
-    kept = [run for run in joined.runs["single"] if run.estimator != "Algorithm 3"]
-    assert repr(kept) == repr(one.runs["single"])
 
 
 def trial(setting, moment, calibration="published", epsilon=0.5):

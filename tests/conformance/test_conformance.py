@@ -5,7 +5,6 @@ weights of rows) by one table of methods, below. The releases have no noise, so 
 same. A public name that is in no table fails the suite.
 """
 
-import json
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -363,34 +362,6 @@ def test_saved_release_has_the_same_fit(label, suffix, tmp_path):
     labelled(again.params, case.ols.params)
     labelled(again.bse, case.ols.bse)
     same(again.predict(case.new), case.ols.predict(case.design(case.new)))
-
-
-@pytest.mark.parametrize("label", ["bool", "dates"])
-def test_recipe_in_json(label, tmp_path):
-    """Least squares from what the file says twice, as readers in other languages have it."""
-    case = next(c for name, c in CASES.items() if name.split(" ~ ")[1] == label)
-    plain = make_release(
-        case.release.matrix, case.release.names, case.release.noise, case.release.n_rows,
-        case.release.columns, case.release.bound,
-    )  # fmt: skip
-    plain.save(tmp_path / "release.json")
-    header = json.loads((tmp_path / "release.json").read_text())["release"]
-    derived = header["derived"]
-    names, matrix = list(case.release.names), case.release.matrix
-    ones = np.array(derived["ones"])
-    rows = []
-    for name in [*case.names, case.target]:
-        at = names.index(name)
-        rows.append(
-            np.eye(len(names))[at] * derived["half_width"][at] + ones * derived["center"][at]
-        )
-    frame = np.array([*rows[:-1], ones, rows[-1]])
-    own = frame @ matrix @ frame.T
-    params = np.linalg.solve(own[:-1, :-1], own[:-1, -1])
-    same(params, case.ols.params)
-    v = np.append(-params, 1)
-    scale = v @ own @ v / (derived["rows"] - len(params))
-    same(np.sqrt(np.diag(np.linalg.inv(own[:-1, :-1])) * scale), case.ols.bse, 1e-6)
 
 
 # --- instruments ----------------------------------------------------------------------------------

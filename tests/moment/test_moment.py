@@ -166,22 +166,6 @@ def test_wide_longdouble_is_infinite():
         SecondMoment(1, 1.0).update(np.array([["1"], ["1e4000"]]).astype(np.longdouble))
 
 
-def test_threads_may_update_and_merge_at_once(x):
-    moment = SecondMoment(5, 7.0)
-
-    def work():
-        for part in np.array_split(x, 50):
-            moment.update(part)
-        moment.merge(SecondMoment(5, 7.0).update(x))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert_same(moment, SecondMoment(5, 7.0).update(np.tile(x, (8, 1))))
-
-
 def test_eight_threads_at_random_and_readers_meanwhile(x):
     """The total is the serial one, and what is read at any time is a whole number of blocks."""
     moment, one = SecondMoment(5, 7.0), SecondMoment(5, 7.0).update(x[:1])

@@ -87,6 +87,8 @@ REFUSED = {
     "mechanism a class": R(ARRAY, mechanism=pg.AnalyzeGauss, bound=2.0),
     "mechanism a number": R(ARRAY, mechanism=3, bound=2.0),
     "mechanism lacks a parameter": R(ARRAY, mechanism="inverse-gauss", bound=2.0),
+    "noise unknown": R(ARRAY, mechanism=lambda: pg.AnalyzeGauss(noise="uniform"), bound=2.0),
+    "repair unknown": R(ARRAY, mechanism=lambda: pg.MatrixLaplace(repair="clip"), bound=2.0),
     "adaptive of a moment": R(MOMENT, mechanism=pg.AdaptiveGaussian()),
     "adaptive of an iterator": R(iter([ARRAY]), mechanism=pg.AdaptiveGaussian(), bound=2.0),
     "adaptive names a term that is not there": R(
