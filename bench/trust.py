@@ -23,7 +23,7 @@ ROLES = {
     "laws of their own": ("secret/laws", "disclosure/laws", "exact/", "_core/_blas", "_core/blas",
                           "papers/"),
     "integers of a row or a unit": ("_core/scores", "_core/kept", "_core/rows", "_core/gram",
-                                    "_core/coded", "_core/_codes"),
+                                    "_core/coded", "_core/lanes", "_core/_lanes", "_core/simd"),
     "a row is mapped by itself": ("_core/_rowmap", "_core/rowmap", "_core/_encode",
                                   "_core/random_features", "_core/arrow", "_core/__init__",
                                   "sources/", "scan/", "columns/", "moment/"),

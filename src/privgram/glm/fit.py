@@ -23,7 +23,7 @@ from privgram.glm.clipping import CLIPPING
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.problem import FitParts, Problem, refused_parts
+from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
@@ -77,16 +77,16 @@ def fit_problem(
     in_memory = unit is not None and unit.values is not None
     plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
     if plain and not in_memory:
-        source = dict(zip(problem.columns.selected, source.T, strict=True))
+        source = dict(zip(problem.read.selected, source.T, strict=True))
     table = source if in_memory else CachedSource(source, cache_bytes)
-    scan = ScanRequest(table, problem.columns, unit=unit, threads=threads, progress=progress)
+    scan = ScanRequest(table, problem.read, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     selection = None
     first: Any  # SECRET: the second moment, or counts of units by norm that choose their bound
-    if problem.factor is not None:
-        first = problem.factor.first(scan)
+    if (of := problem.factor or problem.clusters) is not None:
+        first = first_by_level(of, scan)
     elif problem.chooses_bound:
         bins = CLIPPING.per_octave
         selection = BoundSelection(
@@ -116,6 +116,7 @@ def fit_problem(
         price=price,
     )
     rounds = rounds_of(first, noise, gate)
+    rounds.clusters = problem.clusters
     try:
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)

@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._base.text import shown
 from privgram.adaptive import whitening
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
-from privgram.glm.problem import FitParts, LastSteps, Problem, refused_parts
+from privgram.glm.clusters import DROWNED, kinds_of, second_moment
+from privgram.glm.clusters import SHARES as CLUSTERS
+from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import NoiseLaw, combine
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.rounds import Rounds
     from privgram.regression.families import Bounded, Expected
+    from privgram.secret.kinds import Kind
 
 HIDDEN = (
     "the privacy noise hides the curvature in every direction of the features. More rows, a larger "
@@ -54,6 +58,8 @@ class OneStepEstimator:
     mean_weight = 1.0
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
+    #: The share that is kept for sums of scores by cluster.
+    reserved = 0.0
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
@@ -78,12 +84,14 @@ class OneStepEstimator:
         #: The first round's share; the bound of units may have been chosen before it.
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = rounds.spent > 0
+        if problem.clusters is not None:
+            self.reserved = CLUSTERS.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
 
     @property
     def left(self) -> float:
-        """The share of mu^2 that was not spent."""
-        return 1.0 - self.rounds.spent
+        """The share of mu^2 that was not spent, and is not kept for sums by cluster."""
+        return 1.0 - self.rounds.spent - self.reserved
 
     def fit(self) -> FitParts:
         """Go through all rounds."""
@@ -92,6 +100,8 @@ class OneStepEstimator:
         rows = self._count_rows(first)
         self._released_mean(first)
         rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
+        if rate < adaptive.CLEAR_RATE and self.reserved:
+            return refused_parts(self.problem.n_written, HIDDEN, rows, stopped=True)
         if rate < adaptive.CLEAR_RATE:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
         state = self._initial(first, rows)
@@ -301,7 +311,7 @@ class OneStepEstimator:
 
     def _worse(self, state: ScoreState, first: Matrix, predicted: float) -> bool:
         """Whether one round with all that is left is predicted to have less noise than scores."""
-        if predicted < LIMITS.nothing:
+        if predicted < LIMITS.nothing or self.reserved:  # one round has no sums by cluster
             return False
         rounds = self.rounds
         whole = self.first_share + self.left
@@ -469,8 +479,11 @@ class OneStepEstimator:
         step = state.step(score)
         between = state.moved(step, std**2)
         model = self._scores(between)
-        kinds = Vectors(model, clip.size), Outer(model, clip.size)
-        scores, squares = rounds.sums_at(self._at(between), *kinds)
+        kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
+        clusters = rounds.clusters
+        if clusters is not None:
+            kinds += kinds_of(clusters, model, clip.size)
+        scores, squares, *by_cluster = rounds.sums_at(self._at(between), *kinds)
         squared = rounds.take(squares, second)
         meat = states.raised(squared, rounds.std[-1])
         score, last = rounds.score(scores, self.left)
@@ -485,15 +498,21 @@ class OneStepEstimator:
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         if not self.problem.robust:
             meat = self._pooled(meat, rows)
+        refusal, facts = CONTRADICTED if contradicted else None, FitFacts(clip.size)
+        if clusters is not None:
+            meat, found = second_moment(clusters, rounds, by_cluster, score, last)
+            facts = replace(facts, clusters=found)
+            if found.ratio > CLUSTERS.most:
+                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTERS.most)
+                refusal = refusal or drowned
         sampling = rows / max(rows - q, 1.0) * meat
-        parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
+        parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)
         path = LastSteps(far, coef - between.coef, noise_std)
         weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
         if self.sums_squares and parts.refusal is None and not weighted:
             owed = q * std**2 / rows  # of errors where the squares were taken
             parts = explained(parts, self._goodness(state, parts, squared, owed))
-        facts = replace(parts.facts, clip=clip.size)
-        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=facts)
+        return replace(parts, clipped_rows=clip.n_beyond, path=path)
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale.

@@ -15,12 +15,16 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Vector
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns.unit import Unit
+    from privgram.glm.problem import Clusters
     from privgram.secret.gate import Sum
     from privgram.secret.kinds import Kind
 
 
 class Rounds(TableRounds):
     """Rounds over a secret table, of which only noisy sums leave; each is a share of mu^2."""
+
+    #: By which some sums are, and whose rows all are of.
+    clusters: Clusters | None = None
 
     @property
     def spent(self) -> float:
@@ -34,6 +38,8 @@ class Rounds(TableRounds):
 
     def sums_at(self, at: WhiteningTransform, *kinds: Kind) -> tuple[Sum, ...]:
         """Read sums of images of the rows, or of the units."""
+        if self.clusters is not None:
+            return self.gate.read(self.clusters.image(at.matrix), *kinds)
         assert self.moment.columns is not None
         return self.gate.read(Image(at.matrix, float(self.moment.columns.bound)), *kinds)
 

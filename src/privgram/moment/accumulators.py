@@ -479,7 +479,7 @@ class BlockReader:
         if written or encoder.row_weights is not None:
             return Prepared(encoder.table(parts))
         dense, codes, values = encoder.encode(parts)
-        coded = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
+        coded = [(code.indices, code.lut) for code in codes]
         dense, values = readable_columns(dense), readable_columns(values)
         return Prepared(dense, coded, values, encoder.scaling, encoder)
 

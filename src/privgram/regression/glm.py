@@ -184,7 +184,17 @@ class GLMResults(SavedFit, RegressionResults):
         """What the standard errors assume: "HC1" that errors are independent, and no more."""
         if not self.robust:
             return "nonrobust"
-        return "HC1" if self.unit is None else "cluster"
+        together = self.unit is not None or self._clusters is not None
+        return "cluster" if together else "HC1"
+
+    @property
+    def _clusters(self) -> JsonObject | None:
+        """The clusters in which errors go together, where these are not the units."""
+        return self.parameters.get("clusters")
+
+    @property
+    def _df_denom(self) -> float:
+        return self.df_resid if self._clusters is None else float(self._clusters["seen"] - 1)
 
     @property
     def _own_units(self) -> tuple[Matrix, Vector]:
@@ -220,8 +230,9 @@ class GLMResults(SavedFit, RegressionResults):
         # What is mostly hidden is open.
         is_open = hidden > ((of_solution @ known) * of_solution).sum(axis=1)
         covariance[is_open, is_open] = np.inf
-        students = estimand == "population" and self._family.is_linear
-        df = np.full(len(of_solution), self.df_resid if students else math.inf)
+        students = self._family.is_linear or self._clusters is not None
+        students = students and estimand == "population"
+        df = np.full(len(of_solution), self._df_denom if students else math.inf)
         return Inference(estimate, covariance, None, df)
 
     def predict(self, X: Features, which: Literal["mean", "linear"] = "mean") -> Vector:
@@ -336,6 +347,12 @@ class GLMResults(SavedFit, RegressionResults):
     def _assumes(self) -> list[str]:
         what = "errors of equal variance" if self._family.is_linear else "that the model holds"
         equal = "" if self.robust else f" They assume {what}."
+        if self._clusters is not None:
+            equal = (
+                f" They let errors go together in the {self._clusters['seen']} clusters of "
+                f"{shown(self._clusters['groups'])} that are seen, by Student's law with a degree "
+                "of freedom less."
+            )
         clipping = " and" if self._bounded else ","
         parts = f"sampling{clipping} privacy noise{'' if self._bounded else ' and clipping'}"
         return [f"Standard errors cover {parts}.{equal}"]
@@ -425,6 +442,11 @@ class GLMResults(SavedFit, RegressionResults):
         check_one_of(self.parameters["method"], "method", METHODS)
         if not isinstance(self.parameters["reason"], str):
             raise ValueError("a reason is a sentence")
+        if self._clusters is not None:
+            check_integer(self._clusters["seen"], "seen", 2)
+            check_not_negative(self._clusters["ratio"], "ratio")
+            if not isinstance(self._clusters["groups"], str):
+                raise ValueError("groups are a column's")
         for name in ("clipped_rows", "rows_std"):
             check_not_negative(self.parameters[name], name)
         if self.parameters["units"] is not None:

@@ -231,7 +231,7 @@ class Results:
                 "the others without it"
             )
         statistic = float(gap @ np.linalg.solve(covariance, gap))
-        return verdict(hypothesis, statistic, len(gap), self.df_resid if use_f else math.inf)
+        return verdict(hypothesis, statistic, len(gap), self._df_denom if use_f else math.inf)
 
     def _need_inference(self, estimand: Estimand = "population") -> None:
         reason = self.refusal or self._about(estimand).refusal
@@ -364,6 +364,11 @@ class Results:
     def df_resid(self) -> float:
         """Rows less parameters."""
         return self.nobs - len(self.param_names)
+
+    @property
+    def _df_denom(self) -> float:
+        """Degrees of freedom of the errors' variance in tests."""
+        return self.df_resid
 
     @property
     def df_model(self) -> int:
