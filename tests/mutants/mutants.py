@@ -173,7 +173,7 @@ class Compiler:
         return kept
 
 
-def run_tests(folder: Path, tests: tuple[str, ...], quietly: bool = True) -> int:
+def run_tests(folder: Path, tests: tuple[str, ...], limit: float | None = LIMIT) -> int:
     """Run tests against the copy in a folder; pytest's code."""
     command = [
         sys.executable,
@@ -192,11 +192,11 @@ def run_tests(folder: Path, tests: tuple[str, ...], quietly: bool = True) -> int
     }  # fmt: skip
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return 1
-    if done.returncode not in (0, 1) or (done.returncode and not quietly):
+    if done.returncode not in (0, 1) or (done.returncode and limit is None):
         print(done.stdout[-3000:], done.stderr[-2000:], file=sys.stderr)
     return done.returncode
 
@@ -239,7 +239,7 @@ def main(arguments: list[str] | None = None) -> int:
             copied(root / str(i))
             folders.append(root / str(i))
         tests = tuple(sorted({test for mutant in chosen for test in mutant.tests}))
-        if run_tests(folders[0], tests, quietly=False):
+        if run_tests(folders[0], tests, limit=None):
             print("the tests fail without any fault")
             return 2
         compiler = Compiler(root)

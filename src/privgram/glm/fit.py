@@ -23,6 +23,7 @@ from privgram.glm.clipping import CLIPPING
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.pairs import PairEstimator
 from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
@@ -156,7 +157,8 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
 def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
     if problem.factor is not None:
-        return LevelEstimator(rounds, problem, public)
+        written = problem.factor.written_out
+        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 

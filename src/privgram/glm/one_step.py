@@ -24,7 +24,7 @@ from privgram.glm.clusters import SHARES as CLUSTERS
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
-from privgram.noise import NoiseLaw, combine
+from privgram.noise import GaussianLaw, NoiseLaw, combine
 from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.inference import Equations
@@ -87,6 +87,7 @@ class OneStepEstimator:
         if problem.clusters is not None:
             self.reserved = CLUSTERS.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
+        self.to_own_units = problem.design.transform[: len(problem.design.names)]
 
     @property
     def left(self) -> float:
@@ -169,7 +170,7 @@ class OneStepEstimator:
         """The middle rounds, as many as are worth it, and the state that they give."""
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
-        known = impose(first, isotropic(std), rounds.moment.columns)[0]
+        known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
         for share in BUDGET.middle:
@@ -271,9 +272,13 @@ class OneStepEstimator:
 
     def _plain(self, matrix: Matrix, std: float, rows: float) -> ScoreState:
         """The state by a second moment that was released in the columns themselves."""
-        known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
+        known, law = self._imposed(matrix, isotropic(std))
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+
+    def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
+        """A released second moment of the columns with what is known of it, and its law."""
+        return impose(matrix, law, self.rounds.moment.columns)
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""
@@ -316,15 +321,14 @@ class OneStepEstimator:
         rounds = self.rounds
         whole = self.first_share + self.left
         one = replace(rounds.noise, noise_std=rounds.noise.noise_std / math.sqrt(whole))
-        law = impose(first, one.law, rounds.moment.columns)[1].image(self.joint)
+        law = self._imposed(first, one.law)[1].image(self.joint)
         v = np.append(-state.coef, 1.0)
         noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
         inverse = state.whitening.T @ state.whitening / state.rows
         second = np.asarray(np.linalg.inv(inverse), np.float64)
         if not state.hides and self._would_hide(second, one.law.std):
             return False
-        design = self.problem.design
-        to_own_units = design.transform[: len(design.names)]
+        to_own_units = self.to_own_units
         sampled = ((to_own_units @ inverse) * to_own_units).sum(axis=1) * state.scale**2
         pulled = to_own_units @ inverse
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
@@ -355,10 +359,11 @@ class OneStepEstimator:
         factor = rows / max(rows - q, 1.0)
         sampling = factor * rows * np.eye(q)
         parts = self._parts(state, state.coef, sampling, state.score_noise)
-        known, law = impose(average, isotropic(std), rounds.moment.columns)
-        shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
-        with suppress(np.linalg.LinAlgError):
-            parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
+        if self.sums_squares:
+            known, law = self._imposed(average, isotropic(std))
+            shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
+            with suppress(np.linalg.LinAlgError):
+                parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
         return replace(parts, method="one round", reason=reason)
 
     def _is_lost(self, state: ScoreState) -> bool:
@@ -496,8 +501,7 @@ class OneStepEstimator:
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
-        if not self.problem.robust:
-            meat = self._pooled(meat, rows)
+        meat = self._sampled(meat, state)
         refusal, facts = CONTRADICTED if contradicted else None, FitFacts(clip.size)
         if clusters is not None:
             meat, found = second_moment(clusters, rounds, by_cluster, score, last)
@@ -522,6 +526,10 @@ class OneStepEstimator:
         """
         least = max(LIMITS.least_square * state.sure_scale, LIMITS.least_square_at_all)
         return mean_square < least * self.mean_weight
+
+    def _sampled(self, meat: Matrix, state: ScoreState) -> Matrix:
+        """How the score varies, by the second moment of the rows' scores."""
+        return meat if self.problem.robust else self._pooled(meat, state.rows)
 
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""

@@ -232,7 +232,6 @@ class FitFacts:
 
     clip: float | None = None
     hidden_levels: int | None = None
-    rows_left_out: float | None = None  # the part of rows whose levels are too small for slopes
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None

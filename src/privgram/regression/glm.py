@@ -403,11 +403,6 @@ class GLMResults(SavedFit, RegressionResults):
                 f"{hidden:,} levels have too few rows to be seen beside the noise. Their effects' "
                 "errors are as wide as the bounds of the target."
             )
-        if left_out := self.parameters.get("rows_left_out"):
-            notes.append(
-                f"About {left_out:.1%} of the rows are of levels so small that too little is known "
-                "of their means. Slopes are those within the other levels."
-            )
         is_shown = self.inference.refusal is None
         notes += differences(self.design, self._ends(0.05) if is_shown else None)
         if self.reproducible:

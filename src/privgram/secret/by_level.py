@@ -27,7 +27,7 @@ class LevelImage:
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
     are columns with the `factor`; those of u are the `others`. `matrix` is A, of shape (m, d), and
-    there may be `centres` (K, m). Of rows of levels that are not `seen` (K,) vectors are zeros.
+    there may be `centres` (K, m).
     """
 
     read: Columns
@@ -35,7 +35,6 @@ class LevelImage:
     factor: str
     matrix: Matrix
     centres: Matrix | None = None
-    seen: NDArray[np.bool_] | None = None
 
 
 class LevelSweep(LevelAccumulator):
@@ -46,7 +45,6 @@ class LevelSweep(LevelAccumulator):
     def __init__(self, image: LevelImage, kinds: Sequence[Kind], _: int = 0) -> None:
         super().__init__(image.read, image.others, image.factor, image.matrix)
         self.inner = Sweep(kinds)
-        self._seen = image.seen
         self._centres = None if image.centres is None else np.ascontiguousarray(image.centres)
 
     def feed(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
@@ -54,12 +52,7 @@ class LevelSweep(LevelAccumulator):
         if self._centres is not None:
             scores.center(v, levels, self._centres, one)
         for model, places, room in self.inner.groups:
-            images = v
-            if model.of_level is not None:
-                images = _of_level(model, v, one)
-            elif self._seen is not None and not self._seen.all():
-                images = v.copy(order="F")
-                images[~self._seen[levels]] = 0.0
+            images = v if model.of_level is None else _of_level(model, v, one)
             self.inner.add(images, model.score, places, room, groups=levels)
 
 
