@@ -711,7 +711,6 @@ class _Reader:
         return powers
 
     def _combined(self, sign: str, left: _Products, right: _Products) -> _Products:
-        """What a sign makes of two sums."""
         if sign in ("+", "-"):
             zero = right.keys() == {frozenset("0")}  # + 0 takes the one off, - 0 gives it back
             if zero:

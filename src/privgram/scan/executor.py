@@ -194,7 +194,6 @@ def accumulate(
 def _accumulate_here(
     request: ScanRequest, new: Callable[[int], AccumulatorT]
 ) -> tuple[AccumulatorT, tuple[str, ...] | None]:
-    """As `accumulate`, by the threads of this machine."""
     groups, scaling = request.groups, request.scaling
     table = open_source(request.source, request.selection, by_position=scaling is not None)
     reader: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
@@ -216,7 +215,6 @@ def _accumulate_here(
 
 
 def _maker(new: Callable[[int], Any], d: int, n_threads: int) -> Callable[[], Any]:
-    """Choose what makes the accumulators of a pass."""
     if 1 < n_threads < MOST_SHARERS and d >= SHARED_COLUMNS:
         whole = new(d)
         if isinstance(whole, Accumulator) and not (whole.blocks or whole.layout[5]):

@@ -24,14 +24,13 @@ from privgram.columns.encoding import Codes, LevelCoder, Raw, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.grouped import NO_GROUP
-from privgram.moment.units import UnitTotal
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
 
 if TYPE_CHECKING:
     from privgram.columns.groups import Groups
     from privgram.scan.request import ScanRequest
 
-UnitsT = TypeVar("UnitsT", bound=UnitTotal)
+UnitsT = TypeVar("UnitsT", bound=Any)  # as `UnitAccumulator`
 
 #: Bytes of rows that all threads together hold before they are written to a file.
 MEMORY_BUDGET = 1 << 30

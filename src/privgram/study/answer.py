@@ -12,7 +12,7 @@ from privgram.columns.variables import Factor
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
-from privgram.glm.problem import MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
+from privgram.glm.problem import MOST_BESIDE, MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.iv import Roles, fit_iv
@@ -47,6 +47,15 @@ HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
     "protected singly, can be read again by one machine and have no weights; with a positive "
     "delta, and no instruments, absorbed factors, factors of hundreds of levels or mechanism"
+)
+
+
+#: Said of effects after the bar that pairs of rows cannot take off.
+ALONG = (
+    f"effects after | are taken along of one factor by itself, and of others with {MOST_BESIDE} "
+    "levels at most together, beside a feature and an intercept, of rows that are protected singly "
+    "and have no weights: write them after a +, or for an effect of each protected unit take "
+    "Unit(..., fixed_effects=True)"
 )
 
 
@@ -101,8 +110,8 @@ def release_and_fit(
     mechanism scores are taken where they are possible: of a table that one machine can read again,
     for a formula without instruments, a unit whose bound the table did not choose (a release counts
     the choice in), and a positive delta. Where single rows are protected, one
-    factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
-    or products with it, come from a release.
+    factor may then have up to a thousand levels by itself, or any number absorbed. Products with
+    it come from a release; of effects after the bar, what pairs of rows cannot take off is refused.
     """
     if options.cov_type == "cluster" and unit is None and options.groups is None:
         raise ValueError(
@@ -134,8 +143,11 @@ def release_and_fit(
         )
     if huber:
         single = unit is None and used.row_weights is None and clusters is None
-        if not (scores and linear and parsed.intercept and robust and single):
+        asked = linear and parsed.intercept and robust and single and not parsed.absorbed
+        if not (scores and asked):
             raise ValueError(HUBER)
+    if scores and linear and parsed.absorbed and factor is None and clusters is None:
+        raise ValueError(ALONG)
     if not linear or clusters is not None:  # effects are written out, if not shown
         parsed = replace(parsed, features=(*parsed.features, *parsed.absorbed))
     if not linear:
@@ -234,7 +246,7 @@ def _without_scores(
     if written is None:
         return None
     if parsed.absorbed and options.groups is None:
-        return "scores take along one factor, alone, of rows that are protected singly"
+        return None
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
     many = f"scores take {MOST_LEVELS} levels at most of what is written out"
     return None if levels <= MOST_LEVELS else many

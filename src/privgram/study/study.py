@@ -268,8 +268,8 @@ class Study:
         Returns
         -------
         RegressionResults
-            A `GLMResults` where it is by scores. Of instruments, several absorbed factors and
-            whatever else scores do not take it is an `IVResults` or `OLSResults` on a release of
+            A `GLMResults` where it is by scores. Of instruments and whatever else scores do not
+            take it is an `IVResults` or `OLSResults` on a release of
             the columns, whose errors assume equal variance; its notes say why.
 
         Raises
