@@ -20,6 +20,7 @@ from privgram.secret import LevelImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
     from privgram.regression.anova import Goodness
     from privgram.regression.families import Family, LossName
@@ -150,6 +151,7 @@ class Problem:
     offset: str | None = None  # a term that is added to the linear predictor
     unit: Unit | None = None
     factor: HighCardinalityFactor | None = None
+    survival: Survival | None = None  # of which rows are pieces
     clusters: Clusters | None = None  # in which errors go together
 
     @cached_property
