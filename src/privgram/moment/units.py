@@ -118,7 +118,8 @@ def moment_of(
     groups: Groups | None = None,
 ) -> SecondMoment | SecondMoments:
     """The second moment of the units that were accumulated, or those of their groups."""
-    protected = replace(unit.protected, row_bound=float(total.row_bound))
+    # Of rows that are protected by themselves there is no unit to speak of.
+    protected = replace(unit.protected, row_bound=float(total.row_bound)) if unit.name else None
     hi, lo = total.int128()
     if groups is None:
         layout = TotalLayout(columns, total.n_columns, total.bound, total.bits)
