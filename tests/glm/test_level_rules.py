@@ -54,9 +54,9 @@ def test_effects_have_noise_and_more_than_their_share_of_what_clipping_takes():
     found = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
     noise = 1 / (1 / 9 + 1 / 16)
     share = np.minimum(1.0, (2 * PART) ** 1.5)
-    own = noise * (1 + 1.4**2 * share) / NUMBER**2
+    own = noise * (1 + 1.2**2 * share) / NUMBER**2
     np.testing.assert_allclose(found.noise[1, 1], PART**2 @ own)
-    np.testing.assert_allclose(found.noise[0, 0], noise * (1 + 1.4**2) / ROWS**2)
+    np.testing.assert_allclose(found.noise[0, 0], noise * (1 + 1.2**2) / ROWS**2)
 
 
 def test_noise_of_a_levels_rows_is_in_its_effect():
@@ -86,7 +86,7 @@ def test_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
     found = fit(([0, 0, 9], [3, 3, 3]), ([0, 0, 9], [4, 4, 4]), known=(True, False))
     whole = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
     noise = 1 / (1 / 9 + 1 / 16)
-    known = PART[0] ** 2 * noise * (1 + 1.4**2) / NUMBER[0] ** 2
+    known = PART[0] ** 2 * noise * (1 + 1.2**2) / NUMBER[0] ** 2
     np.testing.assert_allclose(found.noise[1, 1], known + PART[1] ** 2)
     np.testing.assert_allclose(found.coef, whole.coef)  # no step went there
     assert found.facts.hidden_levels == 1

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.adaptive.radius import cumulative_std
 from privgram.disclosure.samplers import TableRounds
 from privgram.glm.budget import BUDGET
 from privgram.secret import Image, Model, Outer
@@ -55,6 +56,8 @@ class Rounds(TableRounds):
         """
         noisy = self.gate.release(counts, share)
         self.parameters["counts_mu"].append(noisy.mu)
+        n_bins = len(noisy.values)
+        self.beyond_std = float(cumulative_std(n_bins, self.ranked_std(n_bins, share))[0])
         return np.append(noisy.values, 0.0)
 
 
