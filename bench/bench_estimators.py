@@ -4,13 +4,13 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 
-from privgram.estimators import PrivateLinearRegression, PrivatePCA, PrivateRidge
+from privgram.estimators import PrivatePCA, PrivateRidge
 
 from .common import fastest, print_tracks, size
 
 UNIT = {"bounds": (-1, 1), "target_bounds": (-1, 1)}
 PAIRS = {
-    "linear regression": (PrivateLinearRegression(**UNIT), LinearRegression()),
+    "linear regression": (PrivateRidge(0.0, **UNIT), LinearRegression()),
     "ridge": (PrivateRidge(1.0, **UNIT), Ridge(1.0)),
     "PCA": (PrivatePCA(5, bounds=(-1, 1)), PCA(5)),
 }

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import scipy.stats
 
-from privgram._core.wishart import wishart
+from privgram._core.blas import wishart
 
 from .common import fastest, print_tracks, size
 

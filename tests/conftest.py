@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import oracle as reference
 import pytest
 from hypothesis import HealthCheck, settings
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from support import kernels  # noqa: F401  # replaces the names that tests use
 from support.helpers import LAYOUTS
 
 from privgram._core import rows
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -45,12 +44,9 @@ def pytest_configure(config: pytest.Config) -> None:
     rows.select(found[0])
 
 
-@pytest.fixture(params=["reference", *rows.available()])
+@pytest.fixture(params=rows.available())
 def impl(request: pytest.FixtureRequest) -> Iterator[type]:
-    """Return the accumulator of the reference and of each instruction set in turn."""
-    if request.param == "reference":
-        yield reference.RowAccumulator
-        return
+    """Return the accumulator of rows of each instruction set in turn."""
     rows.select(request.param)
     yield rows.RowAccumulator
     rows.select(rows.available()[0])
@@ -58,8 +54,8 @@ def impl(request: pytest.FixtureRequest) -> Iterator[type]:
 
 @pytest.fixture
 def coded(impl: type) -> type:
-    """Return the accumulator of rows of codes of the same implementation."""
-    return (reference if impl is reference.RowAccumulator else rows).TableAccumulator
+    """Return the accumulator of rows of codes of the same instruction set."""
+    return rows.TableAccumulator
 
 
 @pytest.fixture(params=LAYOUTS)

@@ -34,26 +34,6 @@ def test_input_perturbation_is_predicted(shape):
     assert predicted == pytest.approx(np.mean(errors), rel=0.02)
 
 
-def test_incoherent_is_what_it_says(rng):
-    A = experiment.incoherent(50, 200, 3, 2.0, rng)
-    assert np.linalg.matrix_rank(A) == 3
-    assert np.sqrt(np.mean(A**2)) == pytest.approx(2.0)
-    A = experiment.incoherent(50, 200, 3, 2.0, rng, spike=0.4)
-    assert np.sum(A[0] ** 2) == pytest.approx(0.4 * np.sum(A**2))
-    np.testing.assert_allclose(low_rank.coherence(A).C, math.sqrt(0.4 * 50))
-
-
-def test_regimes(monkeypatch):
-    """What varies in them, as the theorems have it: n = 64 m, and the norm 40 sqrt(n)."""
-    monkeypatch.setattr(experiment, "SETTINGS", {"6.2": (25,), "6.3": (25,)})
-    one, two = experiment.sweep(repetitions=1)
-    assert (one.m, one.n) == (two.m, two.n) == (25, 1600)
-    assert one.signal * math.sqrt(25 * 1600) == pytest.approx(40 * math.sqrt(1600))
-    assert two.signal == pytest.approx(experiment.BASE["signal"])
-    assert one.hmt < 1e-6  # of rank 5, as the matrix
-    assert one.pruned > 0
-
-
 def test_compare():
     """What the paper says: find-and-project wins for few long rows, and loses to one spike."""
     rng = np.random.default_rng(6)
@@ -64,12 +44,6 @@ def test_compare():
     spiked = experiment.compare("spike", spike, 1, 1e-6, rng, 1)
     assert spiked.pfp > spiked.randomised_response
     assert spiked.C > flat.C
-
-
-def test_compression_improves_with_rows_and_stays_within_the_bound():
-    rows = list(compression.pca_error((200, 20_000), (6,), n_rows=2000, repetitions=4))
-    assert rows[1].error < 0.3 * rows[0].error
-    assert rows[1].error <= rows[1].bound < math.inf
 
 
 def test_signs():

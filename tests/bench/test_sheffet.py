@@ -2,14 +2,7 @@
 
 import csv
 import json
-import os
-import runpy
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,12 +19,9 @@ from privgram.moment import merge
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
-ROOT = Path(__file__).parents[2]
-
 SINGLE = replace(PAPER["single"], exponents=(12, 13, 14), epsilons=(0.5,), repetitions=2)
 MULTIPLE = replace(PAPER["multiple"], exponents=(12, 13), repetitions=2, extras=(0, 2))
 SETTINGS = {"single": SINGLE, "multiple": MULTIPLE}
-SOME = {"single": ("least squares", "Algorithm 2", "Analyze Gauss"), "multiple": ("Algorithm 3",)}
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
@@ -51,19 +41,6 @@ def test_rows_follow_the_papers_model(setting):
     assert np.abs(whole.mean(axis=0)).max() < 6 / np.sqrt(n)
 
 
-def test_chunks_repetitions_seeds_and_settings_differ():
-    first = stream.chunk(SINGLE, 0, 0)
-    others = [
-        stream.chunk(SINGLE, 0, 1),
-        stream.chunk(SINGLE, 1, 0),
-        stream.chunk(replace(SINGLE, seed=1), 0, 0),
-        stream.chunk(MULTIPLE, 0, 0)[:, :22],
-    ]
-    for other in others:
-        assert not np.isin(first[:, 0], other).any()
-    np.testing.assert_array_equal(first, stream.chunk(SINGLE, 0, 0))
-
-
 def test_stream_is_the_second_moment_of_its_rows_however_it_is_cut(tmp_path):
     rows = np.concatenate([stream.chunk(SINGLE, 0, j) for j in range(4)])
     whole = pg.second_moment(rows, bound=SINGLE.bound)
@@ -76,100 +53,6 @@ def test_stream_is_the_second_moment_of_its_rows_however_it_is_cut(tmp_path):
     assert merged.to_bytes() == whole.to_bytes()
 
 
-def test_stretches_meet_every_size():
-    paper = PAPER["multiple"]
-    ends = {part.stop for part in runner.stretches(None, paper, 0, 2**27)}
-    assert {2**k for k in paper.exponents} <= ends
-    assert all(p.stop - p.start <= runner.STRETCH for p in runner.stretches(None, paper, 0, 2**27))
-
-
-def test_any_number_of_processes_gives_the_same_runs(tmp_path):
-    one = runner.run(SETTINGS, SOME, tmp_path / "one", jobs=1)
-    two = runner.run(SETTINGS, SOME, tmp_path / "two", jobs=2)
-    assert repr(one.runs) == repr(two.runs)
-    assert one.found == 0
-    assert len(one.runs["single"]) == 3 * 2 * 2 * 3
-    # Two values of m, of which the one above 0 has a Lasso too.
-    assert len(one.runs["multiple"]) == 2 * 2 * 2 * 3
-    # Estimators asked for later join what is there, without drawing the data again.
-    more = {"single": ("Algorithm 3", *SOME["single"])}
-    joined = runner.run(SETTINGS, more, tmp_path / "one", jobs=1)
-    assert joined.done == 3 * 2
-    kept = [run for run in joined.runs["single"] if run.estimator != "Algorithm 3"]
-    assert repr(kept) == repr(one.runs["single"])
-
-
-def test_other_parameters_and_versions_are_refused(tmp_path, monkeypatch):
-    tiny, wanted = replace(SINGLE, exponents=(12,), repetitions=1), {"single": ("least squares",)}
-    runner.run({"single": tiny}, wanted, tmp_path, jobs=1)
-    assert runner.run({"single": tiny}, wanted, tmp_path, jobs=1).done == 0
-    with pytest.raises(ValueError, match="other parameters"):
-        runner.run({"single": replace(tiny, seed=3)}, wanted, tmp_path)
-    monkeypatch.setattr(runner.metadata, "version", lambda name: "another")
-    with pytest.raises(ValueError, match="another version"):
-        runner.run({"single": tiny}, wanted, tmp_path)
-
-
-INTERRUPTED = """
-import sys
-from pathlib import Path
-from dataclasses import replace
-from bench.paper.sheffet import runner
-from bench.paper.sheffet.settings import PAPER
-
-setting = replace(PAPER["single"], exponents=(12, 13, 18), epsilons=(0.5,), repetitions=4)
-wanted = {"single": ("Algorithm 2",)}
-
-if __name__ == "__main__":
-    runner.run({"single": setting}, wanted, Path(sys.argv[1]), jobs=2)
-"""
-
-
-def test_killed_run_continues_to_the_same_bits(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(INTERRUPTED)
-    module = runpy.run_path(str(script))
-
-    def start(folder):
-        path = {**os.environ, "PYTHONPATH": str(ROOT)}  # where bench is
-        return subprocess.Popen([sys.executable, script, folder], start_new_session=True, env=path)
-
-    def files(folder):
-        # Not those that are being written, which go away under their names.
-        whole = (path for path in folder.rglob("*") if path.suffix in (".csv", ".moment"))
-        return {path.name: path.read_bytes() for path in sorted(whole)}
-
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    runner.run({"single": module["setting"]}, module["wanted"], whole, jobs=1)
-    tasks = len(files(whole))
-    rng, codes = np.random.default_rng(), []
-    for enough in (1, *rng.integers(1, tasks, 2)):
-        process = start(killed)
-        deadline = time.monotonic() + 300
-        while process.poll() is None and time.monotonic() < deadline:
-            if killed.exists() and len(files(killed)) >= enough:
-                break
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        codes.append(process.wait())
-        _wait_until_gone(process.pid)
-    assert -signal.SIGKILL in codes  # killed, not ended before
-    assert start(killed).wait(300) == 0
-    assert files(killed) == files(whole)
-
-
-def _wait_until_gone(group):
-    """The workers end by themselves when their parent is killed."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    raise AssertionError("workers outlived their parent")
-
-
 def trial(setting, moment, calibration="published", epsilon=0.5):
     return Trial(setting, setting.exponents[-1], 0, moment, epsilon, calibration)
 
@@ -177,14 +60,6 @@ def trial(setting, moment, calibration="published", epsilon=0.5):
 @pytest.fixture(scope="module")
 def moment():
     return stream.accumulate(SINGLE, 0, 0, 2**14)
-
-
-@pytest.mark.parametrize("calibration", ["published", "exact"])
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_estimators_are_reproducible_and_do_not_depend_on_each_other(name, calibration, moment):
-    one, two = trial(SINGLE, moment, calibration), trial(SINGLE, moment, calibration)
-    ESTIMATORS["Algorithm 1"](two)
-    np.testing.assert_array_equal(ESTIMATORS[name](one).matrix, ESTIMATORS[name](two).matrix)
 
 
 def test_least_squares_is_that_of_the_rows(moment):
@@ -195,26 +70,6 @@ def test_least_squares_is_that_of_the_rows(moment):
     found = coefficients(ESTIMATORS["least squares"](trial(SINGLE, moment)).matrix,
                          [*range(20), 21], 20)  # fmt: skip
     np.testing.assert_allclose(found, expected, atol=1e-4)
-
-
-def test_repaired_and_debiased_estimates_share_the_noise(moment):
-    # At epsilon = 0.05 and these few rows Analyze Gauss needs its repair.
-    at = trial(SINGLE, moment, epsilon=0.05)
-    for plain, mended in (
-        ("Analyze Gauss", "Analyze Gauss, scaled"),
-        ("Algorithm 3", "Algorithm 3, debiased"),
-    ):
-        moved = ESTIMATORS[mended](at).matrix - ESTIMATORS[plain](at).matrix
-        assert abs(moved[0, 0]) > 0
-        np.testing.assert_allclose(moved, moved[0, 0] * np.eye(22), atol=1e-6 * abs(moved[0, 0]))
-
-
-def test_algorithm_1_takes_the_rows_of_algorithm_2():
-    # A second moment with a smallest eigenvalue that pays for more rows than 2d.
-    big = pg.SecondMoment(22, SINGLE.bound).update(np.tile(np.eye(22) * 7.4, (30_000, 1)))
-    at = trial(SINGLE, big, epsilon=0.5)
-    assert ESTIMATORS["Algorithm 2"](at).dof > 44
-    assert ESTIMATORS["Algorithm 1"](at).dof == ESTIMATORS["Algorithm 2"](at).dof
 
 
 def test_lasso_meets_its_optimality_conditions(moment):
@@ -321,38 +176,3 @@ def test_command_makes_every_figure(tmp_path, monkeypatch):
     assert "What the paper states" in again.stdout
     assert json.loads((tmp_path / "fig4.json").read_text())["tasks_done"] == 0
     assert (tmp_path / "fig4.csv").read_bytes() == before
-
-
-def test_scales_are_the_papers_and_a_small_one():
-    single, multiple = PAPER["single"], PAPER["multiple"]
-    assert single.exponents == tuple(range(12, 26))
-    assert single.epsilons == (0.05, 0.1, 0.15, 0.2, 0.25, 0.5)
-    assert multiple.exponents == tuple(range(12, 28))
-    assert multiple.epsilons == (0.1,)
-    assert (single.n_columns, multiple.n_columns) == (22, 41)
-    for setting in PAPER.values():
-        assert setting.repetitions == 15
-        assert setting.bound**2 == pytest.approx(2.5 * setting.n_columns)
-        assert setting.delta == pytest.approx(np.exp(-9))
-    rows = sum(s.repetitions * 2 ** s.exponents[-1] for s in SMALL.values())
-    assert rows < 1e7  # seconds
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["fig7"], "fig7"),
-        (["fig1", "all"], "all"),
-        (["low-rank", "fig1"], "by itself"),
-        (["uci"], "FOLDER"),
-        (["uci", "nowhere"], "FOLDER"),
-        (["fig1", "--noise-std", "0"], "noise_std must be positive"),
-    ],
-)
-def test_command_refuses_with_one_line(arguments, message, tmp_path):
-    result = reproduce(*arguments, "--out", str(tmp_path))
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
-    assert not list(tmp_path.iterdir())

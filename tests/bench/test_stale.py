@@ -10,7 +10,7 @@ import pytest
 from bench import pages, report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("law", pages.LAWS)
 def test_law_has_answers(law):
     """What is refused hides changes, so most is not."""

@@ -1,25 +1,19 @@
 """The benchmark on real tasks: preparation, accounting of the comparison methods, the table."""
 
-import csv
-import io
 import json
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from scipy import stats
 
 from bench.paper import uci
 from bench.paper.__main__ import command as reproduce
 from bench.paper.uci.accounting import (
-    gaussian_delta,
     sketch_and_gaussian_delta,
-    smallest,
 )
 from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
 from bench.paper.uci.hessian_mixing import STEPS, HessianMixing
 from bench.paper.uci.linear_mixing import SQUARED_BOUND, LinearMixing
-from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile
 
 pytestmark = pytest.mark.slow
@@ -42,54 +36,6 @@ def test_preparation_scales_by_the_training_rows_alone():
     coef = one.least_squares
     direct = np.mean((one.y_test - one.X_test @ coef) ** 2)
     assert one.test_error(coef) == pytest.approx(direct, rel=1e-12)
-
-
-def test_constant_column_stays_at_zero():
-    X = np.column_stack([np.ones(6), np.arange(6.0)])
-    made = uci.Task.prepare("flat", X, np.arange(6.0), np.arange(6) > 3)
-    assert not made.X[:, 0].any()
-
-
-@pytest.mark.parametrize("epsilon", [-2.0, 0.0, 0.5, 3.0])
-def test_gaussian_profile_of_either_sign(epsilon):
-    mu = 0.7
-    loss = np.array([epsilon])
-    if epsilon >= 0:
-        expected = GaussianProfile(mu).delta(epsilon)
-    else:
-        # The pair is symmetric: 1 - e^eps + e^eps delta(-eps).
-        expected = 1 - np.exp(epsilon) * (1 - GaussianProfile(mu).delta(-epsilon))
-    assert gaussian_delta(loss, mu)[0] == pytest.approx(expected, rel=1e-9)
-
-
-def test_composition_has_both_parts_as_limits():
-    sketch = SketchProfile(40, 0.05, "add-remove").delta(0.5)
-    gauss = GaussianProfile(0.3).delta(0.5)
-    assert sketch_and_gaussian_delta(0.5, 40, 0.05, 0.01) == pytest.approx(sketch, rel=0.02)
-    assert sketch_and_gaussian_delta(0.5, 40, 1e-7, 0.3) == pytest.approx(gauss, rel=1e-3)
-    assert sketch_and_gaussian_delta(0.5, 40, 0.05, 0.3) > max(sketch, gauss)
-
-
-def test_composition_against_draws_of_the_worst_case_pair():
-    epsilon, rows, ratio, mu, draws = 0.3, 10, 0.2, 0.4, 400_000
-    rng = np.random.default_rng(1)
-    chi = stats.chi2.rvs(rows, size=draws, random_state=rng)
-    sketch = ratio / 2 * chi - rows / 2 * np.log1p(ratio)
-    loss = sketch + mu**2 / 2 + mu * rng.standard_normal(draws)
-    terms = np.maximum(0.0, -np.expm1(epsilon - loss))
-    error = terms.std() / np.sqrt(draws)
-    # Five standard errors: a false alarm in 2 million.
-    assert sketch_and_gaussian_delta(epsilon, rows, ratio, mu) == pytest.approx(
-        terms.mean(), abs=5 * error
-    )
-
-
-def test_smallest_is_safe_and_tight():
-    def spent(level):
-        return GaussianProfile(1 / level).delta(1.0)
-
-    level = smallest(spent, 1e-6, 0.01)
-    assert spent(level) <= 1e-6 < spent(level * (1 - 1e-6))
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
@@ -146,46 +92,3 @@ def test_command(tmp_path, monkeypatch):
     assert [cell["epsilon"] for cell in report] == [0.25, 4.0]
     for cell, expected in zip(report, cells, strict=True):
         assert cell["errors"] == {name: list(e) for name, e in expected.errors.items()}
-
-
-def test_command_refuses_an_empty_folder(tmp_path):
-    (tmp_path / "empty").mkdir()
-    command = ["uci", str(tmp_path / "empty"), "--out", str(tmp_path / "out")]
-    result = CliRunner().invoke(reproduce, command)
-    assert result.exit_code == 2
-    assert "no task" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
-
-
-def test_table_and_its_reproducibility(tmp_path):
-    save(task(), tmp_path)
-    tasks = uci.load_folder(tmp_path)
-    cells = list(uci.run(tasks, epsilons=[0.25, 4.0], repetitions=3, seed=7))
-    again = list(uci.run(tasks, epsilons=[4.0], repetitions=3, seed=7))
-    assert uci.to_csv(again) == uci.to_csv(cells[1:])
-    lines = list(csv.DictReader(io.StringIO(uci.to_csv(cells))))
-    assert len(lines) == 2 * len(uci.METHODS)
-    for line in lines:
-        assert (
-            float(line["lower_quartile"]) <= float(line["median"]) <= float(line["upper_quartile"])
-        )
-    assert uci.to_markdown(cells).count("\n") == 3
-    assert uci.summary(cells).count("of 2 cells") == len(uci.METHODS) - 1
-
-
-def test_bad_folders_and_tasks_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="no task"):
-        uci.load_folder(tmp_path)
-    np.savez(tmp_path / "odd.npz", X=np.ones((3, 1)), y=np.ones(3))
-    with pytest.raises(ValueError, match=r"odd\.npz lacks test"):
-        uci.load_folder(tmp_path)
-    np.savez(tmp_path / "odd.npz", X=np.ones((3, 1)), y=np.ones(4), test=np.zeros(4, bool))
-    with pytest.raises(ValueError, match="X is"):
-        uci.load_folder(tmp_path)
-    np.savez(tmp_path / "odd.npz", X=np.ones((3, 1)), y=np.ones(3), test=np.zeros(3, bool))
-    with pytest.raises(ValueError, match="held-out"):
-        uci.load_folder(tmp_path)
-    np.savez(tmp_path / "odd.npz", X=np.full((3, 1), np.nan), y=np.ones(3), test=np.ones(3, bool))
-    with pytest.raises(ValueError, match="finite"):
-        uci.load_folder(tmp_path)

@@ -16,7 +16,7 @@ import oracle  # noqa: E402
 import privgram as pg  # noqa: E402
 import privgram.columns as columns  # noqa: E402
 import privgram.moment as moment  # noqa: E402
-from privgram._core import rows, wishart  # noqa: E402
+from privgram._core import blas, rows  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
 
@@ -123,7 +123,7 @@ def of_another_matrix(real):
         ("order and splits do not matter", moment, "merge", without_first_part),
         ("factors equal their indicators", columns, "Encoder", one_level_off),
         ("noise is ChaCha20's", doctor, "ChaCha20", lambda real: lambda key: real(key[1:] + b"1")),
-        ("Wishart moments", wishart, "wishart", larger),
+        ("Wishart moments", blas, "wishart", larger),
         ("release, save, load, regress", pg, "load", of_another_matrix),
     ],
     ids=list(doctor.TESTS),

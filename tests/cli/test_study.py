@@ -1,6 +1,8 @@
 """One file for all commands: made from types, filled in by hand, read by every command."""
 
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from click.testing import CliRunner  # noqa: E402
 from pyarrow import parquet  # noqa: E402
 
 from privgram.cli._program import program  # noqa: E402
+from privgram.planning import precision  # noqa: E402
 
 
 @pytest.fixture
@@ -30,6 +33,13 @@ def folder(tmp_path, monkeypatch):
     )
     parquet.write_table(table, tmp_path / "it.parquet")
     monkeypatch.chdir(tmp_path)
+    # A plan draws fits until it knows their median, and many for advice; here the fewest serve.
+    for name, fewest in (
+        ("PLAN_DRAWS", replace(precision.PLAN_DRAWS, median_within=math.inf)),
+        ("FEW_DRAWS", precision.ONE_DRAW),
+        ("NO_REFUSAL", precision.ONE_DRAW),
+    ):
+        monkeypatch.setattr(precision, name, fewest)
     return tmp_path
 
 

@@ -185,11 +185,6 @@ def test_refused_files(tmp_path, name, text, message):
         Columns.load(path)
 
 
-def test_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        Columns.load(tmp_path / "none.toml")
-
-
 KNOWN = {
     "wage": (2, 500),
     "age": (0, 90),
@@ -268,17 +263,3 @@ def test_many_factors_and_levels_take_no_time(tmp_path):
     with pytest.raises(ValueError, match="level 'level 19999' is listed twice"):
         Factor([*(f"level {i}" for i in range(20_000)), "level 19999"])
     assert time.process_time() - start < 3
-
-
-@pytest.mark.parametrize("adjacency", [None, "replace", "add-remove"])
-def test_treatment_of_missing_values_is_settled_once(adjacency):
-    """A pass settles it each time: the layout is not made again."""
-    columns = Columns({"x": (0, 1), "sex": ["f", "m"]}, terms=["x:sex"], weights={"x:sex": 2.0})
-    settled = columns.settled(adjacency)
-    assert settled is columns.settled(adjacency)
-    assert settled.layout is columns.layout
-    missing = "drop" if adjacency == "add-remove" else "error"
-    assert settled == columns.replace(missing=missing)
-    assert settled.missing == missing
-    assert columns.missing is None
-    assert settled.settled("add-remove") is settled

@@ -126,17 +126,3 @@ def test_column_that_weights_no_rows_is_refused(name, bounds):
     described = {"x": (0, 1), "g": LEVELS} | ({} if name == "v" else {name: bounds})
     with pytest.raises(ValueError, match="row_weights names a number"):
         pg.Columns(described, row_weights=name)
-
-
-def test_arrow_and_arrays_agree():
-    pa = pytest.importorskip("pyarrow")
-    rows = table()
-    columns = describe()
-    one = pg.second_moment(rows, columns=columns)
-    other = pg.second_moment(pa.table(rows), columns=columns, threads=2)
-    assert (one.matrix() == other.matrix()).all()
-    plain = pg.Columns({k: BOUNDS[k] for k in "xwy"}, intercept=True, row_weights="w")
-    array = np.column_stack([rows[k] for k in "xwy"])
-    same = {k: rows[k] for k in "xwy"}
-    first, second = (pg.second_moment(t, columns=plain).matrix() for t in (array, same))
-    assert (first == second).all()

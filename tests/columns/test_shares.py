@@ -1,6 +1,5 @@
 """What each term pays of the squared bound, and the weights that are proposed."""
 
-import json
 import math
 
 import numpy as np
@@ -132,27 +131,3 @@ def test_plan_without_targets_proposes_nothing():
     assert str(make_plan(COLUMNS, **SETTING, targets="wage")) == str(
         make_plan(COLUMNS, **SETTING, targets=["wage"])
     )
-
-
-def test_command_says_the_same(tmp_path, monkeypatch):
-    pytest.importorskip("rich")
-    testing = pytest.importorskip("click.testing")
-    from privgram.cli._program import program
-
-    monkeypatch.chdir(tmp_path)
-    COLUMNS.save("columns.toml")
-    (tmp_path / "study.toml").write_text(
-        'table = "it.csv"\nledger = "it.ledger"\nepsilon = 2.0\ndelta = 1e-6\n'
-        'columns = "columns.toml"\n'
-    )
-    options = ["plan", "study.toml", "--epsilon", "1"]
-    result = testing.CliRunner().invoke(program, [*options, "--target", "wage", "--json"])
-    report = json.loads(result.stdout)
-    plan = pg.plan(COLUMNS, **SETTING, targets=["wage"])
-    assert report["weights"] == plan.weights
-    assert report["terms"] == json.loads(json.dumps(plan.to_dict()))["terms"]
-    shown = testing.CliRunner().invoke(program, [*options, "--target", "wage"]).stdout
-    assert repr(plan.weights) in shown
-    failed = testing.CliRunner().invoke(program, [*options, "wage ~ age", "--target", "x"])
-    assert (failed.exit_code, failed.stdout) == (2, "")
-    assert "--target is of a plan without a FORMULA" in failed.stderr

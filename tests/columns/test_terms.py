@@ -2,16 +2,11 @@
 
 import itertools
 
-import hypothesis.strategies as st
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
 
 import privgram as pg
-from privgram._core.scale import legendre
-from privgram.columns.encoding import codes_of
-from privgram.columns.terms import ONES, Piece
 from privgram.moment import merge
 from privgram.moment.accumulators import TotalLayout
 
@@ -42,37 +37,6 @@ def table(rng):
     )
 
 
-def by_hand(table):
-    """The dummy table of all variables as main effects, without privgram."""
-
-    def scaled(values, low, high):
-        return np.clip((values - (low + high) / 2) / ((high - low) / 2), -1, 1)
-
-    day = (table.hired - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
-    first, last = 3652, 20454  # days from 1970 to 1980-01-01 and 2026-01-01
-    parts = [
-        scaled(np.log(np.clip(table.wage, 2, 500)), np.log(2), np.log(500)),
-        scaled(table.age, 18, 90),
-        *[table.sex == level for level in ("female", "male")],
-        *[table.region == level for level in ("n", "e", "s", "w", "elsewhere")],
-        scaled(day, first, last),
-        2 * table.union - 1,
-        *[table.code == level for level in (3, 1, 7)],
-    ]
-    return np.column_stack([np.asarray(part, float) for part in parts])
-
-
-def test_main_effects_by_hand(table):
-    columns = pg.Columns(BOUNDS)
-    np.testing.assert_allclose(columns.encode(table), by_hand(table), atol=2e-15)
-    assert columns.names[:4] == ("log(wage)", "age", "sex[female]", "sex[male]")
-    assert columns.names[8] == "region[other]"
-    moment = pg.second_moment(table, columns=columns)
-    np.testing.assert_allclose(
-        moment.matrix(), by_hand(table).T @ by_hand(table), atol=2 * moment.rounding_error
-    )
-
-
 TERMS = [
     (["poly(age, 3)"], 3),
     (["age", "poly(age, 2)"], 2),
@@ -99,39 +63,6 @@ def test_bound_is_attained_and_never_exceeded(table, terms, squared, intercept):
     worst = table.head(1).assign(age=1e9, wage=1e9, hired=pd.Timestamp("2200-01-01"), union=True)
     assert (columns.encode(worst) ** 2).sum() == squared + stored_ones
     assert ((columns.encode(table) ** 2).sum(axis=1) <= squared + stored_ones).all()
-
-
-@settings(deadline=None)
-@given(st.floats(-1, 1), st.integers(1, 12))
-def test_legendre_polynomials(u, degree):
-    """At most 1 in size, and SciPy's."""
-    from scipy.special import eval_legendre
-
-    value = legendre(np.array([u]), 0.0, 1.0, degree)[-1, 0]
-    assert abs(value) <= 1
-    assert value == pytest.approx(eval_legendre(degree, u), abs=1e-13)
-    assert legendre(np.array([1.0, -1.0]), 0.0, 1.0, degree)[-1].tolist() == [1.0, (-1.0) ** degree]
-
-
-@pytest.mark.parametrize(("terms", "_"), TERMS)
-def test_implied_columns_are_an_image_of_stored_ones(table, terms, _):
-    """Every factor's indicators, and the ones, from the products that hold them."""
-    columns = pg.Columns(BOUNDS, terms=terms, intercept=True)
-    rows = columns.encode(table)
-    alone = pg.Columns(BOUNDS, terms=["sex", "region", "age"])
-    main = dict(zip(alone.names, alone.encode(table).T, strict=True))
-    for piece, names in (
-        (ONES, [None]),
-        (Piece((), ("sex",)), ["sex[female]", "sex[male]"]),
-        (Piece((), ("region",)), [f"region[{level}]" for level in ("n", "e", "s", "w", "other")]),
-        (Piece((("age", 1),)), ["age"]),
-    ):
-        image = columns.layout.image(piece)
-        known = columns.layout.find(piece) is not None
-        assert (image is not None) == known
-        if known:
-            expected = [np.ones(len(table)) if name is None else main[name] for name in names]
-            np.testing.assert_allclose(rows @ image.T, np.transpose(expected), atol=1e-15)
 
 
 def test_weights_scale_terms(table):
@@ -215,32 +146,6 @@ def test_terms_that_are_refused(terms, error, text):
         pg.Columns(BOUNDS, terms=["age"], weights={"sex": 2.0})
 
 
-@settings(max_examples=60)
-@given(st.data())
-def test_codes_of_any_kind_of_column(data):
-    """Text and whole numbers as NumPy and pandas may hold them, against a dictionary."""
-    text = data.draw(st.booleans())
-    levels = data.draw(
-        st.lists(
-            st.text("abcé", max_size=3) if text else st.integers(-(2**62), 2**62),
-            min_size=1,
-            max_size=6,
-            unique=True,
-        )
-    )
-    other = data.draw(st.booleans()) and "other" not in levels
-    factor = pg.Factor(levels, other)
-    stranger = "zz" if text else 2**62 + 1
-    values = data.draw(st.lists(st.sampled_from([*levels, stranger]), max_size=20))
-    unknown = len(levels) if other else -1
-    expected = [levels.index(v) if v in levels else unknown for v in values]
-    kinds = [object, *((np.str_,) if text else (np.int64,))]
-    for kind in kinds:
-        assert codes_of(np.array(values, kind), factor).tolist() == expected
-    holes = np.array([*values, None, float("nan"), pd.NA, pd.NaT], object)
-    assert codes_of(holes, factor).tolist() == [*expected, -1, -1, -1, -1]
-
-
 def test_missing_values_and_levels(table):
     columns = pg.Columns(BOUNDS)
     table = table.astype({"region": object, "age": float})
@@ -282,14 +187,6 @@ def test_entries_that_levels_imply_are_not_kept():
     columns = pg.Columns({"x": (0, 1), "f": pg.Factor(levels)})
     moment = pg.second_moment({"x": [0.5, 1.0], "f": levels[:2]}, columns=columns)
     assert len(moment.to_bytes()) < 200_000  # and not 32 million
-
-
-@pytest.mark.parametrize("bound", [0.3, 1.0, 1.5])
-def test_smaller_bounds_clip_as_the_dummy_table_is_clipped(table, bound):
-    columns = pg.Columns(BOUNDS, terms=["poly(age, 2)", "sex*region", "wage", "hired:sex"])
-    moment = pg.second_moment(table, bound=bound, columns=columns)
-    dummies = pg.second_moment(columns.encode(table), bound=bound)
-    assert all(np.array_equal(*p) for p in zip(moment.int128(), dummies.int128(), strict=True))
 
 
 def test_order_of_description_and_not_of_writing():

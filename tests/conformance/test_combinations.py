@@ -5,11 +5,7 @@ sentence of the page and spends nothing, and a file is whole or not there.
 """
 
 import contextlib
-import os
 import re
-import shutil
-import subprocess
-import sys
 import tempfile
 import warnings
 from functools import cache, partial
@@ -25,14 +21,12 @@ pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 xp = pytest.importorskip("array_api_strict")
 duckdb = pytest.importorskip("duckdb")
-torch = pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from sklearn.base import BaseEstimator  # noqa: E402
 
 from privgram.estimators import (  # noqa: E402
     PrivateClassifier,
-    PrivateLinearRegression,
     PrivatePCA,
     PrivateRidge,
 )
@@ -47,8 +41,6 @@ COLUMNS = pg.Columns(VARIABLES, intercept=True)
 UNIT = pg.Unit("who", max_rows=2)
 GROUPS = pg.Groups("g", [0, 1])
 FEATURES = pg.RandomFeatures(n=20, scale=1.0)
-#: Where arrays of torch are.
-DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 BOXES = {"bounds": (-1, 1), "target_bounds": (0, 1)}
 
 
@@ -100,12 +92,10 @@ SOURCES = {
         "list": lambda _: [frame()[:900], frame()[900:]],
     },
     "mappings of arrays elsewhere": {
-        "torch": lambda _: {k: torch.as_tensor(v, device=DEVICE) for k, v in table().items()},
-        "array API": lambda _: {k: xp.asarray(v) for k, v in table().items()},
+        "array API": lambda _: {k: xp.asarray(v) for k, v in table().items()}
     },
     "arrays without names": {
         "NumPy": lambda _: rows(),
-        "torch": lambda _: torch.as_tensor(rows(), device=DEVICE),
         "array API": lambda _: xp.asarray(rows()),
     },
     "what is read once": {
@@ -213,7 +203,7 @@ def asked(source, door, composition="gaussian", epsilon=8.0, delta=1e-5):
 # --- learning -------------------------------------------------------------------------------------
 
 LEARNERS = {
-    "linear regression": partial(PrivateLinearRegression, **BOXES),
+    "least squares": partial(PrivateRidge, 0.0, **BOXES),
     "ridge": partial(PrivateRidge, **BOXES),
     "ridge, random features": partial(PrivateRidge, **BOXES, features=FEATURES),
     "classifier": partial(PrivateClassifier, bound=1.5, classes=[0, 1]),
@@ -230,7 +220,6 @@ LEARNT_FROM = {
         "polars": lambda _: (pl.DataFrame(table()).select("a", "b"), table()["y"]),
         "Arrow": lambda _: (pa.table(table()).select(["a", "b"]), table()["y"]),
         "NumPy": lambda _: (rows()[:, :2], rows()[:, 2]),
-        "torch": lambda _: (torch.as_tensor(rows()[:, :2]), torch.as_tensor(rows()[:, 2])),
         "array API": lambda _: (xp.asarray(rows()[:, :2]), xp.asarray(rows()[:, 2])),
     },
     "mappings": {"NumPy": lambda _: (table(), table()["y"])},
@@ -355,7 +344,6 @@ USES = {
     "the same with random features": lambda name: PrivateRidge(features=FEATURES).fit_from(
         results()[name], "y"
     ),
-    "plan": lambda name: pg.plan(COLUMNS, **BUDGET, design=results()[name], n_rows=N),
 }
 
 
@@ -369,154 +357,6 @@ def used(name, use):
     return None
 
 
-@cache
-def read_by_r():
-    """Which of the saved files R's package reads, or in which words it refuses; one run of R."""
-    with in_folder() as folder:
-        paths = []
-        for suffix in (".json", ".npz"):
-            for name, result in results().items():
-                paths.append(folder / f"{name}{suffix}")
-                result.save(paths[-1])
-        script = folder / "read.R"
-        script.write_text(
-            f"""
-for (file in list.files("{ROOT / "r" / "privgramr" / "R"}", full.names = TRUE)) source(file)
-for (file in c({", ".join(f'"{path}"' for path in paths)})) {{
-  said <- tryCatch({{ private_lm(y ~ a + b, read_release(file)); "" }}, error = conditionMessage)
-  cat(gsub("\n", " ", said), "\n")
-}}
-""",
-            encoding="utf-8",
-        )
-        done = subprocess.run(
-            ["Rscript", "--vanilla", str(script)],
-            capture_output=True,
-            encoding="utf-8",
-            timeout=120,
-            env=os.environ | {"LANG": "C.UTF-8"},
-        )
-        assert done.returncode == 0, done.stderr
-        said = [general(line) or None for line in done.stdout.splitlines()]
-        return dict(zip([path.name for path in paths], said, strict=True))
-
-
-# --- processes that end ---------------------------------------------------------------------------
-
-KILLED = 9
-AMPLE = 40.0, 1e-5
-#: What is called wherever noise is drawn.
-DRAWS = (
-    "noisy_matrix", "noisy_sums", "noisy_entries", "add_bartlett_noise", "exponential_mechanism",
-)  # fmt: skip
-
-
-def stop_at_noise(number):
-    """Have this process end where it is about to draw its noise for the so manieth time."""
-    left = [number]
-
-    def stopped(real):
-        def draw(*args, **kwargs):
-            left[0] -= 1
-            if left[0] == 0:
-                os._exit(KILLED)
-            return real(*args, **kwargs)
-
-        return draw
-
-    for path, module in list(sys.modules.items()):
-        if not path.startswith("privgram.") or "_core" in path:
-            continue
-        for name in DRAWS:
-            if name in vars(module):
-                setattr(module, name, stopped(getattr(module, name)))
-
-
-def in_a_child(work):
-    """The exit code of a forked process that does this."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of fork with threads
-        child = os.fork()
-    if child == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            work()
-            code = 0
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def ask(door, folder, ledger=None):
-    """Ask with a ledger, or with that of a folder."""
-    ledger = ledger or pg.Ledger(folder / "study.ledger")
-    given = frame() if door in DOORS else (rows()[:, :2], rows()[:, 2])
-    (DOORS | LEARNING)[door](given, ledger, folder / "out.json")
-
-
-@cache
-def price(door, composition):
-    with in_folder() as folder:
-        pg.Ledger(folder / "study.ledger", *AMPLE, composition=composition)
-        ask(door, folder)
-        return pg.Ledger(folder / "study.ledger").spent
-
-
-def after_a_kill(door, composition, number):
-    """What a process that dies before its noise is drawn leaves, with which a ledger goes on."""
-    with in_folder() as folder:
-        path = folder / "study.ledger"
-        pg.Ledger(path, *AMPLE, composition=composition)
-        ended = in_a_child(lambda: (stop_at_noise(number), ask(door, folder)))
-        if ended == 0 and number == 2:
-            return "has one noise"
-        assert ended == KILLED
-        assert sorted(item.name for item in folder.iterdir()) == ["study.ledger"]
-        ledger = pg.Ledger(path)
-        entry = ledger.entries[-1]
-        assert entry.settled is None
-        spent, whole = ledger.spent, price(door, composition)
-        ledger.spend(0.01, 0.0, adjacency="replace", unit=entry.unit, what="more")
-        if spent != whole:
-            assert (door, number) == ("private bound", 1)
-            assert spent[0] < whole[0]
-            return "the bound's price is spent, nothing is published"
-        return "the price is spent, nothing is published"
-
-
-def of_two(door, composition, inherited):
-    """What two processes can have of a budget that has room for one of them.
-
-    The second has a ledger of its own, or the first has that of the second, which forked it.
-    """
-    with in_folder() as folder:
-        path = folder / "study.ledger"
-        epsilon, delta = price(door, composition)
-        room = 1.1 * epsilon, max(1.1 * delta, 1e-9)
-        ledger = pg.Ledger(path, *room, composition=composition)
-        assert in_a_child(lambda: ask(door, folder, ledger if inherited else None)) == 0
-        held = path.read_bytes()
-        with pytest.raises(pg.BudgetExceeded):
-            ask(door, folder, ledger if inherited else None)
-        assert path.read_bytes() == held
-        return "the second is refused"
-
-
-INTERRUPTED = {
-    "killed at its first noise": partial(after_a_kill, number=1),
-    "killed at its second noise": partial(after_a_kill, number=2),
-    "two processes, room for one": partial(of_two, inherited=False),
-    "forked with its ledger, room for one": partial(of_two, inherited=True),
-}
-#: What is asked of a table, or learnt, with a ledger.
-STAGED = tuple(name for name in ENTERED if not name.endswith("by hand"))
-
-
-def interrupted(door, column):
-    """What the compositions say: both at the second noise, when a part was drawn."""
-    compositions = ("gaussian", "basic") if "second" in column else ("gaussian",)
-    return {INTERRUPTED[column](door, each) for each in compositions}
-
-
 # --- the page -------------------------------------------------------------------------------------
 
 #: Rows and columns of the page's tables.
@@ -525,8 +365,6 @@ PARTS = {
     "learning": (LEARNING, LEARNT_FROM),
     "ledgers": (ENTERED, LEDGERS),
     "results": (RESULTS, USES),
-    "R": (RESULTS, (".json", ".npz")),
-    "processes": (STAGED, INTERRUPTED),
 }
 
 
@@ -534,10 +372,6 @@ def outcomes(part, row, column):
     """What the sources of a cell say: None where they answer, else one sentence each."""
     if part == "results":
         return {used(row, USES[column])}
-    if part == "R":
-        return {read_by_r()[row + column]}
-    if part == "processes":
-        return interrupted(row, column)
     if part == "ledgers":
         source = SOURCES["tables with names"]["pandas"]
         return {asked(source, ENTERED[row], **LEDGERS[column])}
@@ -554,9 +388,6 @@ def on_page(text):
         head, _, *body = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
         for row, *found in body:
             for column, cell in zip(head[1:], found, strict=True):
-                if part == "processes":
-                    cells[part, row, column] = {cell}
-                    continue
                 each = cell.split(", ")
                 cells[part, row, column] = {None if one == "yes" else words[one] for one in each}
                 numbers |= set(each)
@@ -578,20 +409,9 @@ def test_no_cell_is_unknown():
     }
 
 
-needs = {
-    "R": pytest.mark.skipif(shutil.which("Rscript") is None, reason="needs R"),
-    "processes": pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform"),
-}
-
-
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("part", "row"),
-    [
-        pytest.param(part, row, marks=needs.get(part, ()))
-        for part, (rows, _) in PARTS.items()
-        for row in rows
-    ],
+    ("part", "row"), [(part, row) for part, (rows, _) in PARTS.items() for row in rows]
 )
 def test_cell_is_as_the_page_says(part, row):
     for column in PARTS[part][1]:
@@ -607,9 +427,6 @@ def written(text):
             cells = []
             for column in columns:
                 said = sorted(outcomes(part, row, column), key=lambda words: words or "")
-                if part == "processes":
-                    cells += said
-                    continue
                 each = ["yes" if one is None else str(numbers.setdefault(one, len(numbers) + 1))
                         for one in said]  # fmt: skip
                 cells.append(", ".join(each))

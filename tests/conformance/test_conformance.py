@@ -5,7 +5,6 @@ weights of rows) by one table of methods, below. The releases have no noise, so 
 same. A public name that is in no table fails the suite.
 """
 
-import json
 import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -365,39 +364,11 @@ def test_saved_release_has_the_same_fit(label, suffix, tmp_path):
     same(again.predict(case.new), case.ols.predict(case.design(case.new)))
 
 
-@pytest.mark.parametrize("label", ["bool", "dates"])
-def test_recipe_in_json(label, tmp_path):
-    """Least squares from what the file says twice, as readers in other languages have it."""
-    case = next(c for name, c in CASES.items() if name.split(" ~ ")[1] == label)
-    plain = make_release(
-        case.release.matrix, case.release.names, case.release.noise, case.release.n_rows,
-        case.release.columns, case.release.bound,
-    )  # fmt: skip
-    plain.save(tmp_path / "release.json")
-    header = json.loads((tmp_path / "release.json").read_text())["release"]
-    derived = header["derived"]
-    names, matrix = list(case.release.names), case.release.matrix
-    ones = np.array(derived["ones"])
-    rows = []
-    for name in [*case.names, case.target]:
-        at = names.index(name)
-        rows.append(
-            np.eye(len(names))[at] * derived["half_width"][at] + ones * derived["center"][at]
-        )
-    frame = np.array([*rows[:-1], ones, rows[-1]])
-    own = frame @ matrix @ frame.T
-    params = np.linalg.solve(own[:-1, :-1], own[:-1, -1])
-    same(params, case.ols.params)
-    v = np.append(-params, 1)
-    scale = v @ own @ v / (derived["rows"] - len(params))
-    same(np.sqrt(np.diag(np.linalg.inv(own[:-1, :-1])) * scale), case.ols.bse, 1e-6)
-
-
 # --- instruments ----------------------------------------------------------------------------------
 
 IV_METHODS = {
     "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "nobs", "predict", "f_test",
-    "wald_test", "first_stage", "kappa", "t_test", "rsquared", "scale",
+    "wald_test", "first_stage", "kappa", "t_test", "rsquared", "rsquared_adj", "scale",
 }  # fmt: skip
 IV_OWN = {
     "endogenous", "instruments", "k", "overidentification", "question", "not_scores", "parameters",
@@ -406,6 +377,7 @@ IV_OWN = {
     "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
     "df_model", "use_t", "cov_type", "refusal", "advice", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr", "without",
+    "fvalue", "f_pvalue", "rsquared_stderr", "rsquared_int",
 }  # fmt: skip
 
 
@@ -434,7 +406,8 @@ def test_instruments_are_those_of_linearmodels(target, intercept, weighted, kapp
     same(fit.cov_params(), theirs.cov.loc[names, names])
     same(fit.kappa, getattr(theirs, "kappa", 1.0))
     if not weighted:
-        same([fit.rsquared, fit.scale], [theirs.rsquared, theirs.s2])
+        names_of = ("rsquared", "rsquared_adj", "scale")
+        same([getattr(fit, x) for x in names_of], [theirs.rsquared, theirs.rsquared_adj, theirs.s2])
     assert fit.nobs == theirs.nobs
     new = by_hand(case.new).assign(Intercept=1.0)[names]
     same(fit.predict(case.new), new @ theirs.params[names])
@@ -448,7 +421,11 @@ def test_instruments_are_those_of_linearmodels(target, intercept, weighted, kapp
 
 def test_every_method_of_instruments_is_in_the_table():
     case = FIRST
-    assert public(case.release.iv("y", ["x"], ["z"])) == IV_METHODS | IV_OWN
+    fit = case.release.iv("y", ["x"], ["z"])
+    assert public(fit) == IV_METHODS | IV_OWN
+    for ask in (lambda: fit.rsquared_stderr, fit.rsquared_int):
+        with pytest.raises(RefusedError, match="does not minimise the squares"):
+            ask()
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -521,6 +498,9 @@ def test_logistic_regression_is_that_of_statsmodels(label, tmp_path):
     labelled(pg.load(tmp_path / "fit.json").params, fit.params)
 
 
+#: How much is explained: tests/glm/test_rsquared.py.
+SHARE = {"rsquared", "rsquared_adj", "rsquared_stderr", "rsquared_int"}
+
 LOGISTIC_METHODS = {
     "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction",
     "predict_proba", "predict", "odds_ratios", "wald_test", "use_t", "save", "param_names",
@@ -531,8 +511,8 @@ LOGISTIC_OWN = {
     "epsilon", "family", "glance", "inference", "model", "mse_resid", "n_rows", "nobs",
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
-    "target", "terms", "tidy", "unidentified", "unit", "with_intercept", "rsquared",
-    "wald_test_terms", "absorbed", "to_html",
+    "target", "terms", "tidy", "unidentified", "unit", "with_intercept",
+    "wald_test_terms", "absorbed", "to_html", *SHARE, "fvalue", "f_pvalue",
 }  # fmt: skip
 
 
@@ -570,7 +550,7 @@ SCORED_METHODS = {
         "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "t_test", "f_test",
         "wald_test", "predict", "get_prediction", "summary", "model", "tidy", "param_names",
         "nobs", "df_resid", "df_model", "use_t", "cov_type", "scale", "mse_resid", "refusal",
-        "wald_test_terms",
+        "wald_test_terms", "fvalue", "f_pvalue",
     )
 }  # fmt: skip
 #: By scores the variance of errors is that at the mean weight; statsmodels' is at weight 1.
@@ -580,7 +560,7 @@ SCORED_OWN = {
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
-    "plot", "rsquared", "absorbed", "to_html",
+    "plot", "absorbed", "to_html", *SHARE,
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.helpers import all_pairs
 
 from privgram._core import rows
 
@@ -49,9 +50,10 @@ def one_by_one(block, new, drop, scaling):
     return total
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 8, 10, 12])
-@pytest.mark.parametrize("scaled", ["", "scaled", "steady", "with ones"])
-@pytest.mark.parametrize("bits", [20, 24])
+@pytest.mark.parametrize(
+    ("d", "scaled", "bits"),
+    all_pairs([1, 2, 3, 4, 5, 8, 10, 12], ["", "scaled", "steady", "with ones"], [20, 24]),
+)
 def test_rows_together_are_rows_one_by_one(kernel, d, scaled, bits, rng):
     bound = 2.0
     x = table(rng, d, bound)

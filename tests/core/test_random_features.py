@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram._core.random_features import make
+from privgram._core.rowmap import random_features
 
 QUARTERS = tuple(
     map(float.fromhex, ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69"))
@@ -51,7 +51,7 @@ def twin(x, weights):
 def test_bits_are_those_of_the_twin(scale, m):
     rng = np.random.default_rng(m)
     x, weights = rng.uniform(-1, 1, (100, 5)), rng.standard_normal((5, m)) * scale
-    made = make(x, weights, False)
+    made = random_features(x, weights, False)
     np.testing.assert_array_equal(made, twin(x, weights))
     t = np.clip(x @ weights, -(2.0**20), 2.0**20)
     exact = np.hstack([np.cos(t), np.sin(t)]) / np.sqrt(m)

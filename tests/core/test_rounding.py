@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privgram._core.rounding import noisy_diagonal, noisy_rows
+from privgram._core.draws import noisy_diagonal, noisy_rows
 from privgram.exact import int128
 
 

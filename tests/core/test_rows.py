@@ -14,7 +14,8 @@ from support.helpers import LAYOUTS, all_pairs
 
 from privgram._core import rows
 
-KERNELS = (*rows.available(), *rows.emulated())
+#: Kernels of digits have test_tiles.py, and are met here among the parts of one table.
+KERNELS = rows.available()
 #: Around the widths of vectors and blocks; with 11 to 61 every size of tile is met in every place.
 SIZES = [*range(1, 10), 15, 16, 17, 23, 31, 32, 33, 47, 48, 49, 63, 64, 65, 100, 129, 130]
 SIZES += [11, 13, 29, 35, 61]
@@ -57,6 +58,16 @@ def kernel(request):
     rows.select(KERNELS[0])
 
 
+def each_kernel():
+    """A compiled accumulator of each instruction set, one after the other."""
+    try:
+        for name in KERNELS:
+            rows.select(name)
+            yield rows.RowAccumulator
+    finally:
+        rows.select(KERNELS[0])
+
+
 # --- the definition ---------------------------------------------------------------------------
 
 
@@ -81,9 +92,8 @@ def test_equals_rational_arithmetic(impl, rng, d, bits):
     assert_array_equal(integers(acc), q.T @ q)
 
 
-@pytest.mark.slow
 def test_scale_is_just_under_two_to_the_bits(impl):
-    for d, bound, bits in [(1, 1.0, 20), (22, 7.4, 20), (5000, 1e-3, 24), (100, 1e9, 8)]:
+    for d, bound, bits in [(1, 1.0, 20), (22, 7.4, 20), (900, 1e-3, 24), (100, 1e9, 8)]:
         scale = impl(d, bound, bits).scale
         assert scale * bound == pytest.approx(2**bits - math.sqrt(d) / 2, rel=1e-12)
         assert scale * bound < 2**bits - math.sqrt(d) / 2
@@ -102,12 +112,12 @@ def test_kernels_equal_the_reference(kernel, rng, d):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d", [500, 1003])
-def test_kernels_equal_the_reference_when_wide(kernel, rng, d):
-    x = mixed_rows(rng, 37, d)
+def test_kernels_equal_the_reference_when_wide(rng):
+    x = mixed_rows(rng, 37, 1003)
     expected = gram(x, reference.RowAccumulator).int128()
-    for order in "CF":
-        assert_array_equal(gram(np.asarray(x, order=order), kernel).int128(), expected)
+    for kernel in each_kernel():
+        for order in "CF":
+            assert_array_equal(gram(np.asarray(x, order=order), kernel).int128(), expected)
 
 
 @pytest.mark.parametrize(
@@ -255,15 +265,17 @@ def test_scaling_of_every_layout(impl, rng, layout, shape, dtype):
     assert_array_equal(acc.int128(), expected.int128())
 
 
-def test_no_row_is_clipped_at_the_largest_norm(kernel):
+def test_no_row_is_clipped_at_the_largest_norm():
     """sqrt(d) squared may be less than d: the shortcut is taken where it changes nothing."""
     for d in range(1, 130):
         x = np.ones((9, d))
         scaling = np.zeros(d), np.ones(d), np.ones(d)
         for bound in (d**0.5, np.nextafter(d**0.5, 0), np.nextafter(d**0.5, 99)):
-            acc = kernel(d, bound)
-            assert acc.update(x, False, scaling) == -1
-            assert_array_equal(acc.int128(), gram(x, reference.RowAccumulator, bound).int128())
+            expected = gram(x, reference.RowAccumulator, bound).int128()
+            for kernel in each_kernel():
+                acc = kernel(d, bound)
+                assert acc.update(x, False, scaling) == -1
+                assert_array_equal(acc.int128(), expected)
 
 
 @pytest.mark.parametrize("bound", [0.5, 100.0])
@@ -336,7 +348,7 @@ def test_any_partition_order_and_merge_tree(data, d, n, bits, seed):
     cuts = sorted(data.draw(st.lists(st.integers(0, n), max_size=6)))
     parts = []
     for start, stop in zip([0, *cuts], [*cuts, n], strict=True):
-        rows.select(data.draw(st.sampled_from(KERNELS)))
+        rows.select(data.draw(st.sampled_from((*KERNELS, *rows.emulated()))))
         parts.append(
             gram(np.asarray(x[start:stop], order=data.draw(st.sampled_from("CF"))), bits=bits)
         )
@@ -414,7 +426,7 @@ def test_threads_equal_serial(kernel, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 20, 24])
-def test_norm_never_exceeds_two_to_the_bits(kernel, rng, bits):
+def test_norm_never_exceeds_two_to_the_bits(rng, bits):
     """Rows at the boundary, of every scale, searched by hill climbing on sum q^2."""
     limit, best = 4**bits, 0
     for d in (1, 2, 3, 8, 22, 100, 300):
@@ -427,14 +439,16 @@ def test_norm_never_exceeds_two_to_the_bits(kernel, rng, bits):
                 *(mixed_rows(rng, 4, d) * bound),
             ]
             for row in candidates:
-                found = row_norm_sq(kernel, row, bound, bits)
+                found = row_norm_sq(rows.RowAccumulator, row, bound, bits)
                 for _ in range(4):
                     nearby = row * (1 + rng.normal(0, rng.choice([1e-15, 1e-7, 0.1]), d))
-                    moved = row_norm_sq(kernel, nearby, bound, bits)
+                    moved = row_norm_sq(rows.RowAccumulator, nearby, bound, bits)
                     if moved >= found:
                         row, found = nearby, moved
-                assert found <= limit
                 best = max(best, found)
+                assert found <= limit
+                for kernel in each_kernel():
+                    assert row_norm_sq(kernel, row, bound, bits) == found
     assert best > limit * (1 - 1e-9 - 2.0**-bits)  # the bound is attained, so the test could fail
 
 

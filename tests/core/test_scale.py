@@ -8,7 +8,7 @@ import oracle as reference
 import pytest
 from numpy.testing import assert_array_equal
 
-from privgram._core import scale as compiled
+from privgram._core import rowmap as compiled
 
 LEAST, MOST = np.finfo(float).tiny, np.finfo(float).max
 

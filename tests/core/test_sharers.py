@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from privgram._core import rows
 
 
-@pytest.fixture(params=(*rows.available(), *rows.emulated()))
+@pytest.fixture(params=rows.available())
 def kernel(request):
     rows.select(request.param)
     yield

@@ -3,6 +3,8 @@
 Without AMX the tiles are plain C (`rows.emulated()`); all else is what a processor with AMX runs.
 """
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
@@ -158,6 +160,25 @@ def test_dense_columns_beside_codes(rng, clipped):
     for got in found.values():
         for one, other in zip(got, found["portable"], strict=True):
             assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("d", [24, 141])
+def test_threads_add_to_the_same_sums(tiles, rng, d):
+    x = np.nan_to_num(table(rng, 900, d))
+    whole, one = tiles(d, 1.0), RowAccumulator(d, 1.0)
+    assert whole.update(x[:100]) == one.update(x) == -1
+
+    def add(part):
+        sharer = whole.beside()
+        assert sharer.update(part) == -1
+        sharer.settle()
+        return sharer
+
+    with ThreadPoolExecutor(3) as pool:
+        for sharer in pool.map(add, np.array_split(x[100:], 3)):
+            whole.merge(sharer)
+    assert_array_equal(whole.int128(), one.int128())
+    assert whole.n_rows == 900
 
 
 def test_more_bits_than_digits_have(tiles, rng):

@@ -13,7 +13,7 @@ import pytest
 from oracle import units as reference_units
 
 from privgram._core import rows
-from privgram._core.units import UnitAccumulator
+from privgram._core.rows import UnitAccumulator
 
 BOTH = pytest.mark.parametrize("unit_sums", [UnitAccumulator, reference_units.UnitAccumulator])
 CLIP = pytest.mark.parametrize("trace", [False, True])

@@ -465,39 +465,6 @@ def test_saved_and_read_back(tmp_path, suffix):
     assert "law" in json.dumps(read.noise.to_dict())
 
 
-@pytest.mark.slow
-def test_methods_take_an_adaptive_release():
-    made = adaptive(seed=9)
-    parts = made.marginal(["y", "intercept", "a"])
-    block = np.ix_([2, 3, 0], [2, 3, 0])
-    np.testing.assert_array_equal(parts.matrix, made.matrix[block])
-    np.testing.assert_allclose(
-        parts.noise.entry_variance(parts.matrix, np.eye(3)),
-        made.noise.entry_variance(made.matrix, np.eye(4))[block],
-    )
-    fit, whole = parts.regress("y"), made.regress("y", ["a"])
-    np.testing.assert_allclose(slopes(fit, fit.conf_int()), slopes(whole, whole.conf_int()))
-    assert made.pca(1).error_bound < 0.5
-    bias = made.parameters["clipping_bias"]
-    printed = " ".join(str(fit.summary()).split())
-    assert f"multiple of the noise: {bias:.2f} sampling errors" in printed
-    assert made.plot() is not None
-
-
-def test_bound_chosen_at_a_cost_is_counted_in():
-    table = np.column_stack([TABLE, np.ones(len(TABLE))])
-    made = pg.release(
-        table,
-        epsilon=2.0,
-        delta=1e-6,
-        mechanism=pg.AdaptiveGaussian(),
-        adjacency="add-remove",
-        bound=pg.PrivateBound(0.5),
-    )
-    assert made.epsilon == 2.5
-    assert made.parameters["rounds"] >= 2
-
-
 def test_by_name_and_its_parameters():
     assert adaptive(mechanism="adaptive-gaussian", seed=1).mechanism == pg.AdaptiveGaussian()
     for bad in (0, 5, True, "many", 1.5):

@@ -166,18 +166,6 @@ def test_few_levels_of_which_one_is_rare_are_whitened():
     assert not isinstance(adaptive().noise.base, EntryLaw)
 
 
-def test_methods_take_an_adaptive_release(tmp_path):
-    made = adaptive(epsilon=4.0, out=tmp_path / "release.json")
-    read = pg.load(tmp_path / "release.json")
-    assert read.noise == made.noise
-    fit = made.regress("y", reference={"f0": 0, "f1": 0, "f2": 0})
-    other = read.regress("y", reference={"f0": 0, "f1": 0, "f2": 0})
-    np.testing.assert_array_equal(fit.bse, other.bse)
-    off = np.asarray(fit.params)[:3] - [0.5, -1.0, 0.7]
-    assert (np.abs(off) < 5 * np.asarray(fit.bse)[:3]).all()
-    assert "clipping" in str(fit.summary()) or "sampling errors" in str(fit.summary())
-
-
 @pytest.mark.parametrize(("epsilon", "part"), [(1.0, 1.0), (4.0, 0.2)])
 def test_five_hundred_levels_are_no_worse_than_one_look(epsilon, part):
     """Slopes and effects of 120 rows each, against those without privacy: 3 releases.

@@ -252,35 +252,6 @@ def test_result_is_a_float_that_bounds(rng):
         bound.epsilon = 1.0
 
 
-def test_seeded_choice_is_the_same_for_every_reading(rng):
-    x = table(rng, 30_000)
-    seeded = [
-        private_norm_bound(source, 1.0, rng=np.random.default_rng(5), threads=threads)
-        for source, threads in ((x, 1), (x, 2), (np.asfortranarray(x), 2), (iter([x]), 1))
-    ]
-    assert len(set(seeded)) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"epsilon": 0.0}, "epsilon must be positive"),
-        ({"epsilon": math.inf}, "epsilon must be positive"),
-        ({"epsilon": math.nan}, "epsilon must be positive"),
-        ({"quantile": 1.0}, "quantile must lie in"),
-        ({"quantile": math.nan}, "quantile must lie in"),
-        ({"lower": 2.0, "upper": 1.0}, "the grid needs"),
-        ({"lower": 0.0}, "the grid needs"),
-        ({"upper": math.inf}, "the grid needs"),
-        ({"bins_per_octave": 0}, "bins_per_octave"),
-        ({"adjacency": "swap"}, "adjacency"),
-    ],
-)
-def test_bad_parameters(options, message):
-    with pytest.raises(ValueError, match=message):
-        private_norm_bound(np.ones((3, 2)), **({"epsilon": 1.0} | options))
-
-
 def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
     x = table(rng)
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
@@ -374,14 +345,6 @@ def test_saved_release_counts_its_bound(rng, tmp_path, form):
     loaded = pg.load(tmp_path / f"gram{form}")
     assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
     assert loaded.including(bound) is loaded
-
-
-def test_with_columns_the_bound_is_counted_too(rng):
-    columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)}, intercept=True)
-    x = rng.standard_normal((5000, 2))
-    bound = private_norm_bound(x, 0.5, columns=columns)
-    moment = pg.second_moment(x, bound, columns=columns)
-    assert pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()).epsilon == 1.5
 
 
 def test_only_moments_of_one_choice_are_merged(rng):

@@ -62,6 +62,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, request):
     if "pyspark" in text:
         request.getfixturevalue("spark")  # the page's own session becomes this one
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "docs")  # programs that a page shows
     monkeypatch.setattr(*FEWEST)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for match in BLOCK.finditer(text):
@@ -137,6 +138,7 @@ def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
     from privgram.cli._program import program
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(ROOT / "docs")  # programs that a page shows
     monkeypatch.setattr(*FEWEST)
     for words in commands(page, "privgram"):
         for option, path in zip(words, map(Path, words[1:]), strict=False):

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 
-from privgram.estimators import PrivateLinearRegression, PrivateRidge
+from privgram.estimators import PrivateRidge
 
 COLUMNS = {
     "age": (18, 90),
@@ -84,7 +84,7 @@ def test_fit_is_that_of_the_release_to_the_last_bit(frame, kind, target):
 def test_coefficients_of_a_factor_are_named_and_right(frame):
     """Without noise to speak of, by the least squares of indicators made by hand."""
     X, y = halves(frame)
-    model = PrivateLinearRegression(epsilon=1e9, columns=COLUMNS, random_state=0).fit(X, y)
+    model = PrivateRidge(0, epsilon=1e9, columns=COLUMNS, random_state=0).fit(X, y)
     names = list(model.result_.param_names)
     assert set(names) == {"age", *LEVELS, "smokes", "log(pay)", "Intercept"}
     by_hand = {"age": X.age, "smokes": X.smokes, "log(pay)": np.log(X.pay), "Intercept": 1.0}
@@ -117,7 +117,6 @@ def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
         model.predict(X[:4].drop(columns="region"))
 
 
-@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateRidge])
 @pytest.mark.parametrize(
     ("more", "match"),
     [
@@ -132,11 +131,10 @@ def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
         ({"columns": 3}, "describe the columns"),
     ],
 )
-def test_refusals_spend_nothing(frame, ledger, kind, more, match):
-    model = kind(**{"columns": COLUMNS, "ledger": ledger} | more)
-    for spend in (model.fit, model.partial_fit):
-        with pytest.raises((ValueError, TypeError), match=match):
-            spend(*halves(frame))
+def test_refusals_spend_nothing(frame, ledger, more, match):
+    model = PrivateRidge(**{"columns": COLUMNS, "ledger": ledger} | more)
+    with pytest.raises((ValueError, TypeError), match=match):
+        model.fit(*halves(frame))
     assert not ledger.entries
     with pytest.raises(NotFittedError):
         _ = model.coef_
@@ -167,16 +165,12 @@ def test_wrong_rows_spend_nothing(frame, ledger):
     assert list(X) == list(COLUMNS)[:-1]  # the caller's frame is as it was
 
 
-def test_parts_are_the_whole(frame):
+def test_fit_goes_from_columns_to_bounds(frame):
     X, y = halves(frame)
-    given = {"columns": COLUMNS, "mechanism": pg.AnalyzeGauss(), "random_state": 5}
-    parts = PrivateRidge(**given).partial_fit(X[:900], y[:900]).partial_fit(X[900:], y[900:])
-    whole = PrivateRidge(**given).fit(X, y)
-    parts.release()
-    np.testing.assert_array_equal(parts.coef_, whole.coef_)
-    whole.set_params(columns=None, bounds=(18, 90), target_bounds=(60, 220)).fit(X[["age"]], y)
-    assert whole.predict(X[["age"]]).shape == y.shape
-    assert whole.coef_.shape == (1,)
+    model = PrivateRidge(columns=COLUMNS, mechanism=pg.AnalyzeGauss()).fit(X, y)
+    model.set_params(columns=None, bounds=(18, 90), target_bounds=(60, 220)).fit(X[["age"]], y)
+    assert model.predict(X[["age"]]).shape == y.shape
+    assert model.coef_.shape == (1,)
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, pg.Columns(COLUMNS)])

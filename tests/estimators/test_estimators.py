@@ -4,7 +4,6 @@ import contextlib
 import copy
 import inspect
 import pickle
-import threading
 from unittest import mock
 
 import hypothesis
@@ -28,22 +27,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from privgram import estimators
 from privgram.disclosure.release import release_for
-from privgram.estimators import (
-    BudgetSpentError,
-    PrivateLinearRegression,
-    PrivatePCA,
-    PrivateRidge,
-)
+from privgram.estimators import PrivatePCA, PrivateRidge
 from privgram.ledger import BudgetExceeded
 
-ALL = (PrivateLinearRegression, PrivateRidge, PrivatePCA)
-REGRESSORS = (PrivateLinearRegression, PrivateRidge)
+ALL = (PrivateRidge, PrivatePCA)
 #: As good as no noise: for comparison with estimators that are not private.
 LOUD = {"epsilon": 1e12, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
 
 
 #: For rows that are scaled already.
-UNIT = {kind: {"bounds": (-1, 1), "target_bounds": (-1, 1)} for kind in REGRESSORS} | {
+UNIT = {
+    PrivateRidge: {"bounds": (-1, 1), "target_bounds": (-1, 1)},
     PrivatePCA: {"bounds": (-1, 1)},
 }
 
@@ -92,7 +86,8 @@ def refused_on_purpose(estimator):
 @parametrize_with_checks(
     [
         *(unit(kind) for kind in ALL),
-        unit(PrivateLinearRegression, fit_intercept=False),
+        unit(PrivateRidge, 0.0),
+        unit(PrivateRidge, 0.0, fit_intercept=False),
         unit(PrivateRidge, 1.0, adjacency="add-remove", bound=1.0),
         unit(PrivatePCA, missing="drop", adjacency="add-remove"),
     ],
@@ -110,7 +105,7 @@ def test_scikit_learns_own_checks(estimator, check):
 def test_without_noise_least_squares_is_scikit_learns(table, intercept, targets):
     X, y = table
     y = y if targets == 1 else np.column_stack([y, 0.5 * y + X[:, 0]])
-    ours = PrivateLinearRegression(**LOUD, **BOUNDS, fit_intercept=intercept).fit(X, y)
+    ours = PrivateRidge(0.0, **LOUD, **BOUNDS, fit_intercept=intercept).fit(X, y)
     theirs = LinearRegression(fit_intercept=intercept).fit(X, y)
     # Quantisation moves an entry by about 1e-6 of a row.
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-3)
@@ -186,7 +181,7 @@ def test_noise_is_as_calibrated():
     X = np.tile([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], (5000, 1))
     draws = []
     for seed in range(300):
-        model = unit(PrivateLinearRegression, mechanism=pg.AnalyzeGauss(), random_state=seed)
+        model = unit(PrivateRidge, 0.0, mechanism=pg.AnalyzeGauss(), random_state=seed)
         draws.append(model.fit(X, np.zeros(len(X))).coef_)
     noise_std = pg.AnalyzeGauss().calibrate(4, 2.0, 1.0, 1e-6).noise_std / len(X)
     square = np.square(np.ravel(draws) / noise_std).sum()
@@ -206,19 +201,6 @@ def test_values_out_of_bounds_are_clamped_and_bounds_are_not_of_the_data(table):
 # --- The budget --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ALL)
-def test_partial_fits_of_any_parts_are_one_fit_bit_for_bit(kind, rng, releases):
-    X, y = rng.uniform(-1, 1, (300, 4)), rng.uniform(-1, 1, 300)
-    whole = unit(kind, random_state=5, mechanism="analyze-gauss").fit(X, y)
-    parts = unit(kind, random_state=5, mechanism="analyze-gauss")
-    for part in (slice(200, 300), slice(0, 1), slice(1, 200)):
-        assert parts.partial_fit(X[part], y[part]) is parts
-    assert len(releases) == 1
-    assert np.array_equal(parts.release().matrix, whole.release_.matrix)
-    assert parts.release_.n_rows == 300
-    assert len(releases) == 2
-
-
 LEARNT = {
     "release_": lambda model, X: model.release_,
     "coef_": lambda model, X: model.coef_,
@@ -231,20 +213,15 @@ LEARNT = {
 
 
 @pytest.mark.parametrize("what", LEARNT)
-def test_until_release_there_is_nothing_to_read_and_nothing_is_spent(what, rng, releases):
+def test_until_fit_there_is_nothing_to_read_and_nothing_is_spent(what, rng, releases):
     X = rng.uniform(-1, 1, (100, 2))
     model = unit(PrivateRidge)
     with pytest.raises(NotFittedError, match="not fitted yet"):
         LEARNT[what](model, X)
-    model.partial_fit(X, X[:, 0]).partial_fit(X, X[:, 0])
-    with pytest.raises(NotFittedError, match=r"not fitted yet|release\(\)"):
-        LEARNT[what](model, X)
     assert not hasattr(model, "coef_")
     assert not releases
-    assert model.release() is model.release() is model.release_
-    LEARNT[what](model, X)
+    LEARNT[what](model.fit(X, X[:, 0]), X)
     assert len(releases) == 1
-    assert model._moment is None
 
 
 def _attribute(model, data):
@@ -261,7 +238,7 @@ def _try(action):
     return tried
 
 
-SPENDING = ("fit", "fit_transform", "release", "partial_fit", "fit_from")
+SPENDING = ("fit", "fit_transform", "fit_from")
 ROWS = np.random.default_rng(1).uniform(-1, 1, (30, 3))
 READINGS = {
     "attribute": _attribute,
@@ -284,7 +261,6 @@ READINGS = {
     "get": _try(lambda model: model.get_params()),
     "set": _try(lambda model: model.set_params(epsilon=2.0)),
     "output": _try(lambda model: model.set_output(transform="default")),
-    "rows": _try(lambda model: model.partial_fit(ROWS, ROWS[:, 0])),
 }
 
 
@@ -293,15 +269,13 @@ READINGS = {
 @hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
 @hypothesis.given(st.data())
 def test_no_sequence_of_rounds_spends(kind, data):
-    """Whatever is read, drawn, copied or asked, before there are rows and after."""
+    """Whatever is read, drawn, copied or asked, before the fit and after."""
     with mock.patch.object(estimators._base, "release_for", side_effect=release_for) as release:
         model = unit(kind)
         for reading in data.draw(st.lists(st.sampled_from(sorted(READINGS)), max_size=12)):
             READINGS[reading](model, data)
-        model.partial_fit(ROWS, ROWS[:, 0])
-        n_rows = model._moment.n_rows
         assert not release.called
-        assert model.release().n_rows == n_rows
+        model.fit(ROWS, ROWS[:, 0])
         for reading in data.draw(st.lists(st.sampled_from(sorted(READINGS)), max_size=6)):
             READINGS[reading](model, data)
         assert release.call_count == 1
@@ -310,51 +284,11 @@ def test_no_sequence_of_rounds_spends(kind, data):
 def test_cross_validation_spends_for_its_clones_and_never_for_the_model(rng, releases, tmp_path):
     X = rng.uniform(-1, 1, (90, 3))
     ledger = pg.Ledger(tmp_path / "study.ledger", 50.0, 1e-4, composition="basic")
-    model = unit(PrivateRidge, ledger=ledger).partial_fit(X, X[:, 0])
+    model = unit(PrivateRidge, ledger=ledger)
     cross_val_score(model, X, X[:, 0], cv=3)
     assert len(releases) == len(ledger.entries) == 3
     assert [made.n_rows for made in releases] == [60, 60, 60]
-    assert model.release().n_rows == 90
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_rows_cannot_be_added_to_what_is_released(kind, rng, releases):
-    X = rng.uniform(-1, 1, (100, 3))
-    spent = [
-        unit(kind).fit(X, X[:, 0]),
-        unit(kind).partial_fit(X, X[:, 0]),
-        unit(kind).fit_from(unit(kind).fit(X, X[:, 0]).release_),
-    ]
-    spent[1].release()
-    for model in spent:
-        with pytest.raises(BudgetSpentError, match="budget of this estimator is spent"):
-            model.partial_fit(X, X[:, 0])
-        assert not hasattr(model, "partial_fit")
-        before = len(releases)
-        model.fit(X, X[:, 0])
-        assert len(releases) == before + 1
-
-
-def test_threads_that_release_together_spend_once(rng, monkeypatch):
-    X = rng.uniform(-1, 1, (100, 3))
-    model = unit(PrivateRidge).partial_fit(X, X[:, 0])
-    made, inside, go = [], threading.Event(), threading.Event()
-
-    def slow(*args, **kwargs):
-        inside.set()
-        go.wait(10)
-        made.append(release_for(*args, **kwargs))
-        return made[-1]
-
-    monkeypatch.setattr(estimators._base, "release_for", slow)
-    worker = threading.Thread(target=model.release)
-    worker.start()
-    assert inside.wait(10)
-    with pytest.raises(NotFittedError):  # as long as the other is at it
-        model.release()
-    go.set()
-    worker.join()
-    assert made == [model.release()]
+    assert model._release is None
 
 
 def test_failed_refit_loses_nothing_that_was_paid_for(table, releases):
@@ -373,20 +307,9 @@ def test_failed_refit_loses_nothing_that_was_paid_for(table, releases):
     assert len(releases) == 1
 
 
-def test_failed_part_adds_nothing(table):
-    X, y = table
-    model = PrivateRidge(**BOUNDS, random_state=1, mechanism="analyze-gauss").partial_fit(X, y)
-    bad = X.copy()
-    bad[7, 0] = np.inf
-    for block, target in ((bad, y), (X[:, :2], y), (X, y[:-1]), (X, np.column_stack([y, y]))):
-        with pytest.raises(ValueError):
-            model.partial_fit(block, target)
-    assert np.array_equal(model.release().matrix, clone(model).fit(X, y).release_.matrix)
-
-
 def test_where_least_squares_has_no_solution_the_release_is_kept(rng, releases):
     X = rng.uniform(-1, 1, (5, 4))
-    model = unit(PrivateLinearRegression, mechanism=pg.AnalyzeGauss(), epsilon=0.1, random_state=0)
+    model = unit(PrivateRidge, 0.0, mechanism=pg.AnalyzeGauss(), epsilon=0.1, random_state=0)
     with pytest.raises(ValueError, match=r"not positive definite.*release is kept"):
         model.fit(X, X[:, 0])
     assert len(releases) == 1
@@ -401,7 +324,7 @@ def test_defaults_always_give_an_answer(kind):
         rng = np.random.default_rng(seed)
         X = rng.uniform(-1, 1, (rng.integers(1, 60), rng.integers(2, 6)))
         model = unit(kind, random_state=seed).fit(X, X[:, 0])
-        out = model.predict(X) if kind in REGRESSORS else model.transform(X)
+        out = model.predict(X) if kind is PrivateRidge else model.transform(X)
         assert np.isfinite(out).all()
 
 
@@ -434,15 +357,15 @@ def test_ledger_is_charged_and_refuses(kind, rng, tmp_path, releases):
     ledger = pg.Ledger(tmp_path / "study.ledger", 2.5, 1e-5, composition="basic")
     model = unit(kind, epsilon=1.0, ledger=ledger)
     model.fit(X, X[:, 0]).fit_from(model.release_)
-    clone(model).partial_fit(X, X[:, 0]).release()
+    clone(model).fit(X, X[:, 0])
     assert ledger.spent == (2.0, 2e-6)
-    late = clone(model).partial_fit(X, X[:, 0])
-    for _ in range(2):  # the rows are kept: another ledger may have room
+    late = clone(model)
+    for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            late.release()
+            late.fit(X, X[:, 0])
     assert len(ledger.entries) == len(releases) == 2
     with pytest.warns(UserWarning, match="clones of one estimator"):
-        late.set_params(ledger=None).release()
+        late.set_params(ledger=None).fit(X, X[:, 0])
     with pytest.raises(BudgetExceeded):
         model.fit(X, X[:, 0])
 
@@ -503,18 +426,13 @@ def test_pca_of_a_release_without_a_mean_is_refused(table):
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_unspent_moment_cannot_be_pickled_or_copied(kind, rng):
+def test_fit_that_is_saved_or_copied_has_the_release_alone(kind, rng):
     X = rng.uniform(-1, 1, (50, 2))
-    model = unit(kind).partial_fit(X, X[:, 0])
-    for leave in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="holds an exact second moment"):
-            leave(model)
-    model.release()
+    model = unit(kind).fit(X, X[:, 0])
     data = pickle.dumps(model)
     assert b"SecondMoment" not in data
-    again = pickle.loads(data)
-    assert np.array_equal(again.release_.matrix, model.release_.matrix)
-    assert b"SecondMoment" not in pickle.dumps(unit(kind).fit(X, X[:, 0]))
+    for again in (pickle.loads(data), copy.copy(model), copy.deepcopy(model)):
+        assert np.array_equal(again.release_.matrix, model.release_.matrix)
 
 
 SECRET = 31337.0625
@@ -569,9 +487,7 @@ def test_drawing_shows_the_budget(drawn, rng):
     X = rng.uniform(-1, 1, (50, 2))
     model = unit(PrivateRidge, epsilon=0.75, delta=1e-7)
     assert "epsilon=0.75, delta=1e-07: nothing spent" in drawn(model)._repr_html_()
-    model.partial_fit(X, X[:, 0])
-    assert "not yet spent; holds secret data" in drawn(model)._repr_html_()
-    model.release()
+    model.fit(X, X[:, 0])
     model.set_params(epsilon=9.0)  # does not change what was spent
     html = drawn(model)._repr_html_()
     assert "epsilon=0.75, delta=1e-07: spent<" in html
@@ -614,9 +530,8 @@ def test_bad_parameters_are_refused_and_spend_nothing(table, params, error, mess
 @pytest.mark.parametrize("kind", ALL)
 def test_without_bounds_nothing_is_spent(kind, table, releases):
     """Not clamped to a default in silence: the table is in units of its own."""
-    for learn in (kind().fit, kind().partial_fit):
-        with pytest.raises(ValueError, match=r"bounds? is missing|give bound="):
-            learn(*table)
+    with pytest.raises(ValueError, match=r"bounds? is missing|give bound="):
+        kind().fit(*table)
     assert not releases
 
 

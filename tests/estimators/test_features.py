@@ -263,8 +263,6 @@ def test_parameters_that_do_not_go_with_features_are_refused_before_the_spend(
 def test_rows_are_read_by_fit_alone():
     X, y, *_ = curved(500)
     model = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS)
-    with pytest.raises(ValueError, match="call fit"):
-        model.partial_fit(X, y)
     plain = PrivateRidge(**BOUNDS).fit(X, y)
     with pytest.raises(ValueError, match="call fit"):
         model.fit_from(plain.release_)

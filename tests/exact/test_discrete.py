@@ -17,7 +17,7 @@ from oracle import discrete as oracle
 from scipy import stats
 from support.scripted import Script, compiled_law
 
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 from privgram.exact import discrete, int128
 
 ALARM = 1e-6
@@ -199,7 +199,7 @@ ENUMERATED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("power", "parameter", "n_blocks"), ENUMERATED)
 def test_law_is_enumerated(power, parameter, n_blocks, monkeypatch):
-    monkeypatch.setattr(discrete.discrete, "Law", functools.cache(discrete.discrete.Law))
+    monkeypatch.setattr(discrete.discrete, "Law", functools.cache(discrete.draws.Law))
     check_law(power, parameter, n_blocks)
 
 
@@ -335,7 +335,7 @@ def test_of_any_bit_generator_and_of_nothing(rng):
         assert set(high) == {0, -1}
     assert [len(part) for part in discrete.gaussian(Fraction(10), 0, rng)] == [0, 0]
     with pytest.raises(TypeError, match="NumPy bit generator"):
-        discrete.discrete.Words(rng)
+        discrete.draws.Words(rng)
 
 
 def test_floor_of_exp_is_exact():

@@ -17,7 +17,7 @@ from oracle import discrete as oracle
 from scipy import stats
 from support.scripted import Script, compiled_law
 
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 from privgram.exact import discrete, int128, variates
 from privgram.exact.variates import bartlett, laplace_step, normals
 

@@ -13,8 +13,9 @@ from privgram.noise import NoiseLaw
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.sheffet.published import Published
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "file-format.md"
-TEXT = PAGE.read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+TEXT = (DOCS / "guide" / "file-format.md").read_text(encoding="utf-8").partition("\n## R\n")[0]
+READER = DOCS / "release_reader.py"
 
 # Bounds wide enough that no row is clipped, and no column near zero.
 COLUMNS = {
@@ -36,8 +37,8 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def reader():
-    """What the page's first block of Python defines."""
-    code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL)[1]
+    """What the page's program defines."""
+    code = READER.read_text(encoding="utf-8")
     imports = re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)
     assert imports == ["hashlib", "json", "numpy"]
     namespace: dict[str, object] = {}

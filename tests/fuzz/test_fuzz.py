@@ -21,7 +21,7 @@ import privgram as pg
 
 LOADERS = [name for name in targets.TARGETS if name != "update"]
 FEW = settings(
-    max_examples=200, deadline=None, database=None, derandomize=True,
+    max_examples=100, deadline=None, database=None, derandomize=True,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
@@ -76,7 +76,7 @@ def test_arbitrary_bytes(loader, arbitrary):
     targets.run(loader[0], arbitrary)
 
 
-@settings(FEW, max_examples=1500)
+@settings(FEW, max_examples=700)
 @given(st.randoms(use_true_random=False))
 def test_blocks_of_every_layout(random):
     targets.run("update", random.randbytes(120))

@@ -234,7 +234,7 @@ def of_people(n_true, n=20_000):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_true", "adjacency", "n_open"), [(50, "replace", 8), (200, "add-remove", 0)]
+    ("n_true", "adjacency", "n_open"), [(50, "replace", 5), (200, "add-remove", 0)]
 )
 def test_dummy_of_few_people_is_open_or_near(n_true, adjacency, n_open):
     """Fifty of 20,000 are too few, and the dummy is open; two hundred are told.
@@ -242,7 +242,7 @@ def test_dummy_of_few_people_is_open_or_near(n_true, adjacency, n_open):
     Intervals that hold in 95 % of draws fail this once in 10,000 runs.
     """
     distance, opened, n_held = [], np.zeros(4), 0
-    for seed in range(8):
+    for seed in range(5):
         rng = np.random.default_rng(seed)
         table = of_people(n_true)(rng)
         unit = pg.Unit("person", max_rows=3)
@@ -253,7 +253,7 @@ def test_dummy_of_few_people_is_open_or_near(n_true, adjacency, n_open):
         n_held += int(((low <= exact) & (exact <= high)).sum())
         opened += np.isinf(low)
         distance.append(np.abs(np.asarray(fit.params) - exact))
-    assert n_held >= binom.ppf(1e-4, 32, 0.95)
+    assert n_held >= binom.ppf(1e-4, 20, 0.95)
     assert opened[2] >= n_open
     assert opened[[0, 1, 3]].max() <= 1
     assert np.median(distance, axis=0)[[0, 1, 3]].max() < 0.03  # 3 to 5 errors without privacy

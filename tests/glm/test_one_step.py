@@ -296,6 +296,8 @@ class Scripted(OneStepEstimator):
         self.scores = iter(scores)
         squares = 100.0 * np.eye(self.q)
         self.rounds = SimpleNamespace(
+            clusters=None,
+            moment=SimpleNamespace(columns=SimpleNamespace(row_weights=None)),
             spent=0.0,
             noise=SimpleNamespace(mu=1.0),
             std=[0.0],
@@ -429,7 +431,11 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     for error, options in (
         ("cov_type is", {"cov_type": "HC3"}),
         ("purpose is", {"purpose": "means"}),
-        ("rows are protected singly here", {"cov_type": "cluster"}),
+        ("name their column, groups=", {"cov_type": "cluster"}),
+        ("say it too", {"groups": "g"}),
+        ("'a' is none: list its levels", {"cov_type": "cluster", "groups": "a"}),
+        ("no other clusters", {"cov_type": "cluster", "groups": "g", "unit": "who"}),
+        ("is of family=", {"cov_type": "cluster", "groups": "g", "loss": "huber"}),
         ("rows of one unit may go together", NONROBUST_UNITS),
         ("rows of one unit may go together", HC1_UNITS),
         ("study weights its rows by 'b'", {"weights": "a", "columns": WEIGHTED}),

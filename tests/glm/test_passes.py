@@ -11,8 +11,7 @@ from oracle import scores as oracle
 from oracle.rowmap import map_rows
 
 import privgram as pg
-from privgram._core.rows import RowAccumulator
-from privgram._core.units import UnitAccumulator
+from privgram._core.rows import RowAccumulator, UnitAccumulator
 from privgram.columns.unit import Unit
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
@@ -203,8 +202,7 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
     if shifted:
         v = v - means[levels] * one[:, None]
 
-    seen = rng.random(size) < 0.7 if shifted else None
-    image = LevelImage(used, narrow, "h", frame, means if shifted else None, seen)
+    image = LevelImage(used, narrow, "h", frame, means if shifted else None)
 
     def read(*kinds):
         mapped, _ = accumulate(
@@ -217,8 +215,6 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
         return oracle.clipped_sums(rows, None, clip, levels, size)
 
     residual = (v[:, -1] * one)[:, None]
-    if shifted:
-        v = np.where(seen[levels][:, None], v, 0.0)
     slopes = v[:, :-1] * v[:, -1:]
     features, error = Model.features(m), Model.residual(m - 1)
     of_residual = Model.level("residual")

@@ -67,33 +67,6 @@ def test_directions_are_apart_and_have_total_mass_one(profile):
             assert exact * (1 - 1e-12) <= upper <= exact * (1 + 2e-3) + 1e-14
 
 
-@pytest.mark.parametrize("count", [1, 10, 100])
-@pytest.mark.parametrize("mu", [0.05, 0.5])
-def test_composing_gaussians_is_exact(mu, count):
-    pld = pld_from_profile(GaussianProfile(mu))
-    composed = pld.self_compose(count) if count > 1 else pld
-    exact = GaussianProfile(mu * np.sqrt(count))
-    for delta in (0.1, 1e-3, 1e-6, 1e-9):
-        epsilon = exact.epsilon(delta)
-        if epsilon > 0:
-            upper = composed.get_delta_for_epsilon(epsilon)
-            assert exact.delta(epsilon) <= upper <= exact.delta(epsilon) * (1 + 5e-4)
-
-
-@pytest.mark.parametrize("count", [1, 10, 100])
-@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_composing_sketches_adds_their_rows(adjacency, count):
-    rows, ratio = 20, 0.05
-    pld = pld_from_profile(SketchProfile(rows, ratio, adjacency))
-    composed = pld.self_compose(count) if count > 1 else pld
-    exact = SketchProfile(count * rows, ratio, adjacency)
-    for delta in (0.1, 1e-3, 1e-6, 1e-9):
-        epsilon = exact.epsilon(delta)
-        if epsilon > 0:
-            upper = composed.get_delta_for_epsilon(epsilon)
-            assert exact.delta(epsilon) <= upper <= exact.delta(epsilon) * (1 + 1e-4)
-
-
 def test_dots_that_rounding_put_too_high_are_skipped():
     rng = np.random.default_rng(8)
 

@@ -204,7 +204,8 @@ def test_estimators():
     from privgram import estimators
 
     X, y = TABLE[:, :2], TABLE[:, 2]
-    model = estimators.PrivateLinearRegression(
+    model = estimators.PrivateRidge(
+        0.0,
         epsilon=5.0,
         delta=0.0,
         bounds=(-1, 1),

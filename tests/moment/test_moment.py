@@ -38,14 +38,6 @@ def moment(x):
     return SecondMoment(5, 7.0).update(x)
 
 
-def test_close_to_the_clipped_gram_matrix(x, moment):
-    clipped = x * np.minimum(1.0, 7.0 / np.linalg.norm(x, axis=1))[:, None]
-    error = np.abs(moment.matrix() - clipped.T @ clipped)
-    assert error.max() <= moment.rounding_error
-    assert moment.rounding_error < 0.05
-    assert moment.n_rows == len(x)
-
-
 def test_integers_and_unit(x, moment):
     hi, lo = moment.int128()
     integers = hi.astype(object) * 2**64 + lo.astype(object)
@@ -125,37 +117,6 @@ def test_too_many_rows():
 
 
 @pytest.mark.parametrize(
-    "convert",
-    [
-        lambda x: x.astype(np.float32),
-        lambda x: x.astype(">f8"),
-        lambda x: x.astype(">f4"),
-        lambda x: x.astype(np.float16),
-        lambda x: x.astype(np.longdouble),
-        lambda x: np.asfortranarray(x),
-        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-        lambda x: np.repeat(x, 3, axis=0)[::3],
-        lambda x: x[::-1][::-1],
-        lambda x: np.ascontiguousarray(x[:, ::-1])[:, ::-1],
-        lambda x: x.astype(np.int8),
-        lambda x: x.astype(np.int64),
-        lambda x: x > 0,
-        lambda x: np.abs(x).astype(np.uint64),
-        lambda x: x.tolist(),
-        lambda x: np.broadcast_to(x[:1], x.shape),
-        lambda x: dict(zip("abcde", x.T, strict=True)),
-        lambda x: np.frombuffer(b"-" + x.tobytes(), np.uint8)[1:].view(x.dtype).reshape(x.shape),
-    ],
-)
-def test_kinds_and_layouts(x, convert):
-    block = convert(x)
-    plain = np.stack(list(block.values()), 1) if isinstance(block, dict) else np.array(block)
-    plain = np.ascontiguousarray(plain, dtype=np.float64)
-    a, b = SecondMoment(5, 7.0).update(block), SecondMoment(5, 7.0).update(plain)
-    assert_same(a, b)
-
-
-@pytest.mark.parametrize(
     ("block", "error", "text"),
     [
         (np.zeros(5), ValueError, "x\\[None, :\\]"),
@@ -203,22 +164,6 @@ def test_wide_longdouble_is_infinite():
         pytest.skip("no longer double")
     with pytest.raises(ValueError, match="row 1 "):
         SecondMoment(1, 1.0).update(np.array([["1"], ["1e4000"]]).astype(np.longdouble))
-
-
-def test_threads_may_update_and_merge_at_once(x):
-    moment = SecondMoment(5, 7.0)
-
-    def work():
-        for part in np.array_split(x, 50):
-            moment.update(part)
-        moment.merge(SecondMoment(5, 7.0).update(x))
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert_same(moment, SecondMoment(5, 7.0).update(np.tile(x, (8, 1))))
 
 
 def test_eight_threads_at_random_and_readers_meanwhile(x):

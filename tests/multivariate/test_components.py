@@ -8,7 +8,7 @@ from support.helpers import make_release
 
 import privgram as pg
 from privgram.columns import Columns
-from privgram.multivariate import Variables, components, pca
+from privgram.multivariate import Variables, pca
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
@@ -57,26 +57,6 @@ def test_bound_holds_as_often_as_it_says(law):
         informative += result.error_bound < 2.0
     assert good >= 86
     assert informative > 83
-
-
-def test_bound_is_computed_when_asked_for_and_once(monkeypatch):
-    calls = []
-    simulate = components._Decomposed.noise_norms
-    monkeypatch.setattr(
-        components._Decomposed,
-        "noise_norms",
-        lambda *args: calls.append(args) or simulate(*args),
-    )
-    release = make_release(np.diag([90.0, 40.0, 10.0]), "abc", GaussianLaw(0.3, 0.45))
-    result = release.pca(1)
-    assert not calls
-    assert result.error_bound == result.error_bound
-    assert len(calls) == 1
-    # Yu, Wang and Samworth, and Zwald and Blanchard, from the same norms.
-    largest, frobenius = simulate(result._variables, 0.05)
-    assert result.gap == pytest.approx(50)
-    expected = min(2 * np.sqrt(2) * largest / 50, 2 * frobenius / 50)
-    assert result.error_bound == pytest.approx(expected)
 
 
 def test_bound_is_trivial_when_noise_swamps_the_gap():

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgram._core import blas, orthonormal, wishart
+from privgram._core import blas
 
 ROOT = Path(__file__).parents[2]
 CORE = Path(blas.__file__).parent
@@ -60,7 +60,9 @@ def extension_name(path):
 
 
 def test_there_are_extensions():
-    assert {"blas", "orthonormal", "rows", "wishart"} <= set(map(extension_name, EXTENSIONS))
+    assert {"arrow", "blas", "draws", "rowmap", "rows", "scores"} <= set(
+        map(extension_name, EXTENSIONS)
+    )
 
 
 @needs_readelf
@@ -100,9 +102,9 @@ import json, numpy, scipy.linalg, threadpoolctl
 def pools():
     return {p["filepath"]: p["num_threads"] for p in threadpoolctl.threadpool_info()}
 before = pools()
-from privgram._core import wishart
+from privgram._core import blas
 loaded = pools()
-wishart.wishart(numpy.random.PCG64(1), 400.0, None, numpy.empty((300, 300)))
+blas.wishart(numpy.random.PCG64(1), 400.0, None, numpy.empty((300, 300)))
 numpy.linalg.qr(numpy.ones((300, 300)))
 print(json.dumps([before, loaded, pools()]))
 """
@@ -119,7 +121,7 @@ print(json.dumps([before, loaded, pools()]))
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc's loader")
 def test_blas_calls_bind_to_the_private_copy():
     """Although SciPy's copy, loaded first, has symbols of the same names."""
-    code = "import scipy.linalg, privgram._core.wishart, privgram._core.orthonormal"
+    code = "import scipy.linalg, privgram._core.blas, privgram._core.blas"
     log = run_python(code, LD_DEBUG="bindings", LD_BIND_NOW="1")[1]
     bindings = re.findall(r"binding file (\S+) .* to (\S+) .* symbol `(scipy_\w+)'", log)
     ours = {
@@ -138,15 +140,15 @@ def test_our_blas_has_one_thread():
 
 
 def heavy_wishart():
-    wishart.wishart(np.random.PCG64(1), 2000.0, None, np.empty((1500, 1500)))
+    blas.wishart(np.random.PCG64(1), 2000.0, None, np.empty((1500, 1500)))
 
 
 def heavy_cholesky_qr():
-    orthonormal.noisy_orthonormalise(np.random.PCG64(1), np.ones((60_000, 40)), 1.0)
+    blas.noisy_orthonormalise(np.random.PCG64(1), np.ones((60_000, 40)), 1.0)
 
 
 def heavy_gram_schmidt():
-    orthonormal.noisy_orthonormalise(None, np.ones((60_000, 40)), 0.0)
+    blas.noisy_orthonormalise(None, np.ones((60_000, 40)), 0.0)
 
 
 def longest_silence(work):

@@ -179,10 +179,9 @@ GUARDED = {
     "_core.kept": set(),
     # The first pass and its second moment, which a gate adopts.
     "_core.rows": {
-        "moment.accumulators", "moment.second_moment", "scan.executor", "glm.score_steps",
-        "cli.doctor",
+        "moment.accumulators", "moment.second_moment", "moment.sql", "moment.units",
+        "scan.executor", "glm.score_steps", "cli.doctor",
     },
-    "_core.units": {"moment.sql", "moment.units"},
 }  # fmt: skip
 
 #: Where a gate is given what it does not check: the door of each is named in docs/theory/trust.md.

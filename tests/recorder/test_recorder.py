@@ -308,6 +308,9 @@ RUNS = {
     "classes": classified,
     "classes, rows held out": functools.partial(classified, holdout=0.3),
     "classes, short rows": functools.partial(classified, bound=0.5, fit_intercept=False),
+    "scores by cluster": functools.partial(
+        regress, formula="y ~ x + z", epsilon=4.0, cov_type="cluster", groups="g"
+    ),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
     "study by level": functools.partial(studied, by="g", mechanism=pg.AnalyzeGauss()),

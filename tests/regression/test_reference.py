@@ -262,7 +262,7 @@ def test_noise_in_r_squared_has_the_stated_deviation(slope):
     shares = []
     for _ in range(1000):
         one = make_release(noise.draw(exact, rng), names, noise, 2000).regress("y")
-        shares.append(Goodness(one._equations, one.design.constant).rsquared)
+        shares.append(Goodness.of(one._equations, one.design.constant).rsquared)
     fit = make_release(exact, names, noise, 2000).regress("y")
     assert np.std(shares) == pytest.approx(fit.rsquared_stderr, rel=0.1)
     assert np.mean(shares) == pytest.approx(fit.rsquared, abs=0.004)

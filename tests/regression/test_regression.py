@@ -34,29 +34,6 @@ def release(table):
     return make_release(table.T @ table, NAMES, n_rows=len(table), bound=3.0)
 
 
-def test_ols_is_least_squares(table, release):
-    fit = release.regress("y")
-    expected = np.linalg.lstsq(table[:, [0, 1, 2, 4]], table[:, 3])[0]
-    np.testing.assert_allclose([*fit.used[:-1], fit.used[-1]], expected, rtol=1e-9)
-    assert fit.design.names == ("a", "b", "c")
-    np.testing.assert_allclose(
-        fit.predict(table[:5, :3]), table[:5][:, [0, 1, 2, 4]] @ expected, rtol=1e-9
-    )
-
-
-def test_standard_errors_without_noise_are_the_textbook_ones(table, release):
-    pytest.importorskip("pandas")
-    X, y = table[:, [0, 1, 2, 4]], table[:, 3]
-    fit = release.regress("y")
-    residual = y - X @ np.linalg.lstsq(X, y)[0]
-    covariance = np.linalg.inv(X.T @ X) * (residual @ residual) / (len(y) - 4)
-    np.testing.assert_allclose(slopes(fit, fit.bse), np.sqrt(np.diag(covariance))[:3], rtol=1e-6)
-    np.testing.assert_allclose(fit.bse["Intercept"], np.sqrt(covariance[3, 3]), rtol=1e-6)
-    low, high = slopes(fit, fit.conf_int(0.1)).T
-    half = stats.t.ppf(0.95, len(y) - 4) * slopes(fit, fit.bse)
-    np.testing.assert_allclose((high - low) / 2, half, rtol=1e-6)
-
-
 def test_features_by_name_and_position(table, release):
     by_name = release.regress("y", ["c", "a"])
     by_position = release.regress(3, [2, 0])
@@ -81,23 +58,6 @@ def test_ridge_spares_the_intercept(table, release):
     # Inference is for the unpenalised coefficients.
     assert np.isnan(fit.bse).all()
     assert "leave ridge out" in fit.refusal
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_own_units(intercept):
-    rng = np.random.default_rng(4)
-    columns = pg.Columns({"u": (10, 30), "v": (-5, 0), "w": (0, 1000)}, intercept=True)
-    raw = np.column_stack([rng.uniform(10, 30, 400), rng.uniform(-5, 0, 400), np.zeros(400)])
-    raw[:, 2] = 100 + 7 * raw[:, 0] - 3 * raw[:, 1] + rng.standard_normal(400)
-    scaled = columns.encoder.table(list(raw.T))
-    release = make_release(scaled.T @ scaled, columns.names, n_rows=400, columns=columns)
-    fit = release.regress("w", intercept=intercept)
-    X = np.column_stack([raw[:, :2], np.ones((400, int(intercept)))])
-    coef, residual = np.linalg.lstsq(X, raw[:, 2])[:2]
-    np.testing.assert_allclose(fit.predict(raw[:, :2]), X @ coef, rtol=1e-9)
-    np.testing.assert_allclose(fit.params, coef, rtol=1e-8)
-    covariance = np.linalg.inv(X.T @ X) * residual / (400 - X.shape[1])
-    np.testing.assert_allclose(fit.bse, np.sqrt(np.diag(covariance)), rtol=1e-5)
 
 
 def test_predict_takes_columns_of_a_data_frame_by_name(table, release):

@@ -34,6 +34,16 @@ def draws(monkeypatch):
 # --- What is added ---------------------------------------------------------------------------
 
 
+def test_multiples_are_those_of_pythons_integers(rng):
+    high = rng.integers(-(2**31), 2**31, 300)
+    low = rng.integers(0, 2**64, 300, dtype=np.uint64)
+    low[:9] = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 2**64 - 2, 3, 2**33]
+    for weight in (0, 1, 3, 2**20, 2**31 + 1, 2**32 - 1):
+        exact = int128.to_integers((high, low)) * weight
+        found = int128.to_integers(int128.multiplied((high, low), weight))
+        assert (found == exact).all()
+
+
 @pytest.mark.parametrize("std", [1e-9, 0.3, 1.0, 77.7, 2.0**42, 2.0**86])
 def test_sums_are_integers_with_the_draw_on_a_public_grid(draws, rng, std):
     total = rng.integers(-(2**40), 2**40, (5, 3))

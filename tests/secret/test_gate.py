@@ -151,7 +151,12 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
     for sums, weights in bad:
         with pytest.raises(TypeError):
             one.mix(sums, weights, 0)
-    for weights, says in (([0, 0, 0], "all weights are zero"), ([4, -2, 1], "not negative")):
+    refused = (
+        ([0, 0, 0], "all weights are zero"),
+        ([4, -2, 1], "not negative"),
+        ([2**31, 2**31, 0], "too large"),
+    )
+    for weights, says in refused:
         with pytest.raises(ValueError, match=says):
             one.mix(parts, weights, 0)
 

@@ -19,7 +19,7 @@ import pytest
 
 import privgram as pg
 import privgram.secret.generators
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 from privgram._core.rows import RowAccumulator
 from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank
@@ -83,7 +83,7 @@ DRAWS = {
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
     "private_norm_bound": norm_bounds,
-    **{name: estimator(name) for name in ("PrivateLinearRegression", "PrivateRidge", "PrivatePCA")},
+    **{name: estimator(name) for name in ("PrivateRidge", "PrivatePCA")},
 }
 NEEDS = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 

@@ -435,15 +435,13 @@ def test_estimators_read_a_row_by_itself(kind, form):
             raise Untaken  # alone, it is a row of targets
         if kind == "pca":
             model = estimators.PrivatePCA(1, epsilon=1.0, bounds=(-3, 3), missing="drop")
-            model.partial_fit(X)
         elif kind == "columns":
             columns = pg.Columns(bounds | {"y": (-1, 1)}, intercept=True, missing="drop")
             model = estimators.PrivateRidge(epsilon=1.0, columns=columns)
-            model.partial_fit(X, y)
         else:
             model = estimators.PrivateRidge(bounds=(-3, 3), target_bounds=(-1, 1), **given)
-            model.partial_fit(X, y)
-        return integers(model._moment)
+        rows = model._table(X, y)
+        return integers(pg.second_moment(rows.source, columns=rows.columns, bound=rows.bound))
 
     names = ("x", "w") if kind == "pca" else ("x", "w", "y")
     table = {"x": TABLE["x"], "w": TABLE["w"], "y": [0.5, 1, -1, 0, 2, 0.25]}

@@ -192,7 +192,7 @@ def test_search_finds_sentinels():
 
 # --- Estimators ---------------------------------------------------------------------------
 
-ESTIMATORS = ["PrivateLinearRegression", "PrivateRidge", "PrivatePCA"]
+ESTIMATORS = ["PrivateRidge", "PrivatePCA"]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

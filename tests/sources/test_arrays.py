@@ -243,8 +243,8 @@ def test_estimators(elsewhere, rng):
     y = x @ [0.2, 0.3, -0.1]
     learnt = []
     for put in (elsewhere, np.asarray):
-        linear = estimators.PrivateLinearRegression(
-            epsilon=2.0, bounds=(-1, 1), target_bounds=(-1, 1), random_state=0
+        linear = estimators.PrivateRidge(
+            0.0, epsilon=2.0, bounds=(-1, 1), target_bounds=(-1, 1), random_state=0
         )
         coef = linear.fit(put(x), put(y)).coef_
         assert linear.predict(put(x)).shape == (4000,)
@@ -255,7 +255,7 @@ def test_estimators(elsewhere, rng):
     assert linear.n_features_in_ == 3
     with pytest.raises(ValueError, match="3 features"):
         linear.predict(put(x[:, :2]))
-    spent = estimators.PrivateLinearRegression(bounds=(-1, 1), target_bounds=(-1, 1))
+    spent = estimators.PrivateRidge(bounds=(-1, 1), target_bounds=(-1, 1))
     bad = {
         "move them to one device": (elsewhere(x), elsewhere(y, "device2")),
         "X is on .*device1.* and y on cpu: move them": (elsewhere(x), y),

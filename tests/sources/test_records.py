@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privgram import Columns, second_moment
-from privgram._core.records import scan
+from privgram._core.arrow import scan
 from privgram.sources import files as source
 
 pa = pytest.importorskip("pyarrow")

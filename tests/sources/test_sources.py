@@ -3,10 +3,8 @@
 import sys
 from types import ModuleType
 
-import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 from scipy import sparse
 from support.helpers import said
 
@@ -219,80 +217,6 @@ def test_tables_longer_than_the_scratch(x, tmp_path, source, monkeypatch):
     given_ = order if source in UNNAMED else order[:, [1, 2, 0]]
     with pytest.raises(ValueError, match=r"^row 41 "):
         second_moment(SOURCES[source](given_, tmp_path), columns=columns, threads=1)
-
-
-@pytest.mark.slow
-@settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(
-    n=st.integers(0, 40),
-    dtype=st.sampled_from([np.float64, np.float32, np.int32, np.int64, np.uint8, np.bool_]),
-    group=st.integers(1, 50),
-    threads=st.integers(1, 3),
-    seed=st.integers(0, 2**32),
-)
-def test_types_and_splits(tmp_path, n, dtype, group, threads, seed):
-    rng = np.random.default_rng(seed)
-    x = (rng.standard_normal((n, 3)) * 100).astype(dtype)
-    expected = SecondMoment(3, 5.0).update(x.astype(np.float64))
-    table = arrow(x)
-    sources = [
-        x,
-        write_npy(x, tmp_path / "t.npy"),
-        write_npy(x, tmp_path / "t.npy", "F"),
-        write_parquet(table, tmp_path / "t.parquet", row_group_size=group),
-        table,
-        table.to_reader(max_chunksize=group),
-        pd.DataFrame(x, columns=NAMES),
-        np.array_split(x, group),
-    ]
-    for source in sources:
-        assert_same(second_moment(source, 5.0, threads=threads), expected)
-
-
-def test_numbers_of_other_kinds():
-    table = pa.table(
-        {
-            "decimal": pa.array([1, None, 3]).cast(pa.decimal128(21, 2)),
-            "bool": [True, None, False],
-            "half": pa.array(np.array([1, 9, 3], np.float16), mask=np.array([0, 1, 0], bool)),
-            "int": pa.array([1, None, 2**60 + 1], pa.int64()),
-            "nothing": pa.nulls(3),
-        }
-    )
-    plain = np.array([[1, 1, 1, 1], [0] * 4, [3, 0, 3, 2.0**60]])[[0, 2]]
-    columns = Columns(dict.fromkeys(table.column_names[:4], (-4, 4)), missing="drop")
-    expected = SecondMoment(4, columns.bound, columns=columns).update(plain)
-    moment = second_moment(table, columns=columns)
-    assert moment.n_dropped == 1
-    np.testing.assert_array_equal(moment.matrix(), expected.matrix())
-    # Decimals are objects to pandas.
-    frame = table.drop_columns("decimal").to_pandas(types_mapper=pd.ArrowDtype)
-    frame["decimal"] = [1.0, np.nan, 3.0]
-    np.testing.assert_array_equal(second_moment(frame, columns=columns).matrix(), moment.matrix())
-    none = Columns({"nothing": (0, 1)}, missing="drop")
-    assert second_moment(table, columns=none).n_dropped == 3
-    nullable = pd.DataFrame({"bool": pd.array([True, None, False], "boolean")})
-    columns = Columns({"bool": (0, 1)}, missing="drop")
-    assert second_moment(nullable, columns=columns).n_dropped == 1
-
-
-@pytest.mark.parametrize("kind", ["string", "dictionary", "timestamp", "list"])
-def test_refused_kinds(tmp_path, kind):
-    values = {
-        "string": pa.array(["CANARY", "CANARY"]),
-        "dictionary": pa.array(["CANARY", "CANARY"]).dictionary_encode(),
-        "timestamp": pa.array([1, 2], pa.timestamp("s")),
-        "list": pa.array([[1.0], [2.0]]),
-    }[kind]
-    table = pa.table({"ok": [1.0, 2.0], "bad": values})
-    path = write_parquet(table, tmp_path / "t.parquet")
-    for source in (table, path, table.to_pandas()):
-        with pytest.raises(TypeError, match="column 'bad' holds values of type") as caught:
-            second_moment(source, 1.0)
-        assert "CANARY" not in str(caught.value)
-        assert second_moment(source, 1.0, columns=["ok"]).n_rows == 2
 
 
 @pytest.mark.parametrize("columns", [None, ["a"]])

@@ -470,7 +470,7 @@ def test_plan_takes_what_changes_the_answer():
     """Of `regress`, that is: all but where it is kept, by whom, and by which numbers."""
     of_regress = inspect.signature(pg.Study.regress).parameters
     of_plan = inspect.signature(pg.Study.plan).parameters
-    assert set(of_regress) - set(of_plan) == {"label", "out", "rng", "purpose"}
+    assert set(of_regress) - set(of_plan) == {"label", "out", "rng", "purpose", "groups"}
     assert set(of_plan) - set(of_regress) == {"target_se", "n_rows", "design", "by"}
     for name in set(of_plan) & set(of_regress) - {"epsilon"}:
         assert of_plan[name].default == of_regress[name].default

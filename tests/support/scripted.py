@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from privgram._core.discrete import BLOCKS, Words
+from privgram._core.draws import BLOCKS, Words
 
 ROOT = Path(__file__).parents[2]
 
@@ -90,7 +90,7 @@ class _Table(ctypes.Structure):
 
 
 def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
-    """`privgram._core.discrete.Law` with one passage of its C replaced by another."""
+    """`privgram._core.draws.Law` with one passage of its C replaced by another."""
     core = ROOT / "src" / "privgram" / "_core"
     text = (core / "discrete.c").read_text()
     assert text.count(fault[0]) == 1

@@ -1,12 +1,13 @@
 """Arrow's C stream and C data interface: columns of batches as NumPy's views of their buffers.
 
 https://arrow.apache.org/docs/format/CDataInterface.html. What values mean is for Python
-to say (`privgram.sources.arrow`); here are pointers, who frees them, and the one loop over texts.
+to say (`privgram.sources.arrow`); here are pointers, who frees them, and two loops over texts:
+their codes, and where the records of CSV end.
 """
 cimport numpy as cnp
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memchr, memcmp, memcpy
 
 import numpy as np
 
@@ -410,3 +411,67 @@ cdef class Stream:
         if self.capsule is not None and self.stream.release != NULL:
             self.stream.release(self.stream)
         self.capsule = None
+
+
+cdef Py_ssize_t last_end(const char *text, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Position after the last end of a line in text[start:stop]; -1 if there is none."""
+    while stop > start:
+        if text[stop - 1] == b"\n" or text[stop - 1] == b"\r":
+            return stop
+        stop -= 1
+    return -1
+
+
+cdef Py_ssize_t first_end(const char *text, Py_ssize_t start, Py_ssize_t stop) noexcept nogil:
+    """Position after the first end of a line in text[start:stop]; -1 if there is none."""
+    for start in range(start, stop):
+        if text[start] == b"\n":
+            return start + 1
+        if text[start] == b"\r":
+            return start + (2 if start + 1 < stop and text[start + 1] == b"\n" else 1)
+    return -1
+
+
+def scan(bytes text, Py_ssize_t start, bint quoted, bint final, bint first=False):
+    """Find the end of the last whole record of a CSV text that begins with one, or of the `first`.
+
+    A record ends at the end of a line outside quoted cells, as Arrow's parser sees it, which then
+    parses them: a quote opens a quoted cell at the beginning of a cell and is an ordinary character
+    elsewhere, and two in a quoted cell are one.
+
+    Begins at `start`, `quoted` if that is inside a quoted cell; `final` says that nothing follows.
+    Gives the position after the record, beyond `start`, or -1 if none ends there; and the `start`
+    and `quoted` to go on from when more text has been appended.
+    """
+    cdef const char *at = text
+    cdef const char *quote
+    # The end of a line may be the half of "\r\n", and a quote the half of two.
+    cdef Py_ssize_t n = len(text), i = start, end = -1, here, stop
+    with nogil:
+        while i < n:
+            quote = <const char *>memchr(at + i, b'"', n - i)
+            stop = n if quote == NULL else quote - at
+            if not quoted:
+                if quote == NULL and not final and at[n - 1] == b"\r":
+                    stop = n - 1
+                here = first_end(at, i, stop) if first else last_end(at, i, stop)
+                if here >= 0:
+                    end = here
+                    if first:
+                        break
+                if quote == NULL:
+                    i = stop
+                    break
+                quoted = stop == 0 or at[stop - 1] in (b",", b"\n", b"\r")
+                i = stop + 1
+            elif quote == NULL:
+                i = n
+            elif stop + 1 < n and at[stop + 1] == b'"':
+                i = stop + 2
+            elif stop + 1 == n and not final:
+                i = stop
+                break
+            else:
+                quoted = False
+                i = stop + 1
+    return end, i, quoted

@@ -1,4 +1,4 @@
-/* Cosines and sines of random projections: the C side of random_features.pyx.
+/* Cosines and sines of random projections: the C side of rowmap.pyx.
  *
  * A number is made by one rounded operation after the other, never contracted into FMA
  * (meson.build): only projections are taken several at a time.  So a row's features are the same

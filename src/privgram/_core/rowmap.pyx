@@ -1,10 +1,17 @@
-"""Rows mapped into a frame, each image a function of its row's values alone.
+"""Numbers made of a row, each a function of its row's values alone: columns, norms and images.
 
-`tests/oracle/rowmap.py` is the NumPy twin; the two agree bit for bit.
+Position, layout and neighbouring rows do not enter: operations are rounded one by one, in the order
+of the columns, on every machine (meson.build: no contraction into FMA), and in the environment of
+floating point that `DefaultRounding` sets. Twins in NumPy are in `tests/oracle`; they agree bit for
+bit.
 """
+import sys
+
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
+
+from privgram._core._lanes cimport LANE_FLOAT64, LANE_ONES, describe_codes, kind_of
 
 import numpy as np
 
@@ -17,29 +24,122 @@ cdef extern from "_rowmap.h" nogil:
                   ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
                   const double *at, ptrdiff_t width, ptrdiff_t size, double *v, ptrdiff_t *place,
                   int32_t *codes, ptrdiff_t step, double *out)
+    void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int adjacent, double *out)
+
+cdef extern from "_encode.h" nogil:
+    void encode_log(const double *x, Py_ssize_t n, double lower, double upper, double *out)
+    void lanes_scaled(const char *x, int kind, Py_ssize_t n, double center, double inverse,
+                      double limit, double *out)
+    void encode_legendre(const double *v, const double *p, const double *before, Py_ssize_t n,
+                         Py_ssize_t k, double *out)
+    void encode_product(const double *x, Py_ssize_t n, double *out)
+
+cdef extern from "random_features.h" nogil:
+    void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights,
+                       ptrdiff_t m, int signs, double size, double *out)
+
+cdef extern from "<fenv.h>" nogil:
+    ctypedef struct fenv_t:
+        pass
+
+    const fenv_t *FE_DFL_ENV
+    int fegetenv(fenv_t *)
+    int fesetenv(const fenv_t *)
 
 
-cdef int kind_of(cnp.ndarray a):
-    """Tell how to read an array where it lies; -1 if it must be converted."""
-    cdef int kind = cnp.PyArray_TYPE(a)
-    if not (cnp.PyArray_ISALIGNED(a) and cnp.PyArray_ISNOTSWAPPED(a)):
-        return -1
-    if kind == cnp.NPY_FLOAT64:
-        return MAP_FLOAT64
-    if kind == cnp.NPY_FLOAT32:
-        return MAP_FLOAT32
-    if cnp.PyArray_ISSIGNED(a) and cnp.PyArray_ISINTEGER(a):
-        # By size: NumPy has two types of eight bytes.
-        return {8: MAP_INT64, 4: MAP_INT32}.get(cnp.PyArray_ITEMSIZE(a), -1)
-    return -1
+cdef class DefaultRounding:
+    """A context: round to nearest and keep subnormals, whatever others have set in this thread.
+
+    Libraries built with -ffast-math flush subnormals to zero, for all who share the thread.
+    """
+    cdef fenv_t saved
+
+    def __enter__(self):
+        fegetenv(&self.saved)
+        fesetenv(FE_DFL_ENV)
+
+    def __exit__(self, *_):
+        fesetenv(&self.saved)
+
+
+cdef inline double *data(cnp.ndarray a) noexcept nogil:
+    return <double *>cnp.PyArray_DATA(a)
+
+
+cdef cnp.ndarray as_column(x):
+    """Float64, without gaps."""
+    with DefaultRounding():
+        x = np.ascontiguousarray(x, np.float64)
+    if x.ndim != 1:
+        raise ValueError(f"a column has one dimension, not {x.ndim}")
+    return x
+
+
+def log(x, double lower, double upper):
+    if not sys.float_info.min <= lower <= upper <= sys.float_info.max:
+        raise ValueError("bounds of a logarithm must be positive, normal and finite")
+    cdef cnp.ndarray column = as_column(x), out = np.empty_like(column)
+    with DefaultRounding(), nogil:
+        encode_log(data(column), column.shape[0], lower, upper, data(out))
+    return out
+
+
+def legendre(x, double center, double inverse, Py_ssize_t degree):
+    if degree < 1:
+        raise ValueError(f"degree must be at least 1, not {degree}")
+    cdef cnp.ndarray column = as_column(x), ones = np.ones_like(column)
+    cdef cnp.ndarray out = np.empty((degree, len(column)))
+    cdef Py_ssize_t k, n = column.shape[0]
+    cdef double *v = data(out)
+    with DefaultRounding(), nogil:
+        lanes_scaled(<char *>data(column), LANE_FLOAT64, n, center, inverse, 1.0, v)
+        for k in range(1, degree):
+            encode_legendre(v, v + (k - 1) * n, data(ones) if k == 1 else v + (k - 2) * n, n, k,
+                            v + k * n)
+    return out
+
+
+def product(columns, center, inverse):
+    if not len(columns) == len(center) == len(inverse) > 0:
+        raise ValueError("a product is of as many columns as there are centers and inverses")
+    cdef cnp.ndarray column, scaled, total = None
+    cdef double c, i
+    for x, c, i in zip(columns, center, inverse, strict=True):
+        column = as_column(x)
+        if total is not None and len(column) != len(total):
+            raise ValueError("columns must be of equal length")
+        scaled = np.empty_like(column)
+        with DefaultRounding(), nogil:
+            lanes_scaled(<char *>data(column), LANE_FLOAT64, column.shape[0], c, i, 1.0,
+                         data(scaled))
+            if total is not None:
+                encode_product(data(scaled), column.shape[0], data(total))
+        total = scaled if total is None else total
+    return total
+
+
+def random_features(const double[:, ::1] x, const double[:, ::1] weights, bint signs):
+    """Features of rows (n, d) by weights (d, m): (n, 2 m) in pairs, or (n, m) signs.
+
+    Every row has length 1, but for rounding.
+    """
+    cdef Py_ssize_t n = x.shape[0], d = x.shape[1], m = weights.shape[1]
+    if weights.shape[0] != d or d < 1 or m < 1:
+        raise ValueError(f"weights must have {d} rows, and a column at least")
+    cdef double size = 1 / np.sqrt(m)
+    cdef cnp.ndarray out = np.empty((n, m if signs else 2 * m))
+    if n > 0:
+        with DefaultRounding(), nogil:
+            features_make(&x[0, 0], n, d, &weights[0, 0], m, signs, size, data(out))
+    return out
 
 
 cdef object describe(cnp.ndarray column, Py_ssize_t n, map_column *described):
     """Say how the n numbers of a column are read, and return what holds them."""
-    if kind_of(column) < 0:
-        if column.dtype.kind != "f" or cnp.PyArray_ITEMSIZE(column) not in (4, 8):
-            raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
+    if kind_of(column) < 0 or not cnp.PyArray_ISALIGNED(column):
         column = column.astype(column.dtype.newbyteorder("="))
+    if kind_of(column) < 0:
+        raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
     if column.ndim != 1 or column.shape[0] != n:
         raise ValueError(f"columns must have {n} rows, as the images")
     described.x, described.step = cnp.PyArray_BYTES(column), column.strides[0]
@@ -47,27 +147,12 @@ cdef object describe(cnp.ndarray column, Py_ssize_t n, map_column *described):
     return column
 
 
-cdef object describe_codes(indices, lut, Py_ssize_t n, coded_codes *described):
-    """Say how the n codes of a factor are read, and return what holds them."""
-    if indices.dtype.kind not in "iu" or indices.shape != (n,):
-        raise TypeError(f"codes must be integers of {n} rows, as the images")
-    cdef cnp.ndarray codes = np.ascontiguousarray(indices, indices.dtype.newbyteorder("=")), table
-    described.x, described.size = cnp.PyArray_BYTES(codes), cnp.PyArray_ITEMSIZE(codes)
-    described.is_signed = cnp.PyArray_ISSIGNED(codes)
-    described.lut = NULL
-    if lut is None:
-        return codes
-    table = np.ascontiguousarray(lut, np.int32)
-    described.lut, described.n_lut = <const int32_t *>cnp.PyArray_BYTES(table), table.shape[0]
-    return codes, table
-
-
 def looked_up(indices, lut):
     """lut[indices], int32, and -1 where an index is not in the table."""
     cdef coded_codes described
     cdef Py_ssize_t i, n = len(indices)
     cdef int32_t none = 2147483647
-    held = describe_codes(indices, lut, n, &described)
+    held = describe_codes(indices, lut, &described)
     codes = np.empty(n, np.int32)
     cdef int32_t[::1] out = codes
     if n:
@@ -77,6 +162,28 @@ def looked_up(indices, lut):
                 out[i] = -1 if out[i] == none else out[i]
     del held
     return codes
+
+
+def squared_norms(block, double[::1] out):
+    """out[i] = sum_j block[i, j]**2, of floats or signed integers of any layout."""
+    if block.ndim != 2 or out.shape[0] != block.shape[0]:
+        raise ValueError("a block of shape (n, d) has n norms")
+    cdef Py_ssize_t j, n = out.shape[0], d = block.shape[1]
+    cdef bint adjacent
+    cdef map_column *columns = <map_column *>PyMem_Malloc((d + 1) * sizeof(map_column))
+    if columns == NULL:
+        raise MemoryError
+    try:
+        held = [describe(block[:, j], n, &columns[j]) for j in range(d)]
+        adjacent = (
+            kind_of(block) >= 0 and cnp.PyArray_ISALIGNED(block)
+            and block.strides[1] == block.itemsize < block.strides[0]
+        )
+        if n:
+            with nogil:
+                map_squares(columns, n, d, adjacent, &out[0])
+    finally:
+        PyMem_Free(columns)
 
 
 def transposed(const double[:, :] frame):
@@ -139,7 +246,7 @@ cdef class Images:
             raise MemoryError
         self.held = []
         for j in range(d):
-            self.described[j].kind, self.described[j].x, self.described[j].step = MAP_ONES, NULL, 0
+            self.described[j].kind, self.described[j].x, self.described[j].step = LANE_ONES, NULL, 0
             if scaled:
                 self.described[j].center, self.described[j].inverse = center[j], inverse[j]
                 self.described[j].limit = limit[j]
@@ -148,11 +255,13 @@ cdef class Images:
         first = d
         for b in range(n_blocks):
             indices, lut, levels, given, weight = blocks[b]
-            self.held.append(describe_codes(indices, lut, n, &self.coded[b].codes))
+            self.held.append(describe_codes(indices, lut, &self.coded[b].codes))
+            if len(indices) != n:
+                raise ValueError(f"columns must have {n} rows, as the images")
             self.coded[b].levels, self.coded[b].first = levels, first
             first += levels
             j = d + b
-            self.described[j].kind, self.described[j].x, self.described[j].step = MAP_ONES, NULL, 0
+            self.described[j].kind, self.described[j].x, self.described[j].step = LANE_ONES, NULL, 0
             self.described[j].limit = weight
             if given is not None:
                 self.described[j].center, self.described[j].inverse = center[value], inverse[value]

@@ -7,46 +7,114 @@ every instruction set.
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.math cimport isfinite
+from libc.math cimport isfinite, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.stdlib cimport calloc
-from libc.string cimport memcpy
-from privgram._core._gram cimport (
-    GRAM_FLOAT32,
-    GRAM_FLOAT64,
-    GRAM_INT32,
-    GRAM_INT64,
-    GRAM_KERNELS,
-    GRAM_MIXED,
-    GRAM_SHARERS,
-    coded,
-    coded_block,
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from privgram._core._lanes cimport (
+    LANE_FLOAT64,
+    LANE_MIXED,
     coded_codes,
-    coded_flush,
-    coded_free,
-    coded_init,
-    coded_init_beside,
-    coded_merge,
-    coded_reset,
-    coded_table,
-    coded_update,
-    gram,
-    gram_add_rows,
-    gram_add_triangle,
-    gram_column,
-    gram_get,
-    gram_get_triangle,
-    gram_kernel,
-    gram_kernels,
-    gram_merge,
-    gram_settle,
-    gram_table,
-    gram_target,
+    describe_codes,
+    kind_of,
 )
 
 import numpy as np
 
 cnp.import_array()
+
+cdef extern from "gram.h" nogil:
+    ctypedef struct gram_column:
+        const char *x
+        int kind
+
+    ctypedef struct gram_table:
+        Py_ssize_t n
+        Py_ssize_t width
+        int kind
+        const char *rows
+        Py_ssize_t row_stride
+        const gram_column *columns
+        const double *center
+        const double *inverse
+        const double *limit
+
+    ctypedef struct row_rule:
+        double bound
+        double target
+        double scale
+
+    ctypedef struct gram_kernel:
+        const char *name
+        int (*is_permitted)()
+
+    ctypedef struct gram:
+        const gram_kernel *kernel
+        Py_ssize_t d
+        int bits
+        row_rule rule
+        int64_t flush_rows
+        int64_t n_rows
+        int64_t n_dropped
+
+    enum:
+        GRAM_KERNELS
+        GRAM_SHARERS
+
+    int gram_kernels(const gram_kernel **out, int *with_plain)
+    double gram_target(Py_ssize_t d, int bits)
+    void gram_set_rule(row_rule *, double bound, double target)
+    int gram_quantise_row(const row_rule *, const double *x, Py_ssize_t d, double *q)
+    void gram_settle(gram *)
+    void gram_merge(gram *, gram *)
+    void gram_get(gram *, int64_t *hi, uint64_t *lo)
+    void gram_add_rows(gram *, const int64_t *sums, int64_t rows)
+    void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo)
+    void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo)
+
+
+cdef extern from "coded.h" nogil:
+    ctypedef struct coded_table:
+        int is_short
+        gram_table dense
+        const coded_codes *codes
+        const gram_column *values
+        const double *center
+        const double *inverse
+        const double *limit
+
+    ctypedef struct coded_block:
+        Py_ssize_t factor
+        Py_ssize_t first
+        Py_ssize_t value
+        double weight
+
+    ctypedef struct coded:
+        gram g
+        Py_ssize_t d
+        Py_ssize_t n_factors
+        Py_ssize_t n_blocks
+        Py_ssize_t n_values
+        const Py_ssize_t *position
+        const Py_ssize_t *order
+        const Py_ssize_t *levels
+        coded_block *blocks
+        Py_ssize_t groups
+        Py_ssize_t slots
+        int64_t *n_rows
+        int64_t *n_dropped
+        Py_ssize_t size
+        int64_t *hi
+        uint64_t *lo
+
+    int coded_init(coded *, const gram_kernel *, double bound, int bits)
+    int coded_init_beside(coded *, coded *)
+    void coded_free(coded *)
+    void coded_reset(coded *)
+    void coded_flush(coded *)
+    void coded_merge(coded *, coded *)
+    Py_ssize_t coded_update(coded *, const coded_table *, int drop, int leave_out)
 
 # Blocks with no unit stride, or not aligned, are copied this much at a time.
 cdef enum:
@@ -84,24 +152,6 @@ def select(str name):
             selected = kernels[i]
             return
     raise ValueError(f"no kernel {name!r}; available: {', '.join(available())}")
-
-
-cdef int kind_of(cnp.ndarray a):
-    """Tell how the kernels read the items of an array; -1 if they do not."""
-    cdef int kind = cnp.PyArray_TYPE(a)
-    if not cnp.PyArray_ISNOTSWAPPED(a):
-        return -1
-    if kind == cnp.NPY_FLOAT64:
-        return GRAM_FLOAT64
-    if kind == cnp.NPY_FLOAT32:
-        return GRAM_FLOAT32
-    if cnp.PyArray_ISSIGNED(a) and cnp.PyArray_ISINTEGER(a):
-        # By size: NumPy has two types of eight bytes.
-        if cnp.PyArray_ITEMSIZE(a) == 8:
-            return GRAM_INT64
-        if cnp.PyArray_ITEMSIZE(a) == 4:
-            return GRAM_INT32
-    return -1
 
 
 def readable(block):
@@ -158,7 +208,7 @@ cdef bint describe(block, Py_ssize_t d, gram_table *x, gram_column *columns) exc
         shape = f"{width} columns" if isinstance(block, list) else f"{block.shape}"
         raise ValueError(f"block must have shape (n, {d}), got {shape}")
     x.width = width
-    x.kind = GRAM_FLOAT64
+    x.kind = LANE_FLOAT64
 
     if isinstance(block, list):
         for j in range(width):
@@ -168,7 +218,7 @@ cdef bint describe(block, Py_ssize_t d, gram_table *x, gram_column *columns) exc
             if j == 0:
                 x.kind = columns[0].kind
             elif columns[j].kind != x.kind:
-                x.kind = GRAM_MIXED
+                x.kind = LANE_MIXED
         return True
 
     # The stride of an axis of length one means nothing.
@@ -350,7 +400,7 @@ cdef class Accumulator:
     @property
     def layout(self):
         """What it is made of again, and has to be the same of two that are merged."""
-        shape = self.positions_dense, self.factors, self.blocks, self.t.g.bound, self.t.g.bits
+        shape = self.positions_dense, self.factors, self.blocks, self.t.g.rule.bound, self.t.g.bits
         return (*shape, self.t.groups, self.t.slots > self.t.groups)
 
     @property
@@ -359,7 +409,7 @@ cdef class Accumulator:
 
     @property
     def bound(self):
-        return self.t.g.bound
+        return self.t.g.rule.bound
 
     @property
     def bits(self):
@@ -367,11 +417,11 @@ cdef class Accumulator:
 
     @property
     def scale(self):
-        return self.t.g.scale
+        return self.t.g.rule.scale
 
     @property
     def target(self):
-        return self.t.g.target
+        return self.t.g.rule.target
 
     @property
     def n_rows(self):
@@ -463,28 +513,9 @@ cdef class Accumulator:
             self.values[k].x = cnp.PyArray_BYTES(a)
             self.values[k].kind = kind_of(a)
         x.codes, x.values = self.codes, self.values
-        return [self._describe_codes(k, *codes[k]) for k in range(len(codes))]
-
-    def _describe_codes(self, Py_ssize_t k, indices, lut):
-        cdef cnp.ndarray a
-        if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu":
-            raise TypeError("codes must be arrays of integers")
-        a = indices
-        if a.ndim != 1 or not (
-            cnp.PyArray_ISALIGNED(a)
-            and cnp.PyArray_ISNOTSWAPPED(a)
-            and (a.strides[0] == cnp.PyArray_ITEMSIZE(a) or a.shape[0] <= 1)
-        ):
-            raise TypeError("codes must be one-dimensional, without gaps and in native byte order")
-        self.codes[k].x = cnp.PyArray_BYTES(a)
-        self.codes[k].size = cnp.PyArray_ITEMSIZE(a)
-        self.codes[k].is_signed = cnp.PyArray_ISSIGNED(a)
-        self.codes[k].lut = NULL
-        if lut is not None:
-            a = np.ascontiguousarray(lut, np.int32)
-            self.codes[k].lut = <const int32_t *>cnp.PyArray_BYTES(a)
-            self.codes[k].n_lut = a.shape[0]
-        return a
+        return [
+            describe_codes(codes[k][0], codes[k][1], &self.codes[k]) for k in range(len(codes))
+        ]
 
     def add_rows(self, const int64_t[:, ::1] sums, int64_t n_rows):
         cdef Py_ssize_t d = self.t.d
@@ -611,3 +642,409 @@ cdef const Py_ssize_t *_copied(cnp.ndarray a):
     if copy != NULL:
         memcpy(copy, cnp.PyArray_DATA(a), a.shape[0] * sizeof(Py_ssize_t))
     return copy
+
+
+cdef extern from *:
+    """
+    /* Squares of whole numbers up to 2^48, and their sum, exactly; beyond that it is too long. */
+    typedef struct { unsigned __int128 sum; int beyond; } exact_square;
+    static inline void square_add(exact_square *s, int64_t z, int times)
+    {
+        const uint64_t size = z < 0 ? -(uint64_t)z : (uint64_t)z;
+        s->beyond |= size > (uint64_t)1 << 48;
+        s->sum += (unsigned __int128)size * size * (unsigned)times;
+    }
+    static inline int square_within(const exact_square *s, double whole)
+    {
+        const unsigned __int128 most = (unsigned __int128)(uint64_t)whole * (uint64_t)whole;
+        return !s->beyond && s->sum <= most;
+    }
+    """
+    ctypedef struct exact_square:
+        int beyond
+    void square_add(exact_square *s, int64_t z, int times) noexcept nogil
+    int square_within(const exact_square *s, double whole) noexcept nogil
+
+cdef double HALF_ULP = 2.0 ** -53
+# Adding and taking this off rounds to the nearest integer what is below 2^51.
+cdef double ROUND = 6755399441055744.0
+
+
+cdef struct unit_sums:
+    ptrdiff_t d
+    int trace           # norm: sum of squared row norms, else Frobenius
+    int centring        # whether any column is centred
+    row_rule rule       # of rows; its scale is S, but for rounding
+    double whole        # W
+    double room         # what rounding adds to the norm of one block
+    unsigned char *centred
+    double *q           # one row
+    ptrdiff_t *at       # where it is not zero
+    unsigned char *seen  # columns that are not zero in a unit
+    int64_t *sums       # of a unit's rows
+    int64_t *gram       # of a unit's rows, lower triangle
+    double *rest        # of the sums, beyond rows times the mean
+    int64_t *hi         # totals, lower triangle, one for each group
+    uint64_t *lo
+
+
+cdef inline void add128(int64_t *hi, uint64_t *lo, int64_t more) noexcept nogil:
+    lo[0] += <uint64_t>more
+    hi[0] += (more >> 63) + (lo[0] < <uint64_t>more)
+
+
+cdef void add_row(unit_sums *u) noexcept nogil:
+    """gram += q q^T, sums += q."""
+    cdef ptrdiff_t i, j, a, b, n = 0
+    cdef int64_t value
+    cdef int64_t *row
+    for j in range(u.d):
+        u.at[n] = j
+        n += u.q[j] != 0.0
+    for a in range(n):
+        i = u.at[a]
+        value = <int64_t>u.q[i]
+        row = u.gram + i * u.d
+        u.seen[i] = 1
+        u.sums[i] += value
+        if n == u.d:
+            for j in range(i + 1):
+                row[j] += value * <int64_t>u.q[j]
+        else:
+            for b in range(a + 1):
+                row[u.at[b]] += value * <int64_t>u.q[u.at[b]]
+
+
+cdef void centre(unit_sums *u, const ptrdiff_t *at, ptrdiff_t n, int64_t rows) noexcept nogil:
+    """Replace the Gram matrix by that about the integer part of the mean, in the centred columns.
+
+    Modulo 2^64 on the way, which leaves the result exact: it is no larger than `gram` was.
+    """
+    cdef ptrdiff_t a, b, i, j
+    cdef int64_t mean
+    cdef uint64_t mi, mj, z
+    for a in range(n):
+        i = at[a]
+        if u.centred[i]:
+            mean = u.sums[i] // rows
+            mean -= mean * rows > u.sums[i]  # C rounds towards zero
+            u.rest[i] = <double>(u.sums[i] - mean * rows)
+    for a in range(n):
+        i = at[a]
+        for b in range(a + 1):
+            j = at[b]
+            if u.centred[i] != u.centred[j]:
+                u.gram[i * u.d + j] = 0
+            elif u.centred[i]:
+                mi = <uint64_t>((u.sums[i] - <int64_t>u.rest[i]) // rows)
+                mj = <uint64_t>((u.sums[j] - <int64_t>u.rest[j]) // rows)
+                z = <uint64_t>u.gram[i * u.d + j]
+                z -= mi * <uint64_t>u.sums[j]
+                z -= mj * <uint64_t>u.sums[i]
+                z += <uint64_t>rows * mi * mj
+                u.gram[i * u.d + j] = <int64_t>z
+
+
+cdef inline double value_of(
+    const unit_sums *u, ptrdiff_t i, ptrdiff_t j, double rows
+) noexcept nogil:
+    """An entry of the unit's matrix; what is beyond the integer part of the mean is taken off."""
+    cdef double z = <double>u.gram[i * u.d + j]
+    if u.centring and u.centred[i] and u.centred[j]:
+        z -= u.rest[i] * u.rest[j] / rows
+    return z
+
+
+cdef double norm_of(
+    const unit_sums *u, const ptrdiff_t *at, ptrdiff_t n, double rows
+) noexcept nogil:
+    """Trace or Frobenius norm; one term after another, so a function of the matrix alone."""
+    cdef ptrdiff_t a, b
+    cdef double row, z, total = 0.0
+    cdef int64_t diagonal = 0
+    if u.trace:
+        for a in range(n):
+            diagonal += u.gram[at[a] * u.d + at[a]]
+        return <double>diagonal
+    for a in range(n):
+        row = 0.0
+        for b in range(a):
+            z = value_of(u, at[a], at[b], rows)
+            row += z * z
+        z = value_of(u, at[a], at[a], rows)
+        total += 2.0 * row + z * z
+    return sqrt(total)
+
+
+cdef double finish(
+    unit_sums *u, int64_t rows, double whole_norm, ptrdiff_t blocks, ptrdiff_t slot
+) noexcept nogil:
+    """Add a block of a unit to that of its group, scaled if it must be; forget it, return its norm.
+
+    `whole_norm` is that of all `blocks` of the unit, and below 0 where this is the only one.
+    Nothing is added with `slot` below 0.
+    """
+    cdef ptrdiff_t a, b, i, j, first, n = 0
+    cdef ptrdiff_t *at = u.at
+    cdef double norm, all_norm, kept, target, c
+    cdef int64_t z, trace = 0
+    cdef exact_square total_square
+    cdef bint exact
+    memset(&total_square, 0, sizeof(total_square))
+    for j in range(u.d):
+        at[n] = j
+        n += u.seen[j]
+    if u.centring and rows > 0:
+        centre(u, at, n, rows)
+    norm = norm_of(u, at, n, <double>rows)
+    all_norm = norm if whole_norm < 0 else whole_norm
+    # Norms up to `kept` are surely at most W, and longer ones are scaled to `target`.
+    kept = u.whole if u.trace else u.whole * (1 - (u.d + blocks + 31) * HALF_ULP)
+    target = u.whole - u.room * blocks
+    exact = not u.centring and all_norm <= kept
+    c = 1.0 if all_norm <= target else target / all_norm
+    first = slot * u.d * u.d
+    if slot >= 0 and not exact:  # else the norm was that of these whole numbers
+        for a in range(n):
+            i = at[a]
+            for b in range(a + 1):
+                j = at[b]
+                z = <int64_t>((c * value_of(u, i, j, <double>rows) + ROUND) - ROUND)
+                z += n if i == j else 0
+                u.gram[i * u.d + j] = z
+                square_add(&total_square, z, 1 if i == j else 2)
+            trace += u.gram[i * u.d + i]
+        # Whatever arithmetic did: a matrix that is too long, which none is, adds nothing.
+        if u.trace:
+            if trace < 0 or trace > <int64_t>u.whole:
+                slot = -1
+        elif not square_within(&total_square, u.whole):
+            slot = -1
+    for a in range(n):
+        i = at[a]
+        for b in range(a + 1):
+            j = at[b]
+            if slot >= 0:
+                z = u.gram[i * u.d + j]
+                add128(&u.hi[first + i * u.d + j], &u.lo[first + i * u.d + j], z)
+            u.gram[i * u.d + j] = 0
+        u.seen[i] = 0
+    for a in range(n):
+        u.sums[at[a]] = 0
+        u.rest[at[a]] = 0.0
+    return norm
+
+
+cdef ptrdiff_t take(
+    unit_sums *u, const double *x, ptrdiff_t row, ptrdiff_t end, bint drop, int64_t *rows
+) noexcept nogil:
+    """Rows of one block into its Gram matrix; the first that cannot be taken, or -1."""
+    cdef int found
+    rows[0] = 0
+    for row in range(row, end):
+        found = gram_quantise_row(&u.rule, x + row * u.d, u.d, u.q)
+        if found > 0:
+            add_row(u)
+            rows[0] += 1
+        elif found < 0 or not drop:
+            return row
+    return -1
+
+
+cdef inline ptrdiff_t block_end(
+    const int32_t *codes, ptrdiff_t row, ptrdiff_t end
+) noexcept nogil:
+    """Where the rows of one unit and one group end; there are no codes without groups."""
+    cdef ptrdiff_t i = row + 1
+    if codes == NULL:
+        return end
+    while i < end and codes[i] == codes[row]:
+        i += 1
+    return i
+
+
+cdef class UnitAccumulator:
+    """The rows of one unit at a time: their integer Gram matrix, scaled into a ball, and added.
+
+    A row x becomes q = rint(min(1, row_bound/||x||) S x), as in `rows` but for the scale, which is
+    the unit's: S = T / bound.  M = sum q q^T over the rows of a unit is exact, so it does not
+    depend on their order.  It is added as it is where its norm is at most W = 2^(2 bits), and else
+    as rint(c M) + p I on the p columns it has.  The latter is positive semidefinite and of norm at
+    most W: proofs in docs/theory/units.md.  Of a table of groups M is block-diagonal, a block for
+    each group in which the unit has rows, with one norm and one c.  The plain twin is
+    `tests/oracle/units.py`.
+    """
+
+    cdef unit_sums u
+    cdef readonly Py_ssize_t n_columns
+    cdef readonly double bound, row_bound, scale
+    cdef readonly int bits
+    cdef readonly int64_t most_rows, n_units
+    cdef readonly Py_ssize_t groups
+    cdef readonly tuple centred
+    cdef int64_t[::1] units_of  # of each group, and of none
+
+    def __cinit__(self, Py_ssize_t n_columns, double bound, double row_bound, int bits=20,
+                  bint trace=False, centred=(), Py_ssize_t groups=0):
+        if n_columns < 1:
+            raise ValueError(f"n_columns must be at least 1, got {n_columns}")
+        if not (isfinite(bound) and 0 < row_bound <= bound):
+            raise ValueError("bounds must be positive and finite, and a row's at most the unit's")
+        if not 8 <= bits <= 24:
+            raise ValueError(f"bits must be between 8 and 24, got {bits}")
+        if groups and trace:
+            raise ValueError("the norm of a unit over groups is Frobenius'")
+        cdef double d = n_columns, room = 3.0 * d * d * max(groups, 1)
+        cdef double target = gram_target(n_columns, bits)
+        if target < ldexp(1.0, bits - 1) or room > ldexp(1.0, 2 * bits - 2):
+            raise ValueError(f"{n_columns} columns are too many for {bits} bits; use more bits")
+        if not isfinite(target / bound):
+            raise ValueError(f"bound {bound} is too small for {bits} bits; rescale the data")
+        self.n_columns, self.bound, self.row_bound, self.bits = n_columns, bound, row_bound, bits
+        self.u.d, self.u.trace = n_columns, trace
+        self.scale = target / bound
+        cdef double row_target = target if row_bound == bound else self.scale * row_bound
+        gram_set_rule(&self.u.rule, row_bound, row_target)
+        self.u.whole = ldexp(1.0, 2 * bits)
+        self.u.room = 3.0 * d * d
+        # Sums of a unit stay below 2^62.
+        self.most_rows = <int64_t>(2.0**62 / (row_target + sqrt(d) / 2 + 1) ** 2)
+        self.centred = tuple([int(j) for j in centred])
+        self.u.centring = len(self.centred) > 0
+        self.groups = groups
+        self.units_of = np.zeros(groups + 1, np.int64)
+        cdef size_t size = n_columns, n_totals = max(groups, 1)
+        self.u.q = <double *>calloc(size, sizeof(double))
+        self.u.rest = <double *>calloc(size, sizeof(double))
+        self.u.at = <ptrdiff_t *>calloc(size + 1, sizeof(ptrdiff_t))
+        self.u.seen = <unsigned char *>calloc(size, 1)
+        self.u.centred = <unsigned char *>calloc(size, 1)
+        self.u.sums = <int64_t *>calloc(size, sizeof(int64_t))
+        self.u.gram = <int64_t *>calloc(size * size, sizeof(int64_t))
+        self.u.hi = <int64_t *>calloc(n_totals * size * size, sizeof(int64_t))
+        self.u.lo = <uint64_t *>calloc(n_totals * size * size, sizeof(uint64_t))
+        if (self.u.q == NULL or self.u.rest == NULL or self.u.at == NULL or self.u.seen == NULL
+                or self.u.centred == NULL or self.u.sums == NULL or self.u.gram == NULL
+                or self.u.hi == NULL or self.u.lo == NULL):
+            raise MemoryError(f"no memory for a second moment of {n_columns} columns")
+        for j in self.centred:
+            if not 0 <= j < n_columns:
+                raise ValueError("centred columns must be among the columns")
+            self.u.centred[<Py_ssize_t>j] = 1
+
+    def __init__(self, n_columns, bound, row_bound, bits=20, trace=False, centred=(), groups=0):
+        pass
+
+    def __dealloc__(self):
+        free(self.u.q)
+        free(self.u.rest)
+        free(self.u.at)
+        free(self.u.seen)
+        free(self.u.centred)
+        free(self.u.sums)
+        free(self.u.gram)
+        free(self.u.hi)
+        free(self.u.lo)
+
+    def update(self, const double[:, ::1] x, const Py_ssize_t[::1] starts, bint drop=False,
+               double[::1] norms=None, const int32_t[::1] codes=None):
+        cdef Py_ssize_t k, row, end, last, blocks, n = x.shape[0], units = starts.shape[0], bad = -1
+        cdef bint adding = norms is None
+        cdef const int32_t *group = NULL
+        cdef const double *values = NULL
+        cdef int64_t rows
+        cdef double norm, square
+        if x.shape[1] != self.n_columns:
+            raise ValueError(f"x must have shape (n, {self.n_columns})")
+        if (units == 0) != (n == 0) or (units > 0 and starts[0] != 0):
+            raise ValueError("starts must begin at 0, and there are rows if there are units")
+        for k in range(units):
+            end = starts[k + 1] if k + 1 < units else n
+            if not starts[k] < end <= n:
+                raise ValueError("starts must increase")
+            if end - starts[k] > self.most_rows:
+                raise ValueError(f"a unit has more than {self.most_rows} rows, the most that fit")
+        if not adding and norms.shape[0] != units:
+            raise ValueError("there is one norm for each unit")
+        if (codes is None) != (self.groups == 0) or (self.groups and not adding):
+            raise ValueError("there are codes where there are groups, and no norms then")
+        if n > 0:
+            values = &x[0, 0]
+        if codes is not None and n > 0:
+            if codes.shape[0] != n:
+                raise ValueError("there is one code for each row")
+            group = &codes[0]
+            for k in range(units):
+                end = starts[k + 1] if k + 1 < units else n
+                for row in range(starts[k], end):
+                    if not -1 <= codes[row] < self.groups or (
+                            row > starts[k] and codes[row] < codes[row - 1]):
+                        raise ValueError("the codes of a unit are of its groups, in their order")
+        with nogil:
+            for k in range(units):
+                end = starts[k + 1] if k + 1 < units else n
+                if group == NULL:
+                    bad = take(&self.u, values, starts[k], end, drop, &rows)
+                    if bad >= 0:
+                        break
+                    norm = finish(&self.u, rows, -1.0, 1, 0 if adding else -1)
+                    if not adding:
+                        norms[k] = sqrt(norm) / self.scale
+                    continue
+                # Once for the norm of all blocks, and again to add them.
+                square, blocks, row = 0.0, 0, starts[k]
+                while row < end and group[row] < 0:
+                    row += 1
+                last = row
+                while row < end:
+                    bad = take(&self.u, values, row, block_end(group, row, end), drop, &rows)
+                    if bad >= 0:
+                        break
+                    norm = finish(&self.u, rows, -1.0, 1, -1)
+                    square += norm * norm
+                    blocks += 1
+                    row = block_end(group, row, end)
+                if bad >= 0:
+                    break
+                row = last
+                while row < end:
+                    take(&self.u, values, row, block_end(group, row, end), drop, &rows)
+                    finish(&self.u, rows, sqrt(square), blocks, group[row])
+                    self.units_of[group[row]] += 1
+                    row = block_end(group, row, end)
+                if blocks == 0:
+                    self.units_of[self.groups] += 1
+            if bad < 0:
+                self.n_units += units
+        return bad
+
+    def counts(self):
+        return np.array(self.units_of)
+
+    def merge(self, UnitAccumulator other):
+        cdef Py_ssize_t i, size = max(self.groups, 1) * self.n_columns * self.n_columns
+        if self._shape() != other._shape():
+            raise ValueError("cannot merge accumulators of units of different shape or bounds")
+        with nogil:
+            for i in range(size):
+                self.u.lo[i] += other.u.lo[i]
+                self.u.hi[i] += other.u.hi[i] + (self.u.lo[i] < other.u.lo[i])
+            for i in range(self.groups + 1):
+                self.units_of[i] += other.units_of[i]
+            self.n_units += other.n_units
+
+    def _shape(self):
+        bounds = self.bound, self.row_bound, self.bits, self.u.trace
+        return (self.n_columns, *bounds, self.centred, self.groups)
+
+    def int128(self):
+        cdef Py_ssize_t i, j, k, d = self.n_columns, n = max(self.groups, 1)
+        hi, lo = np.empty((n, d, d), np.int64), np.empty((n, d, d), np.uint64)
+        cdef int64_t[:, :, ::1] high = hi
+        cdef uint64_t[:, :, ::1] low = lo
+        for k in range(n):
+            for i in range(d):
+                for j in range(i + 1):
+                    high[k, i, j] = high[k, j, i] = self.u.hi[(k * d + i) * d + j]
+                    low[k, i, j] = low[k, j, i] = self.u.lo[(k * d + i) * d + j]
+        return (hi, lo) if self.groups else (hi[0], lo[0])

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 #: Numbers that are drawn: the logarithm of a ratio is known to a few percent.
 _DRAWN = 1 << 11
+#: Columns of a kind that are looked at, at most; of more, some at equal distances.
+_LOOKED_AT = 64
 
 
 class Gains:
@@ -65,24 +67,25 @@ class Gains:
         self, transform: WhiteningTransform, columns: Columns | None, bound: float
     ) -> None:
         d = len(transform.matrix)
-        groups = _groups(columns, d)
+        groups = [_spaced(group) for group in _groups(columns, d)]
         back, within = transform.inverse, transform.known(1.0, columns)
-        second = np.eye(d) if transform.second is None else transform.second
-        inverse = _inverse(back @ second @ back.T, columns)
+        looked_at = np.unique(np.concatenate(groups))
+        rows = _inverse_rows(transform, back, columns, looked_at)
         draws = max(1, _DRAWN // d**2)
         one, other = _noise(d, draws)
         law = known_of(GaussianLaw.isotropic(1.0), columns)
         one, other = _projected(one, law), _projected(other, within)
         sizes = [
-            np.log(np.abs(inverse @ noise @ inverse) + 1e-300)
-            for noise in (one, back @ other @ back.T)
+            np.log(np.abs(across @ noise @ across.T) + 1e-300)
+            for noise, across in ((one, rows), (other, rows @ back))
         ]
         ratio = sizes[0] - sizes[1]
-        numbers, sums = groups[0], np.zeros(len(groups))
-        for i, group in enumerate(groups):
-            rows, apart = np.nonzero(group[:, None] != numbers)
-            if len(rows):
-                pairs = np.ascontiguousarray(ratio[:, group[rows], numbers[apart]])
+        places = [np.searchsorted(looked_at, group) for group in groups]
+        sums = np.zeros(len(groups))
+        for i, group in enumerate(places):
+            first, second = np.nonzero(group[:, None] != places[0])
+            if len(first):
+                pairs = np.ascontiguousarray(ratio[:, group[first], places[0][second]])
                 sums[i] = pairs.mean(axis=1).cumsum()[-1]
         self._each = bound**2 * np.exp(sums / draws)
 
@@ -128,19 +131,30 @@ def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:
     return [np.array(numbers), *levels] if len(numbers) else [np.arange(size)]
 
 
-def _inverse(moment: Matrix, columns: Columns | None) -> Matrix:
-    """Inverse of a second moment on what the exact equations of its columns leave."""
-    d = len(moment)
+def _spaced(places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The places, or some of many, at equal distances."""
+    return places[:: -(-len(places) // _LOOKED_AT)]
+
+
+def _inverse_rows(
+    transform: WhiteningTransform, back: Matrix, columns: Columns | None, at: NDArray[np.intp]
+) -> Matrix:
+    """Rows of the inverse of a frame's second moment on what its columns' equations leave."""
+    d = len(back)
     known = [] if columns is None or columns.layout.size != d else relations(columns.layout)
+    if not known and transform.second is None:
+        return np.asarray(transform.matrix[:, at].T @ transform.matrix)
+    second = np.eye(d) if transform.second is None else transform.second
+    moment = back @ second @ back.T
     if not known:
-        return np.asarray(np.linalg.inv(moment), dtype=np.float64)
-    rows = np.zeros((len(known), d))
-    for row, relation in zip(rows, known, strict=True):
+        return np.asarray(np.linalg.inv(moment)[at])
+    equations = np.zeros((len(known), d))
+    for row, relation in zip(equations, known, strict=True):
         row[list(relation)] = list(relation.values())
-    _, sizes, directions = np.linalg.svd(rows)
+    _, sizes, directions = np.linalg.svd(equations)
     free = directions[int((sizes > 1e-9 * sizes[0]).sum()) :].T
-    inverse: Matrix = free @ np.linalg.inv(free.T @ moment @ free) @ free.T
-    return inverse
+    rows: Matrix = free[at] @ np.linalg.inv(free.T @ moment @ free) @ free.T
+    return rows
 
 
 # The rounds. Nothing of the table is used here but what was released.

@@ -173,7 +173,10 @@ def whiten(
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
     clear = float(values[0]) / floor
     if not before.levels:
-        return WhiteningTransform(_orthogonal(numbers), typical, clear)
+        # In the scaled columns the rows are orthogonal as they are, the longest first.
+        scaled_columns = np.array_equal(before.matrix, np.eye(len(moment)))
+        matrix = numbers if scaled_columns else _orthogonal(numbers)
+        return WhiteningTransform(matrix, typical, clear)
     levels, second = _levels(moment, noise_std, rows, before, typical)
     scaled = before.matrix.copy()
     for (start, size, entry), (*_, new) in zip(before.levels, levels, strict=True):

@@ -21,7 +21,7 @@ from privgram._base.files import write_atomically
 from privgram._base.numbers import check_positive
 from privgram._base.saved import JsonObject, parse_json
 from privgram._base.text import shown
-from privgram._core.scale import DefaultRounding
+from privgram._core.rowmap import DefaultRounding
 from privgram.columns.encoding import ColumnTable, Encoder, parts_of
 from privgram.columns.sql import MomentQuery, dialect_of, quoted_table
 from privgram.columns.terms import (

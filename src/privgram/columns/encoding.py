@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from privgram._core import rowmap, scale
-from privgram._core.scale import DefaultRounding
+from privgram._core import rowmap
+from privgram._core.rowmap import DefaultRounding
 from privgram.columns.terms import ONES, Piece, as_factor, as_numeric
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import (
@@ -263,14 +263,14 @@ class Encoder:
             if degree > 1:
                 key = name, self._degree(name)
                 if key not in seen:
-                    seen[key] = scale.legendre(column, center, 1.0 / half_width, key[1])
+                    seen[key] = rowmap.legendre(column, center, 1.0 / half_width, key[1])
                 columns.append(seen[key][degree - 1])
                 center, half_width = 0.0, 1.0
             else:
                 columns.append(column)
             centers.append(center)
             inverses.append(1.0 / half_width)
-        return columns[0] if len(columns) == 1 else scale.product(columns, centers, inverses)
+        return columns[0] if len(columns) == 1 else rowmap.product(columns, centers, inverses)
 
     def _raw(self, name: str, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]) -> NDArray[Any]:
         if name not in seen:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_one_of, check_positive
-from privgram._core.random_features import make
+from privgram._core.rowmap import random_features
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix
@@ -88,7 +88,7 @@ class RandomFeatures:
         """The features of rows (m, d) within [-1, 1], shape (m, n); each row has length 1."""
         x = np.ascontiguousarray(x, np.float64)
         signs = self.kernel == "arc-cosine"
-        return make(x, self._weights(x.shape[1]), signs)
+        return random_features(x, self._weights(x.shape[1]), signs)
 
     def _weights(self, d: int) -> Matrix:
         drawn = self.__dict__.get("_drawn")

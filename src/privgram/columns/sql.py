@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from privgram._base.text import listed
-from privgram._core.scale import DefaultRounding
+from privgram._core.rowmap import DefaultRounding
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows
 from privgram.columns.variables import Boolean, Dates, Factor, Log
@@ -209,7 +209,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class UnitScale:
-    """The numbers by which the matrix of a unit is bounded: `privgram._core.units` has them too."""
+    """The numbers by which the matrix of a unit is bounded: `privgram._core.rows` has them too."""
 
     unit: Unit
     bits: int

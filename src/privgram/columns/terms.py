@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.text import did_you_mean
-from privgram._core.scale import DefaultRounding
+from privgram._core.rowmap import DefaultRounding
 from privgram.columns.variables import MAX_LEVELS, Boolean, Factor, Log, Numeric, Variable
 
 # A term is a product of polynomials and factors. Its columns are the products of Legendre

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.text import listed
-from privgram._core.scale import DefaultRounding, log
+from privgram._core.rowmap import DefaultRounding, log
 
 #: More levels than a second moment has columns.
 MAX_LEVELS = 1 << 15

@@ -19,7 +19,7 @@ import numpy as np
 
 from privgram._base.numbers import check_adjacency, check_integer, check_number
 from privgram._base.text import warn
-from privgram._core.norms import squared_norms
+from privgram._core.rowmap import squared_norms
 from privgram.columns.unit import PrivateBound, Unit, bound_of_rows
 from privgram.mechanisms.norm_bound import NormBound, choice_price
 from privgram.moment.accumulators import BlockAccumulator
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._core.rows import Scaling
-    from privgram._core.units import UnitAccumulator
+    from privgram._core.rows import Scaling, UnitAccumulator
     from privgram.columns import Columns
     from privgram.ledger import Ledger
     from privgram.privacy import Adjacency
@@ -350,7 +349,7 @@ class UnitNormCounts(NormCounts):
     def update(  # type: ignore[override]  # whole units
         self, x: NDArray[np.float64], starts: NDArray[np.intp], drop: bool = False
     ) -> int:
-        """Count units; see `privgram._core.units.UnitAccumulator.update`."""
+        """Count units; see `privgram._core.rows.UnitAccumulator.update`."""
         norms = np.empty(len(starts))
         bad = self._units.update(x, starts, drop, norms)
         at = np.searchsorted(self._grid[:-1], norms)

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import MethodType, SimpleNamespace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -29,7 +29,6 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.privacy.guarantee import Guarantee
 from privgram.releases.release import Release
-from privgram.scan.executor import second_moment
 from privgram.sources.arrays import check_together, computes, is_array, to_numpy
 from privgram.sources.frames import is_frame
 from privgram.sources.table import check_dimensions
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism, Purpose
-    from privgram.moment import SecondMoment
 
 
 #: What `random_state` and `bounds` may be.
@@ -58,45 +56,10 @@ class TrainingTable:
     bound: float | None = None
     arrays: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # read once more
 
-    def second_moment(self) -> SecondMoment:
-        """The exact sum of the rows."""
-        return second_moment(self.source, columns=self.columns, bound=self.bound)
-
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
 #: by code that changes its filters, as scikit-learn does in every fit.
 _WARNED: set[str] = set()
-
-
-class BudgetSpentError(ValueError, AttributeError):
-    """Rows were to be added after the budget was spent.
-
-    An AttributeError too, as scikit-learn's `NotFittedError` is: then `partial_fit` is not there.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the budget of this estimator is spent, and rows cannot be added to a release: use "
-            "fit, which spends it anew, or partial_fit of a new estimator"
-        )
-
-
-class until_spent:
-    """A method that is there until the budget is spent.
-
-    scikit-learn's checks call `partial_fit` after `fit` where there is one. `available_if`, of
-    theirs, would say that it is not there and not why.
-    """
-
-    def __init__(self, method: Any) -> None:
-        self._method = method
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None:
-            return self._method
-        if instance._release is not None:
-            raise BudgetSpentError
-        return MethodType(self._method, instance)
 
 
 class BudgetedEstimator(BaseEstimator):
@@ -168,14 +131,14 @@ class BudgetedEstimator(BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
-    def _rows(self, X: Any, y: Any = "no_validation", *, reset: bool) -> Any:
+    def _rows(self, X: Any, y: Any = "no_validation") -> Any:
         """As `_validate`, for the pass over the rows: on a GPU they stay there."""
         arrays = {"X": X} if y is None or isinstance(y, str) else {"X": X, "y": y}
         if not any(is_array(part) and computes(part) for part in arrays.values()):
-            return self._validate(X, y, reset=reset)
+            return self._validate(X, y, reset=True)
         check_together(arrays)
         check_dimensions(X.ndim)
-        validate_data(self, X, y, reset=reset, skip_check_array=True)
+        validate_data(self, X, y, reset=True, skip_check_array=True)
         if len(arrays) == 1:
             return X
         if y.ndim not in (1, 2):
@@ -220,17 +183,16 @@ class BudgetedEstimator(BaseEstimator):
 
 
 class PrivateEstimator(BudgetedEstimator):
-    """A second moment until the budget is spent, a release from then on.
+    """A release, which `fit` spends the budget on, and what is learnt of it.
 
-    Only `fit` and `release` spend. What is learnt is offered as properties with a trailing
-    underscore, which there are from then on.
+    What is learnt is offered as properties with a trailing underscore, which there are from then
+    on.
     """
 
     epsilon: float
     delta: float
     _purpose: Purpose
     # Not parameters, and so not set by __init__.
-    _moment: SecondMoment | None = None
     _release: Release | None = None
     _adopted: bool = False
     _cached: Any = None
@@ -261,72 +223,11 @@ class PrivateEstimator(BudgetedEstimator):
         before is replaced.
         """
         with self._unchanged_on_error():
-            table = self._table(X, y, reset=True)
-            self._moment, self._adopted, self._cached = None, False, None
+            table = self._table(X, y)
+            self._adopted, self._cached = False, None
             self._release = self._spend(table)
         self._learnt()
         return self
-
-    @until_spent
-    def partial_fit(self, X: Any, y: Any = None) -> Any:
-        """Add rows, exactly; spend nothing. `release` then spends, once.
-
-        Parameters
-        ----------
-        X, y
-            As in `fit`, of any number of rows.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        BudgetSpentError
-            If the budget is spent already, by `fit` too.
-        ValueError, TypeError
-            As in `fit`. No row is then added.
-        """
-        with self._unchanged_on_error():
-            moment = self._table(X, y, reset=self._moment is None).second_moment()
-            self._moment = moment if self._moment is None else self._moment.merge(moment)
-        return self
-
-    def release(self) -> Release:
-        """Spend the budget, unless it is spent, and drop the exact second moment.
-
-        Returns
-        -------
-        Release
-            As in `release_`.
-
-        Raises
-        ------
-        NotFittedError
-            If no rows were added.
-        ValueError, TypeError
-            As in `privgram.release`, and of the ledger. The rows are then kept.
-
-        Warns
-        -----
-        UserWarning
-            If this is the second clone of an estimator or a later one, as in a search, and has no
-            ledger.
-        """
-        if self._release is None:
-            # Taken out first, in one step: no second thread finds it and spends again.
-            moment = self.__dict__.pop("_moment", None)
-            if moment is None:
-                raise NotFittedError(
-                    f"This {type(self).__name__} instance is not fitted yet: call fit, "
-                    "partial_fit or fit_from first"
-                )
-            try:
-                self._release = self._spend(TrainingTable(moment))
-            except BaseException:
-                self._moment = moment
-                raise
-        return self._release
 
     def _spend(self, table: TrainingTable) -> Release:
         """The release of a table, which may be read again, or of its second moment."""
@@ -351,9 +252,6 @@ class PrivateEstimator(BudgetedEstimator):
         if self._release is None:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: call fit first"
-                if self._moment is None
-                else f"This {type(self).__name__} instance has rows and has learnt nothing of "
-                "them yet: call release(), which spends epsilon and delta"
             )
         return self._release
 
@@ -366,14 +264,14 @@ class PrivateEstimator(BudgetedEstimator):
 
     def _adopt(self, release: Release, features: Sequence[str]) -> None:
         """Take over a release, of which some columns are the features."""
-        self._moment, self._release, self._adopted, self._cached = None, release, True, None
+        self._release, self._adopted, self._cached = release, True, None
         self.n_features_in_ = len(features)
         self.__dict__.pop("feature_names_in_", None)
         if list(features) != without_names(len(features)):
             self.feature_names_in_ = np.array(features, dtype=object)
 
     @abstractmethod
-    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
+    def _table(self, X: Any, y: Any) -> TrainingTable:
         """These rows, their columns and their bound."""
 
     @abstractmethod
@@ -389,23 +287,13 @@ class PrivateEstimator(BudgetedEstimator):
         """The budget and what became of it, in a line."""
         source = self._release
         if source is None:
-            state = "nothing spent" if self._moment is None else "not yet spent; holds secret data"
-            return f"epsilon={self.epsilon}, delta={self.delta}: {state}"
+            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
         text = f"epsilon={source.epsilon:g}, delta={source.delta:g}: spent"
         text += " before, by the release it was fitted from" if self._adopted else ""
         return text + ("; REPRODUCIBLE noise, not private" if source.reproducible else "")
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._release is not None
-
-    def __getstate__(self) -> Any:
-        if self._moment is not None:
-            raise TypeError(
-                f"this {type(self).__name__} holds an exact second moment: saved, it would be out "
-                "in the open, and copied, the budget could be spent twice. Call release() first; "
-                "to keep a sum of parts, save a SecondMoment yourself"
-            )
-        return super().__getstate__()
 
 
 def check_release(release: object) -> None:

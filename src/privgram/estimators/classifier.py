@@ -349,7 +349,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
             return [(X, y)]
         if is_array(X) and computes(X):  # stays where it is
             check_real(X)
-        X = self._rows(X, None if y is None else "no_validation", reset=True)
+        X = self._rows(X, None if y is None else "no_validation")
         y = column_or_1d(one_by_one(y), warn=True)
         check_consistent_length(X, y)
         return [(X, y)]

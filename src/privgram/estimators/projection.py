@@ -49,7 +49,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         no row is.
     mechanism : Mechanism or str, optional
         By default the best for components: one round.
-    adjacency, missing, random_state, ledger : see `PrivateLinearRegression`
+    adjacency, missing, random_state, ledger : see `PrivateRidge`
 
     Attributes
     ----------
@@ -207,8 +207,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstim
         """Number of components."""
         return self.result_.n_components_
 
-    def _table(self, X: Any, y: Any, reset: bool) -> TrainingTable:
-        X = self._rows(X, reset=reset)
+    def _table(self, X: Any, y: Any) -> TrainingTable:
+        X = self._rows(X)
         self._n_components(self.n_features_in_)
         features = self._feature_names()
         ranges = pairs(self.bounds, features, "bounds")

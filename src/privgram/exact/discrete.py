@@ -1,6 +1,6 @@
 """Exact draws: discrete Gaussian and Laplace noise of any rational scale, and normal variates.
 
-`privgram._core.discrete` draws them in integer arithmetic alone. It leaves out what its 64 bits do
+`privgram._core.draws` draws them in integer arithmetic alone. It leaves out what its 64 bits do
 not decide, once in some 2^50 draws, and proposals beyond its table, and decimal arithmetic, whose
 exponentials are rounded correctly to as many digits as are asked for, settles that here. The laws
 are those of Canonne, Kamath and Steinke [1]_, the sampler and its proof those of
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._core import discrete
+from privgram._core import draws
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ LARGEST = 2**90
 NORMAL_PLACES = 64 + BLOCK_BITS
 
 #: What is closer to a threshold, in 2^-64, is settled here.
-MARGIN = discrete.MARGIN
+MARGIN = draws.MARGIN
 
 _WORD = 64
 
@@ -75,16 +75,16 @@ def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[
             seen[at] = [2**_WORD - 1 - w if negative else w for w in beyond]
         return ~size if negative else size
 
-    word = discrete.Words(rng.bit_generator)
+    word = draws.Words(rng.bit_generator)
     table = law(2, Fraction(1, 2 * 4**BLOCK_BITS), _WORD, MARGIN, whole=False)
     return _filled(table, _WORD, size, word, settle), seen
 
 
 @lru_cache(maxsize=8)
-def law(power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = True) -> discrete.Law:
+def law(power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = True) -> draws.Law:
     """The table of a law whose rate is that of blocks; all of this is public."""
     rate67 = math.floor(rate * 2**67) if shift else 0
-    return discrete.Law(
+    return draws.Law(
         power, shift, rate67, floor_of_exp(rate, Fraction(1), 127), margin, whole=whole
     )
 
@@ -105,7 +105,7 @@ def _log2(value: Fraction) -> int:
 def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Generator) -> Int128:
     shift = max(0, log2 - BLOCK_BITS)
     table = law(power, rate * 2 ** (power * shift), shift, MARGIN)
-    word = discrete.Words(rng.bit_generator)
+    word = draws.Words(rng.bit_generator)
 
     def settle(_: int, negative: bool, share: Fraction, size: int, first: int) -> int | None:
         if not accepts(share, rate * size**power, first, word):
@@ -116,10 +116,10 @@ def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Gener
 
 
 def _filled(
-    table: discrete.Law,
+    table: draws.Law,
     shift: int,
     size: int,
-    word: discrete.Words,
+    word: draws.Words,
     settle: Callable[[int, bool, Fraction, int, int], int | None],
 ) -> Int128:
     """Draw by a law; `settle` gives the number for a proposal, or None, where C has not decided.
@@ -132,7 +132,7 @@ def _filled(
     while (left := table.fill(word, high, low, at)) is not None:
         at, negative, block, offset, first = left
         share = Fraction(table.scale, int(table.weights[block]))
-        if block == discrete.BLOCKS:
+        if block == draws.BLOCKS:
             beyond, scarcity = _tail(word)
             block, share = block + beyond, share * scarcity
             offset = _uniform(shift, word)

@@ -65,6 +65,16 @@ def shifted(value: Int128, bits: int) -> Int128:
     return high << np.int64(bits) | carried, low << np.uint64(bits)
 
 
+def multiplied(value: Int128, weight: int) -> Int128:
+    """Multiples by a whole weight in [0, 2**32), which must fit."""
+    high, low = value
+    half, mask = np.uint64(32), np.uint64(2**32 - 1)
+    below = (low & mask) * np.uint64(weight)
+    above = (low >> half) * np.uint64(weight) + (below >> half)
+    carried = (above >> half).view(np.int64)
+    return high * np.int64(weight) + carried, above << half | below & mask
+
+
 def round_to_grid(value: Int128, exponent: int) -> NDArray[np.float64]:
     """Multiples of 2**exponent nearest to 128-bit integers, counted in grid steps.
 

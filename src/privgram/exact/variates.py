@@ -4,7 +4,7 @@ A variate is drawn by rejection: of it and of the uniform number that decides, a
 drawn as the decision takes (Karney [1]_). It holds for all that may follow, so that the bits not
 yet seen are still independent and uniform.
 
-A normal is the limit of a discrete Gaussian: `privgram._core.discrete` draws its first bits by the
+A normal is the limit of a discrete Gaussian: `privgram._core.draws` draws its first bits by the
 sampler of those. A chi variate with m degrees of freedom is c + y > 0, c near the mode sqrt(m - 1),
 y a normal that is accepted with probability exp(-T(y)),
 
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 from privgram.exact import discrete
 from privgram.exact.discrete import NORMAL_PLACES
 from privgram.exact.int128 import to_float

@@ -23,7 +23,8 @@ from privgram.glm.clipping import CLIPPING
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.problem import FitParts, Problem, refused_parts
+from privgram.glm.pairs import PairEstimator
+from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
@@ -78,16 +79,16 @@ def fit_problem(
     in_memory = unit is not None and unit.values is not None
     plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
     if plain and not in_memory:
-        source = dict(zip(problem.columns.selected, source.T, strict=True))
+        source = dict(zip(problem.read.selected, source.T, strict=True))
     table = source if in_memory else CachedSource(source, cache_bytes)
-    scan = ScanRequest(table, problem.columns, unit=unit, threads=threads, progress=progress)
+    scan = ScanRequest(table, problem.read, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     selection = None
     first: Any  # SECRET: the second moment, or counts of units by norm that choose their bound
-    if problem.factor is not None:
-        first = problem.factor.first(scan)
+    if (of := problem.factor or problem.clusters) is not None:
+        first = first_by_level(of, scan)
     elif problem.chooses_bound:
         bins = CLIPPING.per_octave
         selection = BoundSelection(
@@ -117,6 +118,7 @@ def fit_problem(
         price=price,
     )
     rounds = rounds_of(first, noise, gate)
+    rounds.clusters = problem.clusters
     try:
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
@@ -156,7 +158,8 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
 def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
     if problem.factor is not None:
-        return LevelEstimator(rounds, problem, public)
+        written = problem.factor.written_out
+        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 

@@ -44,6 +44,7 @@ class GLMEstimator(OneStepEstimator):
 
     #: They do not: they are clipped by what is expected of them.
     one_way = False
+    sums_squares = False
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
@@ -343,6 +344,8 @@ class GLMEstimator(OneStepEstimator):
 
 class HuberEstimator(OneStepEstimator):
     """The rounds of one regression by Huber's loss with bounded leverage; as `OneStepEstimator`."""
+
+    sums_squares = False
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)

@@ -6,28 +6,35 @@ Secret side: of what is read only the noisy sums leave.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram._base.text import shown
 from privgram.adaptive import whitening
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
+from privgram.glm.clusters import DROWNED, kinds_of, second_moment
+from privgram.glm.clusters import SHARES as CLUSTERS
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
-from privgram.noise import NoiseLaw, combine
+from privgram.noise import GaussianLaw, NoiseLaw, combine
+from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.inference import Equations
 from privgram.secret import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.glm.rounds import Rounds
     from privgram.regression.families import Bounded, Expected
+    from privgram.secret.kinds import Kind
 
 HIDDEN = (
     "the privacy noise hides the curvature in every direction of the features. More rows, a larger "
@@ -52,6 +59,10 @@ class OneStepEstimator:
 
     #: Weights over their bound, on average, once the number of rows is known.
     mean_weight = 1.0
+    #: Whether the loss is a sum of squares, of which a part is explained.
+    sums_squares = True
+    #: The share that is kept for sums of scores by cluster.
+    reserved = 0.0
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
@@ -76,12 +87,15 @@ class OneStepEstimator:
         #: The first round's share; the bound of units may have been chosen before it.
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = rounds.spent > 0
+        if problem.clusters is not None:
+            self.reserved = CLUSTERS.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
+        self.to_own_units = problem.design.transform[: len(problem.design.names)]
 
     @property
     def left(self) -> float:
-        """The share of mu^2 that was not spent."""
-        return 1.0 - self.rounds.spent
+        """The share of mu^2 that was not spent, and is not kept for sums by cluster."""
+        return 1.0 - self.rounds.spent - self.reserved
 
     def fit(self) -> FitParts:
         """Go through all rounds."""
@@ -90,6 +104,8 @@ class OneStepEstimator:
         rows = self._count_rows(first)
         self._released_mean(first)
         rate = rounds.noise.mu * rows / (self.each * math.sqrt(self.q + 1))
+        if rate < adaptive.CLEAR_RATE and self.reserved:
+            return refused_parts(self.problem.n_written, HIDDEN, rows, stopped=True)
         if rate < adaptive.CLEAR_RATE:
             return self._once(first, rows, "the rows are too few beside the noise for more rounds")
         state = self._initial(first, rows)
@@ -157,7 +173,7 @@ class OneStepEstimator:
         """The middle rounds, as many as are worth it, and the state that they give."""
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
-        known = impose(first, isotropic(std), rounds.moment.columns)[0]
+        known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
         for share in BUDGET.middle:
@@ -259,9 +275,13 @@ class OneStepEstimator:
 
     def _plain(self, matrix: Matrix, std: float, rows: float) -> ScoreState:
         """The state by a second moment that was released in the columns themselves."""
-        known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
+        known, law = self._imposed(matrix, isotropic(std))
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+
+    def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
+        """A released second moment of the columns with what is known of it, and its law."""
+        return impose(matrix, law, self.rounds.moment.columns)
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""
@@ -299,20 +319,19 @@ class OneStepEstimator:
 
     def _worse(self, state: ScoreState, first: Matrix, predicted: float) -> bool:
         """Whether one round with all that is left is predicted to have less noise than scores."""
-        if predicted < LIMITS.nothing:
+        if predicted < LIMITS.nothing or self.reserved:  # one round has no sums by cluster
             return False
         rounds = self.rounds
         whole = self.first_share + self.left
         one = replace(rounds.noise, noise_std=rounds.noise.noise_std / math.sqrt(whole))
-        law = impose(first, one.law, rounds.moment.columns)[1].image(self.joint)
+        law = self._imposed(first, one.law)[1].image(self.joint)
         v = np.append(-state.coef, 1.0)
         noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
         inverse = state.whitening.T @ state.whitening / state.rows
         second = np.asarray(np.linalg.inv(inverse), np.float64)
         if not state.hides and self._would_hide(second, one.law.std):
             return False
-        design = self.problem.design
-        to_own_units = design.transform[: len(design.names)]
+        to_own_units = self.to_own_units
         sampled = ((to_own_units @ inverse) * to_own_units).sum(axis=1) * state.scale**2
         pulled = to_own_units @ inverse
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
@@ -343,6 +362,11 @@ class OneStepEstimator:
         factor = rows / max(rows - q, 1.0)
         sampling = factor * rows * np.eye(q)
         parts = self._parts(state, state.coef, sampling, state.score_noise)
+        if self.sums_squares:
+            known, law = self._imposed(average, isotropic(std))
+            shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
+            with suppress(np.linalg.LinAlgError):
+                parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
         return replace(parts, method="one round", reason=reason)
 
     def _is_lost(self, state: ScoreState) -> bool:
@@ -376,6 +400,47 @@ class OneStepEstimator:
             rows=state.rows,
             method="scores",
             refusal=refusal,
+        )
+
+    def _goodness(
+        self, state: ScoreState, parts: FitParts, squared: Matrix, owed: float
+    ) -> Goodness:
+        """How much of the target is explained, by the second moment of scores (docs/theory/glm.md).
+
+        The ones are a^T z, so that a^T (sum of (e z) (e z)^T) a is the sum of squared errors.
+        """
+        rows, metric = state.rows, np.linalg.inv(state.whitening)
+        a = metric[-1]  # the ones are last
+        slopes = metric.T @ parts.coef
+        slopes = (slopes - (a @ slopes) / (a @ a) * a) / state.scale
+        centred = np.eye(self.q) - np.outer(a, a) / (a @ a)
+        # As of z: what noise and sampling do to the slopes.
+        turn = centred @ metric.T / state.scale
+        noise, sampling = (
+            turn @ x @ turn.T for x in (parts.noise + parts.unidentified, parts.sampling)
+        )
+        explained = rows * max(float(slopes @ slopes - np.trace(noise)), 0.0)
+        left = max(float(a @ squared @ a) / float(a @ a) - owed, 0.0)
+        total = np.float64(explained + left)
+        share, size = explained / total, (rows / total) ** 2
+        part = max(share, 1e-300)  # noise of the slopes goes with them, and the Hessian's with two
+        of_slopes = 4 * float(slopes @ noise @ slopes) * size / part
+        of_hessian = float(state.hessian_noise.entry_variance(np.eye(self.q), slopes[None])[0, 0])
+        of_hessian *= size / part**2
+        of_left = 2 * (self.rounds.std[-1] / total) ** 2
+        return Goodness(
+            share,
+            [
+                0.0,
+                of_slopes,
+                of_hessian - 2 * of_slopes + of_left,
+                of_slopes - 2 * of_hessian,
+                of_hessian,
+            ],
+            [2 * float((x * x).sum()) * size for x in (noise, noise + sampling)],
+            rows,
+            rows - self.q,
+            about_mean=True,
         )
 
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
@@ -425,9 +490,13 @@ class OneStepEstimator:
         step = state.step(score)
         between = state.moved(step, std**2)
         model = self._scores(between)
-        kinds = Vectors(model, clip.size), Outer(model, clip.size)
-        scores, squares = rounds.sums_at(self._at(between), *kinds)
-        meat = states.raised(rounds.take(squares, second), rounds.std[-1])
+        kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
+        clusters = rounds.clusters
+        if clusters is not None:
+            kinds += kinds_of(clusters, model, clip.size)
+        scores, squares, *by_cluster = rounds.sums_at(self._at(between), *kinds)
+        squared = rounds.take(squares, second)
+        meat = states.raised(squared, rounds.std[-1])
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         first_var = between.score_noise_var
@@ -439,16 +508,26 @@ class OneStepEstimator:
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         # What clipping took off squares may be of any one direction; of their mean it is a qth.
-        meat = meat + clip.lost_squares / (1 if self.problem.robust else q) * np.eye(q)
-        if not self.problem.robust:
-            meat = self._pooled(meat, rows)
-        sampling = rows / max(rows - q, 1.0) * meat
-        parts = self._parts(state, coef, sampling, noise, CONTRADICTED if contradicted else None)
-        path = LastSteps(far, coef - between.coef, noise_std)
+        lost = clip.lost_squares / (1 if self.problem.robust else q)
+        meat = self._sampled(meat + lost * np.eye(q), state)
+        refusal = CONTRADICTED if contradicted else None
         facts = FitFacts(
             clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
         )
-        return replace(parts, clipped_rows=clip.n_beyond, path=path, facts=facts)
+        if clusters is not None:
+            meat, found = second_moment(clusters, rounds, by_cluster, score, last)
+            facts = replace(facts, clusters=found)
+            if found.ratio > CLUSTERS.most:
+                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTERS.most)
+                refusal = refusal or drowned
+        sampling = rows / max(rows - q, 1.0) * meat
+        parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)
+        path = LastSteps(far, coef - between.coef, noise_std)
+        weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
+        if self.sums_squares and parts.refusal is None and not weighted:
+            owed = q * std**2 / rows  # of errors where the squares were taken
+            parts = explained(parts, self._goodness(state, parts, squared, owed))
+        return replace(parts, clipped_rows=clip.n_beyond, path=path)
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale.
@@ -459,6 +538,10 @@ class OneStepEstimator:
         least = max(LIMITS.least_square * state.sure_scale, LIMITS.least_square_at_all)
         return mean_square < least * self.mean_weight
 
+    def _sampled(self, meat: Matrix, state: ScoreState) -> Matrix:
+        """How the score varies, by the second moment of the rows' scores."""
+        return meat if self.problem.robust else self._pooled(meat, state.rows)
+
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""
         return np.asarray(float(np.trace(meat)) / self.q * np.eye(self.q))
@@ -467,6 +550,13 @@ class OneStepEstimator:
         """Release a score at a state; with the deviation of its noise."""
         [total] = self.rounds.sums_at(self._at(state), Vectors(self._scores(state), clip))
         return self.rounds.score(total, share)
+
+
+def explained(parts: FitParts, goodness: Goodness) -> FitParts:
+    """A fit with how much of the target it explains, where these are numbers."""
+    if not goodness.is_finite:
+        return parts
+    return replace(parts, facts=replace(parts.facts, goodness=goodness))
 
 
 def estimated_rows(rounds: Rounds, first: Matrix, ones: Vector) -> float:

@@ -21,6 +21,7 @@ from privgram.secret.by_level import new_first
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.unit import Unit
+    from privgram.regression.anova import Goodness
     from privgram.regression.families import Family, LossName
     from privgram.regression.glm import FitPurpose
     from privgram.scan.request import ScanRequest
@@ -84,16 +85,39 @@ class HighCardinalityFactor:
         levels = {name: level for name, level in terms.references.items() if name != self.factor}
         return replace(terms, features=self.other_terms, references=levels)
 
-    def first(self, scan: ScanRequest) -> SecondMoment:
-        """The first pass: the second moment of the other columns."""
-        others = self.other_columns
-        d = len(others)
-        image = LevelImage(self.used, others, self.factor, np.eye(d))
-        total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
-        second = total.inner
-        for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
-            second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)
-        return SecondMoment.from_accumulator(second, None, others, others.bound)
+    def image(self, matrix: Matrix) -> LevelImage:
+        """Images of rows without the factor, beside its levels."""
+        return LevelImage(self.used, self.other_columns, self.factor, matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """The clusters of rows by a factor that need not be in the formula."""
+
+    groups: str
+    read: Columns  # what the formula needs, and the clusters
+    others: Columns  # what the formula needs
+
+    @property
+    def size(self) -> int:
+        """How many clusters there may be."""
+        return _size(self.read, self.groups)
+
+    def image(self, matrix: Matrix) -> LevelImage:
+        """Images of rows beside their cluster; rows that are in none are left out."""
+        return LevelImage(self.read, self.others, self.groups, matrix)
+
+
+def first_by_level(of: HighCardinalityFactor | Clusters, scan: ScanRequest) -> SecondMoment:
+    """The first pass: the second moment of columns, of rows whose level is known."""
+    others = of.image(np.eye(1)).others
+    d = len(others)
+    image = of.image(np.eye(d))
+    total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
+    second = total.inner
+    for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
+        second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)
+    return SecondMoment.from_accumulator(second, None, others, others.bound)
 
 
 def _size(columns: Columns, factor: str) -> int:
@@ -117,6 +141,7 @@ class Problem:
     offset: str | None = None  # a term that is added to the linear predictor
     unit: Unit | None = None
     factor: HighCardinalityFactor | None = None
+    clusters: Clusters | None = None  # in which errors go together
 
     @cached_property
     def design(self) -> Design:
@@ -149,6 +174,11 @@ class Problem:
     def n_written(self) -> int:
         """How many coefficients the fit has."""
         return len(self.written.design.images) - 1
+
+    @property
+    def read(self) -> Columns:
+        """The columns that are read of the table."""
+        return self.columns if self.clusters is None else self.clusters.read
 
     @property
     def scanned(self) -> Columns:
@@ -188,17 +218,27 @@ class HuberEquation:
 
 
 @dataclass(frozen=True)
+class ClusterFacts:
+    """The clusters in which errors go together, and what is known of them."""
+
+    groups: str
+    seen: int  # those that have more rows than noise makes
+    ratio: float  # of the noise to what sums by cluster have, as a deviation
+
+
+@dataclass(frozen=True)
 class FitFacts:
     """What the record has of one kind of fit alone: None of others."""
 
     clip: float | None = None
     hidden_levels: int | None = None
-    rows_left_out: float | None = None  # the part of rows whose levels are too small for slopes
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None
     clipping_excess: float | None = None  # over the noise, where it makes intervals longer
     heavy_tail: bool | None = None  # whether longer scores become rare very slowly
+    goodness: Goodness | None = None  # of least squares
+    clusters: ClusterFacts | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Vector
     from privgram.adaptive.whitening import WhiteningTransform
     from privgram.columns.unit import Unit
+    from privgram.glm.problem import Clusters
     from privgram.secret.gate import Sum
     from privgram.secret.kinds import Kind
 
 
 class Rounds(TableRounds):
     """Rounds over a secret table, of which only noisy sums leave; each is a share of mu^2."""
+
+    #: By which some sums are, and whose rows all are of.
+    clusters: Clusters | None = None
 
     @property
     def spent(self) -> float:
@@ -35,6 +39,8 @@ class Rounds(TableRounds):
 
     def sums_at(self, at: WhiteningTransform, *kinds: Kind) -> tuple[Sum, ...]:
         """Read sums of images of the rows, or of the units."""
+        if self.clusters is not None:
+            return self.gate.read(self.clusters.image(at.matrix), *kinds)
         assert self.moment.columns is not None
         return self.gate.read(Image(at.matrix, float(self.moment.columns.bound)), *kinds)
 
@@ -56,8 +62,7 @@ class Rounds(TableRounds):
         """
         noisy = self.gate.release(counts, share)
         self.parameters["counts_mu"].append(noisy.mu)
-        n_bins = len(noisy.values)
-        self.beyond_std = float(cumulative_std(n_bins, self.ranked_std(n_bins, share))[0])
+        self.beyond_std = float(cumulative_std(len(noisy.values), noisy.std)[0])
         return np.append(noisy.values, 0.0)
 
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._core import rowmap, rows, scale
-from privgram._core.norms import squared_norms
+from privgram._core import rowmap, rows
 from privgram._core.rows import Accumulator as Kernel
 from privgram.columns.encoding import Codes
 from privgram.moment.device import add_device_rows
@@ -41,7 +40,7 @@ FACTOR_ROUNDING = 2.0**-36
 def squares(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Squared norms of rows."""
     norms = np.empty(len(rows))
-    squared_norms(rows, norms)
+    rowmap.squared_norms(rows, norms)
     return norms
 
 
@@ -379,7 +378,7 @@ class BlockReader:
             step = max(8, PIECE_VALUES // self.accumulator.n_columns)
         elif encoder is not None and encoder.derives:
             step = max(8, min(COMPUTED, 4 * PIECE_VALUES // max(len(encoder.dense), 1)))
-        with scale.DefaultRounding():
+        with rowmap.DefaultRounding():
             for start in range(0, n_rows, max(step, 1)):
                 part = slice(start, start + step)
                 of_part = None if group is None else group[part]
@@ -406,7 +405,7 @@ class BlockReader:
         if written or encoder.row_weights is not None:
             return Prepared(encoder.table(parts))
         dense, codes, values = encoder.encode(parts)
-        coded = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
+        coded = [(code.indices, code.lut) for code in codes]
         dense, values = readable_columns(dense), readable_columns(values)
         return Prepared(dense, coded, values, encoder.scaling, encoder)
 

@@ -209,8 +209,7 @@ class GroupBlockReader(BlockReader):
             column = block[:, place]
             last = place == block.shape[1] - 1
             rest = block[:, :place] if last else np.delete(block, place, axis=1)
-        codes = self._coder(column)
-        self._feed(rest, n_rows, Codes(np.ascontiguousarray(codes.indices), codes.lut))
+        self._feed(rest, n_rows, self._coder(column))
         return n_rows
 
     def _problem(self, bad: int, group: Codes | None) -> str:

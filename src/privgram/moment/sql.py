@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._core.units import UnitAccumulator
+from privgram._core.rows import UnitAccumulator
 from privgram.columns.sql import PROBE
 from privgram.exact import int128
 from privgram.moment.accumulators import TotalLayout

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from privgram._core.units import UnitAccumulator
+from privgram._core.rows import UnitAccumulator
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows

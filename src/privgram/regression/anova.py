@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -26,75 +25,78 @@ ShareEstimand = Literal["sample", "normal"]
 
 @dataclass(frozen=True, eq=False)
 class Goodness:
-    """The share of the target's variance that the features explain.
+    """The share of the target's variance that the features explain, and how well it is known.
 
-    With coefficients (p,) of columns that explain whose sum is `constant`, 1, the variance is about
-    the mean. Without them it is about zero in the scale of the equations.
+    Attributes
+    ----------
+    rsquared : float
+        1 - residual sum of squares / total one; noise may push it out of [0, 1].
+    noise : list of float
+        Variance of what noise does to it, a polynomial in the true share: by rising power.
+    at_zero : list of float
+        What is left of the variance where nothing is explained, of the rows at hand and of a
+        population: of second order.
+    n_rows : float or None
+    df_resid : float
+    about_mean : bool
+        Whether the variance is about the mean, and not about zero in the scale of the equations.
     """
 
-    equations: Equations
-    constant: Vector | None
+    rsquared: float
+    noise: list[float]
+    at_zero: list[float]
+    n_rows: float | None
+    df_resid: float
+    about_mean: bool
 
-    @cached_property
-    def _mean_row(self) -> Vector:
-        """The target less its mean, as an image of the columns."""
-        row, ones = np.zeros((2, len(self.equations.shifted)))
+    @classmethod
+    def of(cls, equations: Equations, constant: Vector | None) -> Goodness:
+        """That of equations, where coefficients (p,) of columns whose sum is 1 are `constant`.
+
+        To first order the noise in e^T e is v^T N v, as the estimate minimises it; less (1 - t)
+        y^T y it is a product of two factors, e^T N y for the rows v +- sqrt(1 - t) u. A square of
+        normal errors of covariance C, in the metric S of the features about their means, has the
+        variance 2 tr((S C)^2).
+        """
+        law, shifted, matrix = equations.law, equations.shifted, equations.matrix
+        row, ones = np.zeros((2, len(shifted)))
         row[-1] = 1.0
-        if self.constant is None:
-            return row
-        ones[: self.equations.size] = self.constant
-        sums = self.equations.matrix @ ones
-        mean = float(sums[-1] / (sums @ ones))
-        return row - mean * ones
-
-    @cached_property
-    def total(self) -> float:
-        """Sum of squares of the target."""
-        return float(self._mean_row @ self.equations.matrix @ self._mean_row)
+        gram = equations.gram
+        if constant is not None:
+            ones[: equations.size] = constant
+            sums = matrix @ ones
+            row = row - float(sums[-1] / (sums @ ones)) * ones
+            of_ones = gram @ constant
+            gram = gram - np.outer(of_ones, of_ones) / (of_ones @ constant)
+        total = float(row @ matrix @ row)
+        unexplained = np.array([0.0, 0.5, 1.0])
+        root = np.sqrt(unexplained)[:, None] * row
+        rows = np.stack([equations.v + root, equations.v - root], axis=1)
+        values = law.entry_variance(shifted, rows)[:, 0, 1] / total**2
+        # In s = 1 - t; then in t.
+        in_s = np.polynomial.Polynomial.fit(unexplained, values, 2, domain=[-1, 1], window=[-1, 1])
+        in_t = np.asarray(in_s(np.polynomial.Polynomial([1.0, -1.0])).coef, dtype=np.float64)
+        images = [gram @ x.covariance for x in (equations.at_hand, equations)]
+        return cls(
+            1 - equations.squares / total if total > 0 else math.nan,
+            np.pad(in_t, (0, 3 - len(in_t))).tolist(),
+            [float(2 * (x * x.T).sum()) / total**2 for x in images],
+            equations.n_rows,
+            equations.df_resid,
+            constant is not None,
+        )
 
     @property
-    def rsquared(self) -> float:
-        """1 - residual sum of squares / total one; noise may push it out of [0, 1]."""
-        return 1 - self.equations.squares / self.total if self.total > 0 else math.nan
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers."""
+        return bool(np.isfinite([self.rsquared, *self.noise, *self.at_zero]).all())
 
     @property
     def adjusted(self) -> float:
         """R squared with both sums over their degrees of freedom: of the population."""
-        assert self.equations.n_rows is not None
-        freedom = (self.equations.n_rows - (self.constant is not None)) / self.equations.df_resid
+        assert self.n_rows is not None
+        freedom = (self.n_rows - self.about_mean) / self.df_resid
         return 1 - freedom * (1 - self.rsquared)
-
-    @cached_property
-    def _noise(self) -> Vector:
-        """Variance of the noise in e^T e - (1 - t) y^T y, over the total squared: quadratic in t.
-
-        Coefficients by rising power.  To first order the noise in e^T e is v^T N v, as the
-        estimate minimises it; e v^T N v + y u^T N u is a product of two factors,
-        e^T N y for the rows v +- sqrt(1 - t) u.
-        """
-        law, shifted = self.equations.law, self.equations.shifted
-        unexplained = np.array([0.0, 0.5, 1.0])
-        root = np.sqrt(unexplained)[:, None] * self._mean_row
-        rows = np.stack([self.equations.v + root, self.equations.v - root], axis=1)
-        values = law.entry_variance(shifted, rows)[:, 0, 1] / self.total**2
-        # In s = 1 - t; then in t.
-        in_s = np.polynomial.Polynomial.fit(unexplained, values, 2, domain=[-1, 1], window=[-1, 1])
-        in_t = in_s(np.polynomial.Polynomial([1.0, -1.0])).coef
-        return np.pad(np.asarray(in_t, dtype=np.float64), (0, 3 - len(in_t)))
-
-    def _at_zero(self, estimand: ShareEstimand) -> float:
-        """What is left of the variance where nothing is explained: of second order.
-
-        A square of normal errors of covariance C, in the metric S of the features about their
-        means, has the variance 2 tr((S C)^2).
-        """
-        equations = self.equations.at_hand if estimand == "sample" else self.equations
-        gram, covariance = equations.gram, equations.covariance
-        if self.constant is not None:
-            sums = gram @ self.constant
-            gram = gram - np.outer(sums, sums) / (sums @ self.constant)
-        image = gram @ covariance
-        return float(2 * (image * image.T).sum()) / self.total**2
 
     def _variance(self, estimand: ShareEstimand) -> np.polynomial.Polynomial:
         """Variance of the estimate as a function of the true R squared t.
@@ -102,12 +104,11 @@ class Goodness:
         Of the rows at hand that of the noise. What sampling adds is that of normal rows, 4 t (1 -
         t)^2 / n (Olkin, Finn, "Correlations redux", Psychol. Bull. 118, 1995).
         """
-        variance = np.pad(self._noise, (0, 1))
-        variance[0] += self._at_zero(estimand)
+        variance = np.polynomial.Polynomial(self.noise) + self.at_zero[estimand == "normal"]
         if estimand == "normal":
-            assert self.equations.n_rows is not None
-            variance += np.array([0.0, 4.0, -8.0, 4.0]) / self.equations.n_rows
-        return np.polynomial.Polynomial(variance)
+            assert self.n_rows is not None
+            variance += np.polynomial.Polynomial([0.0, 4.0, -8.0, 4.0]) / self.n_rows
+        return variance
 
     @property
     def stderr(self) -> float:

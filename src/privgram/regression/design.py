@@ -337,6 +337,7 @@ class Origin:
         unit = getattr(release, "privacy_unit", None)
         # Columns less the means of units have no constant.
         self.constants = constants and not (unit is not None and unit.fixed_effects)
+        self._images: dict[Piece, Matrix | None] = {}
 
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:
         """A column in own units, of its image in [-1, 1]; and its unit."""
@@ -345,6 +346,12 @@ class Origin:
         if center and self.constants:
             column = column + self._ones() * (center / unit)
         return column, unit
+
+    def _image(self, piece: Piece) -> Matrix | None:
+        """The columns of a piece as images, which each of its levels asks for."""
+        if piece not in self._images:
+            self._images[piece] = _image(self.release, piece)
+        return self._images[piece]
 
     def power(self, powers: Pairs, cell: Pairs) -> tuple[Vector, float]:
         """A product of powers and of an indicator, in own units; and its unit."""
@@ -367,7 +374,7 @@ class Origin:
             left = tuple((name, k) for (name, _), k in zip(powers, degrees, strict=True) if k)
             if size == 0 or not (self.constants or left or factors):
                 continue
-            image = _image(self.release, Piece(left, factors)) if left or factors else None
+            image = self._image(Piece(left, factors)) if left or factors else None
             if image is not None:
                 total += size * image[number]
             elif left or factors:

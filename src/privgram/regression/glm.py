@@ -17,11 +17,12 @@ from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.columns.terms import parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
+from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
-from privgram.regression.results import CONSTANT, RegressionResults
+from privgram.regression.results import CONSTANT, NotReleasedError, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import caution_of, row_facts
 
@@ -160,6 +161,13 @@ class GLMResults(SavedFit, RegressionResults):
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
         return (*names, CONSTANT) if constant else names
 
+    @cached_property
+    def _goodness(self) -> Goodness:
+        said = self.parameters.get("goodness")
+        if said is None:
+            raise NotReleasedError(self._not_held("rsquared"))
+        return Goodness(**said)
+
     @property
     def nobs_stderr(self) -> float:
         """Standard error of `nobs`: 0 where the number of rows is public."""
@@ -176,7 +184,17 @@ class GLMResults(SavedFit, RegressionResults):
         """What the standard errors assume: "HC1" that errors are independent, and no more."""
         if not self.robust:
             return "nonrobust"
-        return "HC1" if self.unit is None else "cluster"
+        together = self.unit is not None or self._clusters is not None
+        return "cluster" if together else "HC1"
+
+    @property
+    def _clusters(self) -> JsonObject | None:
+        """The clusters in which errors go together, where these are not the units."""
+        return self.parameters.get("clusters")
+
+    @property
+    def _df_denom(self) -> float:
+        return self.df_resid if self._clusters is None else float(self._clusters["seen"] - 1)
 
     @property
     def _own_units(self) -> tuple[Matrix, Vector]:
@@ -212,8 +230,9 @@ class GLMResults(SavedFit, RegressionResults):
         # What is mostly hidden is open.
         is_open = hidden > ((of_solution @ known) * of_solution).sum(axis=1)
         covariance[is_open, is_open] = np.inf
-        students = estimand == "population" and self._family.is_linear
-        df = np.full(len(of_solution), self.df_resid if students else math.inf)
+        students = self._family.is_linear or self._clusters is not None
+        students = students and estimand == "population"
+        df = np.full(len(of_solution), self._df_denom if students else math.inf)
         return Inference(estimate, covariance, None, df)
 
     def predict(self, X: Features, which: Literal["mean", "linear"] = "mean") -> Vector:
@@ -312,6 +331,9 @@ class GLMResults(SavedFit, RegressionResults):
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link
         model = {} if self._family.is_linear else {"Model Family": family, "Link": link}
+        if "goodness" in self.parameters and self.refusal is None:
+            share, error = self._goodness.rsquared, f"{self._goodness.stderr:.3f}"  # of the noise
+            model["R-squared"] = f"{share:.3f}" + f" ± {error}" * (float(error) > 0)
         return {
             "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
@@ -329,6 +351,12 @@ class GLMResults(SavedFit, RegressionResults):
     def _assumes(self) -> list[str]:
         what = "errors of equal variance" if self._family.is_linear else "that the model holds"
         equal = "" if self.robust else f" They assume {what}."
+        if self._clusters is not None:
+            equal = (
+                f" They let errors go together in the {self._clusters['seen']} clusters of "
+                f"{shown(self._clusters['groups'])} that are seen, by Student's law with a degree "
+                "of freedom less."
+            )
         clipping = " and" if self._bounded else ","
         parts = f"sampling{clipping} privacy noise{'' if self._bounded else ' and clipping'}"
         return [f"Standard errors cover {parts}.{equal}"]
@@ -379,11 +407,6 @@ class GLMResults(SavedFit, RegressionResults):
                 f"{hidden:,} levels have too few rows to be seen beside the noise. Their effects' "
                 "errors are as wide as the bounds of the target."
             )
-        if left_out := self.parameters.get("rows_left_out"):
-            notes.append(
-                f"About {left_out:.1%} of the rows are of levels so small that too little is known "
-                "of their means. Slopes are those within the other levels."
-            )
         is_shown = self.inference.refusal is None
         notes += differences(self.design, self._ends(0.05) if is_shown else None)
         if self.reproducible:
@@ -418,6 +441,11 @@ class GLMResults(SavedFit, RegressionResults):
         check_one_of(self.parameters["method"], "method", METHODS)
         if not isinstance(self.parameters["reason"], str):
             raise ValueError("a reason is a sentence")
+        if self._clusters is not None:
+            check_integer(self._clusters["seen"], "seen", 2)
+            check_not_negative(self._clusters["ratio"], "ratio")
+            if not isinstance(self._clusters["groups"], str):
+                raise ValueError("groups are a column's")
         for name in ("clipped_rows", "rows_std"):
             check_not_negative(self.parameters[name], name)
         if self.parameters["units"] is not None:

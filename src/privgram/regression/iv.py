@@ -87,6 +87,7 @@ class IVResults(OfRelease):
     not_scores: str | None = None
 
     _title = "Private Regression with Instruments"
+    _minimises_squares = False
 
     _instead = (
         "Of the same release, regress(..., ridge='auto') has predictions, which need no instruments"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from privgram._base.installed import LazyModule
-from privgram._base.numbers import Matrix, Vector, check_one_of
+from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import shown
-from privgram.regression.anova import Anova, ShareEstimand, anova
+from privgram.regression.anova import Anova, anova
 from privgram.regression.design import Design, RegressionTerms, intercept_of
 from privgram.regression.diagnostics import (
     caveats,
@@ -27,9 +27,7 @@ from privgram.regression.inference import (
     Equations,
     RefusedError,
     about_means,
-    clipping_refusal,
     degrees_behind,
-    quantile_of,
     uncounted,
     weight_behind,
 )
@@ -224,96 +222,6 @@ class OLSResults(OfRelease):
         transform, offset = self.design.transform[:size], self._offset[:size]
         statistic = wald(self._equations, matrix @ transform, matrix @ offset - values)
         return verdict(hypothesis, *statistic, self.df_resid if use_f else math.inf)
-
-    @property
-    def rsquared(self) -> float:
-        """Share of the target's sum of squares that is explained.
-
-        About its mean, where the features hold a constant: ones or all levels of a factor. Else
-        about what is predicted where all coefficients are 0: the middle of the target's bounds.
-        Estimated without the noise's bias, so that noise may push it out of [0, 1].
-        RefusedError without inference; so of all that follows from it.
-        """
-        return self._goodness.rsquared
-
-    @property
-    def rsquared_adj(self) -> float:
-        """The same of the population: with the degrees of freedom taken off."""
-        return self._goodness.adjusted
-
-    @property
-    def rsquared_stderr(self) -> float:
-        """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
-        self._need_inference("sample")
-        return self._goodness.stderr
-
-    def rsquared_int(self, alpha: float = 0.05, *, estimand: ShareEstimand = "sample") -> Vector:
-        """Confidence interval of R squared.
-
-        Parameters
-        ----------
-        alpha : float, default 0.05
-            1 - level, in (0, 0.5].
-        estimand : {"sample", "normal"}, default "sample"
-            R squared of least squares on the rows at hand, from which noise alone keeps the
-            released one; or that of the population, if its rows are normal.
-
-        Returns
-        -------
-        ndarray of shape (2,), float64
-            Within [0, 1].
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: for "population", whose rows need not be normal; for "sample", where
-            the last of adaptive rounds clipped rows; or where there is no inference.
-        """
-        if str(estimand) == "population":  # which `conf_int` takes
-            raise RefusedError(
-                "the sampling error of R squared takes fourth moments, which a release does "
-                "not hold: take estimand='sample' or estimand='normal'"
-            )
-        check_one_of(estimand, "estimand", get_args(ShareEstimand))
-        if estimand == "sample":
-            if reason := clipping_refusal(self.release):
-                raise RefusedError(reason)
-            self._need_inference(estimand)
-        quantile = quantile_of(alpha)
-        return np.array(self._goodness.interval(quantile, estimand))
-
-    @property
-    def df_model(self) -> int:
-        """Parameters beside a constant, which levels of a factor may hold."""
-        return len(self._beside_constant)
-
-    @property
-    def fvalue(self) -> float:
-        """F statistic of the hypothesis that nothing but a constant explains the target."""
-        return self._overall.fvalue
-
-    @property
-    def f_pvalue(self) -> float:
-        """P value of `fvalue`."""
-        return self._overall.pvalue
-
-    @cached_property
-    def _overall(self) -> WaldTest:
-        if not self.df_model:
-            raise ValueError("nothing but a constant is in the regression: add a feature to test")
-        return self.f_test(self._beside_constant)
-
-    @cached_property
-    def _beside_constant(self) -> Matrix:
-        """Contrasts of the parameters that are all 0 where only a constant explains the target."""
-        from scipy.linalg import null_space
-
-        constant, size = self.design.constant, len(self.design.names)
-        contrasts = np.eye(size, len(self.param_names))
-        if constant is None or self.design.intercept:
-            return contrasts
-        in_own_units = self.design.transform[:size] @ constant
-        return np.asarray(null_space(in_own_units[None]).T @ contrasts)
 
     @property
     def llf(self) -> float:

@@ -14,7 +14,7 @@ from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import as_frame, framed, shown
-from privgram.regression.anova import Goodness
+from privgram.regression.anova import Goodness, ShareEstimand
 from privgram.regression.design import Design, Features, RegressionTerms, features_of
 from privgram.regression.families import Family, Gaussian
 from privgram.regression.hypothesis import (
@@ -30,9 +30,11 @@ from privgram.regression.inference import (
     Estimand,
     Inference,
     RefusedError,
+    clipping_refusal,
     count_error,
     infer,
     level_of,
+    quantile_of,
     refuse,
     refuse_open,
 )
@@ -75,7 +77,17 @@ PER_ROW = (
 NOT_HELD = {
     ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): PER_ROW,
     (
-        *("rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid", "scale", "llf", "aic"),
+        *(
+            "rsquared_stderr",
+            "rsquared",
+            "rsquared_adj",
+            "fvalue",
+            "f_pvalue",
+            "mse_resid",
+            "scale",
+            "llf",
+            "aic",
+        ),
         *("bic", "prsquared", "llnull", "deviance", "null_deviance", "compare_f_test", "anova"),
         *("get_prediction", "feature_std"),
     ): (
@@ -100,6 +112,11 @@ NOT_HELD = {
     ),
 }
 
+
+NO_SHARE_ERROR = (
+    "an estimate with instruments does not minimise the squares, so that their error is not known: "
+    "rsquared itself is there"
+)
 
 #: Numbers about a whole fit, and what R's broom and maketables call them.
 STATISTICS = (
@@ -221,7 +238,7 @@ class Results:
                 "the others without it"
             )
         statistic = float(gap @ np.linalg.solve(covariance, gap))
-        return verdict(hypothesis, statistic, len(gap), self.df_resid if use_f else math.inf)
+        return verdict(hypothesis, statistic, len(gap), self._df_denom if use_f else math.inf)
 
     def _need_inference(self, estimand: Estimand = "population") -> None:
         reason = self.refusal or self._about(estimand).refusal
@@ -354,6 +371,11 @@ class Results:
     def df_resid(self) -> float:
         """Rows less parameters."""
         return self.nobs - len(self.param_names)
+
+    @property
+    def _df_denom(self) -> float:
+        """Degrees of freedom of the errors' variance in tests."""
+        return self.df_resid
 
     @property
     def df_model(self) -> int:
@@ -670,6 +692,8 @@ class RegressionResults(OfDesign):
     privacy: Profile
     reproducible: bool
 
+    _minimises_squares: ClassVar[bool] = True
+
     @property
     def proof_status(self) -> ProofStatus:
         """How well `privacy` is founded."""
@@ -697,8 +721,111 @@ class RegressionResults(OfDesign):
 
     @property
     def rsquared(self) -> float:
-        """Share of the target's sum of squares that is explained, where the noise tells it."""
+        """Share of the target's sum of squares that is explained, by least squares.
+
+        About its mean, where the features hold a constant: ones or all levels of a factor. Else
+        about what is predicted where all coefficients are 0: the middle of the target's bounds.
+        Estimated without the noise's bias, so that noise may push it out of [0, 1].
+        RefusedError without inference; so of all that follows from it.
+        """
+        self._need_inference()
+        return self._goodness.rsquared
+
+    @property
+    def rsquared_adj(self) -> float:
+        """The same of the population: with the degrees of freedom taken off."""
+        self._need_inference()
+        return self._goodness.adjusted
+
+    @property
+    def rsquared_stderr(self) -> float:
+        """Standard error of `rsquared` about that of the rows at hand: of the noise alone."""
+        if not self._minimises_squares:
+            raise RefusedError(NO_SHARE_ERROR)
+        self._need_inference("sample")
+        return self._goodness.stderr
+
+    def rsquared_int(self, alpha: float = 0.05, *, estimand: ShareEstimand = "sample") -> Vector:
+        """Confidence interval of R squared.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+        estimand : {"sample", "normal"}, default "sample"
+            R squared of least squares on the rows at hand, from which noise alone keeps the
+            released one; or that of the population, if its rows are normal.
+
+        Returns
+        -------
+        ndarray of shape (2,), float64
+            Within [0, 1].
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: for "population", whose rows need not be normal; for "sample", where
+            the last of adaptive rounds clipped rows; or where there is no inference.
+        """
+        if not self._minimises_squares:
+            raise RefusedError(NO_SHARE_ERROR)
+        if str(estimand) == "population":  # which `conf_int` takes
+            raise RefusedError(
+                "the sampling error of R squared takes fourth moments, which a release does "
+                "not hold: take estimand='sample' or estimand='normal'"
+            )
+        check_one_of(estimand, "estimand", get_args(ShareEstimand))
+        if estimand == "sample":
+            if reason := self._clipped:
+                raise RefusedError(reason)
+            self._need_inference(estimand)
+        quantile = quantile_of(alpha)
+        return np.array(self._goodness.interval(quantile, estimand))
+
+    @property
+    def df_model(self) -> int:
+        """Parameters beside a constant, which levels of a factor may hold."""
+        return len(self._beside_constant)
+
+    @property
+    def fvalue(self) -> float:
+        """F statistic of the hypothesis that nothing but a constant explains the target."""
+        return self._overall.fvalue
+
+    @property
+    def f_pvalue(self) -> float:
+        """P value of `fvalue`."""
+        return self._overall.pvalue
+
+    @cached_property
+    def _overall(self) -> WaldTest:
+        if not self._family.is_linear:
+            raise NotReleasedError(self._not_held("fvalue"))
+        if not self.df_model:
+            raise ValueError("nothing but a constant is in the regression: add a feature to test")
+        return self.f_test(self._beside_constant)
+
+    @cached_property
+    def _beside_constant(self) -> Matrix:
+        """Contrasts of the parameters that are all 0 where only a constant explains the target."""
+        from scipy.linalg import null_space
+
+        constant, size = self.design.constant, len(self.design.names)
+        contrasts = np.eye(size, len(self.param_names))
+        if constant is None or self.design.intercept:
+            return contrasts
+        in_own_units = self.design.transform[:size] @ constant
+        return np.asarray(null_space(in_own_units[None]).T @ contrasts)
+
+    @property
+    def _goodness(self) -> Goodness:
+        """How much is explained, of a fit that is not refused."""
         raise NotReleasedError(self._not_held("rsquared"))
+
+    @property
+    def _clipped(self) -> str | None:
+        """Why R squared of the rows at hand has no interval, where rows were clipped."""
+        return None
 
     @property
     def scale(self) -> float:
@@ -833,7 +960,11 @@ class OfRelease(RegressionResults):
     @cached_property
     def _goodness(self) -> Goodness:
         self._need_inference()
-        return Goodness(self._equations, self.design.constant)
+        return Goodness.of(self._equations, self.design.constant)
+
+    @property
+    def _clipped(self) -> str | None:
+        return clipping_refusal(self.release)
 
     @property
     def _unanswered(self) -> str | None:

@@ -18,8 +18,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, overload
 
 from privgram._base.files import check_process
+from privgram._core.rowmap import DefaultRounding
 from privgram._core.rows import MOST_SHARERS, Accumulator
-from privgram._core.scale import DefaultRounding
 from privgram.columns.groups import Groups
 from privgram.moment import SecondMoment
 from privgram.moment.accumulators import BlockReader, Mergeable, TotalLayout
@@ -230,7 +230,7 @@ def accumulate_units(
     """Feed all rows of every unit of a source to accumulators, together, and merge them.
 
     As `accumulate`, but that an accumulator's ``update`` takes whole units, as
-    `privgram._core.units.UnitAccumulator` has it.
+    `privgram._core.rows.UnitAccumulator` has it.
     """
     if request.total_elsewhere is not None:
         raise ValueError(

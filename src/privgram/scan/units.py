@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram._core.scale import DefaultRounding
+from privgram._core.rowmap import DefaultRounding
 from privgram.columns.encoding import Codes, LevelCoder, Raw, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._core import rounding
+from privgram._core import draws
 from privgram.exact import discrete, int128
 
 if TYPE_CHECKING:
@@ -109,8 +109,8 @@ def rounded_matrix(
     to = shift, exponent, 2.0 ** (exponent - shift)
     out = np.empty((d, d))
     for rows in _panels(d):
-        rounding.noisy_rows(total, next(noise), rows.start, rows.stop, *to, out)
-    rounding.noisy_diagonal(total, next(noise), *to, out)
+        draws.noisy_rows(total, next(noise), rows.start, rows.stop, *to, out)
+    draws.noisy_diagonal(total, next(noise), *to, out)
     return out
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 
 
 def default_bit_generator() -> ChaCha20:

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from privgram._base.numbers import is_number
 from privgram._base.text import shown
-from privgram._core.arrow import array_of
-from privgram._core.records import scan
+from privgram._core.arrow import array_of, scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.sources.arrow import ColumnReader, Wanted, batch_columns, numpy_columns

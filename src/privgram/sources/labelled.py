@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from privgram._core.chacha import ChaCha20
+from privgram._core.draws import ChaCha20
 from privgram.columns.unit import Missing
 from privgram.sources.arrays import is_array, to_numpy
 from privgram.sources.table import NOT_FINITE, InvalidRow

@@ -12,7 +12,7 @@ from privgram.columns.variables import Factor
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
-from privgram.glm.problem import MOST_LEVELS, HighCardinalityFactor, Problem
+from privgram.glm.problem import MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.iv import Roles, fit_iv
@@ -58,6 +58,23 @@ def needed(parsed: Parsed, columns: Columns) -> Columns:
     return used.replace(intercept=True)
 
 
+def clusters_of(
+    groups: str | None, parsed: Parsed, columns: Columns, used: Columns
+) -> Clusters | None:
+    """The clusters of a column of the whole table, with what is read to know them."""
+    if groups is None:
+        return None
+    if not isinstance(columns.variables.get(groups), Factor):
+        raise ValueError(
+            f"groups name a factor that the columns describe, and {groups!r} is none: list its "
+            "levels there"
+        )
+    if groups in used.variables:
+        return Clusters(groups, used, used)
+    read = needed(replace(parsed, features=(*parsed.features, groups)), columns)
+    return Clusters(groups, read, used)
+
+
 def protected(unit: Unit | None, guarantee: Guarantee) -> tuple[Unit | None, Guarantee]:
     """The unit as a release takes it, and the guarantee that is left for this."""
     epsilon = guarantee.epsilon
@@ -87,11 +104,14 @@ def release_and_fit(
     factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
     or products with it, come from a release.
     """
-    if options.cov_type == "cluster" and unit is None:
+    if options.cov_type == "cluster" and unit is None and options.groups is None:
         raise ValueError(
-            'cov_type="cluster" lets errors go together within the protected unit, and rows are '
-            "protected singly here: name it, unit=pg.Unit(column, max_rows=...), or leave out "
-            "cov_type"
+            'cov_type="cluster" lets errors go together within clusters: name their column, '
+            "groups=..., or the protected unit, unit=pg.Unit(column, max_rows=...)"
+        )
+    if options.groups is not None and unit is not None:
+        raise ValueError(
+            "errors of a protected unit go together, and in no other clusters: leave out groups"
         )
     family, factor = options.chosen_family, None
     linear = family.is_linear
@@ -99,7 +119,8 @@ def release_and_fit(
         parsed.check_no_offset()
     used = needed(parsed, columns)
     huber = options.loss == "huber"
-    apart = unit or parsed.endogenous or huber
+    clusters = clusters_of(options.groups, parsed, columns, used)
+    apart = unit or parsed.endogenous or huber or clusters
     if linear and parsed.intercept and not apart:
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
@@ -112,15 +133,17 @@ def release_and_fit(
             'it: take cov_type="cluster", or leave it out'
         )
     if huber:
-        single = unit is None and used.row_weights is None
+        single = unit is None and used.row_weights is None and clusters is None
         if not (scores and linear and parsed.intercept and robust and single):
             raise ValueError(HUBER)
+    if not linear or clusters is not None:  # effects are written out, if not shown
+        parsed = replace(parsed, features=(*parsed.features, *parsed.absorbed))
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
             raise ValueError(BY_SCORES)
         target, used = family.explained(parsed.targets[0], used)
-        features = (*parsed.features, *parsed.absorbed)  # effects are written out, if not shown
-        parsed = replace(parsed, targets=(target,), features=features)
+        clusters = clusters and replace(clusters, others=used)
+        parsed = replace(parsed, targets=(target,))
     if scores and not parsed.intercept and linear:
         not_scores = "scores of least squares take an intercept"
     if not linear or not_scores is None:
@@ -134,6 +157,7 @@ def release_and_fit(
             offset=parsed.offset,
             unit=unit,
             factor=factor,
+            clusters=clusters,
         )
         return fit_problem(source, problem, guarantee, **vars(run))
     if options.cov_type in ("HC1", "cluster"):
@@ -209,7 +233,7 @@ def _without_scores(
         return "scores take units whose bound the table does not choose"
     if written is None:
         return None
-    if parsed.absorbed:
+    if parsed.absorbed and options.groups is None:
         return "scores take along one factor, alone, of rows that are protected singly"
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
     many = f"scores take {MOST_LEVELS} levels at most of what is written out"

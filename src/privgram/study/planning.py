@@ -63,6 +63,8 @@ def fits_of(
     once: bool = False,  # whether the table can be read once, or by several machines
 ) -> FitSimulation:
     """Fits of simulated rows, by what will fit the table."""
+    if options.groups is not None:  # of which nothing is guessed
+        options = replace(options, groups=None, cov_type=None)
     plain = RegressOptions(reference=options.reference, weights=options.weights)
     if groups is not None and options != plain:
         raise ValueError(

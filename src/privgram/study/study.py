@@ -265,13 +265,15 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`, or where the formula is not one of the columns.
         """
-        from privgram.study.answer import needed, release_and_fit
+        from privgram.study.answer import clusters_of, needed, release_and_fit
         from privgram.study.planning import Advice
 
         formula, options = request.formula, request.options
         parsed = parse_one(formula)
         columns = self._weighted(options.weights)
         used = needed(parsed, columns)
+        if (clusters := clusters_of(options.groups, parsed, columns, used)) is not None:
+            used = clusters.read
         price = self._price(request.epsilon, request.delta)
         run = self._run_options(request.label or formula, used.selected, request.out, request.rng)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)

@@ -2,7 +2,6 @@
 
 import dataclasses
 import tracemalloc
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -73,18 +72,6 @@ def test_phi_is_never_stored(small_blocks):
     used = peak(lambda: compress(A, m, scales=np.ones(p)))
     assert used < 0.02 * 8 * n * m
     assert A.passes == 1
-
-
-def test_blocks_of_any_size_are_one_matrix():
-    rng = np.random.default_rng(4)
-    A = rng.standard_normal((97, 60))
-    cuts = [0, 1, 1, 40, 41, 97]
-    pieces = [A[a:b] for a, b in pairwise(cuts)]
-    whole, blocks = (
-        low_rank.approximate(X, 3, 4, **BUDGET, rng=np.random.default_rng(5)) for X in (A, pieces)
-    )
-    np.testing.assert_array_equal(whole.right, blocks.right)
-    np.testing.assert_array_equal(whole.left, blocks.left)
 
 
 def test_data_frame_is_an_array():

@@ -21,7 +21,6 @@ from privgram.papers.sheffet import (
     PublishedGaussianSketch,
     published,
 )
-from privgram.privacy.calibration import gaussian_ratio
 
 BOUND, EPSILON, DELTA = 1.5, 0.5, 1e-3
 DRAWS, LEVEL = 300, 1e-5
@@ -275,71 +274,7 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     assert scaled.privacy == plain.privacy
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        pg.AnalyzeGauss(),
-        pg.AnalyzeGauss("triangular"),
-        pg.AdditiveWishart(),
-        pg.MatrixLaplace(),
-        GaussianSketch(30),
-        GaussianSketch(2),
-        InverseWishart(),
-    ],
-    ids=repr,
-)
-def test_no_column_is_special(mechanism):
-    """Columns permuted and put back: the same law."""
-    A, order = few_rows(), [2, 0, 1]
-    rng = np.random.default_rng(6)
-    plain = released(mechanism, accumulate(A), rng)
-    permuted = released(mechanism, accumulate(A[:, order]), rng)
-    back = np.argsort(order)
-    values = compare(plain, [{"matrix": M["matrix"][np.ix_(back, back)]} for M in permuted])
-    if mechanism == GaussianSketch(2):
-        del values["smallest"], values["product"]
-    assert min(values.values()) > LEVEL, values
-
-
-def test_order_of_columns_does_not_matter_to_a_regression():
-    release = pg.release(
-        accumulate(many_rows()),
-        None,
-        1.0,
-        1e-6,
-        rng=np.random.default_rng(7),
-        mechanism=pg.AnalyzeGauss(),
-    )
-    turned = release.marginal([2, 1, 0])
-    for ridge in (0.0, "auto"):
-        first, second = release.regress("x0", ridge=ridge), turned.regress("x0", ridge=ridge)
-        assert second.design.names == first.design.names[::-1]
-        np.testing.assert_allclose(second.used[:-1][::-1], first.used[:-1], rtol=1e-9)
-        np.testing.assert_allclose(np.asarray(second.bse)[::-1], np.asarray(first.bse), rtol=1e-9)
-
-
 # --- One and two columns, by hand --------------------------------------------------------
-
-
-def test_one_column_by_hand():
-    moment = pg.SecondMoment(1, 1.0).update(np.ones((50, 1)))
-    rng = np.random.default_rng(8)
-    ratio = gaussian_ratio(EPSILON, DELTA)
-    gauss = [
-        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=pg.AnalyzeGauss())
-        for _ in range(DRAWS)
-    ]
-    sigma = moment.sensitivity_bound**2 / ratio  # of a 1 x 1 matrix: one number, one row's square
-    draws = [(r.matrix[0, 0] - moment.matrix()[0, 0]) / sigma for r in gauss]
-    assert stats.kstest(draws, stats.norm.cdf).pvalue > LEVEL
-    mechanism = pg.AdditiveWishart(debias=False)
-    wishart = [
-        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism) for _ in range(DRAWS)
-    ]
-    scale, dof = (wishart[0].parameters[name] for name in ("scale", "dof"))
-    draws = [(r.matrix[0, 0] - moment.matrix()[0, 0]) / scale for r in wishart]
-    assert stats.kstest(draws, stats.chi2(dof).cdf).pvalue > LEVEL
 
 
 @pytest.mark.slow
@@ -372,25 +307,6 @@ def test_two_columns_by_hand(mechanism):
                 root = whole * (dof - 3) / math.sqrt(a * c - b * b)
         draws.append(2 * root)
     assert stats.kstest(draws, stats.chi2(2 * dof - 2).cdf).pvalue > LEVEL
-
-
-def test_regression_of_two_columns_by_hand():
-    moment = pg.SecondMoment(2, 1.0).update(np.tile([[0.6, 0.3], [0.5, 0.2], [0.1, 0.4]], (500, 1)))
-    release = pg.release(
-        moment, None, 1.0, 1e-6, rng=np.random.default_rng(10), mechanism=pg.AnalyzeGauss()
-    )
-    a, b, c = release.matrix[0, 0], release.matrix[0, 1], release.matrix[1, 1]
-    s = release.parameters["sigma"]
-    slope = b / a
-    fit = release.regress("x1")
-    assert fit.params.tolist() == pytest.approx([slope])
-    # N v = N_01 - slope N_00, of variance s^2/2 + slope^2 s^2.
-    noise = s**2 * (0.5 + slope**2)
-    residual = c - b**2 / a + noise / a
-    variance = residual / 1499 / a + noise / a**2
-    assert fit.bse.tolist() == pytest.approx([math.sqrt(variance)])
-    # With one feature the bias of the statistic b - a t cancels at the estimate.
-    assert fit.inference.estimate[:1] == pytest.approx([slope])
 
 
 # --- The published constants, to 12 digits, through the mechanisms ------------------------

@@ -51,8 +51,11 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     ("mechanism", "epsilon"),
     [
         *itertools.product(PLAIN, [40.0, 100.0, 1e4]),
-        *itertools.product(ADAPTIVE, [100.0, 1e4]),
-        *(pytest.param(one, 40.0, marks=pytest.mark.long) for one in ADAPTIVE),
+        (ADAPTIVE[0], 1e4),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in itertools.product(ADAPTIVE, [40.0, 100.0])
+        ),
     ],
     ids=repr,
 )
@@ -94,23 +97,6 @@ def test_one_column_cannot_be_replaced_orthogonally():
     assert replace.regulariser == add.regulariser
 
 
-def test_published_constants():
-    log = math.log(4 / DELTA)
-    expected = 4 * 9 * (math.sqrt(2 * 100 * log) + log) / 0.5
-    for mechanism in PLAIN:
-        noise = published(mechanism).calibrate(22, 3.0, 0.5, DELTA)
-        assert noise.regulariser == pytest.approx(expected, rel=1e-12)
-        assert noise.privacy.delta(0.5) < DELTA
-    log = math.log(8 / DELTA)
-    expected = 8 * 9 * (math.sqrt(2 * 100 * log) + log) / 0.5
-    for mechanism in ADAPTIVE:
-        noise = published(mechanism).calibrate(22, 3.0, 0.5, DELTA)
-        assert noise.regulariser == pytest.approx(expected, rel=1e-12)
-        assert noise.laplace_scale == pytest.approx(2 * 9 / 0.5, rel=1e-12)
-        assert noise.eigenvalue_shift == pytest.approx(2 * 9 * math.log(2 / DELTA) / 0.5)
-        assert noise.privacy.delta(0.5) == DELTA
-
-
 def test_algorithm_4_takes_its_degrees_of_freedom_from_a_public_n(moment):
     release = pg.release(moment, None, EPSILON, DELTA, mechanism=InverseWishart())
     assert release.parameters["dof"] == 204
@@ -133,11 +119,6 @@ def test_algorithm_4_takes_its_degrees_of_freedom_from_a_public_n(moment):
 def test_parameters_are_checked(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_rows_are_an_integer():
-    with pytest.raises(TypeError):
-        GaussianSketch(2.5)
 
 
 @pytest.mark.slow
@@ -183,42 +164,11 @@ def test_law_of_the_release(mechanism):
     assert np.all(np.abs(squares.mean(axis=0) - law.sandwich(mean, np.eye(3))) < 5 * error)
 
 
-@pytest.mark.long
-def test_sketch_in_one_dimension_is_a_chi_square():
-    # KS test with 600 draws: false alarm 1e-4.
-    moment = pg.SecondMoment(1, bound=1.0).update(np.ones((40, 1)))
-    rng = np.random.default_rng(3)
-    sketch, inverse = GaussianSketch(7), InverseWishart(7.0)
-    for mechanism, statistic in (
-        (sketch, lambda r, h: 7 * r.matrix[0, 0] / h),
-        (inverse, lambda r, h: 5 * h / r.matrix[0, 0]),
-    ):
-        draws = []
-        for _ in range(600):
-            release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
-            total = moment.matrix()[0, 0] + release.noise.regulariser
-            draws.append(statistic(release, total))
-        assert stats.kstest(draws, stats.chi2(7).cdf).pvalue > 1e-4
-
-
 def test_kept_rows_are_the_sketch(moment):
     release = pg.release(moment, None, EPSILON, DELTA, mechanism=GaussianSketch(60, keep_rows=True))
     assert release.sketch.shape == (60, 4)
     np.testing.assert_allclose(release.sketch.T @ release.sketch / 60, release.matrix)
     assert pg.release(moment, None, EPSILON, DELTA, mechanism=GaussianSketch(60)).sketch is None
-
-
-def test_rows_of_the_sketch_have_the_right_covariance():
-    # chi-square of the rows whitened by the truth: 60 x 3 normals a release, 50 releases.
-    moment = rich(100)
-    rng = np.random.default_rng(4)
-    total = 0.0
-    for _ in range(50):
-        release = pg.release(
-            moment, None, EPSILON, DELTA, rng=rng, mechanism=GaussianSketch(60, keep_rows=True)
-        )
-        total += (release.sketch**2).sum() / (100 + release.noise.regulariser)
-    assert 1e-4 < stats.chi2(50 * 60 * 3).cdf(total) < 1 - 1e-4
 
 
 def test_fewer_rows_than_columns_give_a_singular_release(moment):
@@ -366,7 +316,9 @@ def test_eigenvalue_bound_has_the_stated_law():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize(
+    "adjacency", ["replace", pytest.param("add-remove", marks=pytest.mark.long)]
+)
 def test_ladder_shares_sum_to_delta(adjacency):
     assert sum(rung_share(k) for k in range(RUNGS + 1)) == pytest.approx(1.0)
     first = sheffet.adaptive_sketch(40, EPSILON, DELTA * rung_share(0), adjacency)

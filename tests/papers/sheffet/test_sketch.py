@@ -122,15 +122,6 @@ def test_many_rows_tend_to_the_gaussian(adjacency, factor):
     assert distance[-1] < 1e-5
 
 
-def test_range_finder_is_the_sketch_at_another_ratio():
-    epsilon = np.linspace(0, 3, 7)
-    for rows, ratio in ((1, 0.4), (30, 0.02), (10**6, 1e-4)):
-        np.testing.assert_array_equal(
-            ChiGaussianProfile(rows, ratio / np.sqrt(1 + ratio)).delta(epsilon),
-            SketchProfile(rows, ratio).delta(epsilon),
-        )
-
-
 @pytest.mark.parametrize("rows", [1, 3, 50, 1e3, 1e6])
 def test_both_routes_of_the_replace_pair_agree(rows):
     for mu in (0.3, 1.0, 5.0, 9.0):

@@ -56,21 +56,6 @@ def test_gram_of_column_blocks(rng, monkeypatch):
     np.testing.assert_allclose(gram, A.T @ A)
 
 
-def test_whitened_rows_are_normal():
-    """Whitened, the rows are independent standard normals; false alarm 4e-6."""
-    rng = generator(4)
-    A = table(rng, n=60, p=5)
-    out = compress(A, 20_000, rng=rng)
-    sigma = normalised(A).T @ normalised(A) / 60
-    white = np.linalg.solve(np.linalg.cholesky(sigma), out.matrix.T)
-    assert stats.kstest(white.ravel(), "norm").pvalue > 1e-6
-    # Independence between columns of a row, and between rows.
-    second = np.sqrt(20_000) * (white @ white.T / 20_000 - np.eye(5))
-    assert np.abs(second).max() < math.sqrt(2) * stats.norm.isf(1e-6 / 50)
-    lagged = np.sum(white[:, 1:] * white[:, :-1]) / math.sqrt(white[:, 1:].size)
-    assert abs(lagged) < stats.norm.isf(5e-7)
-
-
 @pytest.mark.slow
 def test_rows_have_the_law_of_phi_times_the_normalised_table():
     """Quadratic forms of many small releases, by Kolmogorov and Smirnov; false alarm 1e-6."""
@@ -170,26 +155,6 @@ def test_equation_5_searched(rng):
         assert found <= claimed * (1 + 1e-12) + 1e-15
         largest = max(largest, found / claimed) if claimed else largest
     assert largest == pytest.approx(1.0)
-
-
-def test_spread_of_tables_of_signs_by_every_neighbour():
-    """Example 3.6, all flips of every row: entries change by 2/n at most, and do."""
-    rng = generator(12)
-    n, p = 12, 4
-    X = rng.choice([-1.0, 1.0], (n, p))
-    sigma = X.T @ X / n
-    changes, norms = [], []
-    for i in range(n):
-        for flip in range(1, 2**p):
-            Y = X.copy()
-            Y[i] *= [-1.0 if flip >> j & 1 else 1.0 for j in range(p)]
-            change = Y.T @ Y / n - sigma
-            changes.append(np.abs(change).max())
-            norms.append(np.linalg.norm(change))
-    assert max(changes) == pytest.approx(2 / n)
-    # Proposition D.1 has p/n for the Frobenius norm. Half of a row flipped changes p^2/2 entries
-    # by 2/n each: sqrt(2) more, see the errata.
-    assert max(norms) == pytest.approx(math.sqrt(2) * p / n)
 
 
 def test_proof_status_is_stated(rng):

@@ -1,3 +1,0 @@
-def scan(
-    text: bytes, start: int, quoted: bool, final: bool, first: bool = False
-) -> tuple[int, int, bool]: ...
