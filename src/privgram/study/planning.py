@@ -1,17 +1,21 @@
-"""What one regression of a study takes or gives, by the very fits that will answer it.
+"""What one answer of a study takes or gives, by the very fits that will answer it.
 
 Nothing of the secret table is read: `privgram.planning` simulates rows by what is public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from privgram._base.numbers import set_fields
 from privgram._base.text import shown
+from privgram.columns.terms import as_factor, parse_one
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest, RunOptions
@@ -23,12 +27,13 @@ from privgram.planning.precision import (
     asked,
 )
 from privgram.regression.design import RegressionTerms
+from privgram.regression.inference import RefusedError, quantile_of
 from privgram.study.answer import fit_release, needed, protected, release_and_fit
 from privgram.study.options import RegressOptions
+from privgram.study.tables import column_and_groups, summarize_table
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from privgram._base.numbers import Vector
     from privgram.columns import Columns
     from privgram.columns.groups import Groups
     from privgram.columns.terms import Parsed
@@ -106,6 +111,46 @@ def fits_of(
         return FitSimulation(table, price, by_study, beside, twin)
 
     return simulated(rare=False)
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryErrors:
+    """Standard errors of one group's statistics, as a plan of fits takes them."""
+
+    param_names: tuple[str, ...]
+    bse: Vector
+    parameters: Mapping[str, str]
+    cov_type: str = "HC1"
+
+
+def summaries_of(
+    column: str,
+    by: Sequence[str],
+    columns: Columns,
+    price: Callable[[float], Guarantee],
+    design: DesignInput,
+    n_rows: int,
+) -> tuple[FitSimulation, int]:
+    """Summaries of simulated rows of one group, by what will answer; and how many these are."""
+    levels = [len(as_factor(name, columns.variables)) for name in by]
+    each = max(n_rows // math.prod(levels), 1)
+    alone = column_and_groups(columns, column, ()).replace(missing="drop")
+    rows = SimulatedTable.like(design, parse_one(f"`{column}` ~ 1"), alone, each, None, None, False)
+
+    def one(guarantee: Guarantee, rng: np.random.Generator) -> Any:
+        found = summarize_table(
+            rows.values, alone, column, (), ("mean", "sd", "quantile"), (0.25, 0.5, 0.75),
+            guarantee, RunOptions(rng=rng),
+        )  # fmt: skip
+        if found.hidden:
+            raise RefusedError("the noise hides how many rows a group has")
+        heads, z = found.heads(), quantile_of(0.05)
+        names = tuple(name for name in heads if not name.endswith("_ci"))
+        ends = [(heads[f"{name}_lower_ci"], heads[f"{name}_upper_ci"]) for name in names]
+        bse = np.array([float(upper[0] - lower[0]) / (2 * z) for lower, upper in ends])
+        return SummaryErrors(names, bse, {"method": "counts of steps"})
+
+    return FitSimulation(rows, price, one), each
 
 
 @dataclass(frozen=True)
