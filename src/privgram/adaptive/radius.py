@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.adaptive.rules import TAILS
+from privgram.adaptive.rules import SEEN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -101,7 +101,7 @@ def excess_beyond(edges: Vector, beyond: Vector) -> Vector:
 
 def seen_beyond(beyond: Vector, deviation: float) -> Vector:
     """Numbers beyond each edge, 0 where noise of this deviation may have made them."""
-    return np.where(beyond > TAILS.seen * deviation, beyond, 0.0)
+    return np.where(beyond > SEEN * deviation, beyond, 0.0)
 
 
 def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
@@ -109,7 +109,7 @@ def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
 
     Noise of this deviation may keep them up over all edges, and no tail with a mean does.
     """
-    well = np.flatnonzero(beyond > 2 * TAILS.seen * deviation)
+    well = np.flatnonzero(beyond > 2 * SEEN * deviation)
     if not len(well):
         return beyond
     last = int(well[-1])
@@ -127,7 +127,7 @@ def has_heavy_tail(edges: Vector, beyond: Vector, size: float, rank: float, typi
     if size == edges[-1] or octave < typical:
         return False
     first = int(np.searchsorted(edges, octave * (1 - 1e-8)))
-    slowest: float = rank * (size / float(edges[first])) ** TAILS.power
+    slowest: float = rank * (size / float(edges[first])) ** 2
     return float(beyond[first]) < slowest
 
 

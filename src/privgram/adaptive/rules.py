@@ -63,14 +63,6 @@ class AdaptiveRules:
 ADAPTIVE = AdaptiveRules()
 
 
-@dataclass(frozen=True)
-class TailRules:
-    """What counts of long rows, or scores, say of those beyond a clip (docs/theory/glm.md)."""
-
-    #: They are seen where they are more than so many deviations of their counts' noise.
-    seen: float = 1.5
-    #: Where counts fall by a lower power than this, what is counted has no second moment.
-    power: float = 2.0
-
-
-TAILS = TailRules()
+#: Longer rows, or scores, are seen where they are more than so many deviations of their counts'
+#: noise (docs/theory/glm.md).
+SEEN = 1.5

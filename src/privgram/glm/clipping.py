@@ -69,8 +69,7 @@ class Clip:
 
     def more(self, noise_std: float) -> float | None:
         """The excess over the noise, where it is more than the rank allows for."""
-        ratio = self.excess / noise_std
-        return ratio if ratio > self.allowance else None
+        return self.excess / noise_std if self.excess > self.allowance * noise_std else None
 
 
 def choose_clip(
