@@ -270,3 +270,60 @@ def test_levels_of_two_rows_are_enough():
     assert lower <= x @ y / (x @ x) <= upper
     assert upper - lower < 0.1
     assert fit.df_resid == 20_000 - 2 - 9_999
+
+
+def two_way(n=30_000):
+    rng = np.random.default_rng(0)
+    region, year = rng.integers(0, 200, n), rng.integers(0, 12, n)
+    x = rng.normal(size=200)[region] + rng.normal(size=12)[year] + rng.normal(size=n)
+    y = 0.5 * x + rng.normal(size=200)[region] + 2 * rng.normal(size=12)[year] + rng.normal(size=n)
+    names = {"region": [f"r{i}" for i in range(200)], "year": [f"y{i}" for i in range(12)]}
+    table = {"x": x.clip(-8, 8), "y": y.clip(-20, 20), "w": np.ones(n), "who": np.arange(n) // 2}
+    table |= {
+        name: np.array(names[name], object)[at] for name, at in (("region", region), ("year", year))
+    }
+    return table, {"x": (-8, 8), "y": (-20, 20), "w": (0, 1)} | names, (region, year)
+
+
+TWO, TWO_COLUMNS, TWO_CODES = two_way()
+
+
+@pytest.mark.slow
+def test_of_two_absorbed_factors_the_smaller_is_columns_within_the_larger():
+    region, year = TWO_CODES
+    effects = [region[:, None] == np.arange(200), year[:, None] == np.arange(1, 12)]
+    X = np.column_stack([TWO["x"], *effects]).astype(float)
+    coef = np.linalg.lstsq(X, TWO["y"], rcond=None)[0]
+    for formula in ("y ~ x | region + year", "y ~ x | year + region"):
+        fit = fitted(formula, TWO, columns=TWO_COLUMNS, epsilon=4.0)
+        assert fit.param_names == ("x", "Intercept")
+        assert (fit.parameters["absorbed"], fit.parameters["absorbed_levels"]) == ("region", 200)
+        assert fit.df_resid == len(region) - 1 - 11 - 200
+        low, high = np.asarray(fit.conf_int(estimand="sample"))[0]
+        assert low < coef[0] < high
+        assert high - low < 0.05
+
+
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [
+        ("y ~ x | region + w_level", {}),
+        ("y ~ 1 | region", {}),
+        ("y ~ x:region | region", {}),
+        ("y ~ x | region:year", {}),
+        ("y ~ 0 + x | region", {}),
+        ("y ~ x | region", {"unit": pg.Unit("who", max_rows=2)}),
+        ("y ~ x | region", {"columns": pg.Columns(TWO_COLUMNS, row_weights="w")}),
+    ],
+)
+def test_effects_that_pairs_do_not_take_off_are_refused_before_anything_is_spent(formula, options):
+    """No fit comes from a release without being asked for."""
+    many = {"w_level": [f"l{i}" for i in range(51)]}
+    table = TWO | {"w_level": np.array(many["w_level"], object)[np.arange(30_000) % 51]}
+    columns = options.pop("columns", TWO_COLUMNS)
+    if isinstance(columns, dict):
+        columns = columns | many
+    study = pg.Study(table, columns, epsilon=1.0, delta=1e-6, **options)
+    with pytest.raises(ValueError, match=r"effects after \| are taken along"):
+        study.regress(formula, 1.0)
+    assert study.remaining() == 1.0

@@ -30,6 +30,7 @@ from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
+from privgram.regression.survival import SurvivalResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
 from privgram.secret import Gate, generators
@@ -120,6 +121,11 @@ def fit_problem(
     rounds = rounds_of(first, noise, gate)
     rounds.clusters = problem.clusters
     try:
+        if problem.survival is not None and isinstance(problem.survival.cuts, int):
+            assert isinstance(rounds, UnitRounds)
+            problem = replace(problem, survival=rounds.cuts(source, problem.survival, scan))
+            if selection is None:
+                rounds.moment = _second_moment(scan)
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
@@ -250,8 +256,14 @@ def _recorded(
     if weighted and public is not None and unit is None:
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
-    written = problem.written
-    fitted = GLMResults(
+    written, survival = problem.written, problem.survival
+    if survival is not None:
+        parameters["survival"] = {
+            "cuts": survival.placed().cuts,
+            "strata": list(survival.strata),
+            "chosen": survival.chosen,
+        }
+    fitted = (GLMResults if survival is None else SurvivalResults)(
         target=written.terms.target_text,
         terms=written.terms.texts or (),
         columns=written.columns,
@@ -270,7 +282,7 @@ def _recorded(
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,
-        unit=None if unit is None else unit.name,
+        unit=None if unit is None else unit.name or None,
         family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )

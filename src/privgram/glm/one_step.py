@@ -79,14 +79,13 @@ class OneStepEstimator:
         ones = intercept_of(AllColumns(columns))
         assert ones is not None  # `needed` has them
         self.ones = ones
-        unit = rounds.moment.privacy_unit
-        self.of_units = unit is not None
+        self.of_units = rounds.noise.unit is not None
         #: Rows of a unit: that its bound is for, and on average, once that is known.
-        self.most = 1.0 if unit is None else (float(rounds.moment.bound) / unit.row_bound) ** 2
+        self.most = max(float(rounds.moment.bound) / float(columns.bound), 1.0) ** 2
         self.each = self.most
         #: The first round's share; the bound of units may have been chosen before it.
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
-        self.bound_is_chosen = rounds.spent > 0
+        self.bound_is_chosen = problem.chooses_bound
         if problem.clusters is not None:
             self.reserved = CLUSTERS.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
@@ -487,8 +486,8 @@ class OneStepEstimator:
         second = left * min(max(wanted, BUDGET.meat[0]), BUDGET.meat[1])
         early = BUDGET.early * (left - second)
         score, std = self._score(state, clip.size, early)
-        step = state.step(score)
-        between = state.moved(step, std**2)
+        step, ahead = state.step(score), self._ahead(score, std)
+        between = state.moved(ahead * step, ahead**2 * std**2)
         model = self._scores(between)
         kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
         clusters = rounds.clusters
@@ -499,11 +498,11 @@ class OneStepEstimator:
         meat = states.raised(squared, rounds.std[-1])
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
-        first_var = between.score_noise_var
+        first_var = state.moved(step, std**2).score_noise_var
         second_var = last**2 + state.remaining * first_var
         part = first_var / (first_var + second_var)
-        coef = between.coef + part * state.step(score)
-        far = coef - (state.coef + part * step)
+        far = (1 - part) * step + part * state.step(score)
+        coef = state.coef + part * ahead * step + far
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
@@ -528,6 +527,10 @@ class OneStepEstimator:
             owed = q * std**2 / rows  # of errors where the squares were taken
             parts = explained(parts, self._goodness(state, parts, squared, owed))
         return replace(parts, clipped_rows=clip.n_beyond, path=path)
+
+    def _ahead(self, score: Vector, std: float) -> float:
+        """The part of the first of the last steps that is gone before the second score."""
+        return 1.0
 
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale.

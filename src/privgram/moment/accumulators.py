@@ -410,7 +410,6 @@ class BlockReader:
         return Prepared(dense, coded, values, encoder.scaling, encoder)
 
     def _problem(self, bad: int, group: Codes | None) -> str:
-        """What is wrong with the row at a position."""
         return UNLISTED if self._encoder is not None and self._encoder.blocks else NOT_FINITE
 
 

@@ -86,7 +86,6 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         return self._moment((hi[place], lo[place]), *counts[:, place].tolist())
 
     def _state(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        """Totals and counts of rows, by group."""
         with self._guard.lock:
             return (*self._total.totals(), self._total.counts())
 

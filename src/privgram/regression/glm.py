@@ -159,6 +159,7 @@ class GLMResults(SavedFit, RegressionResults):
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
+        constant = constant and "survival" not in self.parameters  # which has a baseline instead
         return (*names, CONSTANT) if constant else names
 
     @cached_property
@@ -219,7 +220,10 @@ class GLMResults(SavedFit, RegressionResults):
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
         transform, level = self._own_units
-        of_solution, offset = matrix @ transform, matrix @ level
+        return self._of_solution(matrix @ transform, matrix @ level, estimand)
+
+    def _of_solution(self, of_solution: Matrix, offset: Vector, estimand: Estimand) -> Inference:
+        """Of linear forms of the solution, each with a constant."""
         known = self.noise + (self.sampling if estimand == "population" else 0.0)
         hidden = ((of_solution @ self.unidentified) * of_solution).sum(axis=1)
         covariance = of_solution @ (known + self.unidentified) @ of_solution.T
@@ -473,6 +477,3 @@ class GLMResults(SavedFit, RegressionResults):
             np.linalg.cholesky(self.noise - part * self.sampling)
         except np.linalg.LinAlgError:
             raise ValueError("the covariance has less noise than the guarantee needs") from None
-
-
-read_fit = GLMResults._read

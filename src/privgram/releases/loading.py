@@ -60,7 +60,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "privgram-features": LazyModule("privgram.regression.features").read_features,
     "privgram-distribution": LazyModule("privgram.multivariate.distribution").read_distribution,
     "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
-    "privgram-regression": LazyModule("privgram.regression.glm").read_fit,
+    "privgram-regression": LazyModule("privgram.regression.survival").read_fit,
 }
 
 

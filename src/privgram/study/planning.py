@@ -81,10 +81,19 @@ def fits_of(
         )
     used = needed(parsed, columns)
     family = options.chosen_family
-    used, counts = family.explained(parsed.targets[0], used)[1], family.counts
+    counts = family.counts
+    if parsed.survival:
+        # A number within (0, 1) would be guessed to be 0 or 1, and times are not.
+        known = used.variables
+        times = {x: Number(*_wider(known[x])) for x in parsed.survival[:-1]}
+        used = used.replace(bounds={**known, **times})
+    else:
+        used = family.explained(parsed.targets[0], used)[1]
 
     def simulated(rare: bool) -> FitSimulation:
         table = SimulatedTable.like(design, parsed, used, n_rows, unit, groups, counts, rare)
+        if len(parsed.survival) == 3:
+            table = _in_order(table, *parsed.survival[:2])
 
         def source() -> Any:
             return iter([table.values]) if once else table.values
@@ -111,6 +120,20 @@ def fits_of(
         return FitSimulation(table, price, by_study, beside, twin)
 
     return simulated(rare=False)
+
+
+def _wider(described: Any) -> tuple[float, float]:
+    """Bounds of a time, a last digit wider."""
+    return described.lower, np.nextafter(described.upper, np.inf)
+
+
+def _in_order(table: SimulatedTable, start: str, stop: str) -> SimulatedTable:
+    """Guessed rows whose starts come before their times, half of them from the first on."""
+    if table.guess is None:
+        return table
+    starts, times = table.values[start], np.maximum(table.values[stop], np.finfo(float).tiny)
+    part = np.where(np.arange(len(times)) % 2, starts / (2 * starts.max(initial=1e-300)), 0.0)
+    return replace(table, values={**table.values, start: part * times, stop: times})
 
 
 @dataclass(frozen=True, eq=False)

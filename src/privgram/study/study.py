@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +20,7 @@ from privgram._base.options import described_by, function_takes, takes
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
+from privgram.columns.survival import FEW_PIECES
 from privgram.columns.terms import parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
@@ -268,8 +270,8 @@ class Study:
         Returns
         -------
         RegressionResults
-            A `GLMResults` where it is by scores. Of instruments, several absorbed factors and
-            whatever else scores do not take it is an `IVResults` or `OLSResults` on a release of
+            A `GLMResults` where it is by scores. Of instruments and whatever else scores do not
+            take it is an `IVResults` or `OLSResults` on a release of
             the columns, whose errors assume equal variance; its notes say why.
 
         Raises
@@ -292,13 +294,13 @@ class Study:
         run = self._run_options(request.label or formula, used.selected, request.out, request.rng)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._saying_what_is_left():
-            fit = release_and_fit(
-                self._source(used), parsed, columns, price, options, run, unit=self.unit
-            )
+            source = self._source(used, named=bool(parsed.survival))
+            fit = release_and_fit(source, parsed, columns, price, options, run, unit=self.unit)
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
             mean = fit.parameters.get("target_mean"), fit.parameters.get("target_mean_std", 0.0)
-            advice = Advice(parsed, columns, price, fit.n_rows, self.unit, options, *mean)
+            n_rows = fit.nobs if parsed.survival else fit.n_rows
+            advice = Advice(parsed, columns, price, n_rows, self.unit, options, *mean)
             fit._advised_by(advice)
         return fit
 
@@ -375,7 +377,7 @@ class Study:
             left = self.remaining()
             raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
 
-    def _source(self, used: Columns) -> Any:
+    def _source(self, used: Columns, named: bool = False) -> Any:
         """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
         import numpy as np
 
@@ -390,9 +392,9 @@ class Study:
                 f"the study describes {len(names)} columns and the array has {table.shape[1]}: "
                 "those of an array have no names, and are taken in the order of the description"
             )
-        if used.selected == names:
+        if used.selected == names and not named:
             return table
-        if is_array(table):  # on a GPU, perhaps
+        if named or is_array(table):  # on a GPU, perhaps
             return {name: table[:, names.index(name)] for name in used.selected}
         return table[:, [names.index(name) for name in used.selected]]
 
@@ -462,7 +464,7 @@ class Study:
             once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
             asked = parsed, columns, price, options, design, each, self.unit, groups, once
             fits = fits_of(*asked)
-        return plan_precision(
+        plan = plan_precision(
             request.formula,
             fits,
             left=self.remaining(),
@@ -470,6 +472,7 @@ class Study:
             target_se=request.target_se,
             epsilon=request.epsilon,
         )
+        return plan if options.cuts is None else replace(plan, notes=(*plan.notes, FEW_PIECES))
 
     def _check_singly(self) -> None:
         """Refuse what is of rows that are protected singly."""
