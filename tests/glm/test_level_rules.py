@@ -25,6 +25,8 @@ SLOPES = FitParts(
 class Scripted(LevelEstimator):
     """One slope and two levels; sums of residuals and their noise are as a test chooses."""
 
+    sums_squares = False  # of which nothing is scripted
+
     def __init__(self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0)):
         self.q = 1
         self.joint = np.zeros((2, 2))
