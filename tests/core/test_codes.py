@@ -45,17 +45,6 @@ def test_every_number_of_rows(coded, rng, n):
     case.check(acc, case.norm)
 
 
-@pytest.mark.parametrize("bits", [8, 20, 24])
-def test_in_python_integers(coded, rng, bits):
-    case = Case(rng, 50, 3, (3, 4), [(0, -1), (1, -1), (1, 0)], weights=False)
-    acc = case.new(coded, case.norm, bits)
-    assert case.feed(acc) == -1
-    q = [[round(v * acc.scale) for v in row] for row in case.dummies().tolist()]
-    expected = sum(np.outer(row, row) for row in np.array(q, dtype=object))
-    hi, lo = acc.int128()
-    assert_array_equal(hi.astype(object) * 2**64 + lo.astype(object), expected)
-
-
 @pytest.mark.parametrize("dtype", CODE_TYPES)
 @pytest.mark.parametrize("looked_up", [False, True])
 def test_code_types(coded, rng, dtype, looked_up):

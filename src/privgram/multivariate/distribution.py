@@ -51,7 +51,7 @@ StatisticName = Literal["count", "mean", "sd", "quantile"]
 BRANCHES, DEEPEST = 4, 6
 
 #: Steps of all groups together: what their counts take of memory is 8 bytes for each.
-MOST_STEPS = 1 << 22
+MOST_STEPS = 1 << 20
 
 #: A group with fewer rows than so many deviations of their number's noise is hidden.
 SEEN = 4.0

@@ -46,6 +46,11 @@ if TYPE_CHECKING:
 SUMMARIZED = "a number, date or truth value is summarized"
 GROUPED = "by= takes factors, whose public levels are the groups"
 
+MISSING = (
+    "a row has a missing value, or a level that is not listed: study.check() counts them, and "
+    "missing='drop' leaves such rows out"
+)
+
 #: The bound of an image is larger than that of rows by this part: rounding shortens none.
 ROUNDING = 2.0**-30
 
@@ -128,6 +133,8 @@ def summarize_table(
 
     def reader(new: Any) -> Any:
         read = accumulate(scan, new)[0]
+        if read.n_dropped and columns.missing == "error":  # nothing is spent yet
+            raise ValueError(MISSING)
         rows.append(read.n_rows + read.n_dropped)
         return read
 
