@@ -180,8 +180,8 @@ GUARDED = {
     "_core.kept": set(),
     # The first pass and its second moment, which a gate adopts.
     "_core.rows": {
-        "moment.accumulators", "moment.second_moment", "moment.sql", "moment.units",
-        "scan.executor", "glm.score_steps", "cli.doctor",
+        "moment.accumulators", "moment.device", "moment.second_moment", "moment.sql",
+        "moment.units", "scan.executor", "glm.score_steps", "cli.doctor",
     },
 }  # fmt: skip
 
