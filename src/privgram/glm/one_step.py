@@ -58,6 +58,8 @@ class OneStepEstimator:
     mean_weight = 1.0
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
+    #: Shares of second moments in frames.
+    middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
 
@@ -172,8 +174,9 @@ class OneStepEstimator:
         known = impose(first, isotropic(std), rounds.moment.columns)[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
-        for share in BUDGET.middle:
-            radius = states.radius_at_middle(transform.typical, self.q + 1) * math.sqrt(self.each)
+        for share in self.middle:
+            radius = states.radius_at_middle(transform.typical, len(self.basis))
+            radius *= math.sqrt(self.each)
             radius = min(radius, math.sqrt(transform.largest(bound) * self.most))
             taught = transform.teaches(rounds.std_at(radius, share), rows)
             if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
@@ -248,7 +251,7 @@ class OneStepEstimator:
         self, first: Matrix, transform: WhiteningTransform, radius: float, share: float
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
-        rounds, m = self.rounds, self.q + 1
+        rounds, m = self.rounds, len(self.basis)
         whole = self._map_to(transform.matrix @ self.basis)
         [total] = rounds.sums_at(whole, rounds.outer(m, radius))
         released = rounds.take(total, share)
@@ -273,7 +276,7 @@ class OneStepEstimator:
         """The state by a second moment that was released in the columns themselves."""
         known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
         inside = self.basis @ known @ self.basis.T
-        return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+        return self._state(np.eye(len(self.basis)), inside, law.image(self.basis), std, rows)
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""

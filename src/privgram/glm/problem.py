@@ -142,6 +142,7 @@ class Problem:
     unit: Unit | None = None
     factor: HighCardinalityFactor | None = None
     clusters: Clusters | None = None  # in which errors go together
+    question: RegressionTerms | None = None  # with instruments: `terms` have none
 
     @cached_property
     def design(self) -> Design:
