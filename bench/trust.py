@@ -16,13 +16,14 @@ ROOT = Path(__file__).parents[1] / "src" / "privgram"
 #: What files are trusted for, by the first of these that begins their path.
 ROLES = {
     "counts, enters and draws": ("secret/gate", "secret/__init__"),
-    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept", "secret/by_level"),
+    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept", "secret/by_level",
+                                   "secret/pairs"),
     "noise on integers": ("secret/additive", "secret/generators", "exact/discrete",
                           "exact/__init__", "exact/int128", "_core/_bitgen", "_core/draws",
                           "_core/chacha", "_core/discrete"),
     "laws of their own": ("secret/laws", "exact/", "_core/_blas", "_core/blas", "papers/"),
     "integers of a row or a unit": ("_core/scores", "_core/kept", "_core/rows", "_core/gram",
-                                    "_core/coded", "_core/_codes"),
+                                    "_core/coded", "_core/lanes", "_core/_lanes", "_core/simd"),
     "a row is mapped by itself": ("_core/_rowmap", "_core/rowmap", "_core/_encode",
                                   "_core/random_features", "_core/arrow", "_core/__init__",
                                   "sources/", "scan/", "columns/", "moment/"),

@@ -18,6 +18,7 @@ from support.helpers import LAYOUTS
 
 from privgram._core import rows
 from privgram._core.draws import ChaCha20
+from privgram.sources import table
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,6 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
     found = names[names.index(config.getoption("--kernel")) :]
     rows.available = lambda: found
     rows.select(found[0])
+    table.CHUNK_ROWS = 256  # so that small tables are of several chunks too
 
 
 @pytest.fixture(params=rows.available())

@@ -48,6 +48,21 @@ def pca_about_mean(table, job, seed):
     return model.fit(table).components_
 
 
+def quantiles(table, job, seed):
+    # Epsilon / k each, as its own function has it for several. Ties may leave it no candidate.
+    found, k = [], len(job["q"])
+    for x, low, high in zip(table.T, job["lower"], job["upper"], strict=True):
+        x = x[~np.isnan(x)]
+        for epsilon in job["epsilons"]:
+            asked = {"epsilon": epsilon / k, "bounds": (low, high), "random_state": seed}
+            for q in job["q"]:
+                try:
+                    found.append(float(diffprivlib.tools.quantile(x, q, **asked)))
+                except RuntimeError:
+                    found.append(np.nan)
+    return found
+
+
 serve(
     diffprivlib.__version__,
     regression=regression,
@@ -55,4 +70,5 @@ serve(
     logistic=logistic,
     pca=pca,
     pca_about_mean=pca_about_mean,
+    quantiles=quantiles,
 )

@@ -5,6 +5,7 @@ Its budgets are for rows added or removed; replacing a row is two such changes, 
 
 from importlib.metadata import version
 
+import numpy as np
 import opendp.prelude as dp
 from opendp.extras.sklearn.decomposition import make_private_pca
 from worker import serve
@@ -45,4 +46,41 @@ def pca(table, job, seed):
     return measurement(unit * (1 - 1e-9))(table).Vt[: job["components"]]
 
 
-serve(version("opendp"), line=line, pca=pca)
+def quantiles(table, job, seed):
+    # By zero-concentrated privacy, which gives it more than epsilon / k each: rho / k each.
+    steps, k = 1000, len(job["q"])
+    found, scales = [], {}
+    for x, low, high in zip(table.T, job["lower"], job["upper"], strict=True):
+        x = x[~np.isnan(x)]
+        domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=len(x))
+        grid = np.linspace(low, high, steps).tolist()
+        for epsilon in job["epsilons"]:
+            rho = _rho(epsilon, job["delta"])
+            for q in job["q"]:
+
+                def made(scale, q=q, domain=domain, grid=grid):
+                    space = domain, dp.symmetric_distance()
+                    return dp.m.make_private_quantile(
+                        *space, dp.zero_concentrated_divergence(), grid, q, scale
+                    )
+
+                if (epsilon, q) not in scales:
+                    asked = {"d_in": 2, "d_out": rho / k, "T": float}
+                    scales[epsilon, q] = dp.binary_search_param(made, **asked)
+                found.append(float(made(scales[epsilon, q])(np.clip(x, low, high))))
+    return found
+
+
+def _rho(epsilon, delta):
+    """The largest rho of zero-concentrated privacy that is (epsilon, delta)-private."""
+    low, high = 0.0, epsilon
+    for _ in range(60):
+        rho = (low + high) / 2
+        orders = 1 + np.geomspace(1e-3, 1e5, 4000)
+        logs = (orders - 1) * (orders * rho - epsilon) + orders * np.log1p(-1 / orders)
+        fits = np.min(logs - np.log(orders - 1)) <= np.log(delta)
+        low, high = (rho, high) if fits else (low, rho)
+    return low
+
+
+serve(version("opendp"), line=line, pca=pca, quantiles=quantiles)

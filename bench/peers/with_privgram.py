@@ -44,10 +44,24 @@ def pca_about_mean(table, job, seed):
     return release.pca(job["components"]).components_
 
 
+def quantiles(table, job, seed):
+    # One tree of counts, of which all quantiles follow.
+    found, generator = [], np.random.default_rng(seed)
+    for x, low, high in zip(table.T, job["lower"], job["upper"], strict=True):
+        for epsilon in job["epsilons"]:
+            budget = {"epsilon": epsilon * 1.001, "delta": job["delta"] * 1.001}
+            study = pg.Study({"x": x[~np.isnan(x)]}, {"x": (low, high)}, name="x", **budget)
+            asked = {"epsilon": epsilon, "delta": job["delta"], "rng": generator}
+            answer = study.summarize("x", q=job["q"], **asked)
+            found += answer.quantile(job["q"]).estimate[0].tolist()
+    return found
+
+
 serve(
     pg.__version__,
     regression=regression,
     line=regression,
     pca=pca,
     pca_about_mean=pca_about_mean,
+    quantiles=quantiles,
 )

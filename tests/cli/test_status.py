@@ -200,3 +200,27 @@ def test_traceback_is_shown_on_request(folder, monkeypatch):
     monkeypatch.setitem(os.environ, "PRIVGRAM_TRACEBACK", "1")
     done = CliRunner().invoke(program, ["info", "nowhere.json"])
     assert isinstance(done.exception, FileNotFoundError)
+
+
+def test_summary_is_asked_saved_and_shown_again(folder):
+    asked = "summarize", "study.toml", "x", "--epsilon", "0.5", "--out", "x.json"
+    status, out, _ = run(*asked, "--q", "0.5,0.9", "--json")
+    found = json.loads(out)
+    assert (status, found["column"], found["epsilon"]) == (0, "x", 0.5)
+    assert found["q50"][0] <= found["q90"][0]
+    assert found["remaining"] < 10
+    status, out, _ = run("summarize", "x.json", "--q", "0.9")
+    assert status == 0
+    assert "q90_upper_ci" in out
+    assert "exact" in out
+    counted = json.loads(run("summarize", "x.json", "--bins", "3", "--json")[1])
+    assert len(counted["edges"]) == 4
+    assert run("info", "x.json")[0] == 0
+    assert run("verify", "x.json")[0] == 0
+    assert run("plan", "study.toml", "x", "--rows", "2000")[0] == 0
+    for wrong in (
+        ("summarize", "study.toml", "--epsilon", "0.5"), ("summarize", "x.json", "--by", "g"),
+        ("summarize", "x.json", "--q", "2"), ("regress", "x.json"),
+        ("page", "x.json", "-o", "x.html"),
+    ):  # fmt: skip
+        assert run(*wrong)[0] == 2, wrong

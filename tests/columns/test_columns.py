@@ -112,7 +112,7 @@ def test_refused_options():
     with pytest.raises(ValueError, match="'intercept' already"):
         Columns({"intercept": (0, 1)}, intercept=True)
     with pytest.raises(ValueError, match="never taken from the data"):
-        Columns.from_data(np.eye(2))
+        Columns("auto")
 
 
 def test_equality(columns):

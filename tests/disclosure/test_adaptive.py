@@ -1,12 +1,10 @@
 """Adaptive rounds: their law, their account, and what happens where they cannot be taken."""
 
-import json
 import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.helpers import slopes
 
 import privgram as pg
 from bench.audit import adaptive as audit
@@ -353,27 +351,6 @@ def test_table_that_changes_between_rounds_is_noticed(tmp_path):
     assert release.parameters["unread"]
 
 
-def test_threads_and_sources_make_no_difference(tmp_path):
-    path = tmp_path / "table.npy"
-    np.save(path, np.asfortranarray(TABLE))
-    expected = adaptive(seed=6, threads=1)
-    for source, options in (
-        (TABLE, {"threads": 3}),
-        (np.asfortranarray(TABLE), {}),
-        (path, {"threads": 2}),
-        (dict(zip(NAMES, TABLE.T, strict=True)), {}),
-        (np.array_split(TABLE, 7), {}),
-    ):
-        np.testing.assert_array_equal(adaptive(source, seed=6, **options).matrix, expected.matrix)
-
-
-def test_rows_with_missing_values_are_dropped_in_every_look():
-    columns = pg.Columns(COLUMNS.bounds, intercept=True, missing="drop")
-    gaps = np.insert(TABLE, [0, 7, 2000], np.nan, axis=0)
-    ours, theirs = adaptive(gaps, seed=7, columns=columns), adaptive(seed=7)
-    np.testing.assert_array_equal(ours.matrix, theirs.matrix)
-
-
 def test_where_rows_are_dropped_the_number_that_counts_is_asked_for():
     """The public one has those without values too: rows would seem shorter than they are."""
     gaps = np.concatenate([TABLE, np.full((3 * len(TABLE), 3), np.nan)])
@@ -444,25 +421,6 @@ def test_several_rounds_take_nothing_away_that_one_shows(what, monkeypatch):
     assert made.noise.std == pytest.approx(
         one_round().noise.std * made.privacy.sensitivity_ratio / spent, rel=1e-9
     )
-
-
-@pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_saved_and_read_back(tmp_path, suffix):
-    path = tmp_path / f"release{suffix}"
-    made = adaptive(seed=8, out=path, mechanism=pg.AdaptiveGaussian(target="y"))
-    read = pg.load(path)
-    assert read.mechanism.target == "y"
-    assert read.noise == made.noise
-    assert read.mechanism == made.mechanism
-    assert read.parameters == made.parameters
-    np.testing.assert_array_equal(
-        slopes(read.regress("y"), read.regress("y").conf_int()),
-        slopes(made.regress("y"), made.regress("y").conf_int()),
-    )
-    np.testing.assert_array_equal(
-        read.regress("y", ridge="auto").used[:-1], made.regress("y", ridge="auto").used[:-1]
-    )
-    assert "law" in json.dumps(read.noise.to_dict())
 
 
 def test_by_name_and_its_parameters():

@@ -119,32 +119,6 @@ def test_errors_have_the_law_that_the_release_states(adjacency, monkeypatch):
     assert np.abs(np.mean(np.square(scores), axis=0) - 1).max() < 4.5 * math.sqrt(2 / 60)
 
 
-def test_threads_sources_and_clusters_make_no_difference(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    expected = adaptive(threads=1)
-    assert isinstance(expected.noise, ImageLaw)
-    path = tmp_path / "table.parquet"
-    parquet.write_table(pyarrow.table(TABLE), path, row_group_size=3000)
-    for source, options in ((TABLE, {"threads": 3}), (path, {"threads": 2})):
-        np.testing.assert_array_equal(adaptive(source, **options).matrix, expected.matrix)
-    frames = pytest.importorskip("dask.dataframe")
-    pandas = pytest.importorskip("pandas")
-    source = frames.from_pandas(pandas.DataFrame(TABLE), npartitions=5)
-    np.testing.assert_array_equal(adaptive(source).matrix, expected.matrix)
-
-
-def test_rows_with_missing_levels_are_dropped_in_every_look():
-    gaps = {name: np.insert(column, [0, 7, 2000], column[0]) for name, column in TABLE.items()}
-    gaps["f1"] = gaps["f1"].astype(float)
-    gaps["f1"][[0, 8]] = np.nan
-    gaps["x1"][2002] = np.nan
-    columns = described(missing="drop")
-    ours = adaptive(gaps, columns=columns)
-    assert isinstance(ours.noise, ImageLaw)
-    np.testing.assert_array_equal(ours.matrix, adaptive(columns=columns).matrix)
-
-
 @pytest.mark.parametrize(
     "options", [{"bound": 2.0}, {"mechanism": pg.AdaptiveGaussian(target="f2[1]")}]
 )

@@ -120,10 +120,13 @@ def results(name):
         fit = make_release(np.eye(3) + 0.1, "abc").regress("a")
         told = replace(fit, release=replace(fit.release, privacy=stated))
         return [(fit, fit.release.proof_status), (told, "stated")]
-    if name == "`GLMResults`":
+    if name.startswith("`GLMResults`"):
         table = {"x": table[:, 0], "y": table[:, 1]}
         fit = pg.regress(table, "y ~ x", {"x": (-1, 1), "y": (-1, 1)}, 1.0, 1e-6, rng=rng)
         return [(fit, "exact")]
+    if name == "`multivariate.DistributionResults`":
+        study = pg.Study({"x": table[:, 0]}, {"x": (-1, 1)}, epsilon=1.0, delta=1e-6, name="x")
+        return [(study.summarize("x", epsilon=1.0, rng=rng), "exact")]
     if name == "`mechanisms.Calibration`":
         sketch = GaussianSketch(9, adaptive=True)
         records = [one.calibrate(3, 2.0, 0.5, 1e-6) for one in (sketch, sheffet.published(sketch))]

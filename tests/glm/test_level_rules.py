@@ -1,68 +1,70 @@
-"""The rules of a factor of many levels, each in numbers that a hand can check."""
+"""The rules of effects of many levels, and of pairs, each in numbers that a hand can check."""
 
-import math
 from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from glm.test_levels import COEF, SURE, fitted, made
+from glm.test_levels import COEF, fitted, made
 
-import privgram as pg
-from privgram.glm import levels
+from privgram.glm import levels, pairs
 from privgram.glm.clipping import Clip
-from privgram.glm.levels import LevelEstimator, LevelMeans
+from privgram.glm.levels import LevelEstimator
+from privgram.glm.pairs import PairEstimator
+from privgram.glm.problem import FitFacts, FitParts
 from privgram.glm.state import initial_state, isotropic
 
 ROWS, NUMBER = 100.0, np.array([75.0, 25.0])
 PART = NUMBER / ROWS  # of a level, in the mean effect
+ONE = np.eye(1)
+SLOPES = FitParts(
+    np.zeros(1), 0.9 / ROWS * ONE, 0.2 * ONE, 0 * ONE, 1.0, ROWS, "scores", facts=FitFacts(1.0)
+)
 
 
 class Scripted(LevelEstimator):
-    """One slope and two levels; scores and their noise are as a test chooses."""
+    """One slope and two levels; sums of residuals and their noise are as a test chooses."""
 
-    def __init__(
-        self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0), share=1.0
-    ):
+    def __init__(self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0)):
         self.q = 1
-        self.factor = SimpleNamespace(size=2, written_out=False, factor="f")
+        self.joint = np.zeros((2, 2))
+        self.factor = SimpleNamespace(size=2)
         self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
-        self.counted, self.share = np.ones(2, bool), share
         self.scores = iter([first, last])
-        self.problem = SimpleNamespace(robust=True, purpose="inference")
-        self.rounds = SimpleNamespace(
-            spent=0.0, std=[0.0], take=lambda *_: np.array([[90.0]]),
-            score=lambda *_: (np.array(squares)[:, None], 0.0),
-        )  # fmt: skip
+        self.squares = np.array(squares)
+        self.problem = SimpleNamespace(robust=True)
+        self.rounds, self.until = SimpleNamespace(spent=0.0), 1.0
 
-    def _level_scores(self, *_):
+    def _clip(self, *_):
+        return Clip(1.0, 0.0)
+
+    def _residuals(self, *_):
         score, std = next(self.scores)
-        return (None, None), np.array(score, float), np.array(std, float)
+        return np.array(score, float), float(std), self.squares
+
+    def _written(self):
+        return np.array([[1.0], [0.0]]), np.array([[0.0, 0.0], PART])
 
 
-def fit(*scores, noise=0.0, off=0.0, **known):
-    """The fit: a white frame of one slope, whose Hessian has noise of this deviation."""
-    begun = initial_state(ROWS * np.eye(2), isotropic(0.0), 1e-9 * np.eye(2), ROWS)
-    begun = replace(begun, scale=1.0, hessian_noise=isotropic(noise), hessian_bias=0.0)
-    means = LevelMeans(np.zeros((2, 2)), np.eye(2), np.full((2, 2), off))
-    clips = Clip(1.0, 0.0), Clip(1.0, 0.0)
-    return Scripted(*scores, **known)._both_scores(begun, means, clips)
+def fit(*scores, means=((0.0, 0.0), (0.0, 0.0)), **known):
+    """The slope, and the mean effect."""
+    return Scripted(*scores, **known)._with_effects(SLOPES, np.array(means), ROWS)
 
 
 def test_effects_have_noise_and_more_than_their_share_of_what_clipping_takes():
     """Both scores weigh by their noise; a level with the part s of K levels' rows has (K s)^1.5."""
-    found = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
+    found = fit(([0, 0], 3), ([0, 0], 4))
     noise = 1 / (1 / 9 + 1 / 16)
     share = np.minimum(1.0, (2 * PART) ** 1.5)
     own = noise * (1 + 1.4**2 * share) / NUMBER**2
     np.testing.assert_allclose(found.noise[1, 1], PART**2 @ own)
-    np.testing.assert_allclose(found.noise[0, 0], noise * (1 + 1.4**2) / ROWS**2)
+    assert found.noise[0, 0] == 0.2
 
 
 def test_noise_of_a_levels_rows_is_in_its_effect():
     """As far as the second score did not make good what the first step missed."""
     score, std, count_std = np.array([30.0, 10.0]), 3.0, 5.0
-    given = ([0, *score], [std] * 3), ([0, 0, 0], [std] * 3)
+    given = (score, std), ([0, 0], std)
     found, plain = fit(*given, count_std=count_std), fit(*given)
     missed = (count_std * score / NUMBER) ** 2
     ahead = behind = std**2 + missed
@@ -72,19 +74,17 @@ def test_noise_of_a_levels_rows_is_in_its_effect():
     np.testing.assert_allclose(found.coef[1], PART @ (score / NUMBER))
 
 
-def test_hessian_and_means_leave_of_a_step_is_in_the_slopes():
-    score = np.array([20.0, 30.0, 10.0])
-    given = (score, [3.0] * 3), ([0, 0, 0], [3.0] * 3)
-    plain = fit(*given).noise[0, 0]
-    by_hessian = 2 * 0.1**2 * 20.0**2  # isotropic noise moves one direction by its diagonal
-    assert fit(*given, noise=0.1).noise[0, 0] > plain + 0.2 * by_hessian / ROWS**2
-    by_means = 0.5 * ((score[1:]) ** 2).sum()  # (number times effect)^2 times how far means are off
-    assert fit(*given, off=0.5).noise[0, 0] > plain + 0.2 * by_means / ROWS**2
+def test_slopes_move_effects_by_the_means_of_their_levels():
+    given = ([0, 0], 3), ([0, 0], 4)
+    found, plain = fit(*given, means=((2.0, 5.0), (2.0, 5.0))), fit(*given)
+    np.testing.assert_allclose(found.noise[1, 1] - plain.noise[1, 1], 2.0**2 * 0.2)
+    np.testing.assert_allclose(found.noise[0, 1], -2.0 * 0.2)
+    np.testing.assert_allclose(found.coef[1], 5.0)
 
 
 def test_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
-    found = fit(([0, 0, 9], [3, 3, 3]), ([0, 0, 9], [4, 4, 4]), known=(True, False))
-    whole = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
+    found = fit(([0, 9], 3), ([0, 9], 4), known=(True, False))
+    whole = fit(([0, 0], 3), ([0, 0], 4))
     noise = 1 / (1 / 9 + 1 / 16)
     known = PART[0] ** 2 * noise * (1 + 1.4**2) / NUMBER[0] ** 2
     np.testing.assert_allclose(found.noise[1, 1], known + PART[1] ** 2)
@@ -92,46 +92,49 @@ def test_level_of_which_nothing_is_known_is_open_as_far_as_bounds_allow():
     assert found.facts.hidden_levels == 1
 
 
-def test_noise_of_means_is_taken_off_the_second_moment_within_levels(monkeypatch):
-    """It adds a sixth here, and clips some rows. A mean of 12 draws has a deviation of 2 %."""
-    seen, rng = [], np.random.default_rng(2)
-    n, names = 40_000, [f"f{i}" for i in range(50)]
-    columns = pg.Columns({"x": (-8, 8), "firm": names, "y": (-15, 15)}, intercept=True)
-    firm, x = rng.integers(0, 50, n), rng.normal(size=n)
-    table = {"x": x, "firm": np.array(names, object)[firm], "y": x + rng.normal(size=n)}
-
-    def noted(matrix, law, std, back, rows):
-        seen.append(float((back @ matrix @ back.T)[0, 0]) / rows)
-        raise Stopped
-
-    monkeypatch.setattr(levels, "state_of", noted)
-    monkeypatch.setattr(levels, "SHARES", replace(levels.SHARES, means=0.005))
-    for seed in range(12):
-        fitted("y ~ x | firm", table, seed, columns=columns)
-    fitted("y ~ x | firm", table, columns=columns, **SURE)
-    assert np.mean(seen[:-1]) == pytest.approx(seen[-1], rel=0.07)
-
-
 def test_sampling_errors_count_slopes_and_levels():
-    found = fit(([0, 0, 0], [3, 3, 3]), ([0, 0, 0], [4, 4, 4]))
-    factor = ROWS / (ROWS - 1 - 2)
-    np.testing.assert_allclose(found.sampling[0, 0], factor * 90.0 / ROWS**2)
-    own = factor * np.array([60.0, 20.0]) / NUMBER**2
+    found = fit(([0, 0], 3), ([0, 0], 4))
+    own = ROWS / (ROWS - 1 - 2) * np.array([60.0, 20.0]) / NUMBER**2
     np.testing.assert_allclose(found.sampling[1, 1], PART**2 @ own)
+
+
+def test_second_moment_of_pairs_is_that_of_rows_as_far_as_the_scale_is_known():
+    """Pairs have the mean of rows' and of equal variances: here of 3 and .5 and 1 rows' number."""
+    estimator = PairEstimator.__new__(PairEstimator)
+    estimator.problem = SimpleNamespace(robust=True)
+    state = initial_state(ROWS * np.eye(3), isotropic(0.0), 1e-9 * np.eye(3), ROWS)
+    meat = np.diag([2.0, 0.75]) * ROWS
+    known = estimator._sampled(meat, replace(state, sure_scale=1.0))
+    np.testing.assert_allclose(known, np.diag([3.0, 0.5]) * ROWS)
+    np.testing.assert_allclose(estimator._sampled(meat, replace(state, sure_scale=0.0)), meat)
+
+
+def test_levels_are_cut_by_less_than_they_count_and_weigh_what_they_should(monkeypatch):
+    """Blocks of 32 rows, two deviations less; what they lose is weighed back, and in the error."""
+    seen = []
+
+    class Rounds:
+        def __init__(self, _, blocks):
+            seen.append(blocks)
+
+    monkeypatch.setattr(pairs, "PairRounds", Rounds)
+    monkeypatch.setattr(pairs.OneStepEstimator, "fit", lambda _: SLOPES)
+    monkeypatch.setattr(pairs, "Blocks", lambda *given: given)
+    estimator = PairEstimator.__new__(PairEstimator)
+    estimator.factor = SimpleNamespace(used=None, other_columns=None, factor="f")
+    estimator.plain = None
+    number = np.array([340.0, 83.9, 10.0, -5.0])
+    found = estimator.slopes(number, 10.0, 433.0)
+    [(*_, bins, weights)] = seen
+    assert bins.tolist() == [10, 1, 1, 1]
+    np.testing.assert_allclose(weights, 1024 * np.array([340 / 330, 1, 1, 1]))
+    lost = 9 / (433 - 3)
+    np.testing.assert_allclose(found.sampling, (1 - lost) * SLOPES.sampling)
+    np.testing.assert_allclose(found.noise, SLOPES.noise + lost * SLOPES.sampling)
 
 
 class Stopped(Exception):
     """What a test wanted to see was seen."""
-
-
-def test_rows_of_levels_that_are_left_out_are_said_and_in_the_error():
-    """Of slopes on three quarters of the rows: those on all differ by a quarter of it."""
-    scores = ([1, 0, 0], [1, 1, 1]), ([1, 0, 0], [1, 1, 1])
-    all_rows, part = fit(*scores), fit(*scores, share=0.75)
-    sampling = all_rows.sampling[0, 0]
-    np.testing.assert_allclose(part.sampling[0, 0], 0.75 * sampling)
-    np.testing.assert_allclose(part.noise[0, 0], all_rows.noise[0, 0] + 0.25 * sampling)
-    assert (all_rows.facts.rows_left_out, part.facts.rows_left_out) == (0.0, 0.25)
 
 
 @pytest.mark.slow
@@ -143,16 +146,15 @@ def test_level_is_known_by_four_deviations_and_few_of_its_scores_are_clipped(mon
         seen.append((most, one_way))
         return real(edges, beyond, noise, most, one_way)
 
-    def scores(estimator, *_):
+    def residuals(estimator, *_):
         seen.append(estimator)
         raise Stopped
 
     monkeypatch.setattr(levels, "choose_clip", noted)
-    monkeypatch.setattr(LevelEstimator, "_both_scores", scores)
-    found = fitted(table=made(3000, least=4), epsilon=4.0)
+    monkeypatch.setattr(LevelEstimator, "_residuals", residuals)
+    found = fitted("y ~ firm", table=made(3000, least=4), epsilon=4.0)
     assert "Stopped" in found.refusal
-    of_slopes, of_levels, estimator = seen
-    assert of_slopes == (math.inf, None)
+    of_levels, estimator = seen
     assert of_levels[0] == pytest.approx(0.03 * 3000, rel=0.2)
     doubt = estimator._doubt(levels.SHARES.counts)
     assert of_levels[1].min() == 0.0

@@ -60,12 +60,15 @@ def test_without_noise_it_is_least_squares_with_a_column_for_each_level(adjacenc
     fit = fitted(adjacency=adjacency, **SURE)
     assert (fit.parameters["method"], fit.parameters["hidden_levels"]) == ("scores", 0)
     assert fit.param_names[2:5] == ("h[v]", "firm[f1]", "firm[f2]")
-    np.testing.assert_allclose(np.asarray(fit.params), COEF, atol=2e-3 * ERRORS.max())
+    # Slopes are those by blocks of some 32 rows, effects beside them those of least squares.
+    np.testing.assert_allclose(np.asarray(fit.params)[:3], COEF[:3], atol=0.5 * ERRORS[:3].max())
+    np.testing.assert_allclose(np.asarray(fit.params)[3:], COEF[3:], atol=0.05 * ERRORS[3:].max())
     # Of levels HC1 is with errors in independence of the slopes', whose part is small.
     np.testing.assert_allclose(np.asarray(fit.bse)[:3], ERRORS[:3], rtol=0.03)
     np.testing.assert_allclose(np.asarray(fit.bse)[3:], ERRORS[3:], rtol=0.15)
-    inside = np.diff(np.asarray(fit.conf_int(estimand="sample")))[:, 0]
-    assert (inside < 0.02 * ERRORS).all()
+    low, high = np.asarray(fit.conf_int(estimand="sample")).T
+    assert ((low <= COEF) & (high >= COEF))[:3].all()
+    assert (high - low < 0.8 * ERRORS).all()
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -80,7 +83,7 @@ def test_factor_alone_is_differences_of_means(adjacency):
     error = np.sqrt(np.append(var[1:] + var[0], var[0]))
     fit = fitted("y ~ firm", adjacency=adjacency, **SURE)
     assert (fit.parameters["method"], fit.parameters["hidden_levels"]) == ("scores", 0)
-    assert (len(fit.parameters["counts_mu"]), len(fit.parameters["round_mu"])) == (1, 2)
+    assert (len(fit.parameters["counts_mu"]), len(fit.parameters["round_mu"])) == (1, 1)
     np.testing.assert_allclose(np.asarray(fit.params), coef, atol=2e-3 * error.max())
     np.testing.assert_allclose(np.asarray(fit.bse), error, rtol=0.02)
     equal = fitted("y ~ firm", adjacency=adjacency, cov_type="nonrobust", **SURE)
@@ -99,22 +102,18 @@ def test_factor_alone_is_differences_of_means(adjacency):
 def test_absorbed_factor_is_taken_along_and_not_shown():
     fit = fitted("y ~ a + b + h | firm", **SURE)
     assert fit.param_names == ("a", "b", "h[v]", "Intercept")
-    np.testing.assert_allclose(np.asarray(fit.params)[:3], COEF[:3], atol=2e-3 * ERRORS[:3].max())
+    np.testing.assert_allclose(np.asarray(fit.params)[:3], COEF[:3], atol=0.5 * ERRORS[:3].max())
     effects = COEF[-1] + np.append(0.0, COEF[3:-1])
     weights = np.array([(TABLE["firm"] == name).sum() for name in NAMES])
     mean = effects @ weights / weights.sum()
-    assert float(np.asarray(fit.params)[-1]) == pytest.approx(mean, abs=1e-2 * ERRORS[0])
+    assert float(np.asarray(fit.params)[-1]) == pytest.approx(mean, abs=ERRORS[0])
     assert "150 levels of firm are taken along" in str(fit.summary())
     again = fitted("y ~ a + b + h | firm", {**TABLE}, **SURE)
     np.testing.assert_array_equal(again.solution, fit.solution)
 
 
 @pytest.mark.slow
-def test_rows_in_any_order_and_with_missing_values(tmp_path):
-    turned = np.random.default_rng(0).permutation(len(FIRM))
-    one, other = fitted(), fitted(table={name: x[turned] for name, x in TABLE.items()})
-    np.testing.assert_array_equal(one.solution, other.solution)
-    np.testing.assert_array_equal(one.noise, other.noise)
+def test_missing_levels_and_values_are_left_out():
     holes = {name: x.copy() for name, x in TABLE.items()}
     holes["firm"][::3] = None
     holes["a"][1::3] = np.nan
@@ -123,8 +122,6 @@ def test_rows_in_any_order_and_with_missing_values(tmp_path):
     np.testing.assert_array_equal(fits[0].solution, fits[1].solution)
     with pytest.raises(ValueError, match="missing value"):
         fitted(table=holes, adjacency="replace")
-    one.save(tmp_path / "fit.json")
-    np.testing.assert_array_equal(pg.load(tmp_path / "fit.json").solution, one.solution)
 
 
 @pytest.mark.slow
@@ -144,32 +141,36 @@ def test_rows_that_miss_a_value_are_no_observations(adjacency):
         assert abs(noisy.nobs - 30_000) < 5 * noisy.nobs_stderr
 
 
-def test_summary_says_what_hidden_levels_do_to_slopes():
-    fit = fitted("y ~ a + b + h | firm", epsilon=0.5)
-    assert 0.0 < fit.parameters["rows_left_out"] < 0.5
-    assert "Slopes are those within the other levels" in str(fit.summary())
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("formula", ["y ~ a + b + h + firm", "y ~ firm"])
+@pytest.mark.parametrize("formula", ["y ~ a + b + h + firm", "y ~ a + b + h | firm", "y ~ firm"])
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_every_sum_has_the_noise_that_a_row_needs(adjacency, formula, monkeypatch):
-    """A row replaced turns a vector round; of what is never negative it moves one to another."""
+    """A row replaced turns a vector round; of what is never negative it moves one to another.
+
+    Of pairs it turns 2.25 of the heaviest.
+    """
     seen, released = [], Rounds.score
 
     def noted(rounds, total, share):
         found, std = released(rounds, total, share)
         unit = total.kind.clip / scale(total.kind.of.q) * UNITS
-        seen.append((min(integers(total)) < 0, std * rounds.mu(share) / unit))
+        noise = std * rounds.gate.mu(share) / unit
+        seen.append((min(integers(total)) < 0, total.kind.of_pairs, noise))
         return found, std
 
     monkeypatch.setattr(Rounds, "score", noted)
     spent = fitted(formula, adjacency=adjacency).parameters
     parts = [*spent["round_mu"], *spent["score_mu"], *spent["counts_mu"]]
+    parts.append(spent.get("number_mu", 0.0))
     whole = pg.AdaptiveGaussian().calibrate(4, 1.0, 1.0, 1e-6, adjacency).mu
     assert math.hypot(*parts) == pytest.approx(whole, rel=1e-9)
-    assert {signed for signed, _ in seen} == {False, True}
-    for signed, noise in seen:
+    assert {signed for signed, *_ in seen} == {False, True}
+    assert any(pairs for _, pairs, _ in seen) is (formula != "y ~ firm")
+    for signed, pairs, noise in seen:
+        if pairs:
+            turned = 2.0 if adjacency == "replace" else 1.0
+            assert noise == pytest.approx(2.25 * turned * 1058 / 1024, rel=1e-5)
+            continue
         needed = 1.0 if adjacency == "add-remove" else math.sqrt(2.0)
         if adjacency == "replace" and (signed or noise > 1.9):  # few numbers may be positive
             needed = 2.0
@@ -196,7 +197,7 @@ def test_intervals_hold_and_noise_is_small(adjacency):
     assert held[:, :3].mean() >= 0.9
     # Of slopes, and of levels of 900 rows.
     size = [np.sqrt(np.mean(np.square(np.array(off)[:, at]))) for at in (slice(3), slice(3, 62))]
-    assert np.less(size, (1.6, 2.0) if adjacency == "replace" else (0.8, 1.0)).all()
+    assert np.less(size, (2.2, 2.2) if adjacency == "replace" else (1.4, 1.2)).all()
 
 
 @pytest.mark.slow
@@ -220,7 +221,7 @@ def test_rare_levels_cost_others_nothing_from_nine_levels_on(n_levels):
     assert ("hidden_levels" in fit.parameters) == (n_levels > 8)
     if n_levels > 8:
         error = 1 / math.sqrt(len(g))
-        assert fit.bse["x"] < 1.5 * error
+        assert fit.bse["x"] < 2 * error
         assert abs(fit.params["x"] - 1) < 4 * fit.bse["x"]  # 1 seed in 16,000
         assert fit.bse["g[g1]"] < 1.5 * 2 * error
 
@@ -243,20 +244,80 @@ def test_slopes_are_those_within_levels_where_effects_go_with_features(adjacency
         fit = fitted("y ~ x | firm", table, seed, columns=columns, adjacency=adjacency)
         lower, upper = np.asarray(fit.conf_int(estimand="sample"))[0]
         held += lower <= within @ y / (within @ within) <= upper
-        assert 0.05 < fit.parameters["rows_left_out"] < 0.6
         assert upper - lower < 1.5  # pooled, the slope is 1.2
     assert held >= 19
 
 
-def test_slopes_within_levels_of_a_few_rows_are_refused_and_cost_little():
-    names = [f"f{i}" for i in range(500)]
+@pytest.mark.slow
+def test_levels_of_two_rows_are_enough():
+    """10,000 of them, of which no mean is known."""
+    names, rng = [f"f{i}" for i in range(10_000)], np.random.default_rng(0)
     columns = pg.Columns({"x": (-8, 8), "firm": names, "y": (-15, 15)}, intercept=True)
+    firm = np.repeat(np.arange(10_000), 2)
+    effect = rng.normal(size=10_000)[firm]
+    x = effect + rng.normal(size=20_000)
+    y = 0.5 * x + 2 * effect + rng.normal(size=20_000)
+    table = {"x": x, "firm": np.array(names, object)[firm], "y": y}
+    fit = fitted("y ~ x | firm", table, 0, columns=columns, epsilon=4.0)
+    x, y = (a[::2] - a[1::2] for a in (x, y))
+    lower, upper = np.asarray(fit.conf_int(estimand="sample"))[0]
+    assert lower <= x @ y / (x @ x) <= upper
+    assert upper - lower < 0.1
+    assert fit.df_resid == 20_000 - 2 - 9_999
+
+
+def two_way(n=30_000):
     rng = np.random.default_rng(0)
-    firm, x = np.repeat(np.arange(500), 8), rng.normal(size=4000)
-    table = {"x": x, "firm": np.array(names, object)[firm], "y": 0.5 * x}
-    study = pg.Study(table, columns, epsilon=4.0, delta=1e-6)
-    fit = study.regress("y ~ x | firm", 4.0, rng=np.random.default_rng(0))
-    assert "no level of firm has so many rows" in fit.refusal
-    assert study.remaining() > 2.0
-    prediction = study.regress("y ~ x | firm", 1.0, purpose="prediction")
-    assert prediction.refusal is None
+    region, year = rng.integers(0, 200, n), rng.integers(0, 12, n)
+    x = rng.normal(size=200)[region] + rng.normal(size=12)[year] + rng.normal(size=n)
+    y = 0.5 * x + rng.normal(size=200)[region] + 2 * rng.normal(size=12)[year] + rng.normal(size=n)
+    names = {"region": [f"r{i}" for i in range(200)], "year": [f"y{i}" for i in range(12)]}
+    table = {"x": x.clip(-8, 8), "y": y.clip(-20, 20), "w": np.ones(n), "who": np.arange(n) // 2}
+    table |= {
+        name: np.array(names[name], object)[at] for name, at in (("region", region), ("year", year))
+    }
+    return table, {"x": (-8, 8), "y": (-20, 20), "w": (0, 1)} | names, (region, year)
+
+
+TWO, TWO_COLUMNS, TWO_CODES = two_way()
+
+
+@pytest.mark.slow
+def test_of_two_absorbed_factors_the_smaller_is_columns_within_the_larger():
+    region, year = TWO_CODES
+    effects = [region[:, None] == np.arange(200), year[:, None] == np.arange(1, 12)]
+    X = np.column_stack([TWO["x"], *effects]).astype(float)
+    coef = np.linalg.lstsq(X, TWO["y"], rcond=None)[0]
+    for formula in ("y ~ x | region + year", "y ~ x | year + region"):
+        fit = fitted(formula, TWO, columns=TWO_COLUMNS, epsilon=4.0)
+        assert fit.param_names == ("x", "Intercept")
+        assert (fit.parameters["absorbed"], fit.parameters["absorbed_levels"]) == ("region", 200)
+        assert fit.df_resid == len(region) - 1 - 11 - 200
+        low, high = np.asarray(fit.conf_int(estimand="sample"))[0]
+        assert low < coef[0] < high
+        assert high - low < 0.05
+
+
+@pytest.mark.parametrize(
+    ("formula", "options"),
+    [
+        ("y ~ x | region + w_level", {}),
+        ("y ~ 1 | region", {}),
+        ("y ~ x:region | region", {}),
+        ("y ~ x | region:year", {}),
+        ("y ~ 0 + x | region", {}),
+        ("y ~ x | region", {"unit": pg.Unit("who", max_rows=2)}),
+        ("y ~ x | region", {"columns": pg.Columns(TWO_COLUMNS, row_weights="w")}),
+    ],
+)
+def test_effects_that_pairs_do_not_take_off_are_refused_before_anything_is_spent(formula, options):
+    """No fit comes from a release without being asked for."""
+    many = {"w_level": [f"l{i}" for i in range(51)]}
+    table = TWO | {"w_level": np.array(many["w_level"], object)[np.arange(30_000) % 51]}
+    columns = options.pop("columns", TWO_COLUMNS)
+    if isinstance(columns, dict):
+        columns = columns | many
+    study = pg.Study(table, columns, epsilon=1.0, delta=1e-6, **options)
+    with pytest.raises(ValueError, match=r"effects after \| are taken along"):
+        study.regress(formula, 1.0)
+    assert study.remaining() == 1.0

@@ -160,16 +160,6 @@ def test_scores_of_units_have_clustered_errors(family):
     np.testing.assert_allclose(fit.bse, other.bse, rtol=0.25)  # of units that were clipped
 
 
-@pytest.mark.slow
-def test_rows_in_any_form_and_order_give_the_same_bits():
-    table = made()
-    fit = fitted(source=table)
-    frame = pytest.importorskip("pandas").DataFrame(table)
-    turned = np.random.default_rng(0).permutation(len(frame))
-    for source in (frame, [frame[:7000], frame[7000:]], frame.iloc[turned]):
-        np.testing.assert_array_equal(fitted(source=source).solution, fit.solution)
-
-
 def test_exponential_is_within_two_units_in_the_last_place():
     x = np.concatenate([np.linspace(-700, 700, 200_001), [0.0, np.nan]])
     found, exact = exponential(x), np.exp(x)

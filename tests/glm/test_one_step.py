@@ -211,17 +211,6 @@ def test_no_row_has_a_longer_image_than_the_layout_says(rng):
         np.testing.assert_allclose(np.abs(rows @ matrix.T).max(axis=0), layout.farthest(matrix))
 
 
-def test_rows_in_any_form_and_order_give_the_same_bits():
-    fit = fitted()
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(TABLE)
-    turned = np.random.default_rng(0).permutation(len(frame))
-    for source in (frame, [frame[:7000], frame[7000:]], frame.iloc[turned]):
-        again = fitted(source)
-        np.testing.assert_array_equal(again.solution, fit.solution)
-        np.testing.assert_array_equal(again.sampling, fit.sampling)
-
-
 def test_missing_values():
     table = {name: column.copy() for name, column in TABLE.items()}
     table["b"][::5] = np.nan
@@ -235,17 +224,8 @@ def test_missing_values():
         assert fit.n_rows == pytest.approx(16_000, rel=1e-4)
 
 
-def test_saved_and_loaded(tmp_path):
+def test_file_that_lies_is_refused(tmp_path):
     fit = fitted()
-    for name in ("fit.json", "fit.npz"):
-        fit.save(tmp_path / name)
-        again = pg.load(tmp_path / name)
-        assert str(again.summary()) == str(fit.summary())
-        assert repr(again) == repr(fit)
-        np.testing.assert_array_equal(
-            again.conf_int(estimand="sample"), fit.conf_int(estimand="sample")
-        )
-        assert again.privacy == fit.privacy
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
     with pytest.raises(DamagedFile, match="another delta"):

@@ -202,8 +202,7 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
     if shifted:
         v = v - means[levels] * one[:, None]
 
-    seen = rng.random(size) < 0.7 if shifted else None
-    image = LevelImage(used, narrow, "h", frame, means if shifted else None, seen)
+    image = LevelImage(used, narrow, "h", frame, means if shifted else None)
 
     def read(*kinds):
         mapped, _ = accumulate(
@@ -216,8 +215,6 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
         return oracle.clipped_sums(rows, None, clip, levels, size)
 
     residual = (v[:, -1] * one)[:, None]
-    if shifted:
-        v = np.where(seen[levels][:, None], v, 0.0)
     slopes = v[:, :-1] * v[:, -1:]
     features, error = Model.features(m), Model.residual(m - 1)
     of_residual = Model.level("residual")

@@ -1,7 +1,6 @@
 """Releases at delta = 0: the mechanism, and all that takes its guarantee on."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -169,17 +168,6 @@ def test_bound_chosen_from_the_table_keeps_delta_zero():
     assert (release.epsilon, release.delta) == (1.5, 0.0)
 
 
-def test_accountants():
-    pytest.importorskip("dp_accounting")
-    from privgram.interop import dp_accounting
-
-    release = pg.release(MOMENT, epsilon=0.5, delta=0.0)
-    accountant = dp_accounting.ReleaseAccountant.of("replace")
-    accountant.compose(dp_accounting.ReleaseDpEvent.of(release))
-    assert accountant.get_epsilon(1e-9) == pytest.approx(0.5, abs=1e-3)
-    assert accountant.get_delta(0.5) < 1e-9
-
-
 def test_opendp():
     dp = pytest.importorskip("opendp.prelude")
     from privgram.interop.opendp import make_measurement
@@ -199,24 +187,6 @@ def test_opendp():
         make_measurement(pg.AnalyzeGauss(), 3, **(options | {"delta": 1e-6}), measure="pureDP")
 
 
-def test_estimators():
-    pytest.importorskip("sklearn")
-    from privgram import estimators
-
-    X, y = TABLE[:, :2], TABLE[:, 2]
-    model = estimators.PrivateRidge(
-        0.0,
-        epsilon=5.0,
-        delta=0.0,
-        bounds=(-1, 1),
-        target_bounds=(-1, 1),
-        mechanism=pg.MatrixLaplace(),
-        random_state=0,
-    ).fit(X, y)
-    assert model.release_.delta == 0.0
-    assert np.isfinite(model.coef_).all()
-
-
 def test_default_and_plan_agree_at_delta_zero():
     plan = pg.plan(5, 2.0, 1.0, 0.0)
     assert [row.mechanism for row in plan.rows] == [plan.recommended] == ["MatrixLaplace()"]
@@ -230,17 +200,3 @@ def test_default_and_plan_agree_at_delta_zero():
 def test_plan_says_where_it_adds_less_noise():
     assert "MatrixLaplace() would add 25.1% less noise" in pg.plan(4, 2.0, 1.0, 1e-6).reason
     assert "MatrixLaplace" not in pg.plan(40, 2.0, 1.0, 1e-6).reason
-
-
-def test_marginal_and_regression():
-    rng = np.random.default_rng(5)
-    x = rng.uniform(-1, 1, (20_000, 2))
-    y = np.clip(0.5 * x[:, :1] + 0.1 * rng.standard_normal((20_000, 1)), -1, 1)
-    columns = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-1, 1)}, intercept=True)
-    release = pg.release(np.hstack([x, y]), columns=columns, epsilon=1.0, delta=0.0)
-    fit = release.regress("y")
-    assert fit.params[0] == pytest.approx(0.5, abs=0.05)
-    assert fit.bse[0] > 0
-    part = release.marginal(["a", "y"])
-    assert part.noise == release.noise
-    assert replace(part, matrix=part.matrix).privacy == release.privacy

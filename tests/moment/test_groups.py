@@ -69,42 +69,6 @@ def test_parts_and_whole(table, name):
     assert_array_equal(merge(moments.values()).int128(), whole.int128())
 
 
-def frames(table, tmp_path):
-    """The table in every form that is read here."""
-    yield "mapping", table
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame(table)
-    yield "pandas", frame
-    yield "categories", frame.astype({"site": "category", "sex": "category"})
-    yield "blocks", [frame.iloc[:300], frame.iloc[300:]]
-    pa = pytest.importorskip("pyarrow")
-    arrow = pa.table({name: list(column) for name, column in table.items()})
-    yield "arrow", arrow
-    import pyarrow.parquet as pq
-
-    pq.write_table(arrow, tmp_path / "t.parquet", row_group_size=200)
-    yield "parquet", tmp_path / "t.parquet"
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    yield "csv", tmp_path / "t.csv"
-    pl = pytest.importorskip("polars")
-    yield "polars", pl.from_arrow(arrow)
-    yield "lazy polars", pl.from_arrow(arrow).lazy()
-    duckdb = pytest.importorskip("duckdb")
-    yield "duckdb", duckdb.from_arrow(arrow)
-
-
-def test_every_source(table, tmp_path):
-    columns = COLUMNS["factor"]
-    expected = pg.second_moment(table, columns=columns, by=pg.Groups("site", LEVELS))
-    for name, source in frames(table, tmp_path):
-        for threads in (1, 3):
-            made = pg.second_moment(
-                source, columns=columns, by=pg.Groups("site", LEVELS), threads=threads
-            )
-            for level in LEVELS:
-                assert_array_equal(made[level].int128(), expected[level].int128(), err_msg=name)
-
-
 @pytest.mark.parametrize("kind", ["i1", "i8", "u4", "f8", "f4"])
 def test_groups_by_number(rng, kind):
     """Of an array the last column; of any type, and far apart or near."""

@@ -12,6 +12,8 @@ api = pytest.importorskip("mypy.api")
 
 pytestmark = pytest.mark.slow
 
+ANY_SAVED = "Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit"
+
 SNIPPET = """
 import privgram as pg
 from privgram.releases.groups import Releases
@@ -51,7 +53,7 @@ groups.pool(method="fixd")  # error: arg
 groups["a"].get_prediction({"x": [1.0]}).conf  # error: attr
 reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # RegressionResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr
-reveal_type(pg.load("it.json"))  # Release | Releases | RegressionResults | ClassFit | FeatureFit
+reveal_type(pg.load("it.json"))  # ANY_SAVED
 pg.load("it.json").params  # error: attr
 reveal_type(pg.load("it.json", pg.Release))  # Release
 reveal_type(pg.load("it.json", GLMResults).refusal)  # str | None
@@ -101,6 +103,7 @@ def plain(kind):
 def test_type_checker_sees_every_result_and_what_is_misspelt(found):
     for number, line in enumerate(SNIPPET.splitlines(), 1):
         code, _, expected = line.partition("  # ")
+        expected = expected.replace("ANY_SAVED", ANY_SAVED)
         said = found.pop(number, [])
         if not expected:
             assert not said, (code, said)

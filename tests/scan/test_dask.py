@@ -427,22 +427,6 @@ def test_columns_that_are_not_what_was_said(bounds, error, text, where, client, 
     assert "73.18" not in said
 
 
-@pytest.mark.parametrize("text", [False, True])
-def test_units_by_a_shuffle(frame, text):
-    ids = np.random.default_rng(3).integers(0, 400, len(frame))
-    units = frame[["a", "c"]].assign(who=ids.astype(str) if text else ids)
-    arguments = {"columns": COLUMNS, "unit": Unit("who", max_rows=5)}
-    ours = second_moment(dd.from_pandas(units, npartitions=7), **arguments)
-    alone = second_moment(units, **arguments)
-    assert ours.to_bytes() == alone.to_bytes()
-    assert ours.privacy_unit == alone.privacy_unit
-    few = second_moment(dd.from_pandas(units[:3], npartitions=3), **arguments)
-    assert few.to_bytes() == second_moment(units[:3], **arguments).to_bytes()
-    named = {"columns": ["a"], "unit": Unit("who", bound=3.0)}
-    ours = second_moment(dd.from_pandas(units, npartitions=7), **named)
-    assert ours.to_bytes() == second_moment(units, **named).to_bytes()
-
-
 def test_norms_of_units_are_counted_by_one_machine(frame):
     units = dd.from_pandas(frame[["a", "c"]].assign(who=1), npartitions=3)
     with pytest.raises(ValueError, match="counted by one machine"):

@@ -267,8 +267,7 @@ def level_images(rng, q, d):
         matrix, centres = rng.standard_normal((q + 1, d)), rng.standard_normal((3, q + 1))
         if odd is not None:
             matrix[0], centres[1, 2] = odd, -1e308
-        seen = np.array([True, False, True]) if rng.random() < 0.5 else None
-        yield LevelImage(USED, OTHERS, "f", matrix, centres, seen)
+        yield LevelImage(USED, OTHERS, "f", matrix, centres)
 
 
 LEVEL_ROWS = [

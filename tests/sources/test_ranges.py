@@ -38,6 +38,11 @@ def test_hand_overs_are_few_and_the_last_ranges_small(monkeypatch):
         assert found == sorted(found, reverse=True)
 
 
+def test_small_table_is_one_chunk(monkeypatch):
+    monkeypatch.setattr(tables, "CHUNK_ROWS", 1 << 13)
+    assert [len(sizes(open_array(np.zeros((n, 3))))) for n in (1000, 1 << 13, 1 << 14)] == [1, 1, 2]
+
+
 def test_columns_that_must_be_converted_stay_small():
     n = 1 << 21
     dates = np.zeros(n, "M8[D]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from bench.paper.sheffet.runs import PENALTY
 from bench.paper.sheffet.settings import CALIBRATIONS
-from privgram._base.files import write_picture
+from privgram._base.files import write_atomically
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
 
     from bench.paper.sheffet.results import Results
 
-__all__ = ["FIGURES", "Curve", "Figure", "draw", "draw_lasso", "require_matplotlib"]
+__all__ = [
+    "FIGURES",
+    "Curve",
+    "Figure",
+    "draw",
+    "draw_lasso",
+    "require_matplotlib",
+    "write_picture",
+]
 
 NEEDS_EXTRA = 'figures need matplotlib: pip install "privgram[plot]"'
 
@@ -210,3 +219,12 @@ def require_matplotlib() -> tuple[Any, Any]:
     except ImportError as error:
         raise ImportError(NEEDS_EXTRA) from error
     return Picture, FigureCanvasAgg
+
+
+def write_picture(path: Path, figure: Any, dpi: int) -> None:
+    """Draw a figure into a file, whole or not at all; the suffix picks the format."""
+    if not path.suffix:
+        path = path.with_suffix(".png")
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dpi)
+    write_atomically(path, drawn.getvalue())

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bench.paper.sheffet.figures import SIX, require_matplotlib
-from privgram._base.files import write_picture
+from bench.paper.sheffet.figures import SIX, require_matplotlib, write_picture
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import secrets
@@ -25,7 +24,7 @@ else:
     import fcntl
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 # What a fork leaves to the child: no sum half-way, and no lock that nobody will release.
 #
@@ -205,15 +204,6 @@ def _check_replaceable(path: Path) -> None:
                 f"{shown(path.name)} is a ledger, the record of a budget: nothing is written over "
                 "it. Give another path"
             )
-
-
-def write_picture(path: Path, figure: Figure, dpi: int) -> None:
-    """Draw a figure into a file, whole or not at all; the suffix picks the format."""
-    if not path.suffix:
-        path = path.with_suffix(".png")
-    drawn = io.BytesIO()
-    figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dpi)
-    write_atomically(path, drawn.getvalue())
 
 
 @contextmanager

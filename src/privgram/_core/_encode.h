@@ -1,29 +1,17 @@
-/* Columns computed from columns, each value from that row's alone.
- *
- * Plain operations in a fixed order and no contraction into FMA (meson.build), so that a
- * value encodes alike on every machine and at every place in a block.  NaN stays NaN.
- */
+/* Columns computed from columns, each value from that row's alone: see lanes.h. */
 #ifndef PRIVGRAM_ENCODE_H
 #define PRIVGRAM_ENCODE_H
 
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#define ENCODE_INLINE static inline __attribute__((always_inline))
-
-ENCODE_INLINE double clamp(double v, double lower, double upper)
-{
-    v = v < lower ? lower : v;
-    return v > upper ? upper : v;
-}
+#include "lanes.h"
 
 /* Natural logarithm of a normal positive number, within 0.9 units in the last place.
  *
  * x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2); with s = f / (2 + f) and z = s^2,
  * log(1 + f) = 2 atanh(s) = 2 s + s R, and 2 s = f - f^2/2 + s f^2/2 keeps the bits of f.
  * R / z is interpolated in the Chebyshev points of its range, within 2^-57. */
-ENCODE_INLINE double log_of_normal(double x)
+LANES_INLINE double log_of_normal(double x)
 {
     const uint64_t root = 0x3fe6a09e667f3bcd; /* sqrt(1/2) */
     uint64_t bits, whole;
@@ -49,7 +37,7 @@ ENCODE_INLINE double log_of_normal(double x)
     return high - ((half - (s * (half + r) + low)) - f);
 }
 
-ENCODE_INLINE void log_loop(const double *restrict x, ptrdiff_t n, double lower, double upper,
+LANES_INLINE void log_loop(const double *restrict x, ptrdiff_t n, double lower, double upper,
                             double *restrict out)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -76,13 +64,6 @@ static void encode_log(const double *x, ptrdiff_t n, double lower, double upper,
     }
 #endif
     log_loop(x, n, lower, upper, out);
-}
-
-static void encode_scaled(const double *restrict x, ptrdiff_t n, double center, double inverse,
-                          double limit, double *restrict out)
-{
-    for (ptrdiff_t i = 0; i < n; i++)
-        out[i] = clamp((x[i] - center) * inverse, -limit, limit);
 }
 
 /* P_{k+1} from P_k and P_{k-1} at v: v P_k + k / (k + 1) (v P_k - P_{k-1}). */

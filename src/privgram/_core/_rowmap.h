@@ -15,12 +15,9 @@
 #ifndef PRIVGRAM_ROWMAP_H
 #define PRIVGRAM_ROWMAP_H
 
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
-#include "_codes.h"
+#include "lanes.h"
 
 /* Rows and columns taken together; how many rows ahead are fetched, and how many codes read. */
 enum { MAP_ROWS = 8, MAP_COLUMNS = 8, MAP_AHEAD = 32, MAP_CODES = 256 };
@@ -31,10 +28,8 @@ enum { MAP_ROWS = 8, MAP_COLUMNS = 8, MAP_AHEAD = 32, MAP_CODES = 256 };
 #define MAP_CLONES
 #endif
 
-enum { MAP_FLOAT64, MAP_FLOAT32, MAP_INT64, MAP_INT32, MAP_ONES };
-
 /* A column: its first item, bytes from one to the next, and of what type they are.  Where columns
- * are scaled, a value is clamp((x - center) * inverse) to +-limit, and MAP_ONES stands for limit. */
+ * are scaled, a value is clamp((x - center) * inverse) to +-limit, and LANE_ONES stands for limit. */
 typedef struct {
     const char *x;
     ptrdiff_t step;
@@ -50,30 +45,17 @@ typedef struct {
     ptrdiff_t first;
 } map_block;
 
-/* Compiled into each of its callers, for the instruction set of that caller. */
-#if defined(__GNUC__)
-#define MAP_PART static inline __attribute__((always_inline))
-#else
-#define MAP_PART static inline
-#endif
-
 typedef double map_vector
     __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
 typedef int64_t map_marks
     __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
 
-#ifdef __clang__
-#define MAP_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define MAP_SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (map_marks){__VA_ARGS__})
-#endif
-
-MAP_PART map_vector map_select(map_marks which, map_vector a, map_vector b)
+LANES_INLINE map_vector map_select(map_marks which, map_vector a, map_vector b)
 {
     return (map_vector)(((map_marks)a & which) | ((map_marks)b & ~which));
 }
 
-MAP_PART map_vector map_scale(const map_column *column, map_vector x)
+LANES_INLINE map_vector map_scale(const map_column *column, map_vector x)
 {
     const map_vector limit = (map_vector){0} + column->limit;
     x = (x - column->center) * column->inverse;
@@ -93,16 +75,16 @@ MAP_PART map_vector map_scale(const map_column *column, map_vector x)
     }
 
 /* Items i, ..., i + rows - 1 of a column, the last of them repeated. */
-MAP_PART map_vector map_load(const map_column *column, ptrdiff_t i, int rows, int scaled)
+LANES_INLINE map_vector map_load(const map_column *column, ptrdiff_t i, int rows, int scaled)
 {
     map_vector x = (map_vector){0} + column->limit;
     const char *at = column->x + i * column->step;
     __builtin_prefetch(at + MAP_AHEAD * column->step);
     switch (column->kind) {
-    case MAP_FLOAT64: MAP_LOAD(double) break;
-    case MAP_FLOAT32: MAP_LOAD(float) break;
-    case MAP_INT64: MAP_LOAD(int64_t) break;
-    case MAP_INT32: MAP_LOAD(int32_t) break;
+    case LANE_FLOAT64: MAP_LOAD(double) break;
+    case LANE_FLOAT32: MAP_LOAD(float) break;
+    case LANE_INT64: MAP_LOAD(int64_t) break;
+    case LANE_INT32: MAP_LOAD(int32_t) break;
     default: return x;
     }
     return scaled ? map_scale(column, x) : x;
@@ -123,7 +105,7 @@ static void map_clip_far(double *v, ptrdiff_t d, double bound)
 }
 
 /* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
-MAP_PART void map_clip(double *restrict v, ptrdiff_t d, map_vector square, double bound)
+LANES_INLINE void map_clip(double *restrict v, ptrdiff_t d, map_vector square, double bound)
 {
     map_vector factor;
     double s[MAP_ROWS], root[MAP_ROWS];
@@ -148,7 +130,7 @@ MAP_PART void map_clip(double *restrict v, ptrdiff_t d, map_vector square, doubl
 
 /* Which rows of A transposed the entries of MAP_ROWS rows in each block are multiplied by; an entry
  * of no level is NaN. */
-MAP_PART void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int32_t *codes, int rows,
+LANES_INLINE void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int32_t *codes, int rows,
                          ptrdiff_t *restrict place, double *restrict v)
 {
     for (ptrdiff_t b = 0; b < n_blocks; b++)
@@ -166,7 +148,7 @@ MAP_PART void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int3
  *
  * Without blocks lanes are rows; but a row's level has a row of A transposed of its own, of which
  * lanes are columns. */
-MAP_PART void map_numbers(const double *restrict v, const double *restrict at, ptrdiff_t d,
+LANES_INLINE void map_numbers(const double *restrict v, const double *restrict at, ptrdiff_t d,
                           ptrdiff_t width, const int columns, map_vector *restrict sum)
 {
     _Pragma("GCC unroll 8")
@@ -181,25 +163,25 @@ MAP_PART void map_numbers(const double *restrict v, const double *restrict at, p
 }
 
 /* to[k][r] = from[r][k], by blocks of 1, 2 and 4. */
-MAP_PART void map_transpose(const map_vector from[MAP_ROWS], map_vector to[MAP_ROWS])
+LANES_INLINE void map_transpose(const map_vector from[MAP_ROWS], map_vector to[MAP_ROWS])
 {
     map_vector a[MAP_ROWS], b[MAP_ROWS];
     for (int r = 0; r < MAP_ROWS; r += 2) {
-        a[r] = MAP_SHUFFLE(from[r], from[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        a[r + 1] = MAP_SHUFFLE(from[r], from[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+        a[r] = SHUFFLE(map_marks, from[r], from[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        a[r + 1] = SHUFFLE(map_marks, from[r], from[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
     for (int r = 0; r < MAP_ROWS; r += 4)
         for (int k = 0; k < 2; k++) {
-            b[r + k] = MAP_SHUFFLE(a[r + k], a[r + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            b[r + k + 2] = MAP_SHUFFLE(a[r + k], a[r + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+            b[r + k] = SHUFFLE(map_marks, a[r + k], a[r + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[r + k + 2] = SHUFFLE(map_marks, a[r + k], a[r + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int k = 0; k < 4; k++) {
-        to[k] = MAP_SHUFFLE(b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        to[k + 4] = MAP_SHUFFLE(b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        to[k] = SHUFFLE(map_marks, b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        to[k + 4] = SHUFFLE(map_marks, b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
-MAP_PART void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
+LANES_INLINE void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
                          const ptrdiff_t n_blocks, const ptrdiff_t *restrict place,
                          ptrdiff_t width, map_vector *restrict sum)
 {
@@ -219,7 +201,7 @@ MAP_PART void map_levels(const double *restrict v, const double *restrict at, pt
     map_transpose(image, sum);
 }
 
-MAP_PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
+LANES_INLINE void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
                         const ptrdiff_t n_blocks, const ptrdiff_t *restrict place, ptrdiff_t width,
                         ptrdiff_t size, int rows, ptrdiff_t step, double *restrict out)
 {
@@ -241,14 +223,14 @@ MAP_PART void map_group(const double *restrict v, const double *restrict at, ptr
 }
 
 /* As map_rows, for a number of blocks that may be known when this is compiled. */
-MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+LANES_INLINE void map_all(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
                       ptrdiff_t d, const map_block *blocks, const ptrdiff_t n_blocks, double bound,
                       const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
                       ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
 {
     int usual = scaled; /* adjacent doubles, but for ones */
     for (ptrdiff_t j = 0; j < d + n_blocks; j++)
-        usual &= columns[j].kind != MAP_FLOAT64 || columns[j].step == sizeof(double);
+        usual &= columns[j].kind != LANE_FLOAT64 || columns[j].step == sizeof(double);
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
         map_vector square = {0};
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
@@ -258,7 +240,7 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, pt
         for (ptrdiff_t j = 0; j < d + n_blocks; j++) {
             const map_column *column = columns + j;
             map_vector x;
-            if (usual && rows == MAP_ROWS && column->kind == MAP_FLOAT64) {
+            if (usual && rows == MAP_ROWS && column->kind == LANE_FLOAT64) {
                 const double *at = (const double *)column->x + first + i;
                 __builtin_prefetch(at + MAP_AHEAD);
                 x = map_scale(column, *(const map_vector *)at);
@@ -275,18 +257,18 @@ MAP_PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, pt
 }
 
 /* Add the squares of a column's `rows` items from i on to sums. */
-MAP_PART void map_add_squares(const map_column *column, ptrdiff_t i, int rows, map_vector *sums)
+LANES_INLINE void map_add_squares(const map_column *column, ptrdiff_t i, int rows, map_vector *sums)
 {
     const map_vector x = map_load(column, i, rows, 0);
     *sums += x * x;
 }
 
 /* Squared norms of MAP_ROWS rows from i on, whose items are adjacent. */
-MAP_PART map_vector map_squares_across(const map_column *columns, ptrdiff_t i, ptrdiff_t d)
+LANES_INLINE map_vector map_squares_across(const map_column *columns, ptrdiff_t i, ptrdiff_t d)
 {
     map_vector sum = {0}, x[MAP_ROWS], turned[MAP_ROWS];
     ptrdiff_t j = 0;
-    for (; columns->kind == MAP_FLOAT64 && j + MAP_ROWS <= d; j += MAP_ROWS) {
+    for (; columns->kind == LANE_FLOAT64 && j + MAP_ROWS <= d; j += MAP_ROWS) {
         for (int r = 0; r < MAP_ROWS; r++)
             x[r] = *(const map_vector *)(columns[j].x + (i + r) * columns->step);
         map_transpose(x, turned);
@@ -301,7 +283,8 @@ MAP_PART map_vector map_squares_across(const map_column *columns, ptrdiff_t i, p
 /* Squared norms of n rows of d numbers: column after column of a strip that stays in the cache, or,
  * where items of a row are adjacent, row after row. */
 MAP_CLONES
-static void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int adjacent, double *out)
+static void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int adjacent,
+                        double *out)
 {
     enum { STRIP = 64 }; /* of MAP_ROWS rows */
     map_vector sums[STRIP];

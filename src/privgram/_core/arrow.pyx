@@ -1,8 +1,8 @@
 """Arrow's C stream and C data interface: columns of batches as NumPy's views of their buffers.
 
 https://arrow.apache.org/docs/format/CDataInterface.html. What values mean is for Python
-to say (`privgram.sources.arrow`); here are pointers, who frees them, and two loops over texts: their
-codes, and where the records of a CSV text end.
+to say (`privgram.sources.arrow`); here are pointers, who frees them, and two loops over texts:
+their codes, and where the records of CSV end.
 """
 cimport numpy as cnp
 from cpython.pycapsule cimport PyCapsule_GetPointer

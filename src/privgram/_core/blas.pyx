@@ -237,15 +237,15 @@ def noisy_orthonormalise(
 
     CholeskyQR2 [2], at the speed of dsyrk: G = Z^T Z = R^T R, Z <- Z R^-1, and the same once more.
     The first round leaves an orthogonality error of about eps cond(Z)^2, the second one of about
-    eps. Taken if cond(Z), its columns scaled to norm 1, is at most MAX_CONDITION, so the first error
+    eps. Taken if cond(Z), its columns scaled to norm 1, is at most MAX_CONDITION, so that the first
     is below 1e-2; the condition is bounded from R before Z is touched.
 
     Classical Gram-Schmidt, every column projected twice ("twice is enough" [3]), where the columns
-    are closer to dependence than that, or are dependent. A column that keeps at most RANK_TOLERANCE of
+    are closer to dependence than that, or dependent. A column that keeps at most RANK_TOLERANCE of
     its norm is dropped. As the tolerance is far above eps, one projection leaves at most about
     eps / RANK_TOLERANCE of a kept column in the span of those before it, and the second about eps.
 
-    Columns are scaled by powers of two first, which changes neither the basis nor a rounding, so that
+    Columns are scaled by powers of two first, which changes neither the basis nor a rounding, and
     squares neither overflow nor vanish.
 
     [1] Hardt and Roth, Beating randomized response on incoherent matrices, STOC 2012.
@@ -386,7 +386,7 @@ def wishart(
 ):
     """Bartlett's sampler of the Wishart distribution W_d(V, k), k > d - 1 real, in O(d^3).
 
-    Bartlett (1933): with A lower triangular, independent entries, A_ii^2 ~ chi^2_{k-i} (i = 0 .. d-1)
+    Bartlett (1933): with A lower triangular, independent entries, A_ii^2 ~ chi^2_{k-i} from i = 0
     and A_ij ~ N(0, 1) below the diagonal, A A^T ~ W_d(I, k), and for V = L L^T
 
         (L A) (L A)^T ~ W_d(V, k).
@@ -403,8 +403,8 @@ def wishart(
     general J stands on both sides, which for a contiguous matrix reverses its memory.
 
     The product is checked: 1^T (U U^T) 1 = |U^T 1|^2. There are builds of OpenBLAS that multiply
-    triangles of more than 64 columns wrongly on ARM (docs/project/packaging.md), and noise that is not
-    what it is said to be protects nobody.
+    triangles of more than 64 columns wrongly on ARM (docs/project/packaging.md), and noise that is
+    not what it is said to be protects nobody.
 
     [1] Bartlett, On the theory of statistical regression, Proc. R. Soc. Edinb. 53 (1933).
     [2] Smith and Hocking, Algorithm AS 53: Wishart variate generator, Appl. Stat. 21 (1972).

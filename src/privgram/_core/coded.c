@@ -283,8 +283,7 @@ static int is_steady(const coded *t, const coded_table *x)
     }
     if (!exact || s >= 0x1p32)
         s *= 1 + (double)(2 * terms + 16) * 0x1p-53;
-    const double f = s > g->bound_sq ? g->target / sqrt(s) : g->scale;
-    return f == g->scale;
+    return row_factor(&g->rule, s) == g->rule.scale;
 }
 
 ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
@@ -306,7 +305,7 @@ ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
     const ptrdiff_t lanes = t->ones + (t->ones < t->g.d + t->n_blocks), w = t->g.kernel->width;
     t->panels = steady ? (lanes + w - 1) / w : t->g.all_panels;
     for (ptrdiff_t b = 0; b < t->n_blocks; b++)
-        t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.scale);
+        t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.rule.scale);
     memset(t->g.missing, 0, (size_t)t->g.block_rows);
     if (!t->slots)
         gram_make_room(&t->g, x->dense.n);

@@ -15,7 +15,6 @@
 #ifndef PRIVGRAM_CODED_H
 #define PRIVGRAM_CODED_H
 
-#include "_codes.h"
 #include "gram.h"
 
 struct coded_table {

@@ -4,25 +4,15 @@
  * lanes after them, and then added into sums by level, and into cells by two levels. */
 #include "coded.h"
 
-#define VALUES(type) \
-    for (ptrdiff_t r = 0; r < count; r++) { \
-        double v = ((double)((const type *)x)[start + r] - center) * inverse; \
-        v = v < -limit ? -limit : v; \
-        out[r] = v > limit ? limit : v; \
-    }
-
 /* Values of a block of rows, scaled; 0 and a mark for those that are missing. */
-static void read_values(const gram_column *column, ptrdiff_t start, ptrdiff_t count,
-                        double center, double inverse, double limit, double *restrict out,
-                        unsigned char *restrict missing)
+static void read_values(const coded *t, const coded_table *x, ptrdiff_t k, ptrdiff_t start,
+                        ptrdiff_t count)
 {
-    const char *x = column->x;
-    switch (column->kind) {
-    case GRAM_FLOAT64: VALUES(double) break;
-    case GRAM_FLOAT32: VALUES(float) break;
-    case GRAM_INT64: VALUES(int64_t) break;
-    default: VALUES(int32_t) break;
-    }
+    const gram_column *column = &x->values[k];
+    double *restrict out = t->value + k * t->g.block_rows;
+    unsigned char *restrict missing = t->g.missing;
+    lanes_scaled(column->x + start * lane_size(column->kind), column->kind, count, x->center[k],
+                 x->inverse[k], x->limit[k], out);
     for (ptrdiff_t r = 0; r < count; r++) {
         missing[r] |= out[r] != out[r];
         out[r] = out[r] != out[r] ? 0 : out[r];
@@ -33,12 +23,6 @@ static void read_values(const gram_column *column, ptrdiff_t start, ptrdiff_t co
 static inline double *lane(const gram *g, ptrdiff_t e)
 {
     return g->packed + e / W * g->panel_stride + e % W;
-}
-
-/* To nearest, ties to even, for |x| < 2^51. */
-static inline double to_integer(double x)
-{
-    return (x + 0x1.8p52) - 0x1.8p52;
 }
 
 /* Entries of the blocks into their lanes. */
@@ -52,7 +36,7 @@ static void fill_lanes(coded *t, ptrdiff_t count)
         const coded_block *block = &t->blocks[b];
         const double *v = t->value + (block->value < 0 ? 0 : block->value) * g->block_rows;
         double *at = lane(g, block->lane);
-        const double weight = block->weight, scale = g->scale;
+        const double weight = block->weight, scale = g->rule.scale;
         if (block->value < 0)
             for (ptrdiff_t r = 0; !t->steady && r < count; r++)
                 at[r * W] = weight;
@@ -81,7 +65,7 @@ static void quantise_coded(coded *t, ptrdiff_t count)
                     b ? b->first + t->code[b->factor * g->block_rows + r] : t->position[e];
                 p[position % 8] += x * x;
             }
-            f[r - r0] = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
+            f[r - r0] = FOLD(p);
         }
         factors(g, v_load(f), f);
         quantise_packed(g, g->all_panels, f, g->packed + r0 * W);
@@ -262,8 +246,7 @@ static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop, int leav
             read_codes(&x->codes[k], start, count, (int32_t)t->levels[k],
                        t->code + k * g->block_rows, g->missing);
         for (ptrdiff_t k = 0; k < t->n_values; k++)
-            read_values(&x->values[k], start, count, x->center[k], x->inverse[k], x->limit[k],
-                        t->value + k * g->block_rows, g->missing);
+            read_values(t, x, k, start, count);
         if (t->slots)
             read_codes(&x->codes[t->n_factors], start, count, (int32_t)t->groups, t->group, NULL);
         /* Whether a missing value counts turns on the row's group. */

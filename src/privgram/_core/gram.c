@@ -65,17 +65,41 @@ double gram_target(ptrdiff_t d, int bits)
     return (ldexp(1.0, bits) - sqrt((double)d) / 2) * (1 - (double)(d + 64) * 0x1p-53);
 }
 
-/* One packed row with no fear of overflow or underflow: the definition of q for
- * rows whose squared norm is not finite and for bounds beyond 2^+-400.
+void gram_set_rule(row_rule *rule, double bound, double target)
+{
+    const double norm_limit = bound >= 0x1p-400 && bound <= 0x1p400 ? DBL_MAX : -1;
+    *rule = (row_rule){bound, bound * bound, target, target / bound, norm_limit};
+}
+
+int gram_quantise_row(const row_rule *rule, const double *x, ptrdiff_t d, double *q)
+{
+    double p[8] = {0};
+    int nan = 0;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        p[j % 8] += x[j] * x[j];
+        nan |= x[j] != x[j];
+    }
+    const double s = FOLD(p), f = row_factor(rule, s);
+    if (nan)
+        return 0;
+    if (!(s <= rule->norm_limit)) {
+        memcpy(q, x, (size_t)d * sizeof *q);
+        return gram_quantise_far(rule, q, d, d, 0) ? 1 : -1;
+    }
+    for (ptrdiff_t j = 0; j < d; j++)
+        q[j] = to_integer(x[j] * f);
+    return 1;
+}
+
+/* The definition of q for rows whose squared norm is not finite and for bounds beyond 2^+-400.
  *
  * The row is divided by the power of two above its largest entry; clipping
  * and rounding are then as in the hot loop.  Returns 0 for a row with an infinity. */
-int gram_quantise_row(const gram *g, double *q)
+int gram_quantise_far(const row_rule *rule, double *q, ptrdiff_t d, ptrdiff_t w, ptrdiff_t stride)
 {
-    const ptrdiff_t w = g->kernel->width;
     double largest = 0, p[8] = {0};
-    for (ptrdiff_t j = 0; j < g->d; j++) {
-        const double x = q[j / w * g->panel_stride + j % w];
+    for (ptrdiff_t j = 0; j < d; j++) {
+        const double x = q[j / w * stride + j % w];
         if (fabs(x) > largest)
             largest = fabs(x);
     }
@@ -84,16 +108,16 @@ int gram_quantise_row(const gram *g, double *q)
 
     int e;
     frexp(largest, &e);
-    for (ptrdiff_t j = 0; j < g->d; j++) {
-        double *at = &q[j / w * g->panel_stride + j % w];
+    for (ptrdiff_t j = 0; j < d; j++) {
+        double *at = &q[j / w * stride + j % w];
         *at = ldexp(*at, -e);
         p[j % 8] += *at * *at;
     }
-    double s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
-    double bound = ldexp(g->bound, -e); /* 0 or infinity where that is what it amounts to */
-    double f = s > bound * bound ? g->target / sqrt(s) : g->target / bound;
-    for (ptrdiff_t j = 0; j < g->d; j++) {
-        double *at = &q[j / w * g->panel_stride + j % w];
+    const double s = FOLD(p);
+    const double bound = ldexp(rule->bound, -e); /* 0 or infinity where that is what it amounts to */
+    const double f = s > bound * bound ? rule->target / sqrt(s) : rule->target / bound;
+    for (ptrdiff_t j = 0; j < d; j++) {
+        double *at = &q[j / w * stride + j % w];
         *at = nearbyint(*at * f);
     }
     return 1;
@@ -109,9 +133,8 @@ static int is_steady(const gram *g, const double *limit)
     double p[8] = {0};
     for (ptrdiff_t j = 0; j < g->d; j++)
         p[j % 8] += limit[j] * limit[j];
-    const double s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]));
-    const double f = s > g->bound_sq ? g->target / sqrt(s) : g->scale;
-    return s <= g->norm_limit && f == g->scale;
+    const double s = FOLD(p);
+    return s <= g->rule.norm_limit && row_factor(&g->rule, s) == g->rule.scale;
 }
 
 /* Take a table's scaling over, with zeros up to whole panels.  A column that is not there
@@ -216,11 +239,7 @@ static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes
     g->kernel = kernel;
     g->d = d;
     g->bits = bits;
-    g->bound = bound;
-    g->bound_sq = bound * bound;
-    g->target = gram_target(whole, bits);
-    g->scale = g->target / bound;
-    g->norm_limit = bound >= 0x1p-400 && bound <= 0x1p400 ? DBL_MAX : -1;
+    gram_set_rule(&g->rule, bound, gram_target(whole, bits));
 
     /* block_rows 2^(2 bits) <= 2^exact_bits: every partial sum of a block is exact. */
     const ptrdiff_t exact = (ptrdiff_t)1 << (kernel->exact_bits - 2 * bits);
@@ -310,7 +329,7 @@ int gram_init_beside(gram *g, gram *other)
     fenv_t saved;
     fegetenv(&saved);
     fesetenv(FE_DFL_ENV);
-    const int failed = init(g, other->kernel, other->d, 0, other->d, other->bound, other->bits, other);
+    const int failed = init(g, other->kernel, other->d, 0, other->d, other->rule.bound, other->bits, other);
     fesetenv(&saved);
     return failed;
 }

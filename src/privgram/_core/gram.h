@@ -8,11 +8,7 @@
 #ifndef PRIVGRAM_GRAM_H
 #define PRIVGRAM_GRAM_H
 
-#include <stddef.h>
-#include <stdint.h>
-
-/* Types of values that are read in place. */
-enum { GRAM_FLOAT64, GRAM_FLOAT32, GRAM_INT64, GRAM_INT32, GRAM_MIXED };
+#include "lanes.h"
 
 typedef struct {
     const char *x; /* the first of adjacent values */
@@ -28,7 +24,7 @@ typedef struct {
 typedef struct {
     ptrdiff_t n;
     ptrdiff_t width; /* columns that are there, d or d - 1 */
-    int kind;        /* of all columns, or GRAM_MIXED */
+    int kind;        /* of all columns, or LANE_MIXED */
     const char *rows; /* the first of them */
     ptrdiff_t row_stride;
     const gram_column *columns;               /* or NULL for a table of rows */
@@ -80,12 +76,7 @@ struct gram {
     int scaling;
     double *places; /* for each panel W centers, inverses, lower and upper limits */
 
-    /* Row arithmetic: see gram_quantise_row. */
-    double bound;
-    double bound_sq;
-    double target;     /* T, the largest norm before rounding */
-    double scale;      /* S = T / bound */
-    double norm_limit; /* rows whose squared norm is not <= this go the slow path */
+    row_rule rule;
 
     int64_t n_rows;
     int64_t n_dropped;
@@ -151,7 +142,11 @@ void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2);
 void *gram_zeros(size_t bytes); /* aligned for vectors */
 void gram_free_zeros(void *);
 
-int gram_quantise_row(const gram *, double *q);
+void gram_set_rule(row_rule *, double bound, double target);
+/* The integers of a row x: 1; or 0 if it has a NaN, or -1 an infinity. */
+int gram_quantise_row(const row_rule *, const double *x, ptrdiff_t d, double *q);
+/* The same where they are, in panels of w so far apart, with no fear of overflow. */
+int gram_quantise_far(const row_rule *, double *q, ptrdiff_t d, ptrdiff_t w, ptrdiff_t stride);
 
 /* The lock of a strip of shared sums, before so many more rows are in it. */
 void gram_wait(gram_strip *);
@@ -175,23 +170,6 @@ static inline void gram_open_strip(gram *g, ptrdiff_t strip, int64_t rows)
 static inline void gram_close_strip(gram *g, ptrdiff_t strip)
 {
     __atomic_store_n(&g->shared->strips[strip].locked, 0, __ATOMIC_RELEASE);
-}
-
-/* Bytes of a value, the most of mixed ones. */
-static inline ptrdiff_t gram_size(int kind)
-{
-    return kind == GRAM_FLOAT32 || kind == GRAM_INT32 ? 4 : 8;
-}
-
-/* One value of any type. */
-static inline double gram_value(const char *x, int kind)
-{
-    switch (kind) {
-    case GRAM_FLOAT64: return *(const double *)x;
-    case GRAM_FLOAT32: return *(const float *)x;
-    case GRAM_INT64: return (double)*(const int64_t *)x;
-    default: return *(const int32_t *)x;
-    }
 }
 
 /* Block (i, j), i >= j, of the lower triangle of blocks. */

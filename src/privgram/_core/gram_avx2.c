@@ -1,7 +1,5 @@
 /* AVX2 and FMA: panels of 4 columns, tiles of 4 x 12 in 12 of 16 registers. */
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define KERNEL gram_avx2
 #define KERNEL_NAME "avx2"
@@ -13,21 +11,11 @@
 /* The compiler must keep what was read; see gram_portable.c. */
 #define READ_ONCE(x) __asm__("" : "+x"(x))
 
-typedef __m256d vec;
-typedef __m128 floats;
+#include "simd.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vec v_zero(void) { return _mm256_setzero_pd(); }
-INLINE vec v_set(double x) { return _mm256_set1_pd(x); }
-INLINE vec v_load(const double *p) { return _mm256_load_pd(p); }
-INLINE void v_store(double *p, vec x) { _mm256_store_pd(p, x); }
-INLINE vec v_add(vec a, vec b) { return _mm256_add_pd(a, b); }
-INLINE vec v_sub(vec a, vec b) { return _mm256_sub_pd(a, b); }
 /* b where either is NaN. */
 INLINE vec v_min(vec a, vec b) { return _mm256_min_pd(a, b); }
 INLINE vec v_max(vec a, vec b) { return _mm256_max_pd(a, b); }
-INLINE vec v_mul(vec a, vec b) { return _mm256_mul_pd(a, b); }
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm256_fmadd_pd(a, b, c); }
 INLINE vec v_round(vec x) { return _mm256_round_pd(x, 8); }
 INLINE int v_exceeds(vec x, vec limit)
@@ -57,16 +45,6 @@ INLINE vec v_clip(vec s, vec bound_sq, vec target, vec scale)
     if (!_mm256_movemask_pd(over))
         return scale;
     return _mm256_blendv_pd(scale, _mm256_div_pd(target, _mm256_sqrt_pd(s)), over);
-}
-
-/* Integers up to 2^51: added to 1.5 2^52 they are the low bits of the sum. */
-INLINE void v_accumulate(int64_t *sum, vec x)
-{
-    const vec magic = _mm256_set1_pd(0x1.8p52);
-    const __m256i n = _mm256_sub_epi64(_mm256_castpd_si256(_mm256_add_pd(x, magic)),
-                                       _mm256_castpd_si256(magic));
-    __m256i *at = (__m256i *)sum;
-    _mm256_store_si256(at, _mm256_add_epi64(_mm256_load_si256(at), n));
 }
 
 /* Lane k of the result is lane k + 1 of x. */

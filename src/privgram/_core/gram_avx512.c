@@ -1,7 +1,5 @@
 /* AVX-512: panels of 8 columns, tiles of 8 x 24 in 24 of 32 registers. */
 #include <immintrin.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #define KERNEL gram_avx512
 #define KERNEL_NAME "avx512"
@@ -13,21 +11,11 @@
 /* The compiler must keep what was read; see gram_portable.c. */
 #define READ_ONCE(x) __asm__("" : "+v"(x))
 
-typedef __m512d vec;
-typedef __m256 floats;
+#include "simd.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vec v_zero(void) { return _mm512_setzero_pd(); }
-INLINE vec v_set(double x) { return _mm512_set1_pd(x); }
-INLINE vec v_load(const double *p) { return _mm512_load_pd(p); }
-INLINE void v_store(double *p, vec x) { _mm512_store_pd(p, x); }
-INLINE vec v_add(vec a, vec b) { return _mm512_add_pd(a, b); }
-INLINE vec v_sub(vec a, vec b) { return _mm512_sub_pd(a, b); }
 /* b where either is NaN. */
 INLINE vec v_min(vec a, vec b) { return _mm512_min_pd(a, b); }
 INLINE vec v_max(vec a, vec b) { return _mm512_max_pd(a, b); }
-INLINE vec v_mul(vec a, vec b) { return _mm512_mul_pd(a, b); }
 INLINE vec v_fma(vec a, vec b, vec c) { return _mm512_fmadd_pd(a, b, c); }
 INLINE vec v_round(vec x) { return _mm512_roundscale_pd(x, 8); }
 INLINE int v_exceeds(vec x, vec limit) { return _mm512_cmp_pd_mask(x, limit, _CMP_NLE_UQ); }

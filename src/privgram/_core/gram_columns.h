@@ -109,7 +109,7 @@ static void spill_sums(gram *g, upright *u)
 /* W rows of the table into q, quantised; or zeros, if one goes the slow path: then 1. */
 INLINE int stand(const gram *g, const gram_table *x, ptrdiff_t r, double *q, const int scaling)
 {
-    const vec scale = v_set(g->scale);
+    const vec scale = v_set(g->rule.scale);
     vec p[8];
     for (int k = 0; k < 8; k++)
         p[k] = v_zero();
@@ -122,8 +122,8 @@ UNROLL
             vec v = v_zero();
             if (j < x->width) {
                 const gram_column c = x->columns[j];
-                const char *at = c.x + r * gram_size(c.kind);
-                __builtin_prefetch(at + AHEAD * gram_size(c.kind));
+                const char *at = c.x + r * lane_size(c.kind);
+                __builtin_prefetch(at + AHEAD * lane_size(c.kind));
                 v = v_items(at, c.kind);
             }
             if (scaling != GRAM_PLAIN)
@@ -131,15 +131,14 @@ UNROLL
             p[k] = v_add(p[k], scaling == GRAM_STEADY ? v : v_mul(v, v));
             v_store(q + j * STRIDE, v);
         }
-    const vec norm = v_add(v_add(v_add(p[0], p[4]), v_add(p[2], p[6])),
-                           v_add(v_add(p[1], p[5]), v_add(p[3], p[7])));
-    if (v_exceeds(norm, v_set(scaling == GRAM_STEADY ? DBL_MAX : g->norm_limit))) {
+    const vec norm = FOLD(p);
+    if (v_exceeds(norm, v_set(scaling == GRAM_STEADY ? DBL_MAX : g->rule.norm_limit))) {
         for (ptrdiff_t j = 0; j < g->d; j++)
             v_store(q + j * STRIDE, v_zero());
         return 1;
     }
     if (scaling != GRAM_STEADY) {
-        const vec f = v_clip(norm, v_set(g->bound_sq), v_set(g->target), scale);
+        const vec f = v_clip(norm, v_set(g->rule.bound_sq), v_set(g->rule.target), scale);
         for (ptrdiff_t j = 0; j < g->d; j++)
             v_store(q + j * STRIDE, v_round(v_mul(v_load(q + j * STRIDE), f)));
     }

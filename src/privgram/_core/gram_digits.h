@@ -99,7 +99,7 @@ static inline __attribute__((always_inline)) void fetch_to(fetch *f, const int n
             if (f->column == f->last) {
                 f->at += f->jump;
             } else {
-                const ptrdiff_t item = gram_size((++f->column)->kind);
+                const ptrdiff_t item = lane_size((++f->column)->kind);
                 f->at = f->column->x + f->first * item;
                 f->left = lines(f->rows * item);
             }
@@ -121,11 +121,5 @@ typedef int32_t i32x16 __attribute__((vector_size(64), may_alias));
 typedef uint32_t u32x16 __attribute__((vector_size(64), may_alias));
 typedef int8_t i8x64 __attribute__((vector_size(64), may_alias));
 typedef uint8_t u8x64 __attribute__((vector_size(64), may_alias));
-
-#ifdef __clang__
-#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (__typeof__(a)){__VA_ARGS__})
-#endif
 
 #endif

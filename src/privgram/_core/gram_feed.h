@@ -9,7 +9,7 @@ INLINE void sixteen(const gram *g, const double *q, ptrdiff_t panels, vec f, u32
 #if W == 8
     const vec x = v_add(v_mul(v_load(q), f), offset);
     const vec y = panels > 1 ? v_add(v_mul(v_load(q + g->panel_stride), f), offset) : offset;
-    *out = SHUFFLE((u32x16)x, (u32x16)y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    *out = SHUFFLE(u32x16, (u32x16)x, (u32x16)y, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
 #else
     for (int k = 0; k < 4; k++) {
         const vec x = k < panels ? v_add(v_mul(v_load(q + k * g->panel_stride), f), offset) : offset;

@@ -31,24 +31,20 @@
 #define FAR_PANELS 24 /* beyond, the sums are not in the nearest caches */
 #define UNROLL _Pragma("GCC unroll 8")
 
-/* Items as they lie in memory; floats come with the vectors. */
-typedef int32_t ints __attribute__((vector_size(4 * W), may_alias));
-typedef int64_t longs __attribute__((vector_size(8 * W), may_alias));
-
 INLINE vec v_convert(vec x, int kind)
 {
-    return kind == GRAM_INT64 ? (vec)__builtin_convertvector((longs)x, vec) : x;
+    return kind == LANE_INT64 ? (vec)__builtin_convertvector((longs)x, vec) : x;
 }
 
 INLINE vec v_convert_4(floats x, int kind)
 {
-    return kind == GRAM_INT32 ? (vec)__builtin_convertvector((ints)x, vec) : v_widen(x);
+    return kind == LANE_INT32 ? (vec)__builtin_convertvector((ints)x, vec) : v_widen(x);
 }
 
 /* W items from anywhere. */
 INLINE vec v_items(const char *p, int kind)
 {
-    if (gram_size(kind) == 8) {
+    if (lane_size(kind) == 8) {
         vec x;
         memcpy(&x, p, sizeof x);
         READ_ONCE(x);
@@ -63,7 +59,7 @@ INLINE vec v_items(const char *p, int kind)
 /* The first n of W items, or all where n >= W, zeros after them. */
 INLINE vec v_items_head(const char *p, ptrdiff_t n, int kind)
 {
-    if (gram_size(kind) == 8) {
+    if (lane_size(kind) == 8) {
         vec x = v_head(p, n);
         READ_ONCE(x);
         return v_convert(x, kind);
@@ -131,7 +127,7 @@ static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int dro
             g->missing[r0 + k] = 1;
         } else if (nan) {
             return r0 + k;
-        } else if (g->scaling != GRAM_STEADY && !g->hold && !gram_quantise_row(g, q)) {
+        } else if (g->scaling != GRAM_STEADY && !g->hold && !gram_quantise_far(&g->rule, q, g->d, W, g->panel_stride)) {
             return r0 + k;
         }
     }
@@ -141,8 +137,8 @@ static ptrdiff_t slow_rows(gram *g, ptrdiff_t r0, int mask, double f[W], int dro
 /* Factors f of W rows, and the mask of those to take the slow path. */
 INLINE int factors(const gram *g, vec s, double f[W])
 {
-    v_store(f, v_clip(s, v_set(g->bound_sq), v_set(g->target), v_set(g->scale)));
-    return v_exceeds(s, v_set(g->norm_limit));
+    v_store(f, v_clip(s, v_set(g->rule.bound_sq), v_set(g->rule.target), v_set(g->rule.scale)));
+    return v_exceeds(s, v_set(g->rule.norm_limit));
 }
 
 /* W rows of unit stride into packed rows q, and their squared norms; or what is NaN for
@@ -153,8 +149,8 @@ INLINE int factors(const gram *g, vec s, double f[W])
 INLINE vec copy_in_rows(const gram *g, const char *at, ptrdiff_t row_stride, ptrdiff_t width,
                         double *q, int kind, int scaling)
 {
-    const ptrdiff_t item = gram_size(kind), stride = g->panel_stride;
-    const vec scale = v_set(g->scale);
+    const ptrdiff_t item = lane_size(kind), stride = g->panel_stride;
+    const vec scale = v_set(g->rule.scale);
     vec p[W][HALVES];
     for (int k = 0; k < W; k++)
         for (int h = 0; h < HALVES; h++)
@@ -203,14 +199,14 @@ INLINE void transpose_columns(const gram *g, const gram_table *table, ptrdiff_t 
                               int scaling)
 {
     const gram_column *column = table->columns;
-    const vec scale = v_set(g->scale);
+    const vec scale = v_set(g->rule.scale);
     vec p[GROUPS][8], x[W];
     for (int r = 0; r < GROUPS; r++)
         for (int k = 0; k < 8; k++)
             p[r][k] = v_zero();
 #define ITEMS(k) \
-    v_items(column[k].x + (start + r * W) * gram_size(kind == GRAM_MIXED ? column[k].kind : kind), \
-            kind == GRAM_MIXED ? column[k].kind : kind)
+    v_items(column[k].x + (start + r * W) * lane_size(kind == LANE_MIXED ? column[k].kind : kind), \
+            kind == LANE_MIXED ? column[k].kind : kind)
     const double *places = g->places;
     for (ptrdiff_t j = 0; j < g->d; j += W, column += W, q += g->panel_stride, places += 4 * W)
         for (ptrdiff_t r = 0; r < groups; r++) {
@@ -236,8 +232,7 @@ UNROLL
         }
 #undef ITEMS
     for (ptrdiff_t r = 0; r < groups; r++)
-        norm[r] = v_add(v_add(v_add(p[r][0], p[r][4]), v_add(p[r][2], p[r][6])),
-                        v_add(v_add(p[r][1], p[r][5]), v_add(p[r][3], p[r][7])));
+        norm[r] = FOLD(p[r]);
 }
 
 /* W packed rows quantised where they are. */
@@ -263,19 +258,19 @@ static vec copy_in_last_rows(const gram *g, const gram_table *x, ptrdiff_t start
     for (ptrdiff_t k = 0; k < count; k++)
         for (ptrdiff_t j = 0; j < width; j++) {
             const int kind = x->columns ? x->columns[j].kind : x->kind;
-            const char *at = x->columns ? x->columns[j].x + (start + k) * gram_size(kind)
+            const char *at = x->columns ? x->columns[j].x + (start + k) * lane_size(kind)
                                         : x->rows + (start + k) * x->row_stride
-                                              + j * gram_size(kind);
-            g->spare[k * width + j] = gram_value(at, kind);
+                                              + j * lane_size(kind);
+            g->spare[k * width + j] = lane_value(at, kind);
         }
     const char *spare = (const char *)g->spare;
     vec s;
     if (g->scaling == GRAM_PLAIN)
-        s = copy_in_rows(g, spare, bytes, width, q, GRAM_FLOAT64, GRAM_PLAIN);
+        s = copy_in_rows(g, spare, bytes, width, q, LANE_FLOAT64, GRAM_PLAIN);
     else if (g->scaling == GRAM_SCALED)
-        s = copy_in_rows(g, spare, bytes, width, q, GRAM_FLOAT64, GRAM_SCALED);
+        s = copy_in_rows(g, spare, bytes, width, q, LANE_FLOAT64, GRAM_SCALED);
     else
-        s = copy_in_rows(g, spare, bytes, width, q, GRAM_FLOAT64, GRAM_STEADY);
+        s = copy_in_rows(g, spare, bytes, width, q, LANE_FLOAT64, GRAM_STEADY);
     for (ptrdiff_t i = 0; i < g->panels; i++)
         memset(q + i * g->panel_stride + count * W, 0, (size_t)((W - count) * W) * sizeof *q);
     return s;
@@ -307,7 +302,7 @@ INLINE ptrdiff_t pack(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t c
                 norm[k] = copy_in_last_rows(g, x, start + r, count - r, q);
             else if (by_rows)
                 norm[k] = copy_in_rows(g, x->rows + (start + r) * x->row_stride, x->row_stride,
-                                       x->width, q, kind == GRAM_MIXED ? x->kind : kind, scaling);
+                                       x->width, q, kind == LANE_MIXED ? x->kind : kind, scaling);
             if (scaling == GRAM_STEADY) {
                 slow[k] = v_exceeds(norm[k], v_set(DBL_MAX));
                 slow[k] |= slow[k] << 1;
@@ -340,7 +335,7 @@ typedef ptrdiff_t pack_function(gram *, const gram_table *, ptrdiff_t, ptrdiff_t
     static __attribute__((noinline)) ptrdiff_t pack_##by_rows##_##kind##_##scaling( \
         gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t count, int drop, fetch *ahead) \
     { \
-        return pack(g, x, start, count, drop, ahead, by_rows, GRAM_##kind, GRAM_##scaling); \
+        return pack(g, x, start, count, drop, ahead, by_rows, LANE_##kind, GRAM_##scaling); \
     }
 #define PACK_KINDS(by_rows, scaling) \
     PACK(by_rows, FLOAT64, scaling) PACK(by_rows, FLOAT32, scaling) PACK(by_rows, MIXED, scaling)
@@ -574,11 +569,11 @@ static fetch plan_fetch(const gram_table *x, ptrdiff_t start, ptrdiff_t count, p
     if (x->columns) {
         f.column = x->columns, f.last = x->columns + x->width - 1;
         f.first = start, f.rows = count;
-        f.at = f.column->x + start * gram_size(f.column->kind);
-        f.left = f.run = lines(count * gram_size(f.column->kind));
-        total = x->width * lines(count * gram_size(x->kind)); /* or less, of mixed types */
+        f.at = f.column->x + start * lane_size(f.column->kind);
+        f.left = f.run = lines(count * lane_size(f.column->kind));
+        total = x->width * lines(count * lane_size(x->kind)); /* or less, of mixed types */
     } else {
-        const ptrdiff_t row = x->width * gram_size(x->kind);
+        const ptrdiff_t row = x->width * lane_size(x->kind);
         const int solid = x->row_stride == row;
         f.at = x->rows + start * x->row_stride;
         f.left = f.run = solid ? (count * row + 63) / 64 : lines(row);

@@ -16,7 +16,7 @@ static ptrdiff_t update_some(gram *g, const gram_table *x, ptrdiff_t start, ptrd
     if (x->columns) {
         for (ptrdiff_t j = 0; j < x->width; j++) {
             columns[j] = x->columns[j];
-            columns[j].x += start * gram_size(columns[j].kind);
+            columns[j].x += start * lane_size(columns[j].kind);
         }
         part.columns = columns;
     } else {
@@ -33,7 +33,7 @@ static ptrdiff_t narrow_rows(const gram *g, const gram_table *x)
         return 0;
     if (x->columns)
         return x->n;
-    const ptrdiff_t item = gram_size(x->kind), row = x->width * item;
+    const ptrdiff_t item = lane_size(x->kind), row = x->width * item;
     if (x->row_stride < row || x->row_stride > W * item || !row)
         return 0;
     return x->n - (W * item - row + x->row_stride - 1) / x->row_stride;
@@ -42,7 +42,7 @@ static ptrdiff_t narrow_rows(const gram *g, const gram_table *x)
 INLINE ptrdiff_t narrow(gram *g, const gram_table *x, ptrdiff_t n, int drop, const int d,
                         const int scaling)
 {
-    const vec scale = v_set(g->scale), zero = v_zero();
+    const vec scale = v_set(g->rule.scale), zero = v_zero();
     const ptrdiff_t exact = (ptrdiff_t)1 << (EXACT_BITS - 2 * g->bits);
     const ptrdiff_t block = (exact < NARROW_GROUPS ? exact : NARROW_GROUPS) * W;
     place places[NARROW];
@@ -65,8 +65,8 @@ UNROLL
             if (x->columns) {
 UNROLL
                 for (int j = 0; j < d; j++) {
-                    const int kind = j < x->width ? x->columns[j].kind : GRAM_FLOAT64;
-                    q[j] = j < x->width ? v_items(x->columns[j].x + r * gram_size(kind), kind)
+                    const int kind = j < x->width ? x->columns[j].kind : LANE_FLOAT64;
+                    q[j] = j < x->width ? v_items(x->columns[j].x + r * lane_size(kind), kind)
                                         : zero;
                 }
             } else {
@@ -93,12 +93,12 @@ UNROLL
                 norm = d > 2 ? v_add(p[0], p[2]) : p[0];
                 if (d > 1)
                     norm = v_add(norm, d > 3 ? v_add(p[1], p[3]) : p[1]);
-                slow = v_exceeds(norm, v_set(g->norm_limit));
+                slow = v_exceeds(norm, v_set(g->rule.norm_limit));
             }
             if (slow)
                 break;
             if (scaling != GRAM_STEADY) {
-                const vec f = v_clip(norm, v_set(g->bound_sq), v_set(g->target), scale);
+                const vec f = v_clip(norm, v_set(g->rule.bound_sq), v_set(g->rule.target), scale);
 UNROLL
                 for (int j = 0; j < d; j++)
                     q[j] = v_round(v_mul(q[j], f));

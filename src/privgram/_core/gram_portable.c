@@ -1,10 +1,5 @@
 /* Any machine, by the vector extensions of GCC and Clang: SSE2 on x86-64, NEON
  * on aarch64. */
-#include <math.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
 #define KERNEL gram_portable
 #define KERNEL_NAME "portable"
 #define KERNEL_TILES gram_portable_tiles
@@ -20,26 +15,15 @@
  * another thread may have changed since. */
 #define READ_ONCE(x) __asm__("" : "+m"(x))
 
-typedef double vec __attribute__((vector_size(32), may_alias));
-typedef float floats __attribute__((vector_size(16), may_alias));
-typedef int64_t ivec __attribute__((vector_size(32), may_alias));
+#include "simd.h"
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE vec v_set(double x) { return (vec){x, x, x, x}; }
-INLINE vec v_zero(void) { return v_set(0); }
-INLINE vec v_load(const double *p) { return *(const vec *)p; }
-INLINE void v_store(double *p, vec x) { *(vec *)p = x; }
-INLINE vec v_add(vec a, vec b) { return a + b; }
-INLINE vec v_sub(vec a, vec b) { return a - b; }
 /* b where either is NaN. */
-INLINE vec v_select(ivec which, vec a, vec b)
+INLINE vec v_select(longs which, vec a, vec b)
 {
-    return (vec)(((ivec)a & which) | ((ivec)b & ~which));
+    return (vec)(((longs)a & which) | ((longs)b & ~which));
 }
-INLINE vec v_min(vec a, vec b) { return v_select((ivec)(a < b), a, b); }
-INLINE vec v_max(vec a, vec b) { return v_select((ivec)(a > b), a, b); }
-INLINE vec v_mul(vec a, vec b) { return a * b; }
+INLINE vec v_min(vec a, vec b) { return v_select((longs)(a < b), a, b); }
+INLINE vec v_max(vec a, vec b) { return v_select((longs)(a > b), a, b); }
 INLINE vec v_fma(vec a, vec b, vec c) { return a * b + c; } /* integers: exact either way */
 /* To nearest, ties to even, for |x| < 2^51. */
 INLINE vec v_round(vec x) { return (x + v_set(0x1.8p52)) - v_set(0x1.8p52); }
@@ -73,13 +57,6 @@ INLINE vec v_clip(vec s, vec bound_sq, vec target, vec scale)
         if (s[k] > bound_sq[k])
             scale[k] = target[k] / sqrt(s[k]);
     return scale;
-}
-
-/* Integers up to 2^51: added to 1.5 2^52 they are the low bits of the sum. */
-INLINE void v_accumulate(int64_t *sum, vec x)
-{
-    const vec magic = v_set(0x1.8p52);
-    *(ivec *)sum += (ivec)(x + magic) - (ivec)magic;
 }
 
 /* Lane k of the result is lane k + 1 of x. */

@@ -205,23 +205,23 @@ static inline __attribute__((always_inline)) void turn(const int8_t *from, i32x1
     i32x16 t[16], u[16];
     for (int i = 0; i < 16; i += 2) {
         const i32x16 a = *(const i32x16 *)(from + 64 * i), b = *(const i32x16 *)(from + 64 * i + 64);
-        t[i] = SHUFFLE(a, b, QUADS(QUAD, 0, 16, 1, 17));
-        t[i + 1] = SHUFFLE(a, b, QUADS(QUAD, 2, 18, 3, 19));
+        t[i] = SHUFFLE(i32x16, a, b, QUADS(QUAD, 0, 16, 1, 17));
+        t[i + 1] = SHUFFLE(i32x16, a, b, QUADS(QUAD, 2, 18, 3, 19));
     }
     for (int i = 0; i < 16; i += 4)
         for (int k = 0; k < 2; k++) {
-            u[i + 2 * k] = SHUFFLE(t[i + k], t[i + k + 2], QUADS(QUAD, 0, 1, 16, 17));
-            u[i + 2 * k + 1] = SHUFFLE(t[i + k], t[i + k + 2], QUADS(QUAD, 2, 3, 18, 19));
+            u[i + 2 * k] = SHUFFLE(i32x16, t[i + k], t[i + k + 2], QUADS(QUAD, 0, 1, 16, 17));
+            u[i + 2 * k + 1] = SHUFFLE(i32x16, t[i + k], t[i + k + 2], QUADS(QUAD, 2, 3, 18, 19));
         }
     for (int i = 0; i < 4; i++) {
-        const i32x16 a = SHUFFLE(u[i], u[i + 4], FOUR(0), FOUR(8), FOUR(16), FOUR(24));
-        const i32x16 b = SHUFFLE(u[i], u[i + 4], FOUR(4), FOUR(12), FOUR(20), FOUR(28));
-        const i32x16 c = SHUFFLE(u[i + 8], u[i + 12], FOUR(0), FOUR(8), FOUR(16), FOUR(24));
-        const i32x16 e = SHUFFLE(u[i + 8], u[i + 12], FOUR(4), FOUR(12), FOUR(20), FOUR(28));
-        x[i] = SHUFFLE(a, c, FOUR(0), FOUR(8), FOUR(16), FOUR(24));
-        x[i + 8] = SHUFFLE(a, c, FOUR(4), FOUR(12), FOUR(20), FOUR(28));
-        x[i + 4] = SHUFFLE(b, e, FOUR(0), FOUR(8), FOUR(16), FOUR(24));
-        x[i + 12] = SHUFFLE(b, e, FOUR(4), FOUR(12), FOUR(20), FOUR(28));
+        const i32x16 a = SHUFFLE(i32x16, u[i], u[i + 4], FOUR(0), FOUR(8), FOUR(16), FOUR(24));
+        const i32x16 b = SHUFFLE(i32x16, u[i], u[i + 4], FOUR(4), FOUR(12), FOUR(20), FOUR(28));
+        const i32x16 c = SHUFFLE(i32x16, u[i + 8], u[i + 12], FOUR(0), FOUR(8), FOUR(16), FOUR(24));
+        const i32x16 e = SHUFFLE(i32x16, u[i + 8], u[i + 12], FOUR(4), FOUR(12), FOUR(20), FOUR(28));
+        x[i] = SHUFFLE(i32x16, a, c, FOUR(0), FOUR(8), FOUR(16), FOUR(24));
+        x[i + 8] = SHUFFLE(i32x16, a, c, FOUR(4), FOUR(12), FOUR(20), FOUR(28));
+        x[i + 4] = SHUFFLE(i32x16, b, e, FOUR(0), FOUR(8), FOUR(16), FOUR(24));
+        x[i + 12] = SHUFFLE(i32x16, b, e, FOUR(4), FOUR(12), FOUR(20), FOUR(28));
     }
 }
 

@@ -1,5 +1,7 @@
 """The images of rows, for what takes them as they are made."""
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
+
+from privgram._core._lanes cimport coded_codes
 
 
 cdef extern from "_rowmap.h" nogil:
@@ -7,24 +9,12 @@ cdef extern from "_rowmap.h" nogil:
         MAP_ROWS
         MAP_COLUMNS
         MAP_CODES
-        MAP_FLOAT64
-        MAP_FLOAT32
-        MAP_INT64
-        MAP_INT32
-        MAP_ONES
 
     ctypedef struct map_column:
         const char *x
         ptrdiff_t step
         int kind
         double center, inverse, limit
-
-    ctypedef struct coded_codes:
-        const char *x
-        int size
-        int is_signed
-        const int32_t *lut
-        int64_t n_lut
 
     ctypedef struct map_block:
         coded_codes codes

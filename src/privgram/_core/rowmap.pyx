@@ -2,7 +2,7 @@
 
 Position, layout and neighbouring rows do not enter: operations are rounded one by one, in the order
 of the columns, on every machine (meson.build: no contraction into FMA), and in the environment of
-floating point that `DefaultRounding` sets. The NumPy twins are in `tests/oracle`; they agree bit for
+floating point that `DefaultRounding` sets. Twins in NumPy are in `tests/oracle`; they agree bit for
 bit.
 """
 import sys
@@ -10,6 +10,8 @@ import sys
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
+
+from privgram._core._lanes cimport LANE_FLOAT64, LANE_ONES, describe_codes, kind_of
 
 import numpy as np
 
@@ -26,8 +28,8 @@ cdef extern from "_rowmap.h" nogil:
 
 cdef extern from "_encode.h" nogil:
     void encode_log(const double *x, Py_ssize_t n, double lower, double upper, double *out)
-    void encode_scaled(const double *x, Py_ssize_t n, double center, double inverse,
-                       double limit, double *out)
+    void lanes_scaled(const char *x, int kind, Py_ssize_t n, double center, double inverse,
+                      double limit, double *out)
     void encode_legendre(const double *v, const double *p, const double *before, Py_ssize_t n,
                          Py_ssize_t k, double *out)
     void encode_product(const double *x, Py_ssize_t n, double *out)
@@ -90,7 +92,7 @@ def legendre(x, double center, double inverse, Py_ssize_t degree):
     cdef Py_ssize_t k, n = column.shape[0]
     cdef double *v = data(out)
     with DefaultRounding(), nogil:
-        encode_scaled(data(column), n, center, inverse, 1.0, v)
+        lanes_scaled(<char *>data(column), LANE_FLOAT64, n, center, inverse, 1.0, v)
         for k in range(1, degree):
             encode_legendre(v, v + (k - 1) * n, data(ones) if k == 1 else v + (k - 2) * n, n, k,
                             v + k * n)
@@ -108,7 +110,8 @@ def product(columns, center, inverse):
             raise ValueError("columns must be of equal length")
         scaled = np.empty_like(column)
         with DefaultRounding(), nogil:
-            encode_scaled(data(column), column.shape[0], c, i, 1.0, data(scaled))
+            lanes_scaled(<char *>data(column), LANE_FLOAT64, column.shape[0], c, i, 1.0,
+                         data(scaled))
             if total is not None:
                 encode_product(data(scaled), column.shape[0], data(total))
         total = scaled if total is None else total
@@ -131,24 +134,9 @@ def random_features(const double[:, ::1] x, const double[:, ::1] weights, bint s
     return out
 
 
-cdef int kind_of(cnp.ndarray a):
-    """Tell how to read an array where it lies; -1 if it must be converted."""
-    cdef int kind = cnp.PyArray_TYPE(a)
-    if not (cnp.PyArray_ISALIGNED(a) and cnp.PyArray_ISNOTSWAPPED(a)):
-        return -1
-    if kind == cnp.NPY_FLOAT64:
-        return MAP_FLOAT64
-    if kind == cnp.NPY_FLOAT32:
-        return MAP_FLOAT32
-    if cnp.PyArray_ISSIGNED(a) and cnp.PyArray_ISINTEGER(a):
-        # By size: NumPy has two types of eight bytes.
-        return {8: MAP_INT64, 4: MAP_INT32}.get(cnp.PyArray_ITEMSIZE(a), -1)
-    return -1
-
-
 cdef object describe(cnp.ndarray column, Py_ssize_t n, map_column *described):
     """Say how the n numbers of a column are read, and return what holds them."""
-    if kind_of(column) < 0:
+    if kind_of(column) < 0 or not cnp.PyArray_ISALIGNED(column):
         column = column.astype(column.dtype.newbyteorder("="))
     if kind_of(column) < 0:
         raise TypeError(f"block must hold floats or signed integers, not {column.dtype}")
@@ -159,27 +147,12 @@ cdef object describe(cnp.ndarray column, Py_ssize_t n, map_column *described):
     return column
 
 
-cdef object describe_codes(indices, lut, Py_ssize_t n, coded_codes *described):
-    """Say how the n codes of a factor are read, and return what holds them."""
-    if indices.dtype.kind not in "iu" or indices.shape != (n,):
-        raise TypeError(f"codes must be integers of {n} rows, as the images")
-    cdef cnp.ndarray codes = np.ascontiguousarray(indices, indices.dtype.newbyteorder("=")), table
-    described.x, described.size = cnp.PyArray_BYTES(codes), cnp.PyArray_ITEMSIZE(codes)
-    described.is_signed = cnp.PyArray_ISSIGNED(codes)
-    described.lut = NULL
-    if lut is None:
-        return codes
-    table = np.ascontiguousarray(lut, np.int32)
-    described.lut, described.n_lut = <const int32_t *>cnp.PyArray_BYTES(table), table.shape[0]
-    return codes, table
-
-
 def looked_up(indices, lut):
     """lut[indices], int32, and -1 where an index is not in the table."""
     cdef coded_codes described
     cdef Py_ssize_t i, n = len(indices)
     cdef int32_t none = 2147483647
-    held = describe_codes(indices, lut, n, &described)
+    held = describe_codes(indices, lut, &described)
     codes = np.empty(n, np.int32)
     cdef int32_t[::1] out = codes
     if n:
@@ -202,7 +175,10 @@ def squared_norms(block, double[::1] out):
         raise MemoryError
     try:
         held = [describe(block[:, j], n, &columns[j]) for j in range(d)]
-        adjacent = kind_of(block) >= 0 and block.strides[1] == block.itemsize < block.strides[0]
+        adjacent = (
+            kind_of(block) >= 0 and cnp.PyArray_ISALIGNED(block)
+            and block.strides[1] == block.itemsize < block.strides[0]
+        )
         if n:
             with nogil:
                 map_squares(columns, n, d, adjacent, &out[0])
@@ -270,7 +246,7 @@ cdef class Images:
             raise MemoryError
         self.held = []
         for j in range(d):
-            self.described[j].kind, self.described[j].x, self.described[j].step = MAP_ONES, NULL, 0
+            self.described[j].kind, self.described[j].x, self.described[j].step = LANE_ONES, NULL, 0
             if scaled:
                 self.described[j].center, self.described[j].inverse = center[j], inverse[j]
                 self.described[j].limit = limit[j]
@@ -279,11 +255,13 @@ cdef class Images:
         first = d
         for b in range(n_blocks):
             indices, lut, levels, given, weight = blocks[b]
-            self.held.append(describe_codes(indices, lut, n, &self.coded[b].codes))
+            self.held.append(describe_codes(indices, lut, &self.coded[b].codes))
+            if len(indices) != n:
+                raise ValueError(f"columns must have {n} rows, as the images")
             self.coded[b].levels, self.coded[b].first = levels, first
             first += levels
             j = d + b
-            self.described[j].kind, self.described[j].x, self.described[j].step = MAP_ONES, NULL, 0
+            self.described[j].kind, self.described[j].x, self.described[j].step = LANE_ONES, NULL, 0
             self.described[j].limit = weight
             if given is not None:
                 self.described[j].center, self.described[j].inverse = center[value], inverse[value]

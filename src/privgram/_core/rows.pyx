@@ -7,23 +7,24 @@ every instruction set.
 """
 cimport numpy as cnp
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.math cimport fabs, frexp, isfinite, isinf, isnan, ldexp, sqrt
+from libc.math cimport isfinite, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
+
+from privgram._core._lanes cimport (
+    LANE_FLOAT64,
+    LANE_MIXED,
+    coded_codes,
+    describe_codes,
+    kind_of,
+)
 
 import numpy as np
 
 cnp.import_array()
 
 cdef extern from "gram.h" nogil:
-    enum:
-        GRAM_FLOAT64
-        GRAM_FLOAT32
-        GRAM_INT64
-        GRAM_INT32
-        GRAM_MIXED
-
     ctypedef struct gram_column:
         const char *x
         int kind
@@ -39,6 +40,11 @@ cdef extern from "gram.h" nogil:
         const double *inverse
         const double *limit
 
+    ctypedef struct row_rule:
+        double bound
+        double target
+        double scale
+
     ctypedef struct gram_kernel:
         const char *name
         int (*is_permitted)()
@@ -47,9 +53,7 @@ cdef extern from "gram.h" nogil:
         const gram_kernel *kernel
         Py_ssize_t d
         int bits
-        double bound
-        double target
-        double scale
+        row_rule rule
         int64_t flush_rows
         int64_t n_rows
         int64_t n_dropped
@@ -60,6 +64,8 @@ cdef extern from "gram.h" nogil:
 
     int gram_kernels(const gram_kernel **out, int *with_plain)
     double gram_target(Py_ssize_t d, int bits)
+    void gram_set_rule(row_rule *, double bound, double target)
+    int gram_quantise_row(const row_rule *, const double *x, Py_ssize_t d, double *q)
     void gram_settle(gram *)
     void gram_merge(gram *, gram *)
     void gram_get(gram *, int64_t *hi, uint64_t *lo)
@@ -69,13 +75,6 @@ cdef extern from "gram.h" nogil:
 
 
 cdef extern from "coded.h" nogil:
-    ctypedef struct coded_codes:
-        const char *x
-        int size
-        int is_signed
-        const int32_t *lut
-        int64_t n_lut
-
     ctypedef struct coded_table:
         int is_short
         gram_table dense
@@ -155,24 +154,6 @@ def select(str name):
     raise ValueError(f"no kernel {name!r}; available: {', '.join(available())}")
 
 
-cdef int kind_of(cnp.ndarray a):
-    """Tell how the kernels read the items of an array; -1 if they do not."""
-    cdef int kind = cnp.PyArray_TYPE(a)
-    if not cnp.PyArray_ISNOTSWAPPED(a):
-        return -1
-    if kind == cnp.NPY_FLOAT64:
-        return GRAM_FLOAT64
-    if kind == cnp.NPY_FLOAT32:
-        return GRAM_FLOAT32
-    if cnp.PyArray_ISSIGNED(a) and cnp.PyArray_ISINTEGER(a):
-        # By size: NumPy has two types of eight bytes.
-        if cnp.PyArray_ITEMSIZE(a) == 8:
-            return GRAM_INT64
-        if cnp.PyArray_ITEMSIZE(a) == 4:
-            return GRAM_INT32
-    return -1
-
-
 def readable(block):
     """Tell whether `RowAccumulator.update` takes a block as it is, without a copy by its caller."""
     cdef cnp.ndarray a
@@ -227,7 +208,7 @@ cdef bint describe(block, Py_ssize_t d, gram_table *x, gram_column *columns) exc
         shape = f"{width} columns" if isinstance(block, list) else f"{block.shape}"
         raise ValueError(f"block must have shape (n, {d}), got {shape}")
     x.width = width
-    x.kind = GRAM_FLOAT64
+    x.kind = LANE_FLOAT64
 
     if isinstance(block, list):
         for j in range(width):
@@ -237,7 +218,7 @@ cdef bint describe(block, Py_ssize_t d, gram_table *x, gram_column *columns) exc
             if j == 0:
                 x.kind = columns[0].kind
             elif columns[j].kind != x.kind:
-                x.kind = GRAM_MIXED
+                x.kind = LANE_MIXED
         return True
 
     # The stride of an axis of length one means nothing.
@@ -419,7 +400,7 @@ cdef class Accumulator:
     @property
     def layout(self):
         """What it is made of again, and has to be the same of two that are merged."""
-        shape = self.positions_dense, self.factors, self.blocks, self.t.g.bound, self.t.g.bits
+        shape = self.positions_dense, self.factors, self.blocks, self.t.g.rule.bound, self.t.g.bits
         return (*shape, self.t.groups, self.t.slots > self.t.groups)
 
     @property
@@ -428,7 +409,7 @@ cdef class Accumulator:
 
     @property
     def bound(self):
-        return self.t.g.bound
+        return self.t.g.rule.bound
 
     @property
     def bits(self):
@@ -436,11 +417,11 @@ cdef class Accumulator:
 
     @property
     def scale(self):
-        return self.t.g.scale
+        return self.t.g.rule.scale
 
     @property
     def target(self):
-        return self.t.g.target
+        return self.t.g.rule.target
 
     @property
     def n_rows(self):
@@ -532,28 +513,9 @@ cdef class Accumulator:
             self.values[k].x = cnp.PyArray_BYTES(a)
             self.values[k].kind = kind_of(a)
         x.codes, x.values = self.codes, self.values
-        return [self._describe_codes(k, *codes[k]) for k in range(len(codes))]
-
-    def _describe_codes(self, Py_ssize_t k, indices, lut):
-        cdef cnp.ndarray a
-        if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu":
-            raise TypeError("codes must be arrays of integers")
-        a = indices
-        if a.ndim != 1 or not (
-            cnp.PyArray_ISALIGNED(a)
-            and cnp.PyArray_ISNOTSWAPPED(a)
-            and (a.strides[0] == cnp.PyArray_ITEMSIZE(a) or a.shape[0] <= 1)
-        ):
-            raise TypeError("codes must be one-dimensional, without gaps and in native byte order")
-        self.codes[k].x = cnp.PyArray_BYTES(a)
-        self.codes[k].size = cnp.PyArray_ITEMSIZE(a)
-        self.codes[k].is_signed = cnp.PyArray_ISSIGNED(a)
-        self.codes[k].lut = NULL
-        if lut is not None:
-            a = np.ascontiguousarray(lut, np.int32)
-            self.codes[k].lut = <const int32_t *>cnp.PyArray_BYTES(a)
-            self.codes[k].n_lut = a.shape[0]
-        return a
+        return [
+            describe_codes(codes[k][0], codes[k][1], &self.codes[k]) for k in range(len(codes))
+        ]
 
     def add_rows(self, const int64_t[:, ::1] sums, int64_t n_rows):
         cdef Py_ssize_t d = self.t.d
@@ -712,13 +674,9 @@ cdef struct unit_sums:
     ptrdiff_t d
     int trace           # norm: sum of squared row norms, else Frobenius
     int centring        # whether any column is centred
-    double row_bound
-    double row_bound_sq
-    double row_target   # largest norm of a row before rounding
-    double scale        # of rows that are not clipped: S, but for rounding
+    row_rule rule       # of rows; its scale is S, but for rounding
     double whole        # W
     double room         # what rounding adds to the norm of one block
-    double norm_limit   # squared norms beyond take the slow path
     unsigned char *centred
     double *q           # one row
     ptrdiff_t *at       # where it is not zero
@@ -733,41 +691,6 @@ cdef struct unit_sums:
 cdef inline void add128(int64_t *hi, uint64_t *lo, int64_t more) noexcept nogil:
     lo[0] += <uint64_t>more
     hi[0] += (more >> 63) + (lo[0] < <uint64_t>more)
-
-
-cdef int quantise(unit_sums *u, const double *x) noexcept nogil:
-    """q of one row: 1, or 0 for a row with NaN, or -1 for one with an infinity."""
-    cdef double p[8]
-    cdef double s, f, largest = 0.0, bound = u.row_bound
-    cdef ptrdiff_t j
-    cdef int e = 0
-    memset(p, 0, sizeof(p))
-    for j in range(u.d):
-        p[j % 8] += x[j] * x[j]
-    s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]))
-    if s <= u.norm_limit:
-        f = u.row_target / sqrt(s) if s > u.row_bound_sq else u.scale
-        for j in range(u.d):
-            u.q[j] = (x[j] * f + ROUND) - ROUND
-        return 1
-    for j in range(u.d):
-        if isnan(x[j]):
-            return 0
-        largest = max(largest, fabs(x[j]))
-    if isinf(largest):
-        return -1
-    # As `gram_quantise_row` in gram.c: divided by a power of two first.
-    frexp(largest, &e)
-    memset(p, 0, sizeof(p))
-    for j in range(u.d):
-        u.q[j] = ldexp(x[j], -e)
-        p[j % 8] += u.q[j] * u.q[j]
-    s = ((p[0] + p[4]) + (p[2] + p[6])) + ((p[1] + p[5]) + (p[3] + p[7]))
-    bound = ldexp(bound, -e)
-    f = u.row_target / sqrt(s) if s > bound * bound else u.row_target / bound
-    for j in range(u.d):
-        u.q[j] = (u.q[j] * f + ROUND) - ROUND
-    return 1
 
 
 cdef void add_row(unit_sums *u) noexcept nogil:
@@ -919,7 +842,7 @@ cdef ptrdiff_t take(
     cdef int found
     rows[0] = 0
     for row in range(row, end):
-        found = quantise(u, x + row * u.d)
+        found = gram_quantise_row(&u.rule, x + row * u.d, u.d, u.q)
         if found > 0:
             add_row(u)
             rows[0] += 1
@@ -944,11 +867,12 @@ cdef class UnitAccumulator:
     """The rows of one unit at a time: their integer Gram matrix, scaled into a ball, and added.
 
     A row x becomes q = rint(min(1, row_bound/||x||) S x), as in `rows` but for the scale, which is
-    the unit's: S = T / bound.  M = sum q q^T over the rows of a unit is exact, so it does not depend
-    on their order.  It is added as it is where its norm is at most W = 2^(2 bits), and else as
-    rint(c M) + p I on the p columns it has.  The latter is positive semidefinite and of norm at most
-    W: proofs in docs/theory/units.md.  Of a table of groups M is block-diagonal, a block for each group
-    in which the unit has rows, with one norm and one c.  The plain twin is `tests/oracle/units.py`.
+    the unit's: S = T / bound.  M = sum q q^T over the rows of a unit is exact, so it does not
+    depend on their order.  It is added as it is where its norm is at most W = 2^(2 bits), and else
+    as rint(c M) + p I on the p columns it has.  The latter is positive semidefinite and of norm at
+    most W: proofs in docs/theory/units.md.  Of a table of groups M is block-diagonal, a block for
+    each group in which the unit has rows, with one norm and one c.  The plain twin is
+    `tests/oracle/units.py`.
     """
 
     cdef unit_sums u
@@ -971,7 +895,7 @@ cdef class UnitAccumulator:
         if groups and trace:
             raise ValueError("the norm of a unit over groups is Frobenius'")
         cdef double d = n_columns, room = 3.0 * d * d * max(groups, 1)
-        cdef double target = (ldexp(1.0, bits) - sqrt(d) / 2) * (1 - (d + 64) * HALF_ULP)
+        cdef double target = gram_target(n_columns, bits)
         if target < ldexp(1.0, bits - 1) or room > ldexp(1.0, 2 * bits - 2):
             raise ValueError(f"{n_columns} columns are too many for {bits} bits; use more bits")
         if not isfinite(target / bound):
@@ -979,14 +903,12 @@ cdef class UnitAccumulator:
         self.n_columns, self.bound, self.row_bound, self.bits = n_columns, bound, row_bound, bits
         self.u.d, self.u.trace = n_columns, trace
         self.scale = target / bound
-        self.u.row_bound, self.u.row_bound_sq = row_bound, row_bound * row_bound
-        self.u.row_target = target if row_bound == bound else self.scale * row_bound
-        self.u.scale = self.u.row_target / row_bound
-        self.u.norm_limit = 2.0**1023 if 2.0**-400 <= row_bound <= 2.0**400 else -1.0
+        cdef double row_target = target if row_bound == bound else self.scale * row_bound
+        gram_set_rule(&self.u.rule, row_bound, row_target)
         self.u.whole = ldexp(1.0, 2 * bits)
         self.u.room = 3.0 * d * d
         # Sums of a unit stay below 2^62.
-        self.most_rows = <int64_t>(2.0**62 / (self.u.row_target + sqrt(d) / 2 + 1) ** 2)
+        self.most_rows = <int64_t>(2.0**62 / (row_target + sqrt(d) / 2 + 1) ** 2)
         self.centred = tuple([int(j) for j in centred])
         self.u.centring = len(self.centred) > 0
         self.groups = groups

@@ -74,6 +74,14 @@ def center(
     means: NDArray[np.float64],
     one: NDArray[np.float64],
 ) -> None: ...
+def differences(
+    rows: NDArray[np.float64],
+    size: int,
+    first: int,
+    last: int,
+    out: NDArray[np.float64],
+    blocks: NDArray[np.int32],
+) -> None: ...
 def whole_length(bits: int, d: int) -> float: ...
 def whole_rows(x: NDArray[np.float64], most: float) -> NDArray[np.float64]: ...
 def whole_images(

@@ -408,6 +408,38 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
         fesetenv(&saved)
 
 
+def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last,
+                double[::1, :] out, int32_t[::1] blocks):
+    """out = rows[i] - rows[j], of i in [first, last) and all later j of its block.
+
+    Rows (n, m) and out (k, m) lie by columns; blocks of `size` rows follow each other. `blocks` (k,)
+    are those of the pairs, counted from that of the first row. What a pair has is made of its two
+    rows by one rounded operation.
+    """
+    cdef Py_ssize_t n = rows.shape[0], m = rows.shape[1], i, j, k, end, at, last_block
+    cdef double x
+    if size < 1 or n % size or not 0 <= first <= last <= n or out.shape[1] != m:
+        raise ValueError("rows are of whole blocks, and pairs of rows have as many numbers")
+    at = sum([size - 1 - i % size for i in range(first, last)])
+    if out.shape[0] != at or blocks.shape[0] != at:
+        raise ValueError(f"there is room for {at} pairs")
+    last_block = first // size
+    with nogil:
+        for k in range(m):
+            at = 0
+            for i in range(first, last):
+                x, end = rows[i, k], (i // size + 1) * size
+                for j in range(i + 1, end):
+                    out[at + j - i - 1, k] = x - rows[j, k]
+                at += end - i - 1
+        at = 0
+        for i in range(first, last):
+            end = (i // size + 1) * size
+            for j in range(i + 1, end):
+                blocks[at] = <int32_t>(i // size - last_block)
+                at += 1
+
+
 # Whole images of rows: see kept.h.
 
 # What no row adds a longer vector than, in integers of a sum of scores; and the largest square.

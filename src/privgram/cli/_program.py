@@ -33,6 +33,7 @@ COMMANDS = {
     "ledger": ("ledger", "Show a budget, every spend, and what is left."),
     "info": ("released", "Show what a release or a saved fit holds."),
     "regress": ("regress", "Fit one regression, of a study or from a release."),
+    "summarize": ("tables", "Give means, quantiles and counts of a column in groups."),
     "verify": ("released", "Check a file that somebody sent."),
     "stream": ("study", "Publish the next period of a table that grows."),
     "pca": ("released", "Find principal components of a release."),

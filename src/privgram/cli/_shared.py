@@ -63,6 +63,23 @@ def _references(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -
     return levels
 
 
+def _cuts(_: object, __: object, text: str | None) -> list[float] | int | None:
+    """Cuts between commas, or the number of pieces."""
+    if text is None:
+        return None
+    try:
+        return int(text) if text.strip().isdecimal() else [float(cut) for cut in text.split(",")]
+    except ValueError:
+        raise click.BadParameter("ends of pieces between commas, such as 0,90,365") from None
+
+
+cuts_option = click.option(
+    "--cuts",
+    metavar="TIMES",
+    callback=_cuts,
+    help="Of Surv(time, event): ends of pieces of time between commas, or how many there are.",
+)
+
 reference_option = click.option(
     "--reference",
     metavar="FACTOR=LEVEL",
@@ -103,6 +120,7 @@ spending = grouped(
 answering = grouped(
     delta_option,
     options_from(RegressRequest, "family", "loss", "cov_type", "weights", "mechanism"),
+    cuts_option,
     reference_option,
 )
 

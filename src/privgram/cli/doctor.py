@@ -88,7 +88,6 @@ def _row(item: tuple[str, dict[str, str | None]]) -> tuple[str, str, str]:
 
 
 def _examine() -> dict[str, str]:
-    """Run every test: "ok" or what went wrong, by its name."""
     result = {}
     for name, test in TESTS.items():
         try:

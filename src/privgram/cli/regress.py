@@ -27,6 +27,7 @@ from privgram.cli._shared import (
     spending,
 )
 from privgram.cli._status import Status
+from privgram.multivariate.distribution import DistributionResults
 from privgram.regression.inference import level_of
 from privgram.releases.groups import Releases
 from privgram.study.options import RegressRequest
@@ -122,6 +123,8 @@ def _of_release(
 ) -> Status:
     target, features = options["target"], options["features"]
     release = open_release(file, groups=True, fits=True)
+    if isinstance(release, DistributionResults):
+        raise click.UsageError(f"{file} holds a summary, which `privgram summarize` prints")
     if not isinstance(release, pg.Release | Releases):
         if formula is not None or on_command_line([*OF_RELEASE, "reference"]):
             raise click.UsageError(

@@ -27,6 +27,7 @@ from privgram.cli._shared import (
     table,
 )
 from privgram.cli._status import Status
+from privgram.multivariate.distribution import DistributionResults
 from privgram.releases.groups import Releases
 
 if TYPE_CHECKING:
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
 @click.argument("file", metavar="RELEASE|FIT", type=PATH)
 @json_option
 def info(file: Path, as_json: bool) -> None:
-    """Show what a RELEASE or a saved FIT holds."""
+    """Show what a RELEASE, or a saved FIT or summary, holds."""
     loaded = open_release(file, fits=True)
-    report = _of_release(loaded, file) if isinstance(loaded, pg.Release) else _of_fit(loaded, file)
+    tell = _of_release if isinstance(loaded, pg.Release) else _of_fit
+    report = (
+        _of_summary(loaded, file) if isinstance(loaded, DistributionResults) else tell(loaded, file)
+    )
     if as_json:
         print_json(report)
     else:
@@ -69,6 +73,15 @@ def _of_fit(fit: RegressionResults, file: Path) -> dict[str, object]:
     names = ("family", "unit", "refusal", "epsilon", "delta", "adjacency", "reproducible")
     report |= {name: getattr(fit, name) for name in names if hasattr(fit, name)}
     return report | {"rows": count(fit), "parameters": getattr(fit, "parameters", {})}
+
+
+def _of_summary(found: DistributionResults, file: Path) -> dict[str, object]:
+    """What a summary holds; `privgram summarize` prints its numbers."""
+    described = {name: one.describe() for name, one in found.columns.variables.items()}
+    report: dict[str, object] = {"summary": str(file), "column": found.column, "by": list(found.by)}
+    names = ("epsilon", "delta", "adjacency", "reproducible")
+    report |= {"variables": described} | {name: getattr(found, name) for name in names}
+    return report | {"rows": count(found), "steps": found.grid.size}
 
 
 #: At which epsilons `verify` says delta, as parts of that of the file.

@@ -61,7 +61,6 @@ def load_study(
 
 
 def _files_of(tables: list[str]) -> Iterator[Path]:
-    """List what is read, as far as it is there."""
     for path in map(Path, tables):
         with suppress(FileNotFoundError, ValueError):  # the reader says so
             yield from find_files(path)

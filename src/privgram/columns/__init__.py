@@ -156,11 +156,6 @@ class Columns:
         self._settled: dict[Missing, Columns] = {}
 
     @classmethod
-    def from_data(cls, *args: object, **kwargs: object) -> Columns:
-        """Refuse, and say why: see the error's text."""
-        raise ValueError(FROM_DATA)
-
-    @classmethod
     def from_formula(
         cls,
         formula: str | Parsed,

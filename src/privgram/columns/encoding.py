@@ -104,11 +104,11 @@ def _cells(values: ArrayLike, wanted: Variable | None) -> NDArray[Any]:
     exact = isinstance(wanted, (Factor, Identifier))
     if not isinstance(values, (list, tuple)):
         array = np.asarray(values)
-        kind = str(getattr(values, "dtype", getattr(values, "type", "")))
-        if exact and array.dtype.kind == "f" and re.match("u?int", kind, re.I):
-            # Where one is missing, whole numbers would be floats.
-            listed = getattr(values, "to_list", None) or values.tolist  # type: ignore[union-attr]
-            return np.array(listed(), object)
+        if exact and array.dtype.kind == "f":  # where one is missing, whole numbers would be so
+            kind = str(getattr(values, "dtype", getattr(values, "type", "")))
+            if re.match("u?int", kind, re.I):
+                listed = getattr(values, "to_list", None) or values.tolist  # type: ignore[union-attr]
+                return np.array(listed(), object)
         return array
     kinds = set(map(type, values))
     texts = isinstance(wanted, Dates) or (isinstance(wanted, Factor) and wanted.text)

@@ -484,7 +484,6 @@ class _Writer:
         return f"sqrt({share})"
 
     def _scaled(self, name: str, weight: float) -> str:
-        """The name of a number that is scaled and clamped."""
         return self._values.setdefault((name, weight), f"v{len(self._values)}")
 
     def _value(self, stored: Stored) -> str:

@@ -34,6 +34,8 @@ LOG_CALL = re.compile(r"(?:np\.)?log\(\s*(.+?)\s*\)")
 _CATEGORY = re.compile(r"C\(\s*(.+?)\s*\)")
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(.*\)")
 _OFFSET = re.compile(r"offset\(\s*(.+?)\s*\)")
+_SURV = re.compile(r"Surv\((.+)\)")
+_STRATA = re.compile(r"strata\((.+)\)")
 _LEVEL = re.compile(r"[\w.]+\[.*\]")
 
 
@@ -440,6 +442,8 @@ class Parsed:
     # levels that are left out, by factor, where the formula says it
     references: Mapping[str, str] = field(default_factory=dict)
     offset: str | None = None  # a column, or its logarithm, that is added to what is explained by
+    survival: tuple[str, ...] = ()  # the columns that Surv() has: perhaps a start, a time, an event
+    strata: tuple[str, ...] = ()  # factors whose levels have baseline hazards of their own
 
     @property
     def explaining(self) -> tuple[str, ...]:
@@ -450,7 +454,8 @@ class Parsed:
     def terms(self) -> tuple[str, ...]:
         """All terms of either side."""
         offset = () if self.offset is None else (self.offset,)
-        return tuple(dict.fromkeys((*self.targets, *self.explaining, *offset)))
+        targets = (*self.survival, *self.strata) or self.targets
+        return tuple(dict.fromkeys((*targets, *self.explaining, *offset)))
 
     def check_no_offset(self) -> None:
         """Raise if least squares are asked for with an offset."""
@@ -501,6 +506,7 @@ def parse(formula: str) -> Parsed:
         else:
             absorbed = reader.products(part)
     offset = reader.take_offset(right, [left, absorbed, reader.endogenous, reader.instruments])
+    survival, strata = reader.take_survival(left, right)
     features, effects, instruments = map(_labels_of, (right, absorbed, reader.instruments))
     _check_absorbed_once(_labels_of(left), features, effects)
     return Parsed(
@@ -514,7 +520,15 @@ def parse(formula: str) -> Parsed:
         instruments=instruments,
         references=reader.references,
         offset=offset,
+        survival=survival,
+        strata=strata,
     )
+
+
+def _names_in(text: str, call: re.Pattern[str]) -> tuple[str, ...]:
+    """The names between the brackets of a call, none where it is another."""
+    match = call.fullmatch(text)
+    return () if match is None else tuple(name.strip(" `") for name in match[1].split(","))
 
 
 def _labels_of(products: _Products) -> tuple[str, ...]:
@@ -607,6 +621,27 @@ class _Reader:
         assert match is not None
         return match[1]
 
+    def take_survival(
+        self, left: _Products, right: _Products
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of Surv() as a target, and those of strata(), taken from the features."""
+        times = [_names_in(text, _SURV) for text in _labels_of(left)]
+        survival = next(filter(None, times), ())
+        if survival and (len(times) > 1 or len(survival) not in (2, 3)):
+            raise ValueError(
+                f"{self.formula!r} explains one Surv(time, event), or Surv(start, stop, event)"
+            )
+        strata: tuple[str, ...] = ()
+        for key in [key for key in right if any(map(_STRATA.fullmatch, key))]:
+            if len(key) > 1 or not survival:
+                raise ValueError(
+                    f"{self.formula!r} has strata() in a product, or without a Surv(time, event): "
+                    "it stands by itself among the features of one, as in "
+                    "'Surv(time, event) ~ age + strata(sex)'"
+                )
+            strata += _names_in(right.pop(key)[0], _STRATA)
+        return survival, strata
+
     def products(self, tokens: list[str]) -> _Products:
         """What a sum of terms multiplies out to."""
         if tokens and tokens[-1] in _BINDS:
@@ -626,7 +661,9 @@ class _Reader:
         if not tokens:
             raise ValueError(f"{self.formula!r} has nothing before the ~")
         for token in tokens:
-            plain = token[-1] not in ")]" or LOG_CALL.fullmatch(token) or _LEVEL.fullmatch(token)
+            plain = token[-1] not in ")]" or any(
+                kind.fullmatch(token) for kind in (LOG_CALL, _LEVEL, _SURV)
+            )
             if token != "+" and (not plain or token in _BINDS):
                 raise ValueError(
                     f"{self.formula!r} computes its target: before the ~ stands a column, its "
@@ -711,7 +748,6 @@ class _Reader:
         return powers
 
     def _combined(self, sign: str, left: _Products, right: _Products) -> _Products:
-        """What a sign makes of two sums."""
         if sign in ("+", "-"):
             zero = right.keys() == {frozenset("0")}  # + 0 takes the one off, - 0 gives it back
             if zero:

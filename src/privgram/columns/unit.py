@@ -203,6 +203,11 @@ class Unit:
         """Return the unit that a user names: one itself, by its column, or none."""
         return unit if unit is None or isinstance(unit, Unit) else cls(unit)
 
+    @classmethod
+    def of_row(cls, most: int) -> Unit:
+        """A row that is protected by itself, of which up to so many rows are made."""
+        return cls("", max_rows=most)
+
     def bounded(self, bound: float) -> Unit:
         """The same unit, with a bound that was chosen."""
         return replace(self, bound=bound, max_rows=None)

@@ -24,7 +24,7 @@ from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import Number, as_float
+from privgram.columns.variables import FROM_DATA, Number, as_float
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.privacy.guarantee import Guarantee
@@ -409,7 +409,7 @@ def target_names(labelled: Any, y: NDArray[Any], features: list[str]) -> list[st
 def pairs(bounds: Bounds, names: Sequence[str], what: str) -> dict[str, tuple[float, float]]:
     """Bounds by name; `Columns` checks each pair."""
     if isinstance(bounds, str):
-        Columns.from_data()  # raises, and says why bounds are not found in the data
+        raise ValueError(FROM_DATA)
     if bounds is None:
         # A default would clamp a table in other units to nothing, spend, and not say so.
         raise ValueError(

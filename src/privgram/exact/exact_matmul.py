@@ -157,16 +157,6 @@ class DigitMatrix:
         each(add, panels(self.shape[0], STRIP), self.shape[0])
         return self._trimmed(digits, low, self.bits)
 
-    def less_identity(self) -> DigitMatrix:
-        """Subtract the identity, in place where no digit grows too large."""
-        place = -self.low
-        if 0 <= place < len(self.digits):
-            diagonal = np.einsum("ii->i", self.digits[place])
-            if diagonal.min() > -math.ldexp(1.0, self.bits - 1):
-                diagonal -= 1
-                return self
-        return self - DigitMatrix.of([np.eye(self.shape[0])], 0, self.bits)
-
     def __matmul__(self, other: DigitMatrix) -> DigitMatrix:
         return self.multiply(other)
 
@@ -200,14 +190,14 @@ class DigitMatrix:
         dropped = 0 if low is None else max(0, low - first - start)
         n_digits = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((n_digits, rows, columns))
-        down = each(lambda p: _Strip.of(self.digits[:, p], p), panels(rows, BLOCK), rows)
+        down = each(lambda p: Strip.of(self.digits[:, p], p), panels(rows, BLOCK), rows)
         across = each(
-            lambda q: _Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q),
+            lambda q: Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q),
             panels(columns, BLOCK),
             columns,
         )
 
-        def fill(block: tuple[_Strip, _Strip]) -> None:
+        def fill(block: tuple[Strip, Strip]) -> None:
             left, right = block
             p, q = left.panel, right.panel
             places = [left.convolved(right, k) for k in range(start, n + m - 1)]
@@ -226,46 +216,6 @@ class DigitMatrix:
     def gram(self, low: int | None = None) -> DigitMatrix:
         """Multiply by the transpose: ``X X^T``, at half the cost; `low` as in `multiply`."""
         return self.multiply(self.T, low, symmetric=True)
-
-    def less_gram(self, factor: DigitMatrix, error: float) -> Matrix:
-        """Subtract ``X X^T``, X lower triangular: symmetric, float64.
-
-        Off by at most `error` and 2^-47 of the result, in Frobenius norm. From the highest place
-        down, what is left is an integer that float64 holds, until it is the result but for its last
-        digits. Places below are not computed.
-        """
-        n, base = len(factor.digits), math.ldexp(1.0, self.bits)
-        if n > MAX_DIGITS or self.bits > digit_bits(len(factor.digits[0])):
-            raise ArithmeticError("a product of matrices has too many terms to be exact")
-        norms = [SLACK * float(np.linalg.norm(digit)) for digit in factor.digits]
-        start, first = 0, 2 * factor.low
-        while start < 2 * n - 2:
-            pairs = zip(norms[: start + 1], norms[start::-1], strict=False)
-            error -= math.ldexp(sum(x * y for x, y in pairs), self.bits * (first + start))
-            if error < 0:
-                break
-            start += 1
-        lowest = min(self.low, first + start)
-        highest = max(self.low + len(self.digits), first + 2 * n - 1)
-        rest = np.empty(self.shape)
-        rows = self.shape[0]
-        strips = each(lambda p: _Strip.of(factor.digits[:, p], p), panels(rows, BLOCK), rows)
-
-        def fill(block: tuple[_Strip, _Strip]) -> None:
-            down, across = block
-            p, q = down.panel, across.panel
-            value = np.zeros((p.stop - p.start, q.stop - q.start))
-            for k in range(highest - 1, lowest - 1, -1):
-                value *= base
-                if 0 <= k - self.low < len(self.digits):
-                    value += self.digits[k - self.low, p, q]
-                if start <= k - first <= 2 * n - 2:
-                    value -= down.convolved(across, k - first)
-            rest[p, q] = value
-            rest[q, p] = value.T
-
-        each(fill, [(x, y) for i, x in enumerate(strips) for y in strips[: i + 1]], rows)
-        return np.ldexp(rest, self.bits * lowest)
 
     def to_float(self) -> Matrix:
         """Convert to float64, within a few units in the last place of every entry."""
@@ -337,7 +287,7 @@ def panels(size: int, block: int) -> list[slice]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class _Strip:
+class Strip:
     """Some rows of a factor, or columns of the other one, transposed."""
 
     digits: Matrix  # (n_digits, rows, inner)
@@ -345,11 +295,12 @@ class _Strip:
     support: list[tuple[int, int]]  # of each digit, where it is not 0: first, and one past the last
 
     @classmethod
-    def of(cls, digits: Matrix, panel: slice) -> _Strip:
+    def of(cls, digits: Matrix, panel: slice) -> Strip:
+        """Find where the digits are not 0."""
         used = [np.flatnonzero(digit.any(axis=0)) for digit in digits]
         return cls(digits, panel, [(int(u[0]), int(u[-1]) + 1) if u.size else (0, 0) for u in used])
 
-    def convolved(self, other: _Strip, k: int) -> Matrix:
+    def convolved(self, other: Strip, k: int) -> Matrix:
         """Place k of the product."""
         total = np.zeros((self.digits.shape[1], other.digits.shape[1]))
         for i in range(max(0, k - len(other.digits) + 1), min(k, len(self.digits) - 1) + 1):

@@ -24,7 +24,6 @@ from privgram.exact.exact_matmul import (
     each,
     gram,
     integer_matrix,
-    multiplied,
     panels,
     place,
 )
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from privgram._base.numbers import Matrix, Vector
+    from privgram._base.numbers import Matrix
     from privgram.exact.int128 import Int128
     from privgram.exact.variates import Variates
 
@@ -60,7 +59,7 @@ def add_wisharts(
     root = _root(scale)
     draws = [plus] if minus is None else [plus, minus]
     counts, unsure = _wisharts_in_floats(total, root, draws, exponent)
-    return _settled(counts, unsure, partial(_wisharts_in_digits, total, root, draws, exponent))
+    return settled(counts, unsure, partial(_wisharts_in_digits, total, root, draws, exponent))
 
 
 def _wisharts_in_floats(
@@ -112,51 +111,6 @@ def _wisharts_in_digits(
     return in_digits(near, exponent)
 
 
-def round_product(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
-    """Round ``left draws``, left lower triangular, to multiples of ``2^exponent``: exactly."""
-    factor, drawn = np.ldexp(left.to_float(), -exponent), draws.to_float()
-    d, columns = drawn.shape
-    norms = product_error(d) * _norms(factor, 1), _norms(drawn, 0) + NORM_PAD
-    counts, unsure = np.empty((d, columns)), np.empty((d, columns), bool)
-
-    def fill(q: slice) -> None:
-        for p in panels(d, ROUNDED_BLOCK):
-            value = factor[p, : p.stop] @ drawn[: p.stop, q]
-            error = norms[0][p, None] * norms[1][q].max()
-            counts[p, q], unsure[p, q] = nearest(value, error)
-
-    each(fill, panels(columns, 4 * ROUNDED_BLOCK), columns)
-    if unsure.any():
-        rows, some = (np.flatnonzero(unsure.any(axis=axis)) for axis in (1, 0))
-        right = DigitDraws(draws.part(np.arange(d), some), left.bits)
-        counts[np.ix_(rows, some)] = in_digits(
-            lambda error: (multiplied(left.rows(rows), right, error), error), exponent
-        )
-    return counts
-
-
-def round_gram(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
-    """Round ``M M^T``, M = left draws, to multiples of ``2^exponent``: exactly."""
-    factor, drawn = left.to_float(), draws.to_float()
-    m = factor @ drawn
-    d, columns = m.shape
-    # What row i of M is off by, at most, in norm.
-    off = (
-        product_error(d)
-        * _norms(factor, 1)
-        * (SLACK * np.linalg.norm(drawn) + math.sqrt(columns) * NORM_PAD)
-    )
-    norms = _norms(m, 1)
-    error = np.outer(norms + off, off) + np.outer(off + product_error(columns) * norms, norms)
-    counts, unsure = nearest(np.ldexp(m @ m.T, -exponent), np.ldexp(error, -exponent))
-
-    def digits(rows: NDArray[np.intp]) -> Matrix:
-        some, right = left.rows(rows), DigitDraws(draws, left.bits)
-        return in_digits(lambda error: gram(some, right, error / 4), exponent)
-
-    return _settled(counts, unsure, digits)
-
-
 def in_digits(matrix: Callable[[float], tuple[DigitMatrix, float]], exponent: int) -> Matrix:
     """Round a matrix, given to any error asked for and the error it has, to ``2^exponent``.
 
@@ -184,7 +138,7 @@ def nearest(value: Matrix, error: Matrix | float) -> tuple[Matrix, NDArray[np.bo
     return counts, ~(off < 0.5 - 2.0**-48 - 2 * error)
 
 
-def _settled(
+def settled(
     counts: Matrix, unsure: NDArray[np.bool_], digits: Callable[[NDArray[np.intp]], Matrix]
 ) -> Matrix:
     """Symmetric counts, with those of all rows that have unsure ones from digits."""
@@ -201,11 +155,6 @@ def product_error(terms: int) -> float:
     2^-51 and 2^-52 for each entry. Both are in it twice.
     """
     return (terms + 32) * 2.0**-52
-
-
-def _norms(matrix: Matrix, axis: int) -> Vector:
-    norms: Vector = SLACK * np.linalg.norm(matrix, axis=axis)
-    return norms
 
 
 def _root(x: float) -> float:

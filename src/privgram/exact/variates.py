@@ -173,7 +173,6 @@ class Part:
 
 
 def _words_for(error: float) -> int:
-    """How many words of u there have to be."""
     words = 0
     while math.ldexp(1.0, -NORMAL_PLACES - WORD * words) > error:
         words += 1
@@ -335,7 +334,6 @@ def _fraction(words: list[int]) -> Decimal:
 
 
 def _context(words: int) -> Context:
-    """Decimal digits for so many words, and some 60 bits more."""
     return Context(prec=20 * words + 60, Emin=MIN_EMIN, Emax=MAX_EMAX, traps=[])
 
 

@@ -18,6 +18,8 @@ class BudgetShares:
     first_of_units: float = 0.15
     #: The histogram of units' norms that chooses their bound, where nothing public says it.
     unit_bound: float = 0.03
+    #: The histogram of times of events that places cuts, where nothing public does.
+    cuts: float = 0.02
     #: The number of rows, where nothing else says it.
     number: float = 0.01
     #: Counts of the target's values, where it has a link.

@@ -24,6 +24,7 @@ from privgram.glm.instruments import InstrumentEstimator
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.pairs import PairEstimator
 from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
@@ -31,6 +32,7 @@ from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
 from privgram.regression.iv import IVResults
+from privgram.regression.survival import SurvivalResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
 from privgram.secret import Gate, generators
@@ -121,6 +123,11 @@ def fit_problem(
     rounds.clusters = problem.clusters
     estimator = None
     try:
+        if problem.survival is not None and isinstance(problem.survival.cuts, int):
+            assert isinstance(rounds, UnitRounds)
+            problem = replace(problem, survival=rounds.cuts(source, problem.survival, scan))
+            if selection is None:
+                rounds.moment = _second_moment(scan)
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
@@ -166,7 +173,8 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
     if problem.question is not None:
         return InstrumentEstimator(rounds, problem, public)
     if problem.factor is not None:
-        return LevelEstimator(rounds, problem, public)
+        written = problem.factor.written_out
+        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
@@ -254,8 +262,14 @@ def _recorded(
     if weighted and public is not None and unit is None:
         rows = float(public)  # the ones have the sum of weights alone
         parameters["rows_std"] = 0.0
-    written = problem.written
-    fitted = GLMResults(
+    written, survival = problem.written, problem.survival
+    if survival is not None:
+        parameters["survival"] = {
+            "cuts": survival.placed().cuts,
+            "strata": list(survival.strata),
+            "chosen": survival.chosen,
+        }
+    fitted = (GLMResults if survival is None else SurvivalResults)(
         target=written.terms.target_text,
         terms=written.terms.texts or (),
         columns=written.columns,
@@ -274,7 +288,7 @@ def _recorded(
         privacy=noise.privacy,
         parameters=parameters,
         reproducible=reproducible,
-        unit=None if unit is None else unit.name,
+        unit=None if unit is None else unit.name or None,
         family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
     )

@@ -21,7 +21,7 @@ from privgram.glm.state import LIMITS, CrossNoise, ScoreState
 from privgram.mechanisms import AdaptiveGaussian, taken
 from privgram.noise import GaussianLaw
 from privgram.regression.design import AllColumns, design
-from privgram.regression.iv import IVResults, Roles, ScoreSolution, fit_iv
+from privgram.regression.iv import WEAK, IVResults, Roles, ScoreSolution, fit_iv
 from privgram.releases.release import Release
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ RECORDED = ("counts_mu", "score_mu", "score_noise_std", "round_mu", "round_noise
 
 NO_NUMBER = "the arithmetic did not end in finite numbers"
 
-#: Scores take instruments with this F in each first stage, noise counted, at least.
+#: Scores take instruments with this F in each first stage, noise counted, at least; where there are
+#: more of them than needed, and estimates lean to least squares, with `WEAK`.
 STRONG = 5.0
 
 #: With less signal to noise, mu n / sqrt(d), the first stage is not looked at: all is released.
@@ -46,7 +47,7 @@ FEW = 300.0
 
 TOO_WEAK = (
     "the instruments are too weak beside sampling and noise for scores (a first stage's F is below "
-    f"{STRONG:g}), or the noise hides what they stand in for"
+    f"{STRONG:g}, or {WEAK:g} with more than are needed), or the noise hides what they stand in for"
 )
 
 
@@ -169,7 +170,8 @@ class InstrumentEstimator(OneStepEstimator):
             return False
         ends = looked._ends(0.05)[: len(looked.endogenous)]
         known = bool(np.isfinite(ends).all())
-        return known and all(test.fvalue >= STRONG for test in looked.first_stage.values())
+        least = STRONG if len(looked.instruments) == len(looked.endogenous) else WEAK
+        return known and all(test.fvalue >= least for test in looked.first_stage.values())
 
     def recorded(self, parts: FitParts, reproducible: bool) -> IVResults:
         """The public record of a fit by these rounds."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.adaptive.radius import bin_edges
+from privgram.columns.survival import MOST_EXPECTED
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
@@ -72,6 +73,10 @@ class GLMEstimator(OneStepEstimator):
         few = LIMITS.few * rows
         counts_tell = rounds.noise.counts_std(rounds.mu(BUDGET.norms)) < few and not self.of_units
         wider = running = False
+        # Steps by scores of few events would only add noise to the start.
+        few_events = self.problem.survival is not None and (
+            self._noise_at(state, self.usual_clip, 1.0) > 1
+        )
         for _ in range(BUDGET.most_middles):
             state = self._clearly(state)
             if state.hides_all:
@@ -82,6 +87,8 @@ class GLMEstimator(OneStepEstimator):
                 wider = self.radius > LIMITS.wider * used  # rows of rare levels were clipped
                 if wider:
                     state = self._with_long(state, used)
+            if few_events:
+                break
             # As much as makes its noise that of a sample.
             share = (rounds.moves * self.usual_clip / rounds.mu(1.0)) ** 2 / rows
             share = min(max(share, BUDGET.middle_score[0]), BUDGET.middle_score[1])
@@ -159,7 +166,8 @@ class GLMEstimator(OneStepEstimator):
         if self.problem.design.intercept:
             mean = released
             doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
-            if not (self.of_units or self.weighted):
+            by_pieces = self.problem.survival is not None  # of which one has the event
+            if by_pieces or not (self.of_units or self.weighted):
                 counted = self._counted(target, rows)
                 if counted[0] > 0 and counted[2] < doubt:  # which misses parts of 1
                     mean, square, doubt = counted
@@ -177,7 +185,10 @@ class GLMEstimator(OneStepEstimator):
             response = response - weight * (self.offset - level * self.ones)
         joint = np.vstack([features, response])
         events = Poisson() if self.of_units else self.family  # a unit may have many
-        self.usual_clip *= events.clip_factor(mean, square, LIMITS.wider, LIMITS.usual_clip)
+        far = LIMITS.wider
+        if self.problem.survival is not None:  # one event is in one of a row's pieces
+            far /= math.sqrt(self.each)
+        self.usual_clip *= events.clip_factor(mean, square, far, LIMITS.usual_clip)
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows
         )
@@ -209,7 +220,10 @@ class GLMEstimator(OneStepEstimator):
         A row counts 1 however wide the bounds of the target are.
         """
         most = max(self.target[0] + self.target[1], 1.0)
-        edges = np.append(0.5 + np.append(0.0, bin_edges(1.0, most, 1)[:-1]), most).clip(max=most)
+        if self.problem.unit is not None and self.problem.unit.name:
+            most *= self.most
+        # Beyond the last half no count is, so that sums between are exact there too.
+        edges = 0.5 + np.append(np.append(0.0, bin_edges(1.0, most, 1)[:-1]).clip(max=most), most)
         values = Histogram(Model.features(1), edges)
         [counts] = self.rounds.sums_at(self._map_to(target[None]), values)
         beyond = self._seen(self.rounds.beyond(counts, BUDGET.targets), BUDGET.targets)
@@ -230,7 +244,8 @@ class GLMEstimator(OneStepEstimator):
             mean_weight = float(np.sum(np.linalg.inv(near.whitening)[-1] ** 2))
             near = replace(near, curvature=self._bend(mean_weight))
             self.weights = self.weights[0], mean_weight
-        return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if self.of_units else near
+        whole = self.of_units and self.problem.survival is None
+        return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if whole else near
 
     def _std_at(self, radius: float) -> float:
         """Noise off the diagonal of a second moment that gets all of mu^2."""
@@ -287,6 +302,12 @@ class GLMEstimator(OneStepEstimator):
         bias = math.hypot(state.hessian_bias, 2 * state.curvature * size)
         return replace(state.moved(step, std**2), hessian_bias=bias), step, far
 
+    def _ahead(self, score: Vector, std: float) -> float:
+        """As much as stands out of the noise, where events are few."""
+        if self.problem.survival is None:
+            return 1.0
+        return max(0.0, 1 - self.q * std**2 / float(score @ score))
+
     def _part(self, state: ScoreState, step: Vector, rise: float, clip: float) -> float:
         """The part of a step at which the score along it, `rise` before it, is about 0.
 
@@ -326,7 +347,8 @@ class GLMEstimator(OneStepEstimator):
         inverse = np.linalg.inv(state.whitening)
         ones = inverse[-1] if self.weighted else None
         offset = self.offset is not None
-        return Expected(self.family, inverse.T @ state.coef, self.target, ones, offset)
+        end = None if self.problem.survival is None else MOST_EXPECTED
+        return Expected(self.family, inverse.T @ state.coef, self.target, ones, offset, end)
 
     def _at(self, state: ScoreState) -> WhiteningTransform:
         """The map to (z, target), and to the offset where there is one, at a state."""

@@ -24,7 +24,7 @@ from privgram.glm.clusters import SHARES as CLUSTERS
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
-from privgram.noise import NoiseLaw, combine
+from privgram.noise import GaussianLaw, NoiseLaw, combine
 from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.inference import Equations
@@ -78,17 +78,17 @@ class OneStepEstimator:
         ones = intercept_of(AllColumns(columns))
         assert ones is not None  # `needed` has them
         self.ones = ones
-        unit = rounds.moment.privacy_unit
-        self.of_units = unit is not None
+        self.of_units = rounds.noise.unit is not None
         #: Rows of a unit: that its bound is for, and on average, once that is known.
-        self.most = 1.0 if unit is None else (float(rounds.moment.bound) / unit.row_bound) ** 2
+        self.most = max(float(rounds.moment.bound) / float(columns.bound), 1.0) ** 2
         self.each = self.most
         #: The first round's share; the bound of units may have been chosen before it.
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
-        self.bound_is_chosen = rounds.spent > 0
+        self.bound_is_chosen = problem.chooses_bound
         if problem.clusters is not None:
             self.reserved = CLUSTERS.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
+        self.to_own_units = problem.design.transform[: len(problem.design.names)]
 
     @property
     def left(self) -> float:
@@ -171,7 +171,7 @@ class OneStepEstimator:
         """The middle rounds, as many as are worth it, and the state that they give."""
         rounds, std = self.rounds, self.rounds.std[-1]
         state = self._plain(first, std, rows)
-        known = impose(first, isotropic(std), rounds.moment.columns)[0]
+        known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
         for share in self.middle:
@@ -274,9 +274,13 @@ class OneStepEstimator:
 
     def _plain(self, matrix: Matrix, std: float, rows: float) -> ScoreState:
         """The state by a second moment that was released in the columns themselves."""
-        known, law = impose(matrix, isotropic(std), self.rounds.moment.columns)
+        known, law = self._imposed(matrix, isotropic(std))
         inside = self.basis @ known @ self.basis.T
         return self._state(np.eye(len(self.basis)), inside, law.image(self.basis), std, rows)
+
+    def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
+        """A released second moment of the columns with what is known of it, and its law."""
+        return impose(matrix, law, self.rounds.moment.columns)
 
     def _map_to(self, leading: Matrix) -> WhiteningTransform:
         """A map of the released columns to a few numbers."""
@@ -319,15 +323,14 @@ class OneStepEstimator:
         rounds = self.rounds
         whole = self.first_share + self.left
         one = replace(rounds.noise, noise_std=rounds.noise.noise_std / math.sqrt(whole))
-        law = impose(first, one.law, rounds.moment.columns)[1].image(self.joint)
+        law = self._imposed(first, one.law)[1].image(self.joint)
         v = np.append(-state.coef, 1.0)
         noise = law.sandwich(np.zeros((self.q + 1,) * 2), np.outer(v, v))[:-1, :-1]
         inverse = state.whitening.T @ state.whitening / state.rows
         second = np.asarray(np.linalg.inv(inverse), np.float64)
         if not state.hides and self._would_hide(second, one.law.std):
             return False
-        design = self.problem.design
-        to_own_units = design.transform[: len(design.names)]
+        to_own_units = self.to_own_units
         sampled = ((to_own_units @ inverse) * to_own_units).sum(axis=1) * state.scale**2
         pulled = to_own_units @ inverse
         ratio = ((pulled @ noise) * pulled).sum(axis=1) / sampled
@@ -358,10 +361,11 @@ class OneStepEstimator:
         factor = rows / max(rows - q, 1.0)
         sampling = factor * rows * np.eye(q)
         parts = self._parts(state, state.coef, sampling, state.score_noise)
-        known, law = impose(average, isotropic(std), rounds.moment.columns)
-        shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
-        with suppress(np.linalg.LinAlgError):
-            parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
+        if self.sums_squares:
+            known, law = self._imposed(average, isotropic(std))
+            shown = Equations(law.image(self.joint), self.joint @ known @ self.joint.T, rows)
+            with suppress(np.linalg.LinAlgError):
+                parts = explained(parts, Goodness.of(shown, self.problem.design.constant))
         return replace(parts, method="one round", reason=reason)
 
     def _is_lost(self, state: ScoreState) -> bool:
@@ -479,8 +483,8 @@ class OneStepEstimator:
         second = left * min(max(wanted, BUDGET.meat[0]), BUDGET.meat[1])
         early = BUDGET.early * (left - second)
         score, std = self._score(state, clip.size, early)
-        step = state.step(score)
-        between = state.moved(step, std**2)
+        step, ahead = state.step(score), self._ahead(score, std)
+        between = state.moved(ahead * step, ahead**2 * std**2)
         model = self._scores(between)
         kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
         clusters = rounds.clusters
@@ -491,16 +495,15 @@ class OneStepEstimator:
         meat = states.raised(squared, rounds.std[-1])
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
-        first_var = between.score_noise_var
+        first_var = state.moved(step, std**2).score_noise_var
         second_var = last**2 + state.remaining * first_var
         part = first_var / (first_var + second_var)
-        coef = between.coef + part * state.step(score)
-        far = coef - (state.coef + part * step)
+        far = (1 - part) * step + part * state.step(score)
+        coef = state.coef + part * ahead * step + far
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
-        if not self.problem.robust:
-            meat = self._pooled(meat, rows)
+        meat = self._sampled(meat, state)
         refusal, facts = CONTRADICTED if contradicted else None, FitFacts(clip.size)
         if clusters is not None:
             meat, found = second_moment(clusters, rounds, by_cluster, score, last)
@@ -517,6 +520,10 @@ class OneStepEstimator:
             parts = explained(parts, self._goodness(state, parts, squared, owed))
         return replace(parts, clipped_rows=clip.n_beyond, path=path)
 
+    def _ahead(self, score: Vector, std: float) -> float:
+        """The part of the first of the last steps that is gone before the second score."""
+        return 1.0
+
     def _contradicts(self, state: ScoreState, mean_square: float) -> bool:
         """Whether scores with this mean square are not those of errors of the scale.
 
@@ -525,6 +532,10 @@ class OneStepEstimator:
         """
         least = max(LIMITS.least_square * state.sure_scale, LIMITS.least_square_at_all)
         return mean_square < least * self.mean_weight
+
+    def _sampled(self, meat: Matrix, state: ScoreState) -> Matrix:
+        """How the score varies, by the second moment of the rows' scores."""
+        return meat if self.problem.robust else self._pooled(meat, state.rows)
 
     def _pooled(self, meat: Matrix, rows: float) -> Matrix:
         """The second moment of scores where errors are of equal variance."""

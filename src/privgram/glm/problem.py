@@ -20,6 +20,7 @@ from privgram.secret.by_level import new_first
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
+    from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
     from privgram.regression.anova import Goodness
     from privgram.regression.families import Family, LossName
@@ -35,6 +36,9 @@ DROPPED_AT_ONCE = 1 << 13
 
 #: All other factors have no more levels: their columns are made.
 MOST_LEVELS = 100
+
+#: Factors beside one that is absorbed have no more levels together.
+MOST_BESIDE = 50
 
 #: Effects of no more levels are written out, each with its covariances.
 MOST_SHOWN = 1000
@@ -52,28 +56,34 @@ class HighCardinalityFactor:
 
     @classmethod
     def of(cls, parsed: Parsed, used: Columns) -> HighCardinalityFactor | None:
-        """The largest factor of a formula, if it has many levels by itself, and few are beside."""
+        """The largest factor of a formula, if it has many levels by itself, and few are beside.
+
+        Of absorbed factors the largest, whatever its levels are. Differences of weighted rows are
+        not free of effects.
+        """
         texts = [*parsed.features, *parsed.absorbed]
         terms = dict(zip(texts, parse_terms(texts, used.variables), strict=False))
         alone = [
             text for text in texts if len(terms[text].factors) == 1 and not terms[text].degrees
         ]
         by_size = sorted(alone, key=lambda text: _size(used, terms[text].factors[0]))
-        absorbed = parsed.absorbed[0] if parsed.absorbed else None
-        at = absorbed or (by_size[-1] if by_size else None)
-        if at is None or at not in alone or len(parsed.absorbed) > 1 or len(terms) < len(texts):
+        absorbed = bool(parsed.absorbed)
+        by_size = [text for text in by_size if not absorbed or text in parsed.absorbed]
+        if not by_size or len(terms) < len(texts) or used.row_weights is not None:
             return None
+        at = by_size[-1]
         factor = terms[at].factors[0]
-        if absorbed is None and not FEW_LEVELS < _size(used, factor) <= MOST_SHOWN:
+        if not absorbed and not FEW_LEVELS < _size(used, factor) <= MOST_SHOWN:
             return None
         other_columns = used.without(factor)
         others = tuple(text for text in texts if text != at)
         lost = any(factor in term.factors for text, term in terms.items() if text != at)
-        lost |= absorbed is not None and not others
+        lost |= absorbed and not parsed.features
         target = parsed.targets[0].partition("[")[0] == factor
-        if lost or target or sum(map(len, _factors(other_columns))) > MOST_LEVELS:
+        most = MOST_BESIDE if absorbed else MOST_LEVELS
+        if lost or target or sum(map(len, _factors(other_columns))) > most:
             return None
-        return cls(factor, used, other_columns, others, absorbed is None)
+        return cls(factor, used, other_columns, others, not absorbed)
 
     @property
     def size(self) -> int:
@@ -141,6 +151,7 @@ class Problem:
     offset: str | None = None  # a term that is added to the linear predictor
     unit: Unit | None = None
     factor: HighCardinalityFactor | None = None
+    survival: Survival | None = None  # of which rows are pieces
     clusters: Clusters | None = None  # in which errors go together
     question: RegressionTerms | None = None  # with instruments: `terms` have none
 
@@ -233,7 +244,6 @@ class FitFacts:
 
     clip: float | None = None
     hidden_levels: int | None = None
-    rows_left_out: float | None = None  # the part of rows whose levels are too small for slopes
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None

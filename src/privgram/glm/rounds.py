@@ -7,17 +7,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.columns import Columns
+from privgram.columns.survival import EVENT_TIME, event_cuts
 from privgram.disclosure.samplers import TableRounds
 from privgram.glm.budget import BUDGET
-from privgram.secret import Image, Model, Outer
+from privgram.scan.executor import accumulate_units
+from privgram.secret import Histogram, Image, Model, Outer
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
     from privgram.adaptive.whitening import WhiteningTransform
+    from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
     from privgram.glm.problem import Clusters
+    from privgram.scan.request import ScanRequest
     from privgram.secret.gate import Sum
     from privgram.secret.kinds import Kind
+    from privgram.sources.pieces import PieceSource
+
+#: Steps of a histogram of times, and what is no time in it, as parts of the longest.
+TIME_STEPS, NO_TIME = 128, 2.0**-20
 
 
 class Rounds(TableRounds):
@@ -74,3 +83,16 @@ class UnitRounds(Rounds):
         """
         below = np.cumsum(self.noisy(self.moment, BUDGET.unit_bound)[0])
         return replace(unit, bound=float(edges[int((below >= below[-1] / 2).argmax())]))
+
+    def cuts(self, source: PieceSource, survival: Survival, scan: ScanRequest) -> Survival:
+        """Place cuts by a released histogram of the times of events, in a source and for all."""
+        times = Columns({EVENT_TIME: (0.0, survival.end)}, intercept=True, missing="drop")
+        events = replace(scan, source=source.event_times(), columns=times)
+        door = self.gate.on(lambda new: accumulate_units(events, new)[0])
+        edges = np.append(NO_TIME, np.arange(1, TIME_STEPS + 1) / TIME_STEPS)
+        part = Image(np.full((1, 2), 0.5), float(times.bound))  # of the time that all end at
+        [counts] = door.read(part, Histogram(Model.features(1), edges))
+        beyond = self.beyond(counts, BUDGET.cuts)
+        cuts = event_cuts(edges, beyond, survival.n_pieces, survival.end)
+        source.survival = survival.placed(cuts)
+        return source.survival

@@ -405,12 +405,11 @@ class BlockReader:
         if written or encoder.row_weights is not None:
             return Prepared(encoder.table(parts))
         dense, codes, values = encoder.encode(parts)
-        coded = [(np.ascontiguousarray(code.indices), code.lut) for code in codes]
+        coded = [(code.indices, code.lut) for code in codes]
         dense, values = readable_columns(dense), readable_columns(values)
         return Prepared(dense, coded, values, encoder.scaling, encoder)
 
     def _problem(self, bad: int, group: Codes | None) -> str:
-        """What is wrong with the row at a position."""
         return UNLISTED if self._encoder is not None and self._encoder.blocks else NOT_FINITE
 
 

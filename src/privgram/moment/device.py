@@ -74,8 +74,6 @@ def _whole(xp: Any, x: Array) -> Array:
 
 
 class _Device:
-    """Row arithmetic of one total on one device."""
-
     def __init__(self, rows: DeviceRows, total: Accumulator, scaling: Scaling | None) -> None:
         self.xp = namespace(rows.first)
         self.new = rows.array

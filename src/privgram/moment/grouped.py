@@ -86,7 +86,6 @@ class SecondMoments(MomentBase, Mapping[Any, SecondMoment]):
         return self._moment((hi[place], lo[place]), *counts[:, place].tolist())
 
     def _state(self) -> tuple[NDArray[np.int64], NDArray[np.uint64], NDArray[np.int64]]:
-        """Totals and counts of rows, by group."""
         with self._guard.lock:
             return (*self._total.totals(), self._total.counts())
 
@@ -209,8 +208,7 @@ class GroupBlockReader(BlockReader):
             column = block[:, place]
             last = place == block.shape[1] - 1
             rest = block[:, :place] if last else np.delete(block, place, axis=1)
-        codes = self._coder(column)
-        self._feed(rest, n_rows, Codes(np.ascontiguousarray(codes.indices), codes.lut))
+        self._feed(rest, n_rows, self._coder(column))
         return n_rows
 
     def _problem(self, bad: int, group: Codes | None) -> str:

@@ -164,7 +164,6 @@ class MomentBase(ABC):
         self._absorb(other.copy()._total)  # a copy: never two locks
 
     def _absorb(self, addend: Accumulator) -> None:
-        """Add the rows of an accumulator of the same shape."""
         with self._guard.lock:
             total = self._total
             if total.n_rows + addend.n_rows + total.n_dropped + addend.n_dropped >= 2**63:
@@ -342,19 +341,6 @@ class SecondMoment(MomentBase):
         Its square is the largest Frobenius norm of what a row, or a unit, contributes.
         """
         return math.ldexp(1.0, self._total.bits) / self._total.scale
-
-    @property
-    def rounding_error(self) -> float:
-        """Largest error of an entry of `matrix` by quantisation, for this many rows.
-
-        Rounding moves an entry of a row by at most ``1/(2S)``, so an entry of the sum by at
-        most ``n_rows (bound / (sqrt(2) S) + 1 / (4 S^2))``; being unbiased, it is in fact
-        about ``sqrt(n_rows)`` times one row's. NaN with a `privacy_unit`: its rows are not counted.
-        """
-        if self._unit is not None:
-            return math.nan
-        step = 1.0 / self._total.scale
-        return self.n_rows * (self.bound * step / math.sqrt(2.0) + step * step / 4.0)
 
     def update(self, block: TableSource) -> Self:
         """Clip, quantise and accumulate the rows of a block; all of them or, on error, none.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows
 from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment.accumulators import Mergeable, TotalLayout
+from privgram.moment.accumulators import TotalLayout
 from privgram.moment.grouped import SecondMoments, new_totals
 from privgram.moment.second_moment import SecondMoment, check_bound
 from privgram.sources.arrays import is_array, to_numpy
@@ -21,14 +21,6 @@ from privgram.sources.table import TableSource
 
 if TYPE_CHECKING:
     from privgram.columns.groups import Groups
-
-
-class UnitTotal(Mergeable, Protocol):
-    """What whole units are added to."""
-
-    @property
-    def update(self) -> Callable[..., int]:
-        """As `UnitAccumulator.update`: of rows, where each unit begins, and what to do with NaN."""
 
 
 def check_rows(row_bound: object) -> None:
@@ -126,7 +118,8 @@ def moment_of(
     groups: Groups | None = None,
 ) -> SecondMoment | SecondMoments:
     """The second moment of the units that were accumulated, or those of their groups."""
-    protected = replace(unit.protected, row_bound=float(total.row_bound))
+    # Of rows that are protected by themselves there is no unit to speak of.
+    protected = replace(unit.protected, row_bound=float(total.row_bound)) if unit.name else None
     hi, lo = total.int128()
     if groups is None:
         layout = TotalLayout(columns, total.n_columns, total.bound, total.bits)

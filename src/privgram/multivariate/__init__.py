@@ -8,6 +8,7 @@ comes from drawing the noise again by its own law, which is public.
 
 from privgram.multivariate.components import PCA, pca
 from privgram.multivariate.description import Correlation, Description, correlation, describe
+from privgram.multivariate.distribution import DistributionResults, HistogramResults
 from privgram.multivariate.statistic import Statistic, statistic
 from privgram.multivariate.synthetic import synthesize
 from privgram.multivariate.variables import Covariance, Variables
@@ -17,6 +18,8 @@ __all__ = [
     "Correlation",
     "Covariance",
     "Description",
+    "DistributionResults",
+    "HistogramResults",
     "Statistic",
     "Variables",
     "correlation",

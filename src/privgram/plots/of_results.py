@@ -459,3 +459,28 @@ def last_epsilon(profile: Any) -> float:
         if math.isfinite(epsilon):
             return max(1.02 * epsilon, 1e-3)
     return 10.0
+
+
+@plot
+def plot_survival(curves: Any, ax: Axes | None = None) -> Axes:
+    """Draw curves of survival, or of cumulative hazards, over time, each with its band.
+
+    Parameters
+    ----------
+    curves : SurvivalCurves
+    ax
+    """
+    ax = axes_for(ax, (7.0, 4.0))
+    # Between the times hazards are taken as constant: all curves are drawn through them.
+    for name, middle, low, high in zip(
+        curves.names, curves.estimate.T, curves.lower.T, curves.upper.T, strict=True
+    ):
+        [line] = ax.plot(curves.times, middle, linewidth=2.0, label=cut(name))
+        ax.fill_between(curves.times, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    ax.set_xlabel("time")
+    ax.set_ylabel(curves.what)
+    heading(ax, f"{curves.what.capitalize()} with {1 - curves.alpha:.0%} intervals")
+    if 1 < len(curves.names) <= MOST_NAMES:
+        ax.legend(frameon=False, fontsize="small")
+    bare(ax)
+    return ax

@@ -327,7 +327,6 @@ def largest_parameter(
 
 
 def _checked(x: float) -> float:
-    """Return x, if it is a noise level."""
     if not 0.0 < x < math.inf:
         raise ValueError("this budget needs noise beyond the range of floats")
     return x

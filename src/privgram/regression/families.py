@@ -185,25 +185,29 @@ class Expected:
     # (q,), takes z to the factor by which a row is clipped, where rows have weights
     ones: Vector | None
     offset: bool = False  # whether an image is beside the target's that is added to eta
+    end: float | None = None  # of means, where that is not the target's
+
+    @property
+    def largest_mean(self) -> float:
+        """The public end of means."""
+        return self.end or self.target[0] + self.target[1]
 
     @property
     def most(self) -> float:
-        """The largest size of an error: targets and means are within the public ends."""
-        center, half = self.target
-        return max(center + half, half * 2)
+        """The largest size of an error: targets and means are within public ends."""
+        return max(self.largest_mean, sum(self.target), self.target[1] * 2)
 
     @property
     def steepest(self) -> float:
         """The largest root of a weight."""
-        most = self.target[0] + self.target[1]
-        return math.sqrt(self.family.variance(min(most, self.family.widest)))
+        return math.sqrt(self.family.variance(min(self.largest_mean, self.family.widest)))
 
     def score(self, curved: bool = False) -> Score:
         """What is times z in a row's score, or the root of its weight in the Hessian.
 
         A binomial residual has a size that it has at most, whatever the target is.
         """
-        largest = self.family.largest(self.target[0] + self.target[1])
+        largest = self.family.largest(self.largest_mean)
         name, q = self.family.name, len(self.coef)
         return Score(
             name, q, self.coef, self.ones, self.target, largest, offset=self.offset, curved=curved

@@ -159,6 +159,7 @@ class GLMResults(SavedFit, RegressionResults):
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
+        constant = constant and "survival" not in self.parameters  # which has a baseline instead
         return (*names, CONSTANT) if constant else names
 
     @cached_property
@@ -219,7 +220,10 @@ class GLMResults(SavedFit, RegressionResults):
         if self.refusal is not None:
             return refuse(len(matrix), self.refusal)
         transform, level = self._own_units
-        of_solution, offset = matrix @ transform, matrix @ level
+        return self._of_solution(matrix @ transform, matrix @ level, estimand)
+
+    def _of_solution(self, of_solution: Matrix, offset: Vector, estimand: Estimand) -> Inference:
+        """Of linear forms of the solution, each with a constant."""
         known = self.noise + (self.sampling if estimand == "population" else 0.0)
         hidden = ((of_solution @ self.unidentified) * of_solution).sum(axis=1)
         covariance = of_solution @ (known + self.unidentified) @ of_solution.T
@@ -403,11 +407,6 @@ class GLMResults(SavedFit, RegressionResults):
                 f"{hidden:,} levels have too few rows to be seen beside the noise. Their effects' "
                 "errors are as wide as the bounds of the target."
             )
-        if left_out := self.parameters.get("rows_left_out"):
-            notes.append(
-                f"About {left_out:.1%} of the rows are of levels so small that too little is known "
-                "of their means. Slopes are those within the other levels."
-            )
         is_shown = self.inference.refusal is None
         notes += differences(self.design, self._ends(0.05) if is_shown else None)
         if self.reproducible:
@@ -474,6 +473,3 @@ class GLMResults(SavedFit, RegressionResults):
             np.linalg.cholesky(self.noise - part * self.sampling)
         except np.linalg.LinAlgError:
             raise ValueError("the covariance has less noise than the guarantee needs") from None
-
-
-read_fit = GLMResults._read

@@ -16,6 +16,7 @@ from privgram._base.text import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from privgram.multivariate.distribution import DistributionResults
     from privgram.regression import IVResults, OLSResults
     from privgram.regression.classes import ClassFit
     from privgram.regression.features import FeatureFit
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from privgram.releases.release import Release
 
 #: What `load` is told to expect.
-Saved = TypeVar("Saved", bound="Release | Releases | RegressionResults | ClassFit | FeatureFit")
+Saved = TypeVar(
+    "Saved",
+    bound="Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit",
+)
 
 
 def _read_fit(path: Path) -> OLSResults | IVResults:
@@ -58,19 +62,20 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "privgram-release-fit": _read_fit,
     "privgram-releases": LazyModule("privgram.releases.groups").read_releases,
     "privgram-features": LazyModule("privgram.regression.features").read_features,
+    "privgram-distribution": LazyModule("privgram.multivariate.distribution").read_distribution,
     "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
-    "privgram-regression": LazyModule("privgram.regression.glm").read_fit,
+    "privgram-regression": LazyModule("privgram.regression.survival").read_fit,
 }
 
 
 @overload
 def load(
     path: str | os.PathLike[str], kind: None = None
-) -> Release | Releases | RegressionResults | ClassFit | FeatureFit: ...
+) -> Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit: ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
-    """Read what was saved: a release, releases of groups, a regression or a classifier.
+    """Read what was saved: a release, releases of groups, a regression, a summary or a classifier.
 
     Parameters
     ----------
@@ -81,7 +86,7 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
 
     Returns
     -------
-    Release, Releases, RegressionResults, ClassFit or FeatureFit
+    Release, Releases, RegressionResults, DistributionResults, ClassFit or FeatureFit
         Whichever the file says it holds.
 
     Raises

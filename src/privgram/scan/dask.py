@@ -94,7 +94,6 @@ def _check_files(frame: DataFrame) -> None:
 def _of_array(
     array: Any, check: Callable[[Any], PartitionPlan], topic: str
 ) -> tuple[int | None, list[Any]]:
-    """Turn each chunk into a state, to be computed."""
     if array.ndim != 2:
         raise ValueError(f"a table has two dimensions, rows and columns, not {array.ndim}")
     if np.isnan(array.shape[1]):
@@ -118,7 +117,6 @@ def _of_array(
 
 
 def _of_frame(frame: DataFrame, check: Callable[[Any], PartitionPlan], topic: str) -> list[Delayed]:
-    """Turn each partition into a state, to be computed."""
     plan = check(_without_categories(frame._meta))
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted

@@ -28,7 +28,14 @@ from privgram.moment.second_moment import check_bound, check_n_columns, check_wi
 from privgram.moment.units import accumulator_of, bounds_of, keyed, moment_of
 from privgram.scan.progress import INTERVAL, Progress, Report, reporter
 from privgram.scan.request import ColumnsLike, ScanRequest
-from privgram.scan.units import Gatherer, Store, UnitBlockReader, UnitLayout, UnitsT
+from privgram.scan.units import (
+    Gatherer,
+    RowBlockReader,
+    Store,
+    UnitBlockReader,
+    UnitLayout,
+    UnitsT,
+)
 from privgram.sources import open_source
 from privgram.sources.table import Chunk, InvalidRow, Table, TableSource
 
@@ -194,7 +201,6 @@ def accumulate(
 def _accumulate_here(
     request: ScanRequest, new: Callable[[int], AccumulatorT]
 ) -> tuple[AccumulatorT, tuple[str, ...] | None]:
-    """As `accumulate`, by the threads of this machine."""
     groups, scaling = request.groups, request.scaling
     table = open_source(request.source, request.selection, by_position=scaling is not None)
     reader: Callable[[Any], BlockReader] = partial(BlockReader, columns=scaling)
@@ -216,7 +222,6 @@ def _accumulate_here(
 
 
 def _maker(new: Callable[[int], Any], d: int, n_threads: int) -> Callable[[], Any]:
-    """Choose what makes the accumulators of a pass."""
     if 1 < n_threads < MOST_SHARERS and d >= SHARED_COLUMNS:
         whole = new(d)
         if isinstance(whole, Accumulator) and not (whole.blocks or whole.layout[5]):
@@ -244,16 +249,21 @@ def accumulate_units(
     d = check_n_columns(len(names) if scaling is None else len(scaling))
     table = open_source(source, layout.selection, by_position=False)
     n_threads = request.threads_for(table.n_rows, d)
+    public = names if scaling is None else scaling.names
+
+    def reader(kind: type[UnitBlockReader[UnitsT]] = UnitBlockReader) -> UnitBlockReader[UnitsT]:
+        with DefaultRounding():
+            return kind(new(d), layout)
+
+    if not unit.name:  # rows by themselves, whose pieces lie together
+        with closing(table.chunks), reporter(request.progress, table.n_rows) as report:
+            rows = ScanExecutor(table, partial(reader, RowBlockReader), report)
+            return rows.run(n_threads), public
     with Store(layout, n_threads) as store:
         with closing(table.chunks), reporter(request.progress, table.n_rows) as report:
             ScanExecutor(table, lambda: Gatherer(store), report).run(n_threads).finish()
-
-        def reader() -> UnitBlockReader[UnitsT]:
-            with DefaultRounding():
-                return UnitBlockReader(new(d), layout)
-
         total = ScanExecutor(store.table(), reader, lambda _: None).run(n_threads)
-    return total, names if scaling is None else scaling.names
+    return total, public
 
 
 class ChunkReader(Protocol[AddedT]):

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import Mergeable
 from privgram.moment.grouped import SecondMoments
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.progress import Report, reporter
@@ -26,20 +25,8 @@ FAN_IN = 16
 Moments: TypeAlias = SecondMoment | SecondMoments
 
 
-class Counted(Mergeable, Protocol):
-    """An accumulator that says how many rows it was given."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows that count."""
-
-    @property
-    def n_dropped(self) -> int:
-        """Rows that were left out, if they are not among the others."""
-
-
-#: Makes an empty accumulator of rows of so many columns.
-New: TypeAlias = Callable[[int], Counted]
+#: Makes an empty accumulator of rows of so many columns, which merges and counts them.
+New: TypeAlias = Callable[[int], Any]
 
 
 class Failure(Exception):
@@ -60,7 +47,7 @@ class Failure(Exception):
 
 
 #: Of a partition, or of the table: its second moments, or another sum over its rows.
-Summed: TypeAlias = Moments | Counted
+Summed: TypeAlias = Moments | Any
 PartitionState: TypeAlias = Summed | Failure
 
 
@@ -182,7 +169,7 @@ def merged(states: Iterable[PartitionState]) -> PartitionState:
     merge = total.merge_disjoint if isinstance(first, Moments) else total.merge
     for other in others:
         merge(other)
-    return total  # type: ignore[no-any-return]
+    return total
 
 
 def rows_in_state(state: Summed) -> int:

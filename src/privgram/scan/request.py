@@ -195,7 +195,6 @@ class ScanRequest:
 
 
 def _check_names(columns: Sequence[str]) -> tuple[str, ...]:
-    """Names of columns to take, as a user lists them."""
     listed = isinstance(columns, Iterable) and not isinstance(columns, (str, Mapping))
     names = tuple(columns) if listed else ()
     if not (listed and all(isinstance(name, str) for name in names)):

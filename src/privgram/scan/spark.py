@@ -73,7 +73,6 @@ def total(request: ScanRequest, new: New | None = None) -> Any:
 
 
 def _of_rows(frame: DataFrame, plan: PartitionPlan) -> PartitionState:
-    """Have Spark read the table and hand over its rows."""
     names = frame.columns
     numbered = frame.toDF(*(f"c{i}" for i in range(len(names))))
     rows = numbered.mapInArrow(partial(_states, plan, names), "state binary")
@@ -83,7 +82,6 @@ def _of_rows(frame: DataFrame, plan: PartitionPlan) -> PartitionState:
 
 
 def _empty(described: Variable | None) -> NDArray[Any]:
-    """A column without rows, of what is described."""
     kinds: dict[type, str] = {Factor: "O", Dates: "M8[us]", Identifier: "i8"}
     return np.empty(0, kinds.get(type(described), "f8"))
 

@@ -24,14 +24,14 @@ from privgram.columns.encoding import Codes, LevelCoder, Raw, naming_column
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.moment.grouped import NO_GROUP
-from privgram.moment.units import UnitTotal
+from privgram.sources.pieces import PieceBlock
 from privgram.sources.table import UNLISTED, Chunk, InvalidRow, Keys, Table, keys_of
 
 if TYPE_CHECKING:
     from privgram.columns.groups import Groups
     from privgram.scan.request import ScanRequest
 
-UnitsT = TypeVar("UnitsT", bound=UnitTotal)
+UnitsT = TypeVar("UnitsT", bound=Any)  # as `UnitAccumulator`
 
 #: Bytes of rows that all threads together hold before they are written to a file.
 MEMORY_BUDGET = 1 << 30
@@ -78,7 +78,7 @@ class UnitLayout:
             selection[self.groups.by] = self.groups.factor
         if unit in selection:
             raise ValueError(f"{unit!r} tells whose row a row is, and cannot say the group too")
-        return {**selection, unit: Identifier()}
+        return {**selection, unit: Identifier()} if unit else selection
 
     def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
         """Rows as records; InvalidRow at the first that may not be used."""
@@ -280,8 +280,9 @@ class Gatherer:
                 row = int(rows[error.row])
                 bad.append((row if present is None else int(present[row]), error.problem))
         if bad:
-            raise InvalidRow(*min(bad))
-        return n_rows
+            first = InvalidRow(*min(bad))
+            raise block.blames(first) if isinstance(block, PieceBlock) else first
+        return block.n_rows if isinstance(block, PieceBlock) else n_rows
 
     def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
         self.store.records[records["key"].dtype.kind == "S"] = records.dtype
@@ -337,3 +338,16 @@ class UnitBlockReader(Generic[UnitsT]):
             if bad >= 0:  # looked for already
                 raise ValueError("a row holds a value that cannot be used")
         return len(records)
+
+
+class RowBlockReader(UnitBlockReader[UnitsT]):
+    """Feeds rows that come as their pieces, each a unit by itself, to an accumulator."""
+
+    def feed(self, block: PieceBlock) -> int:  # type: ignore[override]
+        """Accumulate the rows of a block and return their number."""
+        try:
+            records = self._layout.pack(block, block.rows)
+        except InvalidRow as error:
+            raise block.blames(error) from None
+        super().feed((records, np.flatnonzero(np.diff(block.rows, prepend=-1))))
+        return block.n_rows

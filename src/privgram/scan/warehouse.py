@@ -123,7 +123,6 @@ class Query:
 
     @property
     def _driver(self) -> str:
-        """The package that the connection comes from."""
         return type(self.connection).__module__.lstrip("_").partition(".")[0]
 
     @property
@@ -223,7 +222,6 @@ def _text(request: ScanRequest, columns: Columns) -> str:
 
 
 def _asked(ask: Callable[[], AnswerT]) -> AnswerT:
-    """What an engine says of a query without reading a row."""
     try:
         return ask()
     except Exception as error:

@@ -31,7 +31,7 @@ class LevelImage:
 
     u_1 is the row's entry of the column of ones: 1, or the root of its weight. Read of the table
     are columns with the `factor`; those of u are the `others`. `matrix` is A, of shape (m, d), and
-    there may be `centres` (K, m). Of rows of levels that are not `seen` (K,) vectors are zeros.
+    there may be `centres` (K, m).
     """
 
     read: Columns
@@ -39,7 +39,6 @@ class LevelImage:
     factor: str
     matrix: Matrix
     centres: Matrix | None = None
-    seen: NDArray[np.bool_] | None = None
 
 
 class LevelSweep(BlockAccumulator):
@@ -97,14 +96,8 @@ class LevelSweep(BlockAccumulator):
         return -1
 
     def _feed(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        seen = self._image.seen
         for model, places, room in self.inner.groups:
-            images = v
-            if model.of_level is not None:
-                images = self._of_level(model, v, one)
-            elif seen is not None and not seen.all():
-                images = v.copy(order="F")
-                images[~seen[levels]] = 0.0
+            images = v if model.of_level is None else self._of_level(model, v, one)
             self.inner.add(images, model.score, places, room, groups=levels)
 
     def _of_level(self, model: Model, v: Matrix, one: Vector) -> Matrix:

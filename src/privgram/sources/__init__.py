@@ -16,6 +16,7 @@ import numpy as np
 from privgram.sources.arrays import is_array, open_columns, open_device_array
 from privgram.sources.files import open_paths
 from privgram.sources.frames import is_frame, open_frame, open_stream
+from privgram.sources.pieces import PieceSource
 from privgram.sources.queries import is_query, open_query
 from privgram.sources.table import CachedSource, Chunk, Selection, Table, TableSource, open_array
 
@@ -33,7 +34,7 @@ def open_source(source: TableSource, select: Selection = None, by_position: bool
         return open_columns(source, select)
     if isinstance(source, Table):  # opened before
         return source
-    if isinstance(source, CachedSource):
+    if isinstance(source, CachedSource | PieceSource):
         return source.open(open_source, select, by_position)
     if isinstance(source, (list, tuple)) and not source and select is not None:
         return _without_rows(select)

@@ -294,7 +294,6 @@ class ColumnReader:
         return result
 
     def _keys(self, column: Array) -> Keys:
-        """Keys of whole numbers or texts, encoded in any way."""
         kind = column.field.format
         if column.field.dictionary is not None:
             return self._looked_up(column, keys_of)[_indices(column)]

@@ -372,7 +372,6 @@ class _Csv:
         return line
 
     def _again(self, start: int, size: int) -> Iterator[RawBlock]:
-        """Parse records that were found before."""
         with self.path.open("rb") as file, unchanged(self.path, file, self.stamp):
             file.seek(start)
             text = file.read(size)
@@ -471,7 +470,6 @@ def _with_nulls(batch: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
 
 
 def _type(wanted: Variable | None) -> pa.DataType:
-    """Tell what to read a cell as."""
     import pyarrow as pa
 
     if isinstance(wanted, Identifier):

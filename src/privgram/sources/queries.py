@@ -155,7 +155,6 @@ def _opener(source: TableSource) -> Callable[[Any], FrameQuery] | None:
 
 
 def _polars_fields(schema: pl.Schema) -> list[Field]:
-    """Translate a schema column by column."""
     import polars as pl
 
     frames = (pl.DataFrame(schema={name: kind}) for name, kind in schema.items())

@@ -40,6 +40,9 @@ RawBlock: TypeAlias = NDArray[Any] | list[Raw]
 #: between threads costs, short enough to share a table evenly.
 CHUNK_BYTES = 1 << 22
 
+#: Rows that are no work for a second thread, however they are read.
+CHUNK_ROWS = 1 << 13
+
 #: Of what needs no memory of its own: an interruption waits for a chunk, tens of milliseconds.
 LARGEST_BYTES = 1 << 27
 
@@ -179,7 +182,7 @@ def check_names(source: TableSource, names: Iterable[str]) -> None:
 
 def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
     """Choose a chunk: about `CHUNK_BYTES`, less if the table would not fill 16 of them."""
-    even = -(-n_rows // 16)
+    even = max(-(-n_rows // 16), CHUNK_ROWS)
     return max(256, min(CHUNK_BYTES // max(row_bytes, 1), even))
 
 

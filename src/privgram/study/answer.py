@@ -7,22 +7,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from privgram.columns import Columns
-from privgram.columns.unit import PrivateBound
+from privgram.columns.survival import Survival
+from privgram.columns.unit import PrivateBound, Unit
 from privgram.columns.variables import Factor
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
-from privgram.glm.problem import MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
+from privgram.glm.problem import MOST_BESIDE, MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
+from privgram.regression.families import FAMILIES
 from privgram.regression.iv import Roles, fit_iv
 from privgram.regression.least_squares import fit_ols
 from privgram.regression.ols import OLSResults
-from privgram.scan.request import scale_out
+from privgram.scan.request import check_here, scale_out
+from privgram.sources.pieces import PieceSource
 
 if TYPE_CHECKING:
     from privgram.columns.terms import Parsed
-    from privgram.columns.unit import Unit
     from privgram.disclosure.request import RunOptions
     from privgram.privacy.guarantee import Guarantee
     from privgram.regression import IVResults, RegressionResults
@@ -48,10 +50,25 @@ INSTRUMENTS = (
     "leave out loss, family and groups"
 )
 
+BY_PIECES = (
+    "Surv(time, event) is fitted by scores of pieces of time, with robust errors: of rows that can "
+    "be read again by one machine, a unit whose bound is not chosen beforehand, and a positive "
+    "delta; leave out family, loss, cov_type, weights, mechanism, and a unit's values"
+)
+
 HUBER = (
     'loss="huber" is of family="gaussian", with an intercept, robust errors and rows that are '
     "protected singly, can be read again by one machine and have no weights; with a positive "
     "delta, and no instruments, absorbed factors, factors of hundreds of levels or mechanism"
+)
+
+
+#: Said of effects after the bar that pairs of rows cannot take off.
+ALONG = (
+    f"effects after | are taken along of one factor by itself, and of others with {MOST_BESIDE} "
+    "levels at most together, beside a feature and an intercept, of rows that are protected singly "
+    "and have no weights: write them after a +, or for an effect of each protected unit take "
+    "Unit(..., fixed_effects=True)"
 )
 
 
@@ -106,9 +123,12 @@ def release_and_fit(
     mechanism scores are taken where they are possible: of a table that one machine can read again,
     for a formula without instruments, a unit whose bound the table did not choose (a release counts
     the choice in), and a positive delta. Where single rows are protected, one
-    factor may then have up to a thousand levels by itself, or any number absorbed; a second one,
-    or products with it, come from a release.
+    factor may then have up to a thousand levels by itself, or any number absorbed. Products with
+    it come from a release; of effects after the bar, what pairs of rows cannot take off is refused.
     """
+    survival = Survival.of(parsed, columns, options.cuts)
+    if survival is not None:
+        return fit_survival(source, survival, parsed, columns, guarantee, options, run, unit=unit)
     if options.cov_type == "cluster" and unit is None and options.groups is None:
         raise ValueError(
             'cov_type="cluster" lets errors go together within clusters: name their column, '
@@ -141,8 +161,11 @@ def release_and_fit(
         raise ValueError(INSTRUMENTS)
     if huber:
         single = unit is None and used.row_weights is None and clusters is None
-        if not (scores and linear and parsed.intercept and robust and single):
+        asked = linear and parsed.intercept and robust and single and not parsed.absorbed
+        if not (scores and asked):
             raise ValueError(HUBER)
+    if scores and linear and parsed.absorbed and factor is None and clusters is None:
+        raise ValueError(ALONG)
     if not linear or clusters is not None:  # effects are written out, if not shown
         parsed = replace(parsed, features=(*parsed.features, *parsed.absorbed))
     if not linear:
@@ -201,6 +224,48 @@ def release_and_fit(
     return release_for(request, answer)
 
 
+def fit_survival(
+    source: TableSource,
+    survival: Survival,
+    parsed: Parsed,
+    columns: Columns,
+    guarantee: Guarantee,
+    options: RegressOptions,
+    run: RunOptions,
+    *,
+    unit: Unit | None = None,
+) -> RegressionResults:
+    """Fit Cox's regression by pieces of time: of events, by Poisson's law.
+
+    Of a row there are as many pieces as there are cuts, and all are its own: what is protected is
+    the row, or the unit whose rows follow one another in time.
+    """
+    check_here(source, "Surv(time, event) takes")
+    pieces = survival.n_pieces
+    if unit is None:
+        unit = Unit.of_row(pieces)
+        guarantee = replace(guarantee, unit=unit.protected)
+    elif unit.max_rows is not None:  # spells, each of which ends within a piece
+        unit = replace(unit, max_rows=unit.max_rows + pieces - 1)
+    parsed, columns = survival.terms(parsed), survival.columns(columns)
+    used = needed(parsed, columns)
+    others = options.given_beside_cuts or used.row_weights is not None or unit.values is not None
+    if others or _without_scores(source, parsed, used, unit, None, options, guarantee):
+        raise ValueError(BY_PIECES)
+    features = (*parsed.features, *parsed.absorbed)
+    problem = Problem(
+        RegressionTerms.of(replace(parsed, features=features), reference=options.reference),
+        used,
+        family=FAMILIES["poisson"],
+        purpose=options.purpose,
+        offset=parsed.offset,
+        unit=unit,
+        survival=survival,
+    )
+    rows = PieceSource(source, survival.placed(), used.missing == "drop", run.cache_bytes)
+    return fit_problem(rows, problem, guarantee, **vars(run))
+
+
 def _check_design(question: RegressionTerms, used: Columns) -> None:
     """Refuse before anything is spent what a fit would refuse."""
     described = AllColumns(used)
@@ -249,7 +314,7 @@ def _without_scores(
     if written is None:
         return None
     if parsed.absorbed and options.groups is None:
-        return "scores take along one factor, alone, of rows that are protected singly"
+        return None
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
     many = f"scores take {MOST_LEVELS} levels at most of what is written out"
     return None if levels <= MOST_LEVELS else many

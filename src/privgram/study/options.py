@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Missing, Unit
     from privgram.ledger import Composition, Ledger
     from privgram.mechanisms import Mechanism, Purpose
+    from privgram.multivariate.distribution import StatisticName
     from privgram.planning.designs import DesignInput
     from privgram.regression.families import Family, FamilyName, LossName
     from privgram.regression.glm import CovType, FitPurpose
@@ -163,6 +164,10 @@ class ModelOptions:
         default.
     mechanism : Mechanism or str, optional
         Of least squares: a release of the columns by this mechanism, and no scores.
+    cuts : sequence of float or int, optional
+        Of ``Surv(time, event)``: the public ends of pieces of time in which the hazard is constant,
+        the first where times count from and the last where all are censored; or how many pieces
+        there are, which 2 % of the budget place so that events are spread evenly. 4 to 6 pay.
     """
 
     family: FamilyName = "gaussian"
@@ -171,6 +176,7 @@ class ModelOptions:
     weights: str | None = None
     reference: Mapping[str, Any] | None = None
     mechanism: Mechanism | str | None = None
+    cuts: Sequence[float] | int | None = None
 
     #: What to write in the place of options that others have.
     instead: ClassVar[Mapping[str, str]] = {
@@ -206,9 +212,16 @@ class ModelOptions:
         return FAMILIES[self.family]
 
     @property
+    def given_beside_cuts(self) -> bool:
+        """Whether something else than cuts says what a regression of times is."""
+        names = ("family", "loss", "cov_type", "weights", "mechanism", "groups")
+        return any(getattr(self, name, None) != getattr(ModelOptions, name, None) for name in names)
+
+    @property
     def by_release(self) -> bool:
         """Whether a regression on a release of the columns answers the same question."""
-        return self.chosen_family.is_linear and (self.loss, self.mechanism) == ("squared", None)
+        plain = (self.loss, self.mechanism, self.cuts) == ("squared", None, None)
+        return self.chosen_family.is_linear and plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -318,6 +331,80 @@ class TableRegressRequest(AnswerOptions):
         return {each.name: getattr(self, each.name) for each in fields(RegressRequest)}
 
 
+@dataclass(frozen=True, kw_only=True)
+class TableOptions:
+    """What becomes of a summary, and what it costs.
+
+    Parameters
+    ----------
+    by : str or sequence of str
+        Factors among the columns: their levels, crossed, are the groups. By default all rows
+        together.
+    epsilon : float
+        What this answer may cost of the budget, for all groups and statistics together.
+    delta : float, optional
+        By default the budget's, or with "basic" composition the same part of it as of epsilon.
+    label : str
+        What the ledger calls it; by default the column and the factors.
+    out : path-like, optional
+        File to save the answer to, `.json` or `.npz`. That it can be written is made sure of before
+        anything is spent.
+    rng : numpy.random.Generator, optional
+        For experiments only: the answer is then marked `reproducible`.
+    """
+
+    by: str | Sequence[str] = ()
+    epsilon: float | None = None
+    delta: float | None = None
+    label: str = ""
+    out: str | os.PathLike[str] | None = None
+    rng: np.random.Generator | None = None
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The factors by name."""
+        return (self.by,) if isinstance(self.by, str) else tuple(self.by)
+
+
+@dataclass(frozen=True)
+class SummarizeRequest(TableOptions):
+    """What `Study.summarize` takes.
+
+    Parameters
+    ----------
+    column : str
+        A number, logarithm, date or truth value among the columns.
+    statistics : sequence of {"count", "mean", "sd", "quantile"}
+        What is shown. Without "quantile" the budget is spent on the others, and with "count" alone
+        on counts.
+    q : float or sequence of float
+        Which quantiles are shown, in (0, 1).
+    """
+
+    column: str
+    _: KW_ONLY
+    statistics: StatisticName | Sequence[StatisticName] = ("count", "mean", "sd", "quantile")
+    q: float | Sequence[float] = (0.25, 0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class HistogramRequest(TableOptions):
+    """What `Study.histogram` takes.
+
+    Parameters
+    ----------
+    column : str
+        As of `summarize`.
+    bins : int or sequence of float
+        How many of equal width on the column's scale, or their edges. They cost nothing: the answer
+        has others too.
+    """
+
+    column: str
+    _: KW_ONLY
+    bins: int | Sequence[float] = 40
+
+
 @dataclass(frozen=True, eq=False)
 class PlanRequest(ModelOptions):
     """What `Study.plan` takes.
@@ -325,9 +412,11 @@ class PlanRequest(ModelOptions):
     Parameters
     ----------
     formula : str
-        As of `regress`, with instruments too.
+        As of `regress`, with instruments too; or the column of `summarize`, for a mean, a deviation
+        and quartiles of one group.
     target_se : mapping of str to float, optional
-        Standard errors that are wanted, by coefficient, or by factor for all its levels. The
+        Standard errors that are wanted, by coefficient, or by factor for all its levels; of a
+        column by "mean", "sd" and "q50". The
         plan's `epsilon` is then what they take, with nine of ten fits answered.
     epsilon : float, optional
         Instead: the plan says what precision this gives. By default all that is left.
@@ -341,7 +430,8 @@ class PlanRequest(ModelOptions):
         it has one; or a guess, a mapping of ``"mean"``, ``"std"`` and ``"correlation"`` to what is
         guessed of columns by name, or of correlations alone by pairs of names.
     by : str or Groups, optional
-        As of `release`: the regression in each group, by least squares.
+        As of `release`: the regression in each group, by least squares; of a column as of
+        `summarize`.
     """
 
     instead: ClassVar[Mapping[str, str]] = {
@@ -356,4 +446,4 @@ class PlanRequest(ModelOptions):
     delta: float | None = None
     n_rows: int | None = None
     design: DesignInput = None
-    by: Groups | str | None = None
+    by: Groups | str | Sequence[str] | None = None

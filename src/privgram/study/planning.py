@@ -1,17 +1,21 @@
-"""What one regression of a study takes or gives, by the very fits that will answer it.
+"""What one answer of a study takes or gives, by the very fits that will answer it.
 
 Nothing of the secret table is read: `privgram.planning` simulates rows by what is public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from privgram._base.numbers import set_fields
 from privgram._base.text import shown
+from privgram.columns.terms import as_factor, parse_one
 from privgram.columns.variables import Boolean, Factor, Number
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest, RunOptions
@@ -23,12 +27,13 @@ from privgram.planning.precision import (
     asked,
 )
 from privgram.regression.design import RegressionTerms
+from privgram.regression.inference import RefusedError, quantile_of
 from privgram.study.answer import fit_release, needed, protected, release_and_fit
 from privgram.study.options import RegressOptions
+from privgram.study.tables import column_and_groups, summarize_table
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from privgram._base.numbers import Vector
     from privgram.columns import Columns
     from privgram.columns.groups import Groups
     from privgram.columns.terms import Parsed
@@ -76,10 +81,19 @@ def fits_of(
         )
     used = needed(parsed, columns)
     family = options.chosen_family
-    used, counts = family.explained(parsed.targets[0], used)[1], family.counts
+    counts = family.counts
+    if parsed.survival:
+        # A number within (0, 1) would be guessed to be 0 or 1, and times are not.
+        known = used.variables
+        times = {x: Number(*_wider(known[x])) for x in parsed.survival[:-1]}
+        used = used.replace(bounds={**known, **times})
+    else:
+        used = family.explained(parsed.targets[0], used)[1]
 
     def simulated(rare: bool) -> FitSimulation:
         table = SimulatedTable.like(design, parsed, used, n_rows, unit, groups, counts, rare)
+        if len(parsed.survival) == 3:
+            table = _in_order(table, *parsed.survival[:2])
 
         def source() -> Any:
             return iter([table.values]) if once else table.values
@@ -106,6 +120,60 @@ def fits_of(
         return FitSimulation(table, price, by_study, beside, twin)
 
     return simulated(rare=False)
+
+
+def _wider(described: Any) -> tuple[float, float]:
+    """Bounds of a time, a last digit wider."""
+    return described.lower, np.nextafter(described.upper, np.inf)
+
+
+def _in_order(table: SimulatedTable, start: str, stop: str) -> SimulatedTable:
+    """Guessed rows whose starts come before their times, half of them from the first on."""
+    if table.guess is None:
+        return table
+    starts, times = table.values[start], np.maximum(table.values[stop], np.finfo(float).tiny)
+    part = np.where(np.arange(len(times)) % 2, starts / (2 * starts.max(initial=1e-300)), 0.0)
+    return replace(table, values={**table.values, start: part * times, stop: times})
+
+
+@dataclass(frozen=True, eq=False)
+class SummaryErrors:
+    """Standard errors of one group's statistics, as a plan of fits takes them."""
+
+    param_names: tuple[str, ...]
+    bse: Vector
+    parameters: Mapping[str, str]
+    cov_type: str = "HC1"
+
+
+def summaries_of(
+    column: str,
+    by: Sequence[str],
+    columns: Columns,
+    price: Callable[[float], Guarantee],
+    design: DesignInput,
+    n_rows: int,
+) -> tuple[FitSimulation, int]:
+    """Summaries of simulated rows of one group, by what will answer; and how many these are."""
+    levels = [len(as_factor(name, columns.variables)) for name in by]
+    each = max(n_rows // math.prod(levels), 1)
+    alone = column_and_groups(columns, column, ()).replace(missing="drop")
+    rows = SimulatedTable.like(design, parse_one(f"`{column}` ~ 1"), alone, each, None, None, False)
+
+    def one(guarantee: Guarantee, rng: np.random.Generator) -> Any:
+        found = summarize_table(
+            rows.values, alone, column, (), ("mean", "sd", "quantile"), (0.25, 0.5, 0.75),
+            guarantee, RunOptions(rng=rng),
+        )  # fmt: skip
+        if found.hidden:
+            raise RefusedError("the noise hides how many rows a group has")
+        heads, z = found.heads(), quantile_of(0.05)
+        names = tuple(name for name in heads if not name.endswith("_ci"))
+        ends = [(heads[f"{name}_lower_ci"], heads[f"{name}_upper_ci"]) for name in names]
+        bse = np.array([float(upper[0] - lower[0]) / (2 * z) for lower, upper in ends])
+        return SummaryErrors(names, bse, {"method": "counts of steps"})
+
+    return FitSimulation(rows, price, one), each
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,7 +20,8 @@ from privgram._base.options import described_by, function_takes, takes
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.groups import Groups
-from privgram.columns.terms import Parsed, parse_one
+from privgram.columns.survival import FEW_PIECES
+from privgram.columns.terms import parse_one
 from privgram.columns.unit import Unit
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest, RunOptions
@@ -38,17 +40,31 @@ from privgram.study.config import (
     table_name,
 )
 from privgram.study.options import (
+    HistogramRequest,
     PlanRequest,
     RegressRequest,
     ReleaseOfStudy,
     StudyRequest,
+    SummarizeRequest,
+    TableOptions,
     TableRegressRequest,
+)
+
+#: Said of statistics that no second moment holds, where units are protected.
+NOT_OF_UNITS = (
+    "summaries and histograms are of rows that are protected singly, and this study protects "
+    "units: release(by=...).describe() has counts, means and deviations of these"
 )
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
+    from privgram.multivariate.distribution import (
+        DistributionResults,
+        HistogramResults,
+        StatisticName,
+    )
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
@@ -255,8 +271,8 @@ class Study:
         -------
         RegressionResults
             A `GLMResults` where it is by scores, and an `IVResults` with instruments. Of weak
-            instruments, several absorbed factors and whatever else scores do not take it is on a
-            release of the columns, whose errors assume equal variance; its notes say why.
+            instruments and whatever else scores do not take it is on a release of the columns,
+            whose errors assume equal variance; its notes say why.
 
         Raises
         ------
@@ -278,15 +294,79 @@ class Study:
         run = self._run_options(request.label or formula, used.selected, request.out, request.rng)
         log.info("regress %s at epsilon=%g", shown(formula), price.epsilon)
         with self._saying_what_is_left():
-            fit = release_and_fit(
-                self._source(used), parsed, columns, price, options, run, unit=self.unit
-            )
+            source = self._source(used, named=bool(parsed.survival))
+            fit = release_and_fit(source, parsed, columns, price, options, run, unit=self.unit)
         log.info("answered" if fit.refusal is None else "refused")
         if fit.refusal is not None:
             mean = fit.parameters.get("target_mean"), fit.parameters.get("target_mean_std", 0.0)
-            advice = Advice(parsed, columns, price, fit.n_rows, self.unit, options, *mean)
+            n_rows = fit.nobs if parsed.survival else fit.n_rows
+            advice = Advice(parsed, columns, price, n_rows, self.unit, options, *mean)
             fit._advised_by(advice)
         return fit
+
+    @takes(SummarizeRequest)
+    def summarize(self, request: SummarizeRequest) -> DistributionResults:
+        """Count rows, and give means, deviations and quantiles of one column, in groups.
+
+        Returns
+        -------
+        DistributionResults
+            Any other quantile, histogram and value of the distribution function follows from it at
+            no further cost.
+
+        Raises
+        ------
+        BudgetExceeded
+            If the budget has no room for it. Nothing is spent then.
+        ValueError, TypeError, OSError
+            As `regress`; where units are protected, or the rows are in a warehouse.
+        """
+        from privgram.multivariate.distribution import check_quantiles, check_statistics
+
+        statistics, q = check_statistics(request.statistics), check_quantiles(request.q)
+        return self._summarize(request.column, request, statistics, q)
+
+    @takes(HistogramRequest)
+    def histogram(self, request: HistogramRequest) -> HistogramResults:
+        """Count the rows in bins of one column, in groups.
+
+        Returns
+        -------
+        HistogramResults
+            Its `of` is what `summarize` gives for the same price.
+
+        Raises
+        ------
+        BudgetExceeded, ValueError, TypeError, OSError
+            As `summarize`.
+        """
+        from privgram.multivariate.distribution import check_bins
+
+        check_bins(request.bins)
+        found = self._summarize(request.column, request, ("count", "quantile"), (0.25, 0.5, 0.75))
+        return found.histogram(request.bins)
+
+    def _summarize(
+        self,
+        column: str,
+        options: TableOptions,
+        statistics: tuple[StatisticName, ...],
+        q: tuple[float, ...],
+    ) -> DistributionResults:
+        from privgram.study.tables import column_and_groups, summarize_table
+
+        self._check_singly()
+        by = options.factors
+        used = column_and_groups(self.columns, column, by)
+        label = options.label or " by ".join([column, *([", ".join(by)] if by else [])])
+        price = self._price(options.epsilon, options.delta)
+        run = self._run_options(label, used.selected, options.out, options.rng)
+        log.info("summarize %s at epsilon=%g", shown(label), price.epsilon)
+        with self._saying_what_is_left():
+            asked = used, column, by, statistics, q, price, run
+            found = summarize_table(self._source(used), *asked)
+        log.info("answered")
+        return found
 
     @contextmanager
     def _saying_what_is_left(self) -> Iterator[None]:
@@ -297,7 +377,7 @@ class Study:
             left = self.remaining()
             raise BudgetExceeded(f"{error}; epsilon={left:.4g} is left") from None
 
-    def _source(self, used: Columns) -> Any:
+    def _source(self, used: Columns, named: bool = False) -> Any:
         """The table; of an array, whose columns are those of the study, the used ones (a copy)."""
         import numpy as np
 
@@ -312,9 +392,9 @@ class Study:
                 f"the study describes {len(names)} columns and the array has {table.shape[1]}: "
                 "those of an array have no names, and are taken in the order of the description"
             )
-        if used.selected == names:
+        if used.selected == names and not named:
             return table
-        if is_array(table):  # on a GPU, perhaps
+        if named or is_array(table):  # on a GPU, perhaps
             return {name: table[:, names.index(name)] for name in used.selected}
         return table[:, [names.index(name) for name in used.selected]]
 
@@ -361,34 +441,50 @@ class Study:
         of the variance, which is what "if rare" says.
         """
         from privgram.planning.precision import plan_precision
-        from privgram.study.planning import fits_of
+        from privgram.study.answer import needed
+        from privgram.study.planning import fits_of, summaries_of
+        from privgram.study.tables import column_and_groups
 
         options, design = request.options, request.design
-        parsed, columns = parse_one(request.formula), self._weighted(options.weights)
-        groups, _ = Groups.of(request.by, columns)
-        n_rows = request.n_rows
-        n_rows = self._rows(parsed) if n_rows is None else check_integer(n_rows, "n_rows", 1)
-        each = max(n_rows // (1 if groups is None else len(groups)), 1)
-        once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
         price = partial(self._price, delta=request.delta)
-        return plan_precision(
+        columns, n_rows = self._weighted(options.weights), request.n_rows
+        if "~" not in request.formula:
+            column, by = request.formula, request.by or ()
+            factors = (by,) if isinstance(by, str) else tuple(by)  # type: ignore[arg-type]
+            used = column_and_groups(columns, column, factors)
+            self._check_singly()
+            n_rows = self._rows(used) if n_rows is None else check_integer(n_rows, "n_rows", 1)
+            fits, each = summaries_of(column, factors, columns, price, design, n_rows)
+        else:
+            parsed = parse_one(request.formula)
+            groups, _ = Groups.of(request.by, columns)  # type: ignore[arg-type]
+            used = needed(parsed, self.columns)
+            n_rows = self._rows(used) if n_rows is None else check_integer(n_rows, "n_rows", 1)
+            each = max(n_rows // (1 if groups is None else len(groups)), 1)
+            once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
+            asked = parsed, columns, price, options, design, each, self.unit, groups, once
+            fits = fits_of(*asked)
+        plan = plan_precision(
             request.formula,
-            fits_of(parsed, columns, price, options, design, each, self.unit, groups, once),
+            fits,
             left=self.remaining(),
             n_rows=each,
             target_se=request.target_se,
             epsilon=request.epsilon,
         )
+        return plan if options.cuts is None else replace(plan, notes=(*plan.notes, FEW_PIECES))
 
-    def _rows(self, parsed: Parsed) -> int:
+    def _check_singly(self) -> None:
+        """Refuse what is of rows that are protected singly."""
+        if self.unit is not None:
+            raise ValueError(NOT_OF_UNITS)
+
+    def _rows(self, used: Columns) -> int:
         if self.adjacency != "replace" or self.unit is not None:
             raise ValueError(
                 "the number of rows is private where rows are added or removed, or a unit may have "
                 "any number: say about how many there are by what is public, n_rows=..."
             )
-        from privgram.study.answer import needed
-
-        used = needed(parsed, self.columns)
         return count_rows(self._source(used), used)
 
     def check(self) -> Check:

@@ -30,7 +30,20 @@ from scipy.linalg.blas import dtrmm, dtrsm
 from scipy.linalg.lapack import dsygst
 
 from privgram._base.numbers import bisect_boundary
-from privgram.exact.exact_matmul import SLACK, DigitDraws, DigitMatrix, gram, integer_matrix, place
+from privgram.exact.exact_matmul import (
+    BLOCK,
+    MAX_DIGITS,
+    SLACK,
+    DigitDraws,
+    DigitMatrix,
+    Strip,
+    digit_bits,
+    each,
+    gram,
+    integer_matrix,
+    panels,
+    place,
+)
 from privgram.exact.int128 import GRID_BITS, to_integers
 from privgram.exact.rounding import in_digits, product_error
 
@@ -109,7 +122,7 @@ def certified_factor(integers: Int128, regulariser: int) -> DigitMatrix:
     coarse = place(max(needed, 2.0**-53 * float(first.max())), h.bits)
     factor = DigitMatrix.of([first], max(low, coarse), h.bits)
     for _ in range(MAX_STEPS):
-        rest = h.less_gram(factor, tolerance / 8)
+        rest = less_gram(h, factor, tolerance / 8)
         start = factor.to_float()
         # Half of L^-1 (H - L L^T) L^-T. L step is what L lacks.
         step = _lower_half(dsygst(rest.T, start.T)[0].T)
@@ -172,7 +185,7 @@ def certified_whitener(
         norm = SLACK * float(np.linalg.norm(k.to_float()))
         t_low = place(tolerance / (16 * d * norm), bits)
         t = k.multiply(h, t_low)
-        residual = t.multiply(k.T, p_low, symmetric=True).less_identity().to_float()
+        residual = less_identity(t.multiply(k.T, p_low, symmetric=True)).to_float()
         error = d * (math.ldexp(1.0, bits * p_low) + 3 * norm * math.ldexp(1.0, bits * t_low))
         if SLACK * float(np.linalg.norm(residual)) + error <= tolerance:
             return k
@@ -255,7 +268,7 @@ class _Inverse(DigitDraws):
             norm = SLACK * float(np.linalg.norm(q.to_float()))
             tolerance = min(error / (4 * norm), 0.25)
             a = drawn.within(tolerance / (8 * d * norm))
-            residual = a.multiply(q, place(tolerance / (8 * d), self.bits)).less_identity()
+            residual = less_identity(a.multiply(q, place(tolerance / (8 * d), self.bits)))
             del a
             r = SLACK * float(np.linalg.norm(residual.to_float())) + tolerance / 4
             q = q - q.multiply(residual, place(tolerance / (8 * d * size), self.bits))
@@ -321,3 +334,55 @@ def _smallest_by_bisection(integers: Int128, exponent: int) -> int:
 
     # The smallest eigenvalue is at most the mean of all.
     return bisect_boundary(definite, 0, (int(np.trace(matrix)) // d >> exponent) + 1)
+
+
+def less_identity(x: DigitMatrix) -> DigitMatrix:
+    """Subtract the identity, in place where no digit grows too large."""
+    place = -x.low
+    if 0 <= place < len(x.digits):
+        diagonal = np.einsum("ii->i", x.digits[place])
+        if diagonal.min() > -math.ldexp(1.0, x.bits - 1):
+            diagonal -= 1
+            return x
+    return x - DigitMatrix.of([np.eye(x.shape[0])], 0, x.bits)
+
+
+def less_gram(x: DigitMatrix, factor: DigitMatrix, error: float) -> Matrix:
+    """Subtract ``X X^T``, X lower triangular: symmetric, float64.
+
+    Off by at most `error` and 2^-47 of the result, in Frobenius norm. From the highest place
+    down, what is left is an integer that float64 holds, until it is the result but for its last
+    digits. Places below are not computed.
+    """
+    n, base = len(factor.digits), math.ldexp(1.0, x.bits)
+    if n > MAX_DIGITS or x.bits > digit_bits(len(factor.digits[0])):
+        raise ArithmeticError("a product of matrices has too many terms to be exact")
+    norms = [SLACK * float(np.linalg.norm(digit)) for digit in factor.digits]
+    start, first = 0, 2 * factor.low
+    while start < 2 * n - 2:
+        pairs = zip(norms[: start + 1], norms[start::-1], strict=False)
+        error -= math.ldexp(sum(one * two for one, two in pairs), x.bits * (first + start))
+        if error < 0:
+            break
+        start += 1
+    lowest = min(x.low, first + start)
+    highest = max(x.low + len(x.digits), first + 2 * n - 1)
+    rest = np.empty(x.shape)
+    rows = x.shape[0]
+    strips = each(lambda p: Strip.of(factor.digits[:, p], p), panels(rows, BLOCK), rows)
+
+    def fill(block: tuple[Strip, Strip]) -> None:
+        down, across = block
+        p, q = down.panel, across.panel
+        value = np.zeros((p.stop - p.start, q.stop - q.start))
+        for k in range(highest - 1, lowest - 1, -1):
+            value *= base
+            if 0 <= k - x.low < len(x.digits):
+                value += x.digits[k - x.low, p, q]
+            if start <= k - first <= 2 * n - 2:
+                value -= down.convolved(across, k - first)
+        rest[p, q] = value
+        rest[q, p] = value.T
+
+    each(fill, [(p, q) for i, p in enumerate(strips) for q in strips[: i + 1]], rows)
+    return np.ldexp(rest, x.bits * lowest)

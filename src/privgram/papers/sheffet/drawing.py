@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.exact import variates
+from privgram.exact import rounding, variates
+from privgram.exact.exact_matmul import (
+    SLACK,
+    DigitDraws,
+    DigitMatrix,
+    each,
+    gram,
+    multiplied,
+    panels,
+)
 from privgram.exact.int128 import from_float
-from privgram.exact.rounding import round_gram, round_product
+from privgram.exact.rounding import NORM_PAD, ROUNDED_BLOCK, in_digits, product_error, settled
 from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.laws import InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
@@ -33,6 +42,10 @@ from privgram.secret.additive import noisy_matrix
 from privgram.secret.laws import Sample, draw
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from privgram._base.numbers import Matrix, Vector
+    from privgram.exact.variates import Variates
     from privgram.moment import SecondMoment
 
 
@@ -165,3 +178,53 @@ def adjust(
             "adjusted_dof": dof,
         },
     )
+
+
+def round_product(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
+    """Round ``left draws``, left lower triangular, to multiples of ``2^exponent``: exactly."""
+    factor, drawn = np.ldexp(left.to_float(), -exponent), draws.to_float()
+    d, columns = drawn.shape
+    norms = product_error(d) * _norms(factor, 1), _norms(drawn, 0) + NORM_PAD
+    counts, unsure = np.empty((d, columns)), np.empty((d, columns), bool)
+
+    def fill(q: slice) -> None:
+        for p in panels(d, ROUNDED_BLOCK):
+            value = factor[p, : p.stop] @ drawn[: p.stop, q]
+            error = norms[0][p, None] * norms[1][q].max()
+            counts[p, q], unsure[p, q] = rounding.nearest(value, error)
+
+    each(fill, panels(columns, 4 * ROUNDED_BLOCK), columns)
+    if unsure.any():
+        rows, some = (np.flatnonzero(unsure.any(axis=axis)) for axis in (1, 0))
+        right = DigitDraws(draws.part(np.arange(d), some), left.bits)
+        counts[np.ix_(rows, some)] = in_digits(
+            lambda error: (multiplied(left.rows(rows), right, error), error), exponent
+        )
+    return counts
+
+
+def round_gram(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
+    """Round ``M M^T``, M = left draws, to multiples of ``2^exponent``: exactly."""
+    factor, drawn = left.to_float(), draws.to_float()
+    m = factor @ drawn
+    d, columns = m.shape
+    # What row i of M is off by, at most, in norm.
+    off = (
+        product_error(d)
+        * _norms(factor, 1)
+        * (SLACK * np.linalg.norm(drawn) + math.sqrt(columns) * NORM_PAD)
+    )
+    norms = _norms(m, 1)
+    error = np.outer(norms + off, off) + np.outer(off + product_error(columns) * norms, norms)
+    counts, unsure = rounding.nearest(np.ldexp(m @ m.T, -exponent), np.ldexp(error, -exponent))
+
+    def digits(rows: NDArray[np.intp]) -> Matrix:
+        some, right = left.rows(rows), DigitDraws(draws, left.bits)
+        return in_digits(lambda error: gram(some, right, error / 4), exponent)
+
+    return settled(counts, unsure, digits)
+
+
+def _norms(matrix: Matrix, axis: int) -> Vector:
+    norms: Vector = SLACK * np.linalg.norm(matrix, axis=axis)
+    return norms

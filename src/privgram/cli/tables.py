@@ -1,0 +1,109 @@
+"""``privgram summarize``: one column in groups, of a study or of what was saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+import privgram as pg
+from privgram.cli._shared import (
+    PATH,
+    POSITIVE,
+    alpha_option,
+    command,
+    delta_option,
+    json_option,
+    on_command_line,
+    print_json,
+    print_lines,
+    read_names,
+    read_number,
+    spending,
+)
+from privgram.cli._status import Status
+from privgram.multivariate.distribution import (
+    DistributionResults,
+    HistogramResults,
+    check_quantiles,
+)
+from privgram.regression.inference import level_of
+
+#: Options that are of a study alone.
+OF_STUDY = ("epsilon", "delta", "label", "out", "force", "by", "statistics")
+
+
+@command(
+    "privgram summarize study.toml wage --by region --q 0.1,0.5,0.9 --epsilon 0.3 --out wage.json",
+    "privgram summarize wage.json --bins 20",
+)
+@click.argument("file", metavar="STUDY|SUMMARY", type=PATH)
+@click.argument("column", metavar="[COLUMN]", required=False)
+@click.option("--by", help="Factors whose levels are the groups, separated by commas.")
+@click.option(
+    "--statistics",
+    default="count,mean,sd,quantile",
+    help="What the budget is spent on, separated by commas.",
+)
+@click.option("--q", "q", default="0.25,0.5,0.75", help="Which quantiles, separated by commas.")
+@click.option("--bins", type=POSITIVE, help="Show counts in so many bins instead.")
+@spending
+@delta_option
+@alpha_option
+@json_option
+def summarize(
+    file: Path,
+    column: str | None,
+    q: str,
+    bins: int | None,
+    alpha: float,
+    as_json: bool,
+    **options: Any,
+) -> Status:
+    """Give counts, means, deviations and quantiles of a COLUMN in groups, with intervals.
+
+    Of the table of a STUDY, at a price; or of a saved SUMMARY, whose other quantiles and bins cost
+    nothing.
+    """
+    from privgram.cli.study import load_study
+
+    level_of(alpha)  # which checks it, before anything is spent
+    parts = check_quantiles([read_number("--q", text) for text in read_names("--q", q)])
+    if file.suffix == ".toml":
+        if column is None:
+            raise click.UsageError("a study is asked about a COLUMN, such as wage")
+        study = load_study(file, options["out"], options.pop("force"))
+        names: Any
+        by, names = options.pop("by"), read_names("--statistics", options.pop("statistics"))
+        factors = [] if by is None else read_names("--by", by)
+        found = study.summarize(column, by=factors, statistics=names, q=parts, **options)
+        more = {"remaining": study.remaining()}
+    else:
+        for name in on_command_line(OF_STUDY):
+            raise click.UsageError(f"--{name} is of a study, and {file} is none")
+        if column is not None:
+            raise click.UsageError(f"{file} is of one column: leave out {column}")
+        found, more = pg.load(file, DistributionResults), {}
+    shown = found.with_q(parts) if bins is None else found.histogram(bins, alpha)
+    _print(shown, alpha, as_json, more)
+    return Status.REFUSED if len(found.hidden) == len(found.groups) else Status.ANSWERED
+
+
+def _print(
+    shown: DistributionResults | HistogramResults, alpha: float, as_json: bool, more: dict[str, Any]
+) -> None:
+    found = shown.of if isinstance(shown, HistogramResults) else shown
+    if not as_json:
+        print_lines(shown.text(alpha) if isinstance(shown, DistributionResults) else str(shown))
+        if more:
+            print_lines(f"{more['remaining']:.4g} of epsilon are left")
+        return
+    numbers = (
+        shown.heads(alpha)
+        if isinstance(shown, DistributionResults)
+        else {"edges": shown.edges} | shown.counts._asdict()
+    )
+    guarantee = {"epsilon": found.epsilon, "delta": found.delta, "alpha": alpha}
+    print_json({"column": found.column, "by": found.by, "groups": found.groups}
+               | numbers | guarantee | more)  # fmt: skip

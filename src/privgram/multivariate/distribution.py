@@ -1,0 +1,605 @@
+"""Counts, means, deviations, quantiles and histograms of one column, from noisy counts of steps.
+
+The range of the column has 4^h steps. They, and runs of 4, 16, ... of them, are counted with noise
+in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum of
+counts of steps, and its noise has a variance in closed form (docs/theory/tables.md) [1]_, [2]_.
+
+References
+----------
+.. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu, "Boosting the accuracy of differentially private
+   histograms through consistency", VLDB 2010.
+.. [2] W. Qardaji, W. Yang, N. Li, "Understanding hierarchical methods for differentially private
+   histograms", VLDB 2013.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
+
+import numpy as np
+
+from privgram._base.installed import LazyModule, extra
+from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of, check_within
+from privgram._base.saved import ArchiveFormat
+from privgram._base.text import Printed, as_text, listed
+from privgram.columns import Columns
+from privgram.columns.terms import as_factor, as_numeric
+from privgram.columns.variables import Boolean, Log, Numeric
+from privgram.privacy import Adjacency, Profile, ProofStatus
+from privgram.regression.inference import Estimand, quantile_of
+from privgram.regression.saved import SavedFit, check_sizes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from pandas import DataFrame
+
+    from privgram._base.saved import JsonObject
+    from privgram.columns.variables import Level
+    from privgram.plots import of_distributions
+else:
+    of_distributions = LazyModule("privgram.plots.of_distributions")
+
+StatisticName = Literal["count", "mean", "sd", "quantile"]
+
+#: Children of a node, and how many times over at most.
+BRANCHES, DEEPEST = 4, 6
+
+#: Steps of all groups together: what their counts take of memory is 8 bytes for each.
+MOST_STEPS = 1 << 20
+
+#: A group with fewer rows than so many deviations of their number's noise is hidden.
+SEEN = 4.0
+
+#: A run of equal sums that is so many nodes of a level long has hardly any noise of that level.
+AVERAGED = 2
+
+#: A deviation is no less than this part of that of a single sum, however long the run is.
+LEAST = 0.35
+
+
+def depth_for(described: Numeric, n_groups: int) -> int:
+    """How often the range is divided: less often for very many groups, once for truth values."""
+    if isinstance(described, Boolean):
+        return 1
+    return next(h for h in range(DEEPEST, -1, -1) if n_groups * BRANCHES**h <= MOST_STEPS)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The public values to which a column is rounded: whole numbers are among them if they fit."""
+
+    described: Numeric
+    depth: int
+
+    @property
+    def size(self) -> int:
+        """How many values there are, the bounds among them; 1 is the middle alone."""
+        steps = BRANCHES**self.depth
+        lower, upper = self.described.interval
+        whole = float(lower).is_integer() and float(upper).is_integer()
+        if not whole or isinstance(self.described, Log) or not 1 <= upper - lower < steps:
+            return int(steps)
+        width = int(upper - lower)
+        return int(width * ((steps - 1) // width) + 1)
+
+    def at(self, steps: Vector) -> Vector:
+        """Values in own units at steps, which may be between two, or beyond the last."""
+        middle, half = self.described.center, self.described.half_width
+        t = np.clip(2 * np.asarray(steps) / max(self.size - 1, 1) - 1, -1.0, 1.0)
+        if self.size == 1:
+            t = np.sign(steps)  # half a step on is the end
+        scaled: Vector = middle + half * t
+        return np.exp(scaled) if isinstance(self.described, Log) else scaled
+
+    @cached_property
+    def values(self) -> Vector:
+        """Values of all steps of the tree; beyond the last one, the last."""
+        return self.at(np.arange(BRANCHES**self.depth))
+
+    @cached_property
+    def reach(self) -> Vector:
+        """How far a value may be from the one it is rounded to, by step."""
+        at = np.arange(BRANCHES**self.depth)
+        lower, upper = self.at(at - 0.5), self.at(at + 0.5)
+        return np.maximum(self.values - lower, upper - self.values)
+
+
+def consistent(noisy: Sequence[Matrix], variances: Sequence[float]) -> tuple[Matrix, Vector]:
+    """Least squares of a tree's counts: of the steps (G, 4^h), and a variance for each level.
+
+    `noisy` are counts (G, 4^l) of the levels l = 0, ..., h, with noise of the `variances`. The
+    variances that are returned are those of a node as its own count and its children's tell it.
+    """
+    best, seen = list(noisy), [float(x) for x in variances]
+    for level in range(len(best) - 2, -1, -1):
+        children = _by_parent(best[level + 1]).sum(-1)
+        of_children = BRANCHES * seen[level + 1]
+        weight = of_children / (of_children + seen[level])  # 1 where the count is public
+        best[level] = weight * best[level] + (1 - weight) * children
+        seen[level] *= weight
+    counts = best[0]
+    for children in map(_by_parent, best[1:]):
+        off = (counts - children.sum(-1)) / BRANCHES
+        counts = (children + off[..., None]).reshape(len(counts), -1)
+    return counts, np.array(seen)
+
+
+def _by_parent(nodes: Matrix) -> Matrix:
+    return nodes.reshape(*nodes.shape[:-1], -1, BRANCHES)
+
+
+def noise_covariance(sums: Matrix, variances: Vector) -> Matrix:
+    """Covariance (k, k) of the noise in sums over steps, weighted by `sums` (k, 4^h)."""
+    means, found = sums, np.zeros((len(sums), len(sums)))
+    for variance in variances[:0:-1]:
+        children = _by_parent(means)
+        means = children.mean(-1)
+        off = (children - means[..., None]).reshape(len(sums), -1)
+        found += variance * off @ off.T
+    whole: Matrix = found + variances[0] * means @ means.T
+    return whole
+
+
+def prefix_variances(variances: Vector) -> Matrix:
+    """Variances (h, 4^h) of noise, by level from 1 on, in sums up to each step given their total.
+
+    That total itself moves the sum up to step i by (i + 1) / 4^h times its own noise.
+    """
+    depth = len(variances) - 1
+    i = np.arange(BRANCHES**depth)
+    rows = []
+    for level in range(1, depth + 1):
+        span = BRANCHES ** (depth - level)  # steps of a node
+        before, part = (i // span) % BRANCHES, (i % span + 1) / span
+        taken = before + part
+        rows.append(variances[level] * (before + part**2 - taken**2 / BRANCHES))
+    return np.array(rows).reshape(depth, len(i))
+
+
+class IntervalEstimates(NamedTuple):
+    """IntervalEstimates with the ends of their intervals; NaN in groups that the noise hides."""
+
+    estimate: Matrix
+    lower: Matrix
+    upper: Matrix
+
+
+DISTRIBUTION_FORMAT = ArchiveFormat(
+    "privgram-distribution", 1, "a distribution", key="distribution", arrays=("counts", "variances")
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributionResults(Printed, SavedFit):
+    """The distribution of one column in groups of rows, by noisy counts of steps of its range.
+
+    `Study.summarize` makes it. Printed, it has the statistics that were asked for; any quantile,
+    histogram and value of the distribution function follows from it at no cost.
+
+    Attributes
+    ----------
+    column : str
+    by : tuple of str
+        Factors whose levels, crossed, are the groups; none for all rows together.
+    columns : Columns
+        What is public of these.
+    statistics : tuple of str
+        What `frame` shows.
+    q : tuple of float
+        Which quantiles it shows.
+    counts : ndarray of shape (n_groups, n_steps), float64
+        Rows by step, as the noise leaves them: they may be negative.
+    variances : ndarray of shape (h + 1,), float64
+        Of the noise, by level of the tree: first that of a group's number of rows, 0 if public.
+    n_rows : float
+        Rows of all groups, about; exact where it is public.
+    epsilon, delta, adjacency, privacy
+        The guarantee, and its profile.
+    reproducible : bool
+        True if the noise came from a generator the caller seeded.
+    """
+
+    column: str
+    by: tuple[str, ...]
+    columns: Columns
+    statistics: tuple[StatisticName, ...]
+    q: tuple[float, ...]
+    counts: Matrix
+    variances: Vector
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    reproducible: bool
+    refusal: str | None = None
+
+    _format: ClassVar[ArchiveFormat] = DISTRIBUTION_FORMAT
+
+    # --- what it is of --------------------------------------------------------------------
+
+    @property
+    def groups(self) -> tuple[tuple[Level, ...], ...]:
+        """The groups: a level of each factor."""
+        factors = (as_factor(name, self.columns.variables) for name in self.by)
+        return tuple(product(*((*f.levels, *(("other",) if f.other else ())) for f in factors)))
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The values to which the column is rounded."""
+        return Grid(as_numeric(self.column, self.columns.variables), len(self.variances) - 1)
+
+    @cached_property
+    def _sizes(self) -> Vector:
+        """Rows of each group, NaN where the noise hides them."""
+        rows = self._rows
+        return np.where(rows > SEEN * math.sqrt(self.variances[0]), rows, np.nan)
+
+    @cached_property
+    def _rows(self) -> Vector:
+        public = self.variances[0] == 0
+        return np.full(1, self.n_rows) if public else self.counts.sum(axis=1)
+
+    @property
+    def hidden(self) -> tuple[tuple[Level, ...], ...]:
+        """Groups of which the noise hides how many rows they have."""
+        sizes = zip(self.groups, self._sizes, strict=True)
+        return tuple(group for group, n in sizes if math.isnan(n))
+
+    @property
+    def proof_status(self) -> ProofStatus:
+        """How well it is founded; see `Release.proof_status`."""
+        return self.privacy.proof_status
+
+    # --- estimates ------------------------------------------------------------------------
+
+    def count(self, alpha: float = 0.05) -> IntervalEstimates:
+        """Numbers of rows, shape (n_groups,), with intervals of level 1 - `alpha`."""
+        rows, half = self._rows, quantile_of(alpha) * math.sqrt(self.variances[0])
+        seen = np.where(np.isnan(self._sizes), np.nan, np.maximum(rows, 0.0))
+        return IntervalEstimates(seen, np.maximum(rows - half, 0.0), np.maximum(rows + half, 0.0))
+
+    @cached_property
+    def _powers(self) -> tuple[float, float, Matrix, Matrix]:
+        """Middle and half-width of the range, powers of values so scaled, and their sums."""
+        ends = self.grid.at(np.array([-0.5, self.grid.size - 0.5]))
+        middle, half = float(ends.mean()), float(np.ptp(ends) / 2)
+        powers = ((self.grid.values - middle) / half) ** np.arange(5)[:, None]
+        return middle, half, powers, self.counts @ powers.T
+
+    @cached_property
+    def _moment_noise(self) -> Matrix:
+        return noise_covariance(self._powers[2][:3], self.variances)
+
+    def _rounding(self) -> Vector:
+        """How far the rounding of values may move a group's mean, or deviation."""
+        reach = self.grid.reach
+        return np.clip(self.counts @ reach / self._sizes, reach.min(), reach.max())
+
+    @cached_property
+    def _moments(self) -> tuple[Vector, Vector, Vector]:
+        """Scaled means, variances of rows, and variances of the means' noise."""
+        noise, sums, n = self._moment_noise, self._powers[3], self._sizes
+        mean = sums[:, 1] / n
+        of_mean = (noise[1, 1] - 2 * mean * noise[0, 1] + mean**2 * noise[0, 0]) / n**2
+        variance = np.maximum(sums[:, 2] / n - mean**2 + of_mean, 0.0) * n / np.maximum(n - 1, 1.0)
+        return mean, variance, of_mean
+
+    def mean(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
+        """Means, shape (n_groups,), of the population or of the rows at hand; by Fieller's method.
+
+        Intervals are wider by what rounding to the steps may have moved.
+        """
+        z2, (middle, half, _, sums), n = quantile_of(alpha) ** 2, self._powers, self._sizes
+        mean, variance, _ = self._moments
+        noise = self._moment_noise
+        sampling = variance * n if _of_population(estimand) else 0.0
+        a = n**2 - z2 * noise[0, 0]
+        b = n * sums[:, 1] - z2 * noise[0, 1]
+        c = sums[:, 1] ** 2 - z2 * (noise[1, 1] + sampling)
+        with np.errstate(all="ignore"):
+            root = np.sqrt(np.maximum(b**2 - a * c, 0.0)) / a
+            ends = [np.where(a > 0, b / a + side * root, side) for side in (-1, 1)]
+        lower, upper = (middle + half * np.where(np.isnan(n), np.nan, end) for end in ends)
+        return self._in_units(middle + half * mean, lower, upper)
+
+    def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
+        """Standard deviations, shape (n_groups,), as `mean`; the divisor is n - 1."""
+        z, (_, half, _, sums), n = quantile_of(alpha), self._powers, self._sizes
+        mean, variance, _ = self._moments
+        one = np.ones_like(n)
+        weights = np.stack([mean**2 - variance, -2 * mean, one])
+        error = np.einsum("ig,ij,jg->g", weights, self._moment_noise, weights) / n**2
+        if _of_population(estimand):
+            binomial = np.stack([mean**4, -4 * mean**3, 6 * mean**2, -4 * mean, one])
+            fourth = (binomial * sums.T).sum(0) / n
+            error = error + np.maximum(fourth - variance**2, 0.0) / n
+        off = z * np.sqrt(error)
+        sd, lower, upper = (
+            half * np.sqrt(np.maximum(variance + side, 0.0)) for side in (0.0, -off, off)
+        )
+        return self._in_units(sd, lower, upper, range_of=(0.0, half))
+
+    def _in_units(
+        self,
+        estimate: Vector,
+        lower: Vector,
+        upper: Vector,
+        range_of: tuple[float, float] | None = None,
+    ) -> IntervalEstimates:
+        """IntervalEstimates within the range, with intervals that allow for rounding."""
+        wide = self._rounding()
+        least, most = range_of or (float(self.grid.values[0]), float(self.grid.values[-1]))
+        if self.grid.size == 1:
+            least, most = (float(x) for x in self.grid.at(np.array([-0.5, 0.5])))
+        within = (np.clip(x, least, most) for x in (estimate, lower - wide, upper + wide))
+        return IntervalEstimates(*within)
+
+    @cached_property
+    def _below(self) -> list[tuple[Vector, NDArray[np.int64]]]:
+        """Of each group the rows up to each step, which do not fall, and how long equal runs are.
+
+        Sums of counts, by isotonic regression.
+        """
+        from scipy.optimize import isotonic_regression
+
+        fits = (isotonic_regression(np.cumsum(counts)) for counts in self.counts)
+        runs = ((fit.x, np.diff(fit.blocks)) for fit in fits)
+        return [(sums, np.repeat(lengths, lengths)) for sums, lengths in runs]
+
+    def _below_variance(self, p: float, run: NDArray[np.int64] | None = None) -> Vector:
+        """Noise of the rows up to each step, less p times all rows; in the mean of a run of sums.
+
+        Of sums over a run, that of levels whose nodes are short beside the run is left out.
+        """
+        depth, by_level = self.grid.depth, prefix_variances(self.variances)
+        part = np.arange(1, BRANCHES**depth + 1) / BRANCHES**depth
+        of_total: Vector = (part - p) ** 2 * self.variances[0]
+        whole: Vector = by_level.sum(axis=0)
+        if run is None:
+            return of_total + whole
+        spans = BRANCHES ** np.arange(depth - 1, -1, -1)
+        kept = np.where(run >= AVERAGED * spans[:, None], 0.0, by_level).sum(axis=0)
+        found: Vector = of_total + np.maximum(kept, LEAST**2 * whole)
+        return found
+
+    def quantile(
+        self, q: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
+    ) -> IntervalEstimates:
+        """Quantiles, shape (n_groups, n_q): the least value with at least the part q of the rows.
+
+        They do not fall with q. An interval has all values at which the distribution function may
+        be q, by the noise, and of a population by sampling too (docs/theory/tables.md).
+        """
+        z, parts = quantile_of(alpha), check_quantiles(q)
+        population, last = _of_population(estimand), self.grid.size - 1
+        found = np.full((3, len(self.counts), len(parts)), np.nan)
+        for g, n in enumerate(self._sizes):
+            if math.isnan(n):
+                continue
+            below, run = self._below[g]
+            for k, p in enumerate(parts):
+                variance = self._below_variance(p, run)
+                half = z * np.sqrt(variance + (n * p * (1 - p) if population else 0.0))
+                off = below - p * n
+                first = int((off >= -half).argmax()) if (off >= -half).any() else last
+                open_ = np.flatnonzero(off < half)
+                end = int(open_[-1]) + 1 if len(open_) else 0
+                at = min(int(np.searchsorted(off, 0.0)), last)
+                found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
+        seen = ~np.isnan(found)
+        found[seen] = self.grid.at(found[seen])
+        return IntervalEstimates(*found)
+
+    def cdf(
+        self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
+    ) -> IntervalEstimates:
+        """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
+        z, population = quantile_of(alpha), _of_population(estimand)
+        where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
+        found = np.full((3, len(self.counts), len(where)), np.nan)
+        for g, n in enumerate(self._sizes):
+            if math.isnan(n):
+                continue
+            for k, i in enumerate(where):
+                p = min(max(float(self._below[g][0][i]) / n, 0.0), 1.0) if i >= 0 else 0.0
+                raw = float(self.counts[g, : i + 1].sum()) / n
+                variance = float(self._below_variance(p)[i]) / n**2 if i >= 0 else 0.0
+                half = z * math.sqrt(variance + (p * (1 - p) / n if population else 0.0))
+                found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
+        return IntervalEstimates(*found)
+
+    def histogram(self, bins: int | Sequence[float] = 40, alpha: float = 0.05) -> HistogramResults:
+        """Counts in bins of equal width on the scale of the column, or between edges.
+
+        Rows are of the bins [left, right), and of the last one at its end too. Values are those
+        that the column is rounded to.
+        """
+        edges = check_bins(bins)
+        if isinstance(edges, int):
+            edges = self.grid.at(np.linspace(0, self.grid.size - 1, edges + 1))
+        inner = np.append(edges[:-1], np.nextafter(edges[-1], np.inf))
+        values = self.grid.values[: self.grid.size]
+        tolerance = 1e-9 * float(np.ptp(values))
+        bin_of = np.searchsorted(inner, values + tolerance, "right") - 1
+        bin_of[values > edges[-1] + tolerance] = -1
+        bin_of[np.abs(values - edges[-1]) <= tolerance] = len(edges) - 2
+        sums = np.zeros((len(edges) - 1, self.counts.shape[1]))
+        sums[:, : len(values)] = bin_of == np.arange(len(edges) - 1)[:, None]
+        error = quantile_of(alpha) * np.sqrt(np.diag(noise_covariance(sums, self.variances)))
+        raw = self.counts @ sums.T
+        both = (np.maximum(raw + off, 0.0) for off in (0.0, -error, error))
+        return HistogramResults(self, edges, IntervalEstimates(*both), alpha)
+
+    # --- what is shown --------------------------------------------------------------------
+
+    def heads(self, alpha: float = 0.05, estimand: Estimand = "population") -> dict[str, Vector]:
+        """What `frame` shows, by heading."""
+        found: dict[str, Vector] = {}
+        for name in self.statistics:
+            if name == "quantile":
+                several = self.quantile(self.q, alpha, estimand)
+                columns = {
+                    f"q{100 * q:g}": IntervalEstimates(*(x[:, k] for x in several))
+                    for k, q in enumerate(self.q)
+                }
+            else:
+                given = (alpha,) if name == "count" else (alpha, estimand)
+                columns = {name: getattr(self, name)(*given)}
+            for head, (estimate, lower, upper) in columns.items():
+                ends = {f"{head}_lower_ci": lower, f"{head}_upper_ci": upper}
+                found |= {head: estimate} | ends
+        return found
+
+    def frame(self, alpha: float = 0.05, estimand: Estimand = "population") -> DataFrame:
+        """A data frame (needs pandas) with a row for each group."""
+        return _framed(self.heads(alpha, estimand), self.groups, self.by, self.column)
+
+    @property
+    def labels(self) -> list[str]:
+        """The groups as text."""
+        return [" ".join(map(str, group)) or self.column for group in self.groups]
+
+    def with_q(self, q: float | Sequence[float]) -> Self:
+        """The same with other quantiles to be shown."""
+        return replace(self, q=check_quantiles(q))
+
+    def text(self, alpha: float = 0.05) -> str:
+        """The table as text, with intervals of level 1 - `alpha`."""
+        legend = f"{1 - alpha:.0%} intervals, of the population but for counts."
+        below = [f"{self.column}: {legend}"]
+        if self.hidden:
+            names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
+            below.append(f"The noise hides how many rows have: {listed(names)}.")
+        below.append(
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
+            + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
+        )
+        return as_text(self.labels, self.heads(alpha), *below, digits=5)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    plot = of_distributions.plot_distribution
+
+    # --- files ----------------------------------------------------------------------------
+
+    @classmethod
+    def _parts(cls, header: JsonObject) -> JsonObject:
+        columns = Columns.from_dict(header["columns"])
+        tuples = {name: tuple(header[name]) for name in ("by", "statistics", "q")}
+        return header | tuples | {"columns": columns}
+
+    def _check(self) -> None:
+        counts, variances = self.counts, self.variances
+        shape = len(self.groups), BRANCHES ** (len(variances) - 1)
+        if variances.ndim != 1 or not len(variances) or counts.shape != shape:
+            raise ValueError("there is a count for each step of each group")
+        check_sizes(counts=counts, variances=variances)
+        if not (variances >= 0).all():
+            raise ValueError("variances are not negative")
+        check_quantiles(self.q)
+        _ = check_statistics(self.statistics), self.grid
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HistogramResults(Printed):
+    """Counts of one column in bins, in every group.
+
+    Attributes
+    ----------
+    of : DistributionResults
+        What it is made of, which has all else, and is saved.
+    edges : ndarray of shape (n_bins + 1,), float64
+    counts : IntervalEstimates
+        Arrays of shape (n_groups, n_bins): counts, and the ends of their intervals.
+    alpha : float
+        1 - level of the intervals.
+    """
+
+    of: DistributionResults
+    edges: Vector
+    counts: IntervalEstimates
+    alpha: float
+
+    def frame(self) -> DataFrame:
+        """A data frame (needs pandas) with a row for each bin of each group."""
+        n_bins, groups = len(self.edges) - 1, self.of.groups
+        heads = {
+            "left": np.tile(self.edges[:-1], len(groups)),
+            "right": np.tile(self.edges[1:], len(groups)),
+            "count": self.counts.estimate.ravel(),
+            "count_lower_ci": self.counts.lower.ravel(),
+            "count_upper_ci": self.counts.upper.ravel(),
+        }
+        rows = [group for group in groups for _ in range(n_bins)]
+        return _framed(heads, rows, self.of.by, self.of.column)
+
+    def __str__(self) -> str:
+        n_bins = len(self.edges) - 1
+        rows = [label for label in self.of.labels for _ in range(n_bins)]
+        heads = {
+            "left": np.tile(self.edges[:-1], len(self.of.groups)),
+            "count": self.counts.estimate.ravel(),
+            "lower_ci": self.counts.lower.ravel(),
+            "upper_ci": self.counts.upper.ravel(),
+        }
+        legend = f"{self.of.column}, by left ends of bins, with {1 - self.alpha:.0%} intervals."
+        return as_text(rows, heads, legend, digits=5)
+
+    plot = of_distributions.plot_histogram
+
+
+def _framed(
+    heads: dict[str, Any], groups: Sequence[tuple[Level, ...]], by: Sequence[str], column: str
+) -> DataFrame:
+    with extra("pandas", "a data frame needs"):
+        import pandas as pd
+    if by:
+        index = pd.MultiIndex.from_tuples(groups, names=by)
+        index = index.get_level_values(0) if len(by) == 1 else index
+    else:
+        index = pd.Index([column] * len(groups))
+    return pd.DataFrame(heads, index)
+
+
+def _of_population(estimand: Estimand) -> bool:
+    check_one_of(estimand, "estimand", get_args(Estimand))
+    return estimand == "population"
+
+
+def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:
+    """Quantiles that are asked for, each within (0, 1)."""
+    several = [q] if isinstance(q, (int, float)) else list(q)
+    return tuple(check_within(one, "q", 0, 1) for one in several)
+
+
+def check_bins(bins: int | Sequence[float]) -> int | Vector:
+    """How many bins, or their edges, which ascend."""
+    if isinstance(bins, int) or np.ndim(bins) == 0:
+        return check_integer(bins, "bins", 1)
+    edges = np.asarray(bins, np.float64)
+    if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+        raise ValueError("bins is a number, or edges that ascend")
+    return edges
+
+
+def check_statistics(statistics: StatisticName | Sequence[StatisticName]) -> tuple[Any, ...]:
+    """Statistics that are asked for: some, each once."""
+    several = [statistics] if isinstance(statistics, str) else list(statistics)
+    for one in several:
+        check_one_of(one, "statistics", get_args(StatisticName))
+    if not several or len({*several}) < len(several):
+        raise ValueError("statistics are some of 'count', 'mean', 'sd' and 'quantile', each once")
+    return tuple(several)
+
+
+def read_distribution(path: Path) -> DistributionResults:
+    """A distribution that was saved."""
+    return DistributionResults._read(path)

@@ -1,0 +1,88 @@
+"""Plots of distributions of one column in groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from privgram.plots._axes import (
+    BLUE,
+    GREY,
+    MOST_NAMES,
+    axes_for,
+    cut,
+    heading,
+    lay_rows,
+    plot,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Histograms of more groups would hide each other.
+MOST_HISTOGRAMS = 6
+
+
+@plot
+def plot_distribution(found: Any, ax: Axes | None = None) -> Axes:
+    """Draw each group's median with its interval, and the range of the quantiles that were asked.
+
+    Parameters
+    ----------
+    found : DistributionResults
+        As `Study.summarize` returns it.
+    ax
+    """
+    n = len(found.groups)
+    few = n <= MOST_NAMES
+    ax = axes_for(ax, (7.5, 1.2 + 0.3 * min(n, MOST_NAMES)))
+    q = sorted({*found.q, 0.5})
+    several = found.quantile(q)
+    middle = q.index(0.5)
+    for row in range(n):
+        ends = several.estimate[row, [0, -1]]
+        ax.plot(ends, [row, row], color=GREY, alpha=0.6, linewidth=5 if few else 1)
+        interval = several.lower[row, middle], several.upper[row, middle]
+        ax.plot(interval, [row, row], color=BLUE, linewidth=2.0 if few else 0.8)
+    ax.plot(several.estimate[:, middle], range(n), "o" if few else ".", color=BLUE, markersize=4)
+    lay_rows(ax, found.labels, ", ".join(map(cut, found.by)) or "rows")
+    ax.set_xlabel(cut(found.column))
+    heading(
+        ax,
+        f"Median of {cut(found.column)} with 95% intervals, grey: q{100 * q[0]:g} to "
+        f"q{100 * q[-1]:g}",
+    )
+    return ax
+
+
+@plot
+def plot_histogram(found: Any, ax: Axes | None = None) -> Axes:
+    """Draw the parts of a group's rows in bins, with intervals as bands; of several groups lines.
+
+    Parameters
+    ----------
+    found : HistogramResults
+        As `Study.histogram` returns it.
+    ax
+    """
+    ax = axes_for(ax, (7.5, 4.0))
+    labels = found.of.labels[:MOST_HISTOGRAMS]
+    edges = found.edges
+    for row, label in enumerate(labels):
+        total = max(float(np.nansum(found.counts.estimate[row])), 1.0)
+        parts = [x[row] / total for x in found.counts]
+        [line] = ax.step(edges, np.append(parts[0], parts[0][-1]), where="post", label=cut(label))
+        low, high = (np.append(x, x[-1]) for x in parts[1:])
+        ax.fill_between(edges, low, high, step="post", alpha=0.25, color=line.get_color())
+    ax.set_xlabel(cut(found.of.column))
+    ax.set_ylabel("part of the rows")
+    more = len(found.of.labels) - len(labels)
+    heading(
+        ax,
+        f"{cut(found.of.column)} with {1 - found.alpha:.0%} intervals"
+        + (f", {more} groups more" if more > 0 else ""),
+    )
+    if len(labels) > 1:
+        ax.legend(fontsize="small", frameon=False)
+    return ax

@@ -1,0 +1,205 @@
+"""Least squares of a tree of counts, the variances of what follows, and their intervals."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import privgram as pg
+from privgram.columns import Columns
+from privgram.multivariate import distribution
+from privgram.multivariate.distribution import (
+    BRANCHES,
+    DistributionResults,
+    Grid,
+    consistent,
+    noise_covariance,
+    prefix_variances,
+)
+from privgram.privacy import GaussianProfile
+
+VARIANCES = ([2.0, 3.0, 0.5], [0.0, 1.0, 4.0], [7.0])
+
+
+def design(depth):
+    """Nodes of all levels as sums of steps, level by level."""
+    steps = np.eye(BRANCHES**depth)
+    return [steps.reshape(BRANCHES**h, -1, len(steps)).sum(1) for h in range(depth + 1)]
+
+
+def covariance(variances):
+    """Of the steps' least squares estimates, by the normal equations."""
+    rows = np.vstack(design(len(variances) - 1))
+    sizes = [BRANCHES**h for h in range(len(variances))]
+    weights = np.repeat(1 / np.maximum(variances, 1e-6), sizes)
+    return np.linalg.inv(rows.T * weights @ rows), rows.T * weights
+
+
+@pytest.mark.parametrize("variances", VARIANCES, ids=str)
+def test_consistent_counts_are_those_of_the_normal_equations(variances):
+    rng = np.random.default_rng(3)
+    depth = len(variances) - 1
+    noisy = [rng.normal(10, 3, (2, BRANCHES**h)) for h in range(depth + 1)]
+    counts, nodes = consistent(noisy, variances)
+    cov, right = covariance(variances)
+    for g in range(2):
+        solved = cov @ right @ np.concatenate([x[g] for x in noisy])
+        np.testing.assert_allclose(counts[g], solved, atol=1e-4)
+    sums = np.vstack([rng.normal(size=(3, BRANCHES**depth)), np.tri(BRANCHES**depth)])
+    found = noise_covariance(sums, nodes)
+    np.testing.assert_allclose(found, sums @ cov @ sums.T, atol=1e-4)
+    if depth:
+        part = np.arange(1, BRANCHES**depth + 1) / BRANCHES**depth
+        whole = prefix_variances(nodes).sum(0) + part**2 * nodes[0]
+        np.testing.assert_allclose(whole, np.diag(found)[3:], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("described", "whole"),
+    [((0, 50), range(51)), ((18, 90), range(18, 91)), ((-3, 3000), range(-3, 3000, 7))],
+)
+def test_whole_numbers_are_values_of_the_grid(described, whole):
+    grid = Grid(Columns({"x": described}).variables["x"], 6)
+    assert np.isin(np.array(whole, float), np.round(grid.values, 9)).all()
+    assert grid.values[0] == described[0]
+    assert grid.values[-1] == pytest.approx(described[1])
+
+
+def results(x, bounds=(0.0, 1.0), mu=0.25, rng=None, public=True, depth=6):
+    """What `Study.summarize` would give for one group of rows, by the law of its noise."""
+    columns = Columns({"x": bounds}, intercept=True)
+    grid = Grid(columns.variables["x"], depth)
+    steps = np.rint((x - bounds[0]) / (bounds[1] - bounds[0]) * (grid.size - 1))
+    at = steps.astype(int)
+    exact = np.bincount(at, minlength=BRANCHES**depth).astype(float)
+    variance = 2 * (depth + (not public)) / mu**2
+    variances = [0.0 if public and not h else variance for h in range(depth + 1)]
+    noisy = [
+        exact.reshape(1, BRANCHES**h, -1).sum(-1)
+        + (0 if rng is None else np.sqrt(v) * rng.standard_normal((1, BRANCHES**h)))
+        for h, v in enumerate(variances)
+    ]
+    counts, nodes = consistent(noisy, variances)
+    return DistributionResults(
+        "x", (), columns, ("count", "mean", "sd", "quantile"), (0.5,), counts, nodes,
+        float(len(x)), 1.0, 1e-6, "replace", GaussianProfile(mu, "replace"), True,
+    )  # fmt: skip
+
+
+def test_without_noise_statistics_are_numpys():
+    x = np.round(np.random.default_rng(0).beta(2, 5, 4001), 3)
+    found = replace(results(x, (0, 1000), depth=6), variances=np.full(7, 1e-12))
+    x = np.round(1000 * x)
+    found = replace(found, counts=results(x, (0, 1000)).counts)
+    assert found.count().estimate[0] == pytest.approx(4001)
+    assert found.mean(estimand="sample").estimate[0] == pytest.approx(x.mean(), rel=1e-9)
+    assert found.sd(estimand="sample").estimate[0] == pytest.approx(x.std(ddof=1), rel=1e-6)
+    q = [0.01, 0.3, 0.5, 0.99]
+    inverted = np.quantile(x, q, method="inverted_cdf")
+    np.testing.assert_allclose(found.quantile(q).estimate[0], inverted, atol=0.13)
+    for at in (100, 250.0, 700):
+        assert found.cdf(at).estimate[0, 0] == pytest.approx((x <= at).mean(), abs=1e-9)
+    edges = [0, 100, 250, 1000]
+    counted = found.histogram(edges)
+    np.testing.assert_allclose(counted.counts.estimate[0], np.histogram(x, edges)[0], atol=1e-6)
+    assert found.histogram(7).counts.estimate.sum() == pytest.approx(4001)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("public", [True, False])
+@pytest.mark.parametrize("mu", [0.08, 1.0])
+def test_intervals_hold_of_the_rows_at_hand_and_of_a_population(mu, public):
+    """300 draws of 95 % intervals; 91 % or fewer hold with a chance of 1 in 500, each of 13."""
+    rng = np.random.default_rng([int(100 * mu), public])
+    draws, q = 300, [0.05, 0.5, 0.95]
+    truth = {"mean": 0.3, "sd": np.sqrt(0.3 * 0.7 / 11)}
+    held = {}
+    for _ in range(draws):
+        x = rng.beta(3, 7, 2000)
+        found = results(x, mu=mu, rng=rng, public=public)
+        own = {"mean": x.mean(), "sd": x.std(ddof=1), "count": len(x)}
+        for name, value in own.items():
+            several = [(value, ())] if name == "count" else [(value, (0.05, "sample"))]
+            if name != "count":
+                several.append((truth[name], (0.05, "population")))
+            for true, given in several:
+                _, low, high = getattr(found, name)(*given)
+                held.setdefault((name, *given), []).append(low[0] <= true <= high[0])
+        for estimand, true in (
+            ("sample", np.quantile(x, q, method="inverted_cdf")),
+            ("population", [0.09775, 0.28624, 0.54964]),  # of beta(3, 7), by its inverse
+        ):
+            _, low, high = found.quantile(q, 0.05, estimand)
+            for k, p in enumerate(q):
+                inside = low[0, k] <= true[k] <= high[0, k]
+                held.setdefault(("quantile", p, estimand), []).append(inside)
+        _, low, high = found.cdf(0.25, 0.05, "sample")
+        held.setdefault("cdf", []).append(
+            low[0, 0] <= (x <= 0.25).mean() + 1e-3 and (x <= 0.25).mean() - 1e-3 <= high[0, 0]
+        )
+    rates = {name: np.mean(inside) for name, inside in held.items()}
+    assert min(rates.values()) > 0.91, rates
+
+
+def test_quantiles_do_not_fall_and_stay_within_the_bounds():
+    rng = np.random.default_rng(8)
+    found = results(rng.random(50), mu=0.05, rng=rng, public=True)
+    estimate, low, high = found.quantile(np.linspace(0.01, 0.99, 60))
+    for values in (estimate[0], low[0], high[0]):
+        assert (np.diff(values) >= 0).all()
+        assert 0 <= values.min() <= values.max() <= 1
+    assert (low <= estimate).all()
+    assert (estimate <= high).all()
+
+
+def test_smaller_budgets_and_higher_levels_make_wider_intervals():
+    x = np.random.default_rng(1).random(2000)
+
+    def widths(mu, alpha):
+        found = results(x, mu=mu, rng=np.random.default_rng(2))
+        several = found.mean(alpha), found.sd(alpha), found.quantile(0.5, alpha)
+        return np.array([float(np.ravel(high - low)[0]) for _, low, high in several])
+
+    assert (widths(0.5, 0.2) < widths(0.5, 0.01)).all()
+    assert (widths(0.5, 0.2) < widths(0.1, 0.2)).all()
+
+
+@pytest.mark.parametrize("suffix", [".json", ".npz"])
+def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp_path):
+    rng = np.random.default_rng(4)
+    found = results(rng.random(300), mu=1.0, rng=rng)
+    profile = GaussianProfile(1.0, "replace")
+    found = replace(found, privacy=profile, delta=profile.delta(1.0))
+    path = tmp_path / f"found{suffix}"
+    found.save(path)
+    again = pg.load(path, DistributionResults)
+    assert str(again) == str(found)
+    np.testing.assert_array_equal(again.counts, found.counts)
+    for wrong in (
+        {"counts": found.counts[:, 1:]}, {"variances": -found.variances}, {"q": (2.0,)},
+        {"statistics": ("mode",)}, {"epsilon": 0.5}, {"counts": found.counts * np.nan},
+    ):  # fmt: skip
+        replace(found, **wrong).save(path)
+        with pytest.raises(pg._base.saved.DamagedFile):
+            pg.load(path)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r: r.quantile(1.0), "q must lie"),
+        (lambda r: r.mean(estimand="rows"), "estimand is"),
+        (lambda r: r.mean(0.7), "alpha"),
+        (lambda r: r.histogram(0), "bins must be"),
+        (lambda r: r.histogram([2, 1]), "edges that ascend"),
+    ],
+)
+def test_bad_questions_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(results(np.ones(9)))
+
+
+def test_depth_falls_with_very_many_groups():
+    number, truth = Columns({"x": (0, 1), "t": bool}).variables.values()
+    assert [distribution.depth_for(number, n) for n in (1, 1000, 10_000)] == [6, 5, 3]
+    assert distribution.depth_for(truth, 1) == 1

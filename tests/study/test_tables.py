@@ -1,0 +1,224 @@
+"""`Study.summarize` and `Study.histogram`: what is counted, what it costs, what is refused."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import privgram as pg
+from privgram.ledger import BudgetExceeded
+from privgram.multivariate.distribution import BRANCHES
+from privgram.secret import Gate, Noisy
+from privgram.secret.gate import integers
+
+DELTA = 1e-6
+COLUMNS = {
+    "age": (18, 90), "wage": pg.Log(2, 500), "hired": pg.Dates("2000-01-01", "2020-01-01"),
+    "union": bool, "region": pg.Factor(["n", "e"], other=True), "year": pg.Factor([2019, 2020]),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    n = 3000
+    return pd.DataFrame(
+        {
+            "age": rng.integers(10, 95, n),
+            "wage": np.exp(rng.normal(3, 1, n)),
+            "hired": np.datetime64("1999-01-01") + rng.integers(0, 8000, n),
+            "union": rng.random(n) < 0.3,
+            "region": rng.choice(["n", "e", "abroad"], n),
+            "year": rng.choice([2019, 2020], n),
+        }
+    )
+
+
+def study_of(table, columns=None, **options):
+    options = {"epsilon": 3.0, "delta": DELTA, "name": "people", **options}
+    return pg.Study(table, columns or COLUMNS, **options)
+
+
+@pytest.fixture
+def without_noise(monkeypatch):
+    """Let exact sums leave, to see what is counted."""
+
+    def release(gate, total, share):
+        return Noisy(np.array(integers(total)) * total.kind.unit_of(None), 1e-6, 1.0)
+
+    monkeypatch.setattr(Gate, "release", release)
+
+
+def clamped(table, column):
+    """Values in the units of results, as the description has them."""
+    x, described = table[column], study_of(table).columns.variables[column]
+    if column == "hired":
+        x = (x - np.datetime64("2000-01-01")) / np.timedelta64(1, "D")
+        return x.clip(0, described.interval[1]).to_numpy(float)
+    ends = (described.lower, described.upper)
+    return x.astype(float).clip(*ends).to_numpy()
+
+
+@pytest.mark.parametrize("by", [(), "region", ("year", "region")], ids=str)
+@pytest.mark.parametrize("column", ["age", "wage", "hired", "union"])
+def test_every_row_is_at_the_nearest_value_of_its_group(column, by, table, without_noise):
+    found = study_of(table).summarize(column, by=by, epsilon=1.0)
+    x, values = clamped(table, column), found.grid.values[: found.grid.size]
+    scale = np.log if column == "wage" else np.asarray
+    at = np.abs(np.subtract.outer(scale(x), scale(values))).argmin(1)
+    names = [by] if isinstance(by, str) else list(by)
+    keys = [
+        table[name].where(table[name].isin(COLUMNS[name].levels), "other").astype(str)
+        for name in names
+    ]
+    group = pd.Series("", index=table.index) if not keys else keys[0].str.cat(keys[1:], " ")
+    labels = found.labels if names else [""]
+    assert len(labels) == found.counts.shape[0] == {0: 1, 1: 3, 2: 6}[len(names)]
+    for g, label in enumerate(labels):
+        counted = np.bincount(at[(group == label).to_numpy()], minlength=found.counts.shape[1])
+        np.testing.assert_allclose(found.counts[g], counted, atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["frame", "dict", "csv", "parquet", "iterator", "array"])
+def test_all_sources_are_counted_alike(form, table, without_noise, tmp_path):
+    kept = table[["age", "year"]]
+    columns = {name: COLUMNS[name] for name in kept}
+    path = tmp_path / f"t.{form}"
+    if form in ("csv", "parquet"):
+        kept.to_csv(path, index=False) if form == "csv" else kept.to_parquet(path)
+    source = {
+        "frame": kept, "dict": dict(kept), "iterator": iter([kept[:1000], kept[1000:]]),
+        "array": kept.to_numpy(),
+    }.get(form, path)  # fmt: skip
+    found = study_of(source, columns).summarize("age", by="year", epsilon=1.0)
+    again = study_of(kept, columns).summarize("age", by="year", epsilon=1.0)
+    np.testing.assert_array_equal(found.counts, again.counts)
+
+
+def test_odd_rows_count_nothing_or_at_a_bound_and_change_no_other(without_noise):
+    x = np.array([1.0, 2.0, 3.0])
+    odd = [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1.5]
+    labels = np.array(["a", "b", "a"], object)
+    columns = {"x": (0.0, 4.0), "g": ["a", "b"]}
+    plain = study_of({"x": x, "g": labels}, columns, missing="drop")
+    before = plain.summarize("x", by="g", epsilon=1.0).counts
+    for value in odd:
+        for label in ("a", None, "zzz", 7, b"a"):
+            rows = {"x": np.append(x, value), "g": np.append(labels, np.array([label], object))}
+            found = study_of(rows, columns, missing="drop").summarize("x", by="g", epsilon=1.0)
+            added = found.counts - before
+            counted = float(label == "a" and not math.isnan(value))
+            assert added.sum() == pytest.approx(counted), (value, label)
+            assert np.abs(added).max(initial=0) <= 1 + 1e-6
+            if counted and not math.isfinite(value):
+                where = np.unravel_index(added.argmax(), added.shape)
+                assert where == (0, 0 if value < 0 else found.grid.size - 1)
+
+
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_noise_of_a_tree_is_for_its_share_and_a_public_number_takes_none(adjacency, missing, table):
+    found = study_of(table, adjacency=adjacency, missing=missing).summarize("age", epsilon=1.0)
+    public = (adjacency, missing) == ("replace", "error")
+    assert (found.variances[0] == 0) == public
+    assert (found.counts.sum() == pytest.approx(len(table), abs=1e-6)) == public
+    mu = found.privacy.sensitivity_ratio
+    share = 1 / (6 if public else 7)
+    moves = 2.0 if adjacency == "replace" else 1.0
+    assert found.variances[-1] == pytest.approx(moves / mu**2 / share, rel=1e-6)
+
+
+def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_path):
+    study = study_of(table, ledger=tmp_path / "people.ledger")
+    found = study.summarize("wage", by=["region", "year"], q=[0.1, 0.9], epsilon=1.0)
+    assert [(x.label, x.epsilon) for x in study.entries] == [("wage by region, year", 1.0)]
+    assert found.frame().index.names == ["region", "year"]
+    assert [x for x in found.frame() if "_" not in x] == ["count", "mean", "sd", "q10", "q90"]
+    with pytest.raises(BudgetExceeded, match="is left"):
+        study.summarize("age", epsilon=2.9)
+    assert len(study.entries) == 1
+    shown = study.histogram("age", bins=5, epsilon=0.5, label="ages")
+    assert [x.label for x in study.entries] == ["wage by region, year", "ages"]
+    assert shown.of.histogram(9).counts.estimate.shape == (1, 9)
+    assert len(shown.frame()) == 5
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda s: s.summarize("region", epsilon=1), ValueError, "'region' is none"),
+        (lambda s: s.summarize("age", by="wage", epsilon=1), ValueError, "takes factors"),
+        (lambda s: s.summarize("pay", epsilon=1), ValueError, "'pay' is none"),
+        (lambda s: s.summarize("age", by=["year"] * 2, epsilon=1), ValueError, "each factor"),
+        (lambda s: s.summarize("age", statistics=["mode"], epsilon=1), ValueError, "statistics"),
+        (lambda s: s.summarize("age", q=0, epsilon=1), ValueError, "q must"),
+        (lambda s: s.summarize("age"), TypeError, "epsilon"),
+        (lambda s: s.histogram("age", bins=0, epsilon=1), ValueError, "bins"),
+        (lambda s: s.summarize("age", epsilon=1, out="x.csv"), ValueError, "must end"),
+        (lambda s: study_of(s.table, unit="year", columns={"age": (18, 90)}).summarize(
+            "age", epsilon=1), ValueError, "describe"),
+        (lambda s: study_of(s.table, {"age": (18, 90), "w": (0, 1)}, weights="w").summarize(
+            "age", epsilon=1), ValueError, "weights"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_asked_is_refused_before_anything_is_spent(call, error, message, table):
+    study = study_of(table.assign(w=1.0))
+    with pytest.raises(error, match=message):
+        call(study)
+    assert not study.entries
+
+
+@pytest.mark.parametrize("row", [{"age": np.nan}, {"year": 2031}], ids=str)
+def test_missing_value_is_an_error_before_the_spend_or_left_out(row, table):
+    rows = table[["age", "year"]].astype({"age": float})
+    rows.loc[7, list(row)] = list(row.values())
+    columns = {name: COLUMNS[name] for name in rows}
+    study = study_of(rows, columns)
+    with pytest.raises(ValueError, match="missing='drop'"):
+        study.summarize("age", by="year", epsilon=1.0)
+    assert not study.entries
+    study_of(rows, columns, missing="drop").summarize("age", by="year", epsilon=1.0)
+
+
+def test_hidden_groups_are_nan_with_a_sentence(table):
+    columns = COLUMNS | {"region": ["n", "e", "nowhere"]}
+    study = study_of(table, columns, missing="drop")
+    found = study.summarize("age", by="region", epsilon=1.0)
+    assert found.hidden == (("nowhere",),)
+    heads = found.heads()
+    assert all(np.isnan(heads[name][2]) for name in ("count", "mean", "sd", "q50"))
+    assert "hides how many rows have: nowhere" in str(found)
+    assert np.isfinite(heads["q50"][:2]).all()
+
+
+def test_only_counts_take_the_whole_budget(table):
+    found = study_of(table).summarize("age", by="year", statistics="count", epsilon=1.0)
+    assert found.counts.shape == (2, 1)
+    mu = found.privacy.sensitivity_ratio
+    assert found.variances[0] == pytest.approx(2 / mu**2, rel=1e-6)
+    moments = study_of(table).summarize("age", statistics=["mean"], epsilon=1.0)
+    assert len(moments.variances) == 7
+    assert moments.variances[1] < study_of(table).summarize("age", epsilon=1.0).variances[1]
+
+
+@pytest.mark.slow
+def test_thousands_of_groups_are_one_pass():
+    rng = np.random.default_rng(0)
+    n, k = 50_000, 10_000
+    group = rng.integers(0, k, n)
+    rows = {"x": rng.random(n), "g": group}
+    study = study_of(rows, {"x": (0, 1), "g": pg.Factor(list(range(k)))}, epsilon=20.0)
+    found = study.summarize("x", by="g", epsilon=20.0)
+    assert found.counts.shape == (k, BRANCHES**3)
+    error = found.counts.sum(1) - np.bincount(group, minlength=k)
+    assert np.abs(error).max() < 6 * math.sqrt(found.variances[0])
+
+
+def test_saved_answer_is_read_and_drawn(table, tmp_path):
+    path = tmp_path / "wages.json"
+    found = study_of(table).summarize("wage", by="region", epsilon=1.0, out=path)
+    again = pg.load(path)
+    assert str(again) == str(found)
+    assert again.plot().get_xlabel() == "wage"
+    assert again.histogram(12).plot().get_xlabel() == "wage"
