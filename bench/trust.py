@@ -19,9 +19,10 @@ ROLES = {
     "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept", "secret/by_level",
                                    "secret/pairs"),
     "noise on integers": ("secret/additive", "secret/generators", "exact/discrete",
-                          "exact/__init__", "exact/int128", "_core/_bitgen", "_core/draws",
-                          "_core/chacha", "_core/discrete"),
-    "laws of their own": ("secret/laws", "exact/", "_core/_blas", "_core/blas", "papers/"),
+                          "exact/lattice", "exact/__init__", "exact/int128", "_core/_bitgen",
+                          "_core/draws", "_core/chacha", "_core/discrete"),
+    "laws of their own": ("secret/laws", "disclosure/laws", "exact/", "_core/_blas", "_core/blas",
+                          "papers/"),
     "integers of a row or a unit": ("_core/scores", "_core/kept", "_core/rows", "_core/gram",
                                     "_core/coded", "_core/lanes", "_core/_lanes", "_core/simd"),
     "a row is mapped by itself": ("_core/_rowmap", "_core/rowmap", "_core/_encode",
@@ -36,6 +37,7 @@ ROLES = {
 
 #: Registered from outside: no import of the room's leads to them.
 REGISTERED = (
+    "disclosure.laws",
     "papers.sheffet.drawing", "papers.sheffet.certified", "papers.hardt_roth.pfp",
     "papers.hardt_roth.baselines", "papers.zhou_ligett_wasserman.compression",
 )  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from privgram.adaptive.rounds import run_rounds
 from privgram.disclosure.samplers import TableRounds
+from privgram.exact import int128
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.moment import SecondMoment
 from privgram.secret import Gate, Outer, Rows, gate
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
     from privgram.secret.kinds import Kind
 
     Array = NDArray[np.float64]
+
+
+def _numbers(found: Any) -> Array:
+    whole = int128.to_integers(found) if isinstance(found, tuple) else np.asarray(found)
+    return whole.reshape(-1).astype(np.float64)
+
 
 __all__ = ["CASES", "Watched", "claimed", "scores", "worst_pairs"]
 
@@ -90,7 +97,7 @@ class Twins:
         [(released, std)] = drawn
         rows = isinstance(total.kind, Rows) and id(total) not in self._theirs
         other = self._other.adopt(self._moment).rows if rows else self._theirs[id(total)]
-        ours, theirs = (np.array(gate.integers(one), float) for one in (total, other))
+        ours, theirs = (_numbers(gate.exact(one)) for one in (total, other))
         weights = np.full(len(ours), 0.5)
         if isinstance(total.kind, Outer):
             i, j = np.tril_indices(total.kind.size)

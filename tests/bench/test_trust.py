@@ -13,7 +13,7 @@ def test_every_file_that_the_room_imports_is_trusted_for_something(capsys):
     assert all(f"| `{name}` |" in said for name in names)
     # What fits, releases, plans and prints is not: it may be wrong in anything but privacy.
     clients = ("glm", "disclosure", "estimators", "study", "planning", "plots", "report", "cli")
-    assert not [name for name in names if name.startswith(clients)]
+    assert [name for name in names if name.startswith(clients)] == ["disclosure/laws.py"]
     for needed in ("secret/gate.py", "exact/discrete.py", "_core/scores.c", "ledger/file.py"):
         assert needed in names
 

@@ -84,7 +84,7 @@ def test_sums_that_others_made(rng, kernel):
     whole = rows.RowAccumulator(40, 1.0)
     total = whole.beside()
     total.update(x)
-    total.add_rows(sums, len(x))
+    total.merge(rows.RowAccumulator.from_totals(40, 1.0, 20, *_of(sums), len(x), 0))
     total.merge(one)
     for _ in range(2):
         one.merge(rows.RowAccumulator.from_totals(40, 1.0, 20, *_of(sums), len(x), 0))

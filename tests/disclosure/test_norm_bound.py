@@ -4,6 +4,7 @@ Privacy is checked by exact enumeration: the law of the choice is known in close
 all neighbours of all small tables are gone through.
 """
 
+import contextlib
 import copy
 import itertools
 import math
@@ -22,13 +23,13 @@ from privgram.disclosure.norm_bound import (
     NormCounts,
     private_norm_bound,
 )
+from privgram.exact.choice import quantile_losses
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import merge
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import BoundedRangeProfile
 from privgram.scan.request import ScanRequest
-from privgram.secret.laws import quantile_losses
 
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
 
@@ -250,6 +251,31 @@ def test_result_is_a_float_that_bounds(rng):
     assert bound.to_dict()["bound"] == bound
     with pytest.raises(AttributeError, match="cannot be changed"):
         bound.epsilon = 1.0
+
+
+def test_nobody_spends_between_a_choice_and_what_rests_on_it(rng, tmp_path, monkeypatch):
+    """Or the choice would be paid for, and be of no use."""
+    x = rng.standard_normal((500, 2))
+    moment = pg.second_moment(x, private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100))
+    path = tmp_path / "study.ledger"
+    ledger = pg.Ledger(path, 1.0, 1e-6, composition="basic")
+    other, real = pg.Ledger(path, 1.0, 1e-6, composition="basic"), pg.Ledger._open
+    refused = []
+
+    @contextlib.contextmanager
+    def opened(self, exclusive=False):
+        with real(self, exclusive) as handle:
+            yield handle
+        if exclusive and self is ledger:
+            try:
+                other.spend(0.5, 0.0, adjacency="replace", unit="")
+            except BudgetExceeded:
+                refused.append(True)
+
+    monkeypatch.setattr(pg.Ledger, "_open", opened)
+    pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
+    assert [entry.epsilon for entry in ledger.entries] == [0.5, 0.5]
+    assert refused == [True]
 
 
 def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
+from support.sums import integers
 
 import privgram as pg
 from privgram._core.scores import UNITS, scale
 from privgram.glm.rounds import Rounds
-from privgram.secret.gate import integers
 
 SURE = {"epsilon": 1e9, "delta": 0.5}
 LEVELS = 150

@@ -17,8 +17,8 @@ from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
 from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
-from privgram.secret.by_level import new_levels
-from privgram.secret.sweep import new_rows, new_units
+from privgram.secret.by_level import LevelSweep
+from privgram.secret.sweep import UnitSweep, new_rows
 
 N, CLIP, EDGES = 20_011, 1.5, np.geomspace(1e-2, 30, 40)
 COLUMNS = {"x": (-3.0, 3.0), "k": (0, 8), "b": (0, 1)}
@@ -164,7 +164,7 @@ def test_pass_over_units_adds_up_what_the_twin_makes_of_them(table, name, rng):
     size = float(np.linalg.norm(frame[:q], 2)) * bound
 
     def read(*kinds):
-        mapped, _ = accumulate_units(scan, partial(new_units, Image(frame, bound), kinds))
+        mapped, _ = accumulate_units(scan, partial(UnitSweep, Image(frame, bound), kinds))
         assert mapped.n_rows == len(starts)
         return mapped.inner.totals
 
@@ -206,7 +206,7 @@ def test_pass_by_level_adds_up_what_the_twin_makes_of_the_rows(table, name, drop
 
     def read(*kinds):
         mapped, _ = accumulate(
-            ScanRequest(table, used, threads=2), partial(new_levels, image, kinds)
+            ScanRequest(table, used, threads=2), partial(LevelSweep, image, kinds)
         )
         assert (mapped.n_rows, mapped.n_dropped) == (kept.sum(), N - kept.sum())
         return mapped.inner.totals
@@ -272,8 +272,8 @@ def test_unit_with_missing_values_has_its_other_rows(rng):
     image, kinds = Image(rng.standard_normal((3, 4)), 2.0), [Vectors(Model.residual(2), CLIP)]
     rows, starts = rng.uniform(-1, 1, (9, 4)), np.array([0, 4])
     rows[[2, 6], 1] = np.nan
-    assert new_units(image, kinds).update(rows, starts) == 2
-    sweep, other = new_units(image, kinds), new_units(image, kinds)
+    assert UnitSweep(image, kinds).update(rows, starts) == 2
+    sweep, other = UnitSweep(image, kinds), UnitSweep(image, kinds)
     assert sweep.update(rows, starts, drop=True) == -1
     assert other.update(np.delete(rows, [2, 6], axis=0), np.array([0, 3])) == -1
     np.testing.assert_array_equal(*(one.inner.totals[0] for one in (sweep, other)))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privgram.secret import generators
-from privgram.secret.generators import bernoulli_exp, exponential_mechanism, randbelow
+from privgram.exact import choice
+from privgram.exact.choice import bernoulli_exp, exponential_mechanism, randbelow
 
 
 class _Undecided(Exception):
@@ -32,7 +32,7 @@ def law(monkeypatch, program, least):
         position += 1
         return script[position - 1]
 
-    monkeypatch.setattr(generators, "randbelow", scripted)
+    monkeypatch.setattr(choice, "randbelow", scripted)
     found: dict[object, Fraction] = {}
     todo = [((), Fraction(1))]
     while todo:
@@ -65,7 +65,7 @@ def test_bernoulli_of_more_than_one_is_a_product(monkeypatch):
         calls.append(exponent)
         return True
 
-    monkeypatch.setattr(generators, "_bernoulli_exp_of_one_or_less", one)
+    monkeypatch.setattr(choice, "_bernoulli_exp_of_one_or_less", one)
     assert bernoulli_exp(Fraction(7, 2), None)
     assert calls == [1, 1, 1, Fraction(1, 2)]
 

@@ -35,6 +35,8 @@ TESTS = {
     "CLIENT": "tests/secret/test_any_client.py::test_any_client",
     "GATE": "tests/secret/test_gate.py",
     "ADDITIVE": "tests/secret/test_additive.py",
+    "SWEEP": "tests/secret/test_sweep.py",
+    "CHOICE": "tests/mechanisms/test_exponential.py",
     "GENERATORS": "tests/secret/test_generators.py",
     "KEPT": "tests/secret/test_kept.py",
     "SCORES": "tests/core/test_scores.py",
@@ -50,6 +52,10 @@ TESTS = {
     "ARROW": f"{LOCALITY}::test_a_row_is_read_by_itself[Arrow-4]",
     "NO_ROWS": f"{LOCALITY}::test_a_table_of_no_rows_is_read_as_one_of_a_row",
 }
+
+
+#: Compiled modules by their sources.
+MODULES = {"_core/scores.c": "scores", "_core/kept.c": "scores"}
 
 
 class Mutant(NamedTuple):
@@ -167,7 +173,7 @@ class Compiler:
         return kept
 
 
-def run_tests(folder: Path, tests: tuple[str, ...], quietly: bool = True) -> int:
+def run_tests(folder: Path, tests: tuple[str, ...], limit: float | None = LIMIT) -> int:
     """Run tests against the copy in a folder; pytest's code."""
     command = [
         sys.executable,
@@ -186,11 +192,11 @@ def run_tests(folder: Path, tests: tuple[str, ...], quietly: bool = True) -> int
     }  # fmt: skip
     try:
         done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=LIMIT
+            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return 1
-    if done.returncode not in (0, 1) or (done.returncode and not quietly):
+    if done.returncode not in (0, 1) or (done.returncode and limit is None):
         print(done.stdout[-3000:], done.stderr[-2000:], file=sys.stderr)
     return done.returncode
 
@@ -199,8 +205,9 @@ def killed(mutant: Mutant, folder: Path, compiler: Compiler) -> bool:
     """Whether tests find a fault."""
     package = folder / "privgram"
     if mutant.file.endswith(".c"):
-        library = compiler.compile(mutant, Path(mutant.file).stem)
-        place = next(package.glob(f"_core/{Path(mutant.file).stem}.*.so"))
+        module = MODULES[mutant.file]
+        library = compiler.compile(mutant, module)
+        place = next(package.glob(f"_core/{module}.*.so"))
         before = place.read_bytes()
         shutil.copy2(library, place)
     else:
@@ -232,7 +239,7 @@ def main(arguments: list[str] | None = None) -> int:
             copied(root / str(i))
             folders.append(root / str(i))
         tests = tuple(sorted({test for mutant in chosen for test in mutant.tests}))
-        if run_tests(folders[0], tests, quietly=False):
+        if run_tests(folders[0], tests, limit=None):
             print("the tests fail without any fault")
             return 2
         compiler = Compiler(root)

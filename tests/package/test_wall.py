@@ -171,7 +171,8 @@ def test_graph_is_seen(graph):
 #: `exact`, the compiled code itself and the papers, which register laws of their own.
 GUARDED = {
     "exact.discrete": set(),
-    "exact.variates": set(),
+    "exact.choice": set(),
+    "exact.variates": {"disclosure.laws"},  # which registers laws of their own
     "secret.additive": set(),
     "_core.scores": {
         "regression.families",  # what a family says of a row, which is public
@@ -179,8 +180,8 @@ GUARDED = {
     "_core.kept": set(),
     # The first pass and its second moment, which a gate adopts.
     "_core.rows": {
-        "moment.accumulators", "moment.second_moment", "moment.sql", "moment.units",
-        "scan.executor", "glm.score_steps", "cli.doctor",
+        "moment.accumulators", "moment.device", "moment.second_moment", "moment.sql",
+        "moment.units", "scan.executor", "glm.score_steps", "cli.doctor",
     },
 }  # fmt: skip
 

@@ -21,7 +21,7 @@ from privgram.scan.request import ScanRequest
 from privgram.secret import Blocks, Histogram, Model, Outer, PairImage, Vectors, pairs
 from privgram.secret.gate import Sum
 from privgram.secret.kinds import MOST_WEIGHT, PULL, WEIGHT_UNITS
-from privgram.secret.pairs import PairStore, new_store
+from privgram.secret.pairs import PairStore, RowsByLevel
 
 USED = pg.Columns(
     {"x": (-1, 1), "y": (-1, 1), "f": ["a", "b", "c"]}, intercept=True, missing="drop"
@@ -43,7 +43,7 @@ def table_of(rows):
 
 def store(of, rows, **options):
     scan = ScanRequest(table_of(rows), USED, **{"threads": 1} | options)
-    return PairStore(of, accumulate(scan, partial(new_store, of))[0])
+    return PairStore(of, accumulate(scan, partial(RowsByLevel, of))[0])
 
 
 def sums(of, matrix, kinds, rows, **options):

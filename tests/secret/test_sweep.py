@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from secret.test_any_client import squared
+from support.sums import integers
 
 import privgram as pg
 from privgram._core.scores import PARTS, ROW_UNITS, UNITS, write
@@ -21,9 +22,9 @@ from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
-from privgram.secret.by_level import new_levels
-from privgram.secret.gate import Sum, integers
-from privgram.secret.sweep import new_rows, new_units
+from privgram.secret.by_level import LevelSweep
+from privgram.secret.gate import Sum
+from privgram.secret.sweep import UnitSweep, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
@@ -37,7 +38,7 @@ def totals(image, kinds, x, starts=None):
         sweep = new_rows(image, kinds)
         assert sweep.update(np.array(x, float, ndmin=2), True) == -1
     else:
-        sweep = new_units(image, kinds)
+        sweep = UnitSweep(image, kinds)
         assert sweep.update(np.array(x, float, ndmin=2), np.asarray(starts), True) == -1
     sums = zip(kinds, sweep.inner.totals, strict=True)
     return [Sum(NO_GATE, kind, total, 0) for kind, total in sums]
@@ -184,6 +185,50 @@ def test_rounding_makes_no_vector_longer():
             assert length < 1 or longest > 0.999 * ROW_UNITS
 
 
+def longest(rng, q, radius):
+    """Vectors about as long as a radius, or of any length; with entries that round up, and odd."""
+    yield np.full(q, radius / math.sqrt(q))
+    for _ in range(40):
+        v = rng.standard_normal(q) * rng.integers(0, 2, q) + 1e-9
+        yield v * (radius / np.linalg.norm(v)) * (1 + rng.choice([0, 1e-16, -1e-16, 1e-9, 2.0]))
+        yield v * 10.0 ** rng.uniform(-320, 300)
+        v[rng.integers(q)] = rng.choice(ODD)
+        yield v
+
+
+@np.errstate(all="ignore")
+@pytest.mark.parametrize("q", [1, 2, 7, 60])
+@pytest.mark.parametrize("of_units", [False, True])
+def test_kernels_that_look_at_no_integers_make_none_that_are_longer(q, of_units, rng):
+    """Rows beside their levels, and squares of a unit's rows: the trace of one's integers is |q|^2.
+
+    Of a positive semidefinite matrix the Frobenius norm is no larger.
+    """
+    attained = 0
+    for radius_ in (1e-3, 1.0, 12.5):
+        entries = radius_ * np.array([0.3, 0.6]) * rng.choice([1.0, 1e-9, 1.2])
+        beside = [(q, 3, float(entries[0])), (q + 3, 2, float(entries[1]))]
+        model = Model.features(q)
+        kind = (
+            Outer(model, radius_, "squares")
+            if of_units
+            else Outer(model, radius_, beside=beside, positions=range(q))
+        )
+        for v in longest(rng, q, radius_):
+            total = kind.new(of_units)
+            if of_units:
+                rows = np.stack([v, *(v * x for x in rng.uniform(-2, 2, rng.integers(0, 4)))])
+                total.update(np.ascontiguousarray(rows), np.array([0]), True)
+            else:
+                codes = [(np.array([rng.integers(n)]), None) for _, n, _ in beside]
+                total.update(np.asfortranarray(v[None, :]), True, codes)
+            whole = integers(Sum(NO_GATE, kind, total, 0))
+            trace = sum(whole[i * (i + 3) // 2] for i in range(kind.size))
+            assert 0 <= trace <= 4**20
+            attained = max(attained, trace / 4**20)
+    assert attained > 0.9999
+
+
 def test_rows_of_a_unit_have_no_order(rng):
     """In integers, of all kinds and of units of 1 to 41 rows."""
     kinds, [image, *_] = list(kinds_of(rng, True)), maps(rng)
@@ -238,7 +283,7 @@ def by_level(image, kinds, rows):
     table = {name: np.array([row[i] for row in rows], object if name == "f" else float)
              for i, name in enumerate(("x", "y", "f", "w"))}  # fmt: skip
     scan = ScanRequest(table, USED, threads=1)
-    read = accumulate(scan, partial(new_levels, image, kinds))[0]
+    read = accumulate(scan, partial(LevelSweep, image, kinds))[0]
     assert read.n_rows + read.n_dropped == len(rows)
     return [
         Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, read.inner.totals, strict=True)

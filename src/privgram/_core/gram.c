@@ -403,20 +403,6 @@ static inline ptrdiff_t entry(const gram *g, ptrdiff_t r, ptrdiff_t c)
     return gram_entry(r, c, g->kernel->width);
 }
 
-void gram_get(gram *g, int64_t *hi, uint64_t *lo)
-{
-    gram_settle(g);
-    for (ptrdiff_t r = 0; r < g->d; r++)
-        for (ptrdiff_t c = 0; c <= r; c++) {
-            const ptrdiff_t i = entry(g, r, c), rc = r * g->d + c, cr = c * g->d + r;
-            hi[rc] = g->hi[i];
-            lo[rc] = g->lo[i];
-            add128(&hi[rc], &lo[rc], g->tiles[i] >> 63, (uint64_t)g->tiles[i]);
-            hi[cr] = hi[rc];
-            lo[cr] = lo[rc];
-        }
-}
-
 /* Where entries (r, w j), ..., (r, w j + n - 1) of the lower triangle are kept one after
  * another; of a diagonal block, which keeps them otherwise, n is 1. */
 typedef struct {
@@ -474,22 +460,6 @@ void gram_add_triangle(gram *g, const int64_t *hi, const uint64_t *lo)
             else
                 add128(&g->hi[i], &g->lo[i], *hi, *lo);
         }
-}
-
-void gram_add_rows(gram *g, const int64_t *sums, int64_t rows)
-{
-    if (g->pending_rows + rows > g->flush_rows)
-        gram_flush(g);
-    for (ptrdiff_t r = 0; r < g->d; r++) {
-        if (g->shared && r % GRAM_STRIP == 0)
-            gram_open_strip(g, r / GRAM_STRIP, rows);
-        for (ptrdiff_t c = 0; c <= r; c++)
-            g->tiles[entry(g, r, c)] += sums[r * g->d + c];
-        if (g->shared && (r % GRAM_STRIP == GRAM_STRIP - 1 || r == g->d - 1))
-            gram_close_strip(g, r / GRAM_STRIP);
-    }
-    g->pending_rows += rows;
-    g->n_rows += rows;
 }
 
 void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)

@@ -129,9 +129,6 @@ void gram_free(gram *);
 void gram_reset(gram *);
 void gram_flush(gram *);
 void gram_merge(gram *, gram *); /* same kernel, d, bound and bits */
-void gram_get(gram *, int64_t *hi, uint64_t *lo);
-/* Add sums over rows that others have quantised, at most flush_rows of them. */
-void gram_add_rows(gram *, const int64_t *sums, int64_t rows);
 /* The lower triangle, row by row. */
 void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo);
 void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo);

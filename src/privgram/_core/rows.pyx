@@ -54,7 +54,6 @@ cdef extern from "gram.h" nogil:
         Py_ssize_t d
         int bits
         row_rule rule
-        int64_t flush_rows
         int64_t n_rows
         int64_t n_dropped
 
@@ -68,8 +67,6 @@ cdef extern from "gram.h" nogil:
     int gram_quantise_row(const row_rule *, const double *x, Py_ssize_t d, double *q)
     void gram_settle(gram *)
     void gram_merge(gram *, gram *)
-    void gram_get(gram *, int64_t *hi, uint64_t *lo)
-    void gram_add_rows(gram *, const int64_t *sums, int64_t rows)
     void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo)
     void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo)
 
@@ -343,6 +340,9 @@ cdef class Accumulator:
     cdef gram_column *values
     cdef coded_codes *codes
     cdef readonly tuple positions_dense, factors, blocks
+    cdef readonly Py_ssize_t n_columns
+    cdef readonly double bound, scale, target
+    cdef readonly int bits
     cdef bint is_plain  # rows of numbers alone, in their order
 
     def __cinit__(self, positions_dense, factors, blocks, double bound, int bits=20,
@@ -386,6 +386,8 @@ cdef class Accumulator:
             failed = coded_init_beside(&self.t, &sharer.t)
         if failed:
             raise MemoryError(f"no memory for a second moment of {d} columns")
+        self.n_columns, self.bits, self.bound = d, bits, bound
+        self.scale, self.target = self.t.g.rule.scale, self.t.g.rule.target
 
     def __init__(self, positions_dense, factors, blocks, bound, bits=20, groups=0, other=False,
                  sharer=None):
@@ -400,28 +402,8 @@ cdef class Accumulator:
     @property
     def layout(self):
         """What it is made of again, and has to be the same of two that are merged."""
-        shape = self.positions_dense, self.factors, self.blocks, self.t.g.rule.bound, self.t.g.bits
+        shape = self.positions_dense, self.factors, self.blocks, self.bound, self.bits
         return (*shape, self.t.groups, self.t.slots > self.t.groups)
-
-    @property
-    def n_columns(self):
-        return self.t.d
-
-    @property
-    def bound(self):
-        return self.t.g.rule.bound
-
-    @property
-    def bits(self):
-        return self.t.g.bits
-
-    @property
-    def scale(self):
-        return self.t.g.rule.scale
-
-    @property
-    def target(self):
-        return self.t.g.rule.target
 
     @property
     def n_rows(self):
@@ -517,15 +499,6 @@ cdef class Accumulator:
             describe_codes(codes[k][0], codes[k][1], &self.codes[k]) for k in range(len(codes))
         ]
 
-    def add_rows(self, const int64_t[:, ::1] sums, int64_t n_rows):
-        cdef Py_ssize_t d = self.t.d
-        if sums.shape[0] != d or sums.shape[1] != d or len(self.blocks):
-            raise ValueError(f"sums must have shape ({d}, {d})")
-        if not 0 <= n_rows <= self.t.g.flush_rows:
-            raise ValueError(f"n_rows must be at most {self.t.g.flush_rows}, got {n_rows}")
-        with nogil:
-            gram_add_rows(&self.t.g, &sums[0, 0], n_rows)
-
     def merge(self, Accumulator other):
         if self.layout != other.layout:
             raise ValueError(
@@ -606,12 +579,6 @@ cdef class Accumulator:
         return _restored, (self.layout, *self.totals(), Accumulator.counts(self))
 
     def int128(self):
-        cdef Py_ssize_t d = self.t.d
-        cdef cnp.ndarray hi, lo
-        if self.is_plain:
-            hi, lo = np.empty((d, d), np.int64), np.empty((d, d), np.uint64)
-            gram_get(&self.t.g, <int64_t *>cnp.PyArray_DATA(hi), <uint64_t *>cnp.PyArray_DATA(lo))
-            return hi, lo
         i, j = self.stored()
         full = []
         for values in self.totals():

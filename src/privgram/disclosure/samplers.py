@@ -13,6 +13,7 @@ import numpy as np
 
 from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
+from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import SIDES, AnalyzeGauss
 from privgram.moment import SecondMoment

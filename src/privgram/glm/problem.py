@@ -12,11 +12,11 @@ from privgram.columns import Columns
 from privgram.columns.terms import Parsed, as_factor, parse_terms
 from privgram.columns.variables import Factor
 from privgram.moment import SecondMoment
+from privgram.moment.accumulators import OtherColumnsAccumulator
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
 from privgram.secret import LevelImage
-from privgram.secret.by_level import new_first
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -120,10 +120,10 @@ class Clusters:
 
 def first_by_level(of: HighCardinalityFactor | Clusters, scan: ScanRequest) -> SecondMoment:
     """The first pass: the second moment of columns, of rows whose level is known."""
-    others = of.image(np.eye(1)).others
-    d = len(others)
-    image = of.image(np.eye(d))
-    total = accumulate(scan, partial(new_first, image, float(others.bound)))[0]
+    image = of.image(np.eye(1))
+    others, d = image.others, len(image.others)
+    new = partial(OtherColumnsAccumulator, image.read, others, image.factor)
+    total = accumulate(scan, new)[0]
     second = total.inner
     for start in range(0, total.n_dropped, DROPPED_AT_ONCE):  # which it counts
         second.update(np.full((min(DROPPED_AT_ONCE, total.n_dropped - start), d), np.nan), True)

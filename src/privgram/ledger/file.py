@@ -354,11 +354,11 @@ class Ledger:
         price = Price(epsilon, delta, adjacency, unit, privacy, delta_fp, what, condition, id)
         return self.reserve(price)
 
-    def reserve(self, price: Price) -> Entry:
-        """Enter a price, as `spend`."""
-        return self._enter(price)
+    def reserve(self, price: Price, rests_on: Price | None = None) -> Entry:
+        """Enter a price, as `spend`; with that of a choice which it rests on, both or neither."""
+        return self._enter(price, rests_on)
 
-    def hold(self, price: Price, floor: Profile) -> Reservation:
+    def hold(self, price: Price, floor: Profile, rests_on: Price | None = None) -> Reservation:
         """Enter the most that an answer in stages may cost; who holds this alone may settle it.
 
         `floor` is what its first stage spends, which is written down: no settlement may say less.
@@ -371,32 +371,41 @@ class Ledger:
             assert isinstance(floor, privacy.GaussianProfile)
             lock = hashlib.sha256(key).hexdigest()
             staged = {"floor": floor.sensitivity_ratio, "lock": lock}
-        return Reservation(self, self._enter(price, **staged), key)
+        return Reservation(self, self._enter(price, rests_on, **staged), key)
 
-    def _enter(self, price: Price, **staged: Any) -> Entry:
-        self._check_price(price)
+    def _enter(self, price: Price, rests_on: Price | None, **staged: Any) -> Entry:
+        prices = [(price, staged)] if rests_on is None else [(rests_on, {}), (price, staged)]
+        for one, _ in prices:
+            self._check_price(one)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
-            self._check_unit(price.unit, file.entries)
-            for known in file.entries if price.id else ():
-                if known.id == price.id:
-                    if (known.epsilon, known.delta) != (price.epsilon, price.delta):
-                        raise ValueError(f"{self._name} has another spend with the id {price.id!r}")
-                    return known
-            entry = replace(self._entry(len(file.entries) + 1, _now(), price), **staged)
-            # A profile's delta is good to nine digits, and never 0.
-            profile = entry.privacy
-            least = 0.0 if profile is None else profile.delta(entry.epsilon) + entry.delta_fp
-            if least > max(entry.delta * (1 + 1e-9), 1e-300):
-                raise ValueError("the profile has a larger delta at epsilon than the one given")
-            self._check(file.entries, entry)
-            record = vars(entry) | {"privacy": None if profile is None else profile.to_dict()}
-            for name in ("id", "label", "columns", "table", "unit", "settled", "floor", "lock"):
-                if not record[name]:
-                    del record[name]
-            # If this fails, nothing was spent: nothing is released after it.
-            self._append(handle, file, record)
+            entries = list(file.entries)
+            for one, more in prices:
+                self._check_unit(one.unit, entries)
+                known = self._entered(one, entries)
+                new = replace(self._entry(len(entries) + 1, _now(), one), **more)
+                entry = known or new
+                if known is None:
+                    self._check(tuple(entries), entry)
+                    entries.append(entry)
+            for i, new in enumerate(entries[len(file.entries) :]):
+                profile = new.privacy
+                record = vars(new) | {"privacy": None if profile is None else profile.to_dict()}
+                for name in ("id", "label", "columns", "table", "unit", "settled", "floor", "lock"):
+                    if not record[name]:
+                        del record[name]
+                # If this fails, nothing is released after it.
+                self._append(handle, self._read(handle) if i else file, record)
             return entry
+
+    def _entered(self, price: Price, entries: Iterable[Entry]) -> Entry | None:
+        """The entry with the id of a price."""
+        for known in entries if price.id else ():
+            if known.id == price.id:
+                if (known.epsilon, known.delta) != (price.epsilon, price.delta):
+                    raise ValueError(f"{self._name} has another spend with the id {price.id!r}")
+                return known
+        return None
 
     def _entry(self, number: int, when: str, price: Price) -> Entry:
         """What a price is entered as."""
@@ -474,6 +483,11 @@ class Ledger:
                 )
 
     def _check(self, entries: tuple[Entry, ...], entry: Entry) -> None:
+        # A profile's delta is good to nine digits, and never 0.
+        profile = entry.privacy
+        least = 0.0 if profile is None else profile.delta(entry.epsilon) + entry.delta_fp
+        if least > max(entry.delta * (1 + 1e-9), 1e-300):
+            raise ValueError("the profile has a larger delta at epsilon than the one given")
         if entry.table:
             self._check_table(entry.table, entries)
         if (refusal := self._accountant.refusal(entry)) is not None:

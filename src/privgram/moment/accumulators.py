@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from privgram._core import rowmap, rows
 from privgram._core.rows import Accumulator as Kernel
 from privgram.columns.encoding import Codes
+from privgram.columns.terms import ONES
 from privgram.moment.device import add_device_rows
 from privgram.sources.arrays import DeviceRows
 from privgram.sources.table import NOT_FINITE, UNLISTED, InvalidRow, RawBlock, n_rows_of, some_rows
@@ -254,6 +255,79 @@ class MappedAccumulator(TransformAccumulator, BlockAccumulator):
         assert rows.encoder is not None
         starts = [start for _, start, *_ in rows.encoder.coded]
         return (starts.index(at) for at in self._levels)
+
+
+class LevelAccumulator(BlockAccumulator):
+    """Feed images of rows, with the levels that they are of, to what an inheritor makes of them.
+
+    Read of the table are columns with the `factor`; a row's numbers are those of the `others`, and
+    its image is z = A (c u), of a `matrix` A. With it comes u_1, its entry of the column of ones:
+    1, or the root of its weight.
+    """
+
+    sums: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped")
+    parts: ClassVar[tuple[str, ...]] = ("inner",)
+    names_rows: ClassVar[bool] = False  # of those that may not be used, as long as nothing is spent
+    inner: Any
+
+    def __init__(
+        self, read: Columns, others: Columns, factor: str, matrix: NDArray[np.float64]
+    ) -> None:
+        self.n_columns = len(others)
+        self._read, self._factor = read, factor
+        self._places = [read.selected.index(name) for name in others.selected]
+        self._feeder = BlockReader(None, others)
+        self._map = RowMap(matrix, others.bound)
+        # One of them is not 0.
+        self._ones = [at for at, x in enumerate(others.layout.image(ONES)[0]) if x]  # type: ignore[index]
+        stored = [part for part in others.layout.stored if part.start <= self._ones[0]]
+        self._one = stored[-1].weight
+        self.n_rows = self.n_dropped = 0
+
+    def feed(
+        self, z: NDArray[np.float64], one: NDArray[np.float64], levels: NDArray[np.int32]
+    ) -> None:
+        """Take images, and for each u_1 and its level's position."""
+        raise NotImplementedError
+
+    def add_block(self, reader: BlockReader, block: RawBlock) -> int:
+        """Accumulate the rows of a block, of columns as they come."""
+        parts = raw_columns(block)
+        with rowmap.DefaultRounding():
+            levels = self._read.encoder.codes((self._factor,), parts).plain()
+            rows = self._feeder.prepared([parts[i] for i in self._places])
+        ones = np.full(len(levels), self._one)
+        if rows.scaling is None:
+            ones = np.ascontiguousarray(rows.dense[:, self._ones].sum(axis=1))
+        for some, z in self._map.arrays(rows):
+            one, level = ones[some], levels[some]
+            missing = np.isnan(z[:, 0]) | (level < 0)
+            n_missing = int(np.count_nonzero(missing))
+            if n_missing:
+                if self.names_rows and not reader.drop:
+                    return int(some.start) + int(missing.argmax())
+                z, one, level = np.asfortranarray(z[~missing]), one[~missing], level[~missing]
+            self.feed(z, one, level)
+            self.n_rows += len(z)
+            self.n_dropped += n_missing
+        return -1
+
+
+class OtherColumnsAccumulator(LevelAccumulator):
+    """The second moment of the other columns, of rows whose level is known."""
+
+    names_rows = True
+
+    def __init__(self, read: Columns, others: Columns, factor: str, _: int = 0) -> None:
+        d = len(others)
+        super().__init__(read, others, factor, np.eye(d))
+        self.inner = rows.RowAccumulator(d, float(others.bound))
+
+    def feed(
+        self, z: NDArray[np.float64], one: NDArray[np.float64], levels: NDArray[np.int32]
+    ) -> None:
+        """Take images."""
+        self.inner.update(z)
 
 
 class FactorAccumulator(TransformAccumulator):

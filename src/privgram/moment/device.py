@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from privgram._core.rows import Accumulator
+from privgram.exact import int128
 from privgram.sources.arrays import DeviceRows, library, namespace, to_numpy
 from privgram.sources.table import NOT_FINITE, InvalidRow
 
 if TYPE_CHECKING:
-    from privgram._core.rows import Accumulator, Scaling
+    from privgram._core.rows import Scaling
 
     Array = Any
 
@@ -56,7 +58,8 @@ def add_device_rows(
             for at in range(0, int(q.shape[0]), EXACT):
                 part = q[at : min(at + EXACT, int(q.shape[0])), :]
                 sums = sums + _whole(xp, part.T @ part)
-        total.add_rows(np.ascontiguousarray(to_numpy(sums)), n_rows)
+        hi, lo = int128.from_int64(to_numpy(sums)[np.tril_indices(d)])
+        total.merge(Accumulator.from_totals(total.layout, hi, lo, [[n_rows], [0]]))
 
 
 def _add_here(

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._core import draws
 from privgram.exact import discrete, int128
+from privgram.exact.lattice import lattice_shift, panels, rounded_matrix, rounded_sum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
@@ -28,23 +26,28 @@ if TYPE_CHECKING:
 #: Part by which deviations are larger than calibrated.
 SURPLUS = 2.0**-29
 
-#: A lattice of 2^-k units has 4^k std >= 2^LATTICE_BITS n, for n sums with noise.
-LATTICE_BITS = 60
 
-#: Draws of a matrix's noise that are in memory at once: within a cache.
-DRAWN_TOGETHER = 2**14
-
-
-def noisy_sums(total: NDArray[np.int64], std: float, rng: np.random.Generator) -> Vector:
+def noisy_sums(
+    total: NDArray[np.int64] | int128.Int128,
+    std: float,
+    rng: np.random.Generator,
+    more: NDArray[np.bool_] | None = None,
+    std_more: float = 0.0,
+) -> Vector:
     """Sums of whole units with noise, in units, on the public grid of the noise.
 
-    `std` is the deviation that the noise is calibrated to, in units.
+    `std` is the deviation that the noise is calibrated to, in units; that of some may be another.
     """
-    shift = lattice_shift(std, total.size)
-    noise = discrete.gaussian(_variance(std, shift), total.size, rng)
-    shape = total.shape
-    noisy = rounded_sum(int128.from_int64(total.reshape(-1)), noise, std, shift)
-    return noisy.reshape(shape)
+    whole = total if isinstance(total, tuple) else int128.from_int64(total.reshape(-1))
+    size = len(whole[0])
+    shift = lattice_shift(std, size)
+    other = np.zeros(size, np.bool_) if more is None else more
+    noise = np.empty(size, np.int64), np.empty(size, np.uint64)
+    for deviation, at in ((std, ~other), (std_more, other)):
+        if n := int(at.sum()):
+            noise[0][at], noise[1][at] = discrete.gaussian(_variance(deviation, shift), n, rng)
+    noisy = rounded_sum(whole, noise, std, shift)
+    return noisy if isinstance(total, tuple) else noisy.reshape(total.shape)
 
 
 def noisy_matrix(
@@ -59,68 +62,11 @@ def noisy_matrix(
     d = (math.isqrt(8 * size + 1) - 1) // 2
     shift = lattice_shift(std, size)
     off, along = (_variance(deviation, shift) for deviation in (std, std_diagonal))
-    sizes = [sum(d - 1 - row for row in rows) for rows in _panels(d)]
+    sizes = [sum(d - 1 - row for row in rows) for rows in panels(d)]
     drawn = (discrete.gaussian(*law, rng) for law in [*((off, n) for n in sizes), (along, d)])
     return rounded_matrix(total, drawn, std, shift)
-
-
-def noisy_entries(
-    total: int128.Int128,
-    on_diagonal: NDArray[np.bool_],
-    std: float,
-    std_diagonal: float,
-    rng: np.random.Generator,
-) -> Vector:
-    """Some entries of a symmetric matrix of whole units with noise, as `noisy_matrix`."""
-    size, d = len(on_diagonal), int(on_diagonal.sum())
-    shift = lattice_shift(std, size)
-    noise = np.empty(size, np.int64), np.empty(size, np.uint64)
-    for deviation, at, n in ((std, ~on_diagonal, size - d), (std_diagonal, on_diagonal, d)):
-        noise[0][at], noise[1][at] = discrete.gaussian(_variance(deviation, shift), n, rng)
-    return rounded_sum(total, noise, std, shift)
-
-
-def lattice_shift(std: float, size: int) -> int:
-    """The k of a lattice of 2^-k units for so many sums with noise."""
-    return max(0, math.ceil((LATTICE_BITS + math.log2(max(size, 1)) - math.log2(std)) / 2))
 
 
 def _variance(std: float, shift: int) -> Fraction:
     deviation = Fraction(std * (1 + SURPLUS))
     return deviation * deviation * (1 << 2 * shift)
-
-
-def rounded_sum(total: int128.Int128, noise: int128.Int128, std: float, shift: int) -> Matrix:
-    """Whole units plus noise in steps of the lattice, in units, on the public grid."""
-    exponent = int128.grid_exponent(math.ldexp(std, shift))
-    steps = int128.round_to_grid(int128.add(int128.shifted(total, shift), noise), exponent)
-    return steps * 2.0 ** (exponent - shift)
-
-
-def rounded_matrix(
-    total: int128.Int128, noise: Iterator[int128.Int128], std: float, shift: int
-) -> Matrix:
-    """Symmetric matrix of `rounded_sum`: noise right of the diagonal, by `_panels`, and on it.
-
-    One panel's noise is in memory at once.
-    """
-    d = (math.isqrt(8 * len(total[0]) + 1) - 1) // 2
-    exponent = int128.grid_exponent(math.ldexp(std, shift))
-    to = shift, exponent, 2.0 ** (exponent - shift)
-    out = np.empty((d, d))
-    for rows in _panels(d):
-        draws.noisy_rows(total, next(noise), rows.start, rows.stop, *to, out)
-    draws.noisy_diagonal(total, next(noise), *to, out)
-    return out
-
-
-def _panels(d: int) -> list[range]:
-    """Rows of a matrix of d columns with some `DRAWN_TOGETHER` entries right of the diagonal."""
-    rows = []
-    first = size = 0
-    for row in range(d - 1):
-        size += d - 1 - row
-        if size >= DRAWN_TOGETHER or row == d - 2:
-            rows.append(range(first, row + 1))
-            first, size = row + 1, 0
-    return rows

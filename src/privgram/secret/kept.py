@@ -16,9 +16,10 @@ from privgram._base.machine import memory
 from privgram._core import scores
 from privgram.moment.accumulators import Accumulator, BlockAccumulator
 from privgram.secret.kinds import Errors, HeldOut, Learner, Scores
+from privgram.secret.sweep import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 #: Rows that are mapped at a time.
 MAPPED_AT_ONCE = 1 << 10
-
-#: Images that are kept in one piece, at least.
-TOGETHER = 1 << 13
 
 #: Images may take so much of the memory; beyond it they are made anew for each read.
 SHARE_OF_MEMORY = 0.25
@@ -63,41 +61,24 @@ class KeptImage:
         return 2 * n_rows * len(self.directions) <= SHARE_OF_MEMORY * memory()
 
 
-#: Some images, filled up with zeros, and what is beside them.
-Kept = tuple["NDArray[np.int16]", "Matrix"]
-
-
 class ImageStore(Accumulator):
-    """Images of all rows. SECRET, and gone with their gate."""
+    """Images of all rows, filled up with zeros, and what is beside them. SECRET."""
 
     sums: ClassVar[tuple[str, ...]] = ("blocks",)
 
     def __init__(self) -> None:
-        self.blocks: list[Kept] = []
+        self.blocks: list[tuple[NDArray[np.int16], Matrix]] = []
 
     def take(self, images: NDArray[np.int16], beside: Matrix) -> None:
         """Keep some."""
         self.blocks.append((images, beside))
 
-    def __iter__(self) -> Iterator[Kept]:
-        """Some thousands of rows after the other."""
-        if len(self.blocks) > 1 and len(self.blocks[0][0]) < TOGETHER:
-            sizes = np.cumsum([len(images) for images, _ in self.blocks])
-            ends = np.searchsorted(sizes, np.arange(TOGETHER, sizes[-1], TOGETHER)) + 1
-            parts = np.split(np.arange(len(sizes)), ends)
-            self.blocks = [self._joined(part) for part in parts if len(part)]
-        return iter(self.blocks)
 
-    def _joined(self, part: NDArray[np.intp]) -> Kept:
-        images, beside = zip(*(self.blocks[i] for i in part), strict=True)
-        return np.concatenate(images), np.concatenate(beside)
-
-
-class KeptSweep(Accumulator):
+class KeptSweep(Totals):
     """Feeds kept images to the integers of sums."""
 
     def __init__(self, image: KeptImage, kinds: Sequence[Kind]) -> None:
-        self.totals: list[Any] = []
+        self.totals = []
         self._feeds: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         r = len(image.deviations)
         width = -(-r // 32) * 32
@@ -125,11 +106,6 @@ class KeptSweep(Accumulator):
             back = image.unit * 2.0**-shift
             self._feeds.append(((coef, back, kind.of.targets is None), given))
 
-    def merge(self, other: KeptSweep) -> None:
-        """Add what another has."""
-        for mine, one in zip(self.totals, other.totals, strict=True):
-            mine += one
-
     def take(self, images: NDArray[np.int16], beside: Matrix) -> None:
         """Add some rows."""
         for model, given in self._feeds:
@@ -142,8 +118,9 @@ class KeptStream(BlockAccumulator):
     sums: ClassVar[tuple[str, ...]] = ("n_rows",)
     parts: ClassVar[tuple[str, ...]] = ("inner",)
 
-    def __init__(self, image: KeptImage, inner: ImageStore | KeptSweep) -> None:
-        self.inner = inner
+    def __init__(self, image: KeptImage, kinds: Sequence[Kind] | None, _: int = 0) -> None:
+        #: What takes images, or keeps them.
+        self.inner = ImageStore() if kinds is None else KeptSweep(image, kinds)
         self.n_rows = 0
         d = len(image.directions)
         self._image = image
@@ -154,18 +131,17 @@ class KeptStream(BlockAccumulator):
     def update(self, block: Matrix, drop: bool = False, scaling: object = None) -> int:
         """Take rows, whose last numbers are beside their features.
 
-        One that is not finite has an image of zeros, whatever is said of missing values: that is of
-        the table, and was looked at before anything was spent.
+        One that is not finite has an image of zeros, as no row of a `Sweep` is an error.
         """
-        beside = self._image.beside
+        features, more = block[:, : -self._image.beside], block[:, -self._image.beside :]
+        images = []
         for start in range(0, len(block), MAPPED_AT_ONCE):
-            rows = np.asarray(block[start : start + MAPPED_AT_ONCE], np.float64)
-            features, more = (np.ascontiguousarray(x) for x in np.split(rows, [-beside], axis=1))
-            whole = scores.whole_rows(features, self._image.bound)
+            rows = np.ascontiguousarray(features[start : start + MAPPED_AT_ONCE], np.float64)
             # Of whole numbers, and exact: a row's image is of the row alone.
-            products = whole @ self._axes
-            images = scores.whole_images(products, self._scales, self._image.radius)
-            self.inner.take(images, more)
+            products = scores.whole_rows(rows, self._image.bound) @ self._axes
+            images.append(scores.whole_images(products, self._scales, self._image.radius))
+        if images:
+            self.inner.take(np.concatenate(images), np.ascontiguousarray(more, np.float64))
         self.n_rows += len(block)
         return -1
 
@@ -178,8 +154,3 @@ def whole_coefficients(coef: Matrix, width: int) -> tuple[Matrix, int]:
     whole = np.zeros((coef.shape[1], width))
     whole[:, : len(coef)] = np.rint(np.ldexp(coef, shift)).T
     return whole, shift
-
-
-def new_stream(image: KeptImage, kinds: Sequence[Kind] | None, _: int = 0) -> KeptStream:
-    """Make what adds up kept images, or what keeps them."""
-    return KeptStream(image, ImageStore() if kinds is None else KeptSweep(image, kinds))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -18,8 +18,7 @@ from privgram._core import scores
 from privgram._core.scores import PARTS, UNITS
 from privgram.exact import int128
 from privgram.moment import SecondMoment
-from privgram.moment.accumulators import Prepared, RowMap
-from privgram.secret.by_level import LevelImage, LevelSweep
+from privgram.moment.accumulators import LevelAccumulator, Prepared, RowMap
 from privgram.secret.kinds import (
     MOST_WEIGHT,
     PAIR_PARTS,
@@ -79,21 +78,19 @@ class PairImage:
     matrix: Matrix
 
 
-class RowsByLevel(LevelSweep):
+class RowsByLevel(LevelAccumulator):
     """Keeps rows and their levels. SECRET, and gone with their gate."""
 
-    def __init__(self, blocks: Blocks) -> None:
-        others = blocks.others
-        super().__init__(LevelImage(blocks.read, others, blocks.factor, np.eye(len(others))), ())
+    sums: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "_blocks")
+    parts: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, blocks: Blocks, _: int = 0) -> None:
+        super().__init__(blocks.read, blocks.others, blocks.factor, np.eye(len(blocks.others)))
         self._blocks: list[tuple[Matrix, NDArray[np.int32]]] = []
 
-    def _feed(self, v: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
-        self._blocks.append((v + 0.0, levels))  # no zeros of two signs
-
-    def merge(self, other: RowsByLevel) -> None:
-        """Add the rows of another."""
-        super().merge(other)
-        self._blocks += other._blocks
+    def feed(self, z: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
+        """Take images, and for each u_1 and its level's position."""
+        self._blocks.append((z + 0.0, levels))  # no zeros of two signs
 
     def rows(self) -> tuple[Matrix, NDArray[np.int32]]:
         """All rows, (n, d), and their levels."""
@@ -101,11 +98,6 @@ class RowsByLevel(LevelSweep):
             return np.zeros((0, self.n_columns)), np.zeros(0, np.int32)
         rows, levels = zip(*self._blocks, strict=True)
         return np.concatenate(rows), np.concatenate(levels)
-
-
-def new_store(blocks: Blocks, _: int = 0) -> RowsByLevel:
-    """Make what keeps rows: by name, or workers would not find it."""
-    return RowsByLevel(blocks)
 
 
 class PairStore:
