@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 UNSETTLED = (
     "the steps have not settled: the target may be separable or near an end of its range, or the "
-    "noise too large for so few rows"
+    "noise too large for so few rows. Leave out features by which the target is certain, or take "
+    "more rows, a larger epsilon or fewer features"
 )
 
 
@@ -42,6 +43,8 @@ class GLMEstimator(OneStepEstimator):
     to go on by.
     """
 
+    #: They do not: they are clipped by what is expected of them.
+    one_way = False
     sums_squares = False
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:

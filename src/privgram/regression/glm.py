@@ -24,7 +24,7 @@ from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
 from privgram.regression.results import CONSTANT, NotReleasedError, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
-from privgram.regression.summary import row_facts
+from privgram.regression.summary import caution_of, row_facts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -347,6 +347,10 @@ class GLMResults(SavedFit, RegressionResults):
             "Adjacency": self.adjacency,
             **model,
         }
+
+    @property
+    def _caution(self) -> str | None:
+        return caution_of(self.parameters) if self.parameters["purpose"] == "inference" else None
 
     def _assumes(self) -> list[str]:
         what = "errors of equal variance" if self._family.is_linear else "that the model holds"
