@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from support.sums import integers
 
 import privgram as pg
 from privgram.ledger import BudgetExceeded
 from privgram.multivariate.distribution import BRANCHES
 from privgram.secret import Gate, Noisy
-from privgram.secret.gate import integers
 
 DELTA = 1e-6
 COLUMNS = {
