@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from privgram.glm.clipping import CLIPPING, Clip, choose_clip, excess_beyond, norm_edges
+from privgram.adaptive.radius import excess_beyond
+from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 
 
 def test_edges_rise_by_equal_parts_from_half_the_typical_norm_to_the_largest():
@@ -18,10 +19,10 @@ def test_edges_rise_by_equal_parts_from_half_the_typical_norm_to_the_largest():
 
 def test_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])
-    for noise, size, n_beyond in ((40.0, 1.0, 300.0), (9.0, 2.0, 90.0), (8.9, 4.0, 30.0)):
+    for noise, size, n_beyond in ((43.0, 1.0, 300.0), (13.0, 2.0, 90.0), (12.8, 4.0, 30.0)):
         chosen = choose_clip(edges, beyond, noise)
         assert (chosen.size, chosen.n_beyond) == (size, n_beyond)
-    assert choose_clip(edges, beyond, 40.0, most=50.0).size == 4.0
+    assert choose_clip(edges, beyond, 43.0, most=50.0).size == 4.0
     assert choose_clip(edges, beyond, 1e-9).size == 8.0  # without noise nothing is clipped
 
 
@@ -33,14 +34,14 @@ def test_scores_that_may_point_one_way_exceed_the_clip_by_what_is_allowed():
         noise = taken / (CLIPPING.allowance * size)
         assert choose_clip(edges, beyond, noise * 1.001, one_way=beyond).size == size
         assert choose_clip(edges, beyond, noise * 0.999, one_way=beyond).size == 2 * size
-    unseen = choose_clip(edges, beyond, 40.0, one_way=np.zeros(4))
+    unseen = choose_clip(edges, beyond, 43.0, one_way=np.zeros(4))
     assert (unseen.size, unseen.n_beyond) == (1.0, 300.0)
 
 
 def test_counts_say_how_large_squares_of_clipped_scores_are_at_least():
     """300 scores beyond 1 have a square of 1, 90 of them one of 4; what is clipped counts as 4."""
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])
-    assert choose_clip(edges, beyond, 9.0).squares == 210 * 1 + 90 * 4
+    assert choose_clip(edges, beyond, 13.0).squares == 210 * 1 + 90 * 4
 
 
 #: Made scores (n, 3) that are longer on one side: what clipping takes adds up.
@@ -75,5 +76,46 @@ def test_clipped_mass_is_within_its_allowance(name, noise):
 
 def test_error_of_a_score_is_noise_and_allowance():
     """The numbers of the page of theory: twice and 3.2 times would be other intervals."""
-    assert Clip(5.0, 100.0).error(2.0) == pytest.approx(2.0 * math.sqrt(1 + 1.4**2))
+    assert Clip(5.0, 100.0).error(2.0) == pytest.approx(2.0 * math.sqrt(1 + 1.2**2))
     assert Clip(5.0, 100.0, allowance=0.0).error(2.0) == 2.0
+    assert Clip(5.0, excess=10.0).error(2.0) == pytest.approx(math.hypot(2.0, 10.0))
+    assert (Clip(5.0, excess=2.0).more(2.0), Clip(5.0, excess=10.0).more(2.0)) == (None, 5.0)
+
+
+def power_law(power, size=8.0, rank=70.0):
+    """Edges, and how many scores of such a tail are longer, as many at `size` as are clipped."""
+    edges = 0.5 * 2.0 ** (np.arange(29) / CLIPPING.per_octave)
+    return edges, np.where(edges < edges[-1], rank * (size / edges) ** power, 0.0)
+
+
+@pytest.mark.parametrize("power", [1.2, 1.9, 2.1, 4.0])
+def test_tail_is_heavy_where_counts_before_the_clip_fall_as_those_without_second_moment(power):
+    edges, beyond = power_law(power)
+    clip = choose_clip(edges, beyond, 10.0, deviation=60.0)
+    assert (clip.size, clip.n_beyond) == (8.0, pytest.approx(70.0))
+    assert clip.is_heavy == (power < 2)
+    beyond[edges >= 8] = 1.0  # noise in the count at the clip makes no lighter tail of it
+    assert choose_clip(edges, beyond, 10.0, deviation=60.0).is_heavy == clip.is_heavy
+    edges, beyond = power_law(power, size=1.0)  # within the bulk
+    assert not choose_clip(edges, beyond, 10.0, deviation=60.0).is_heavy
+
+
+def test_noise_keeps_no_counts_up_beyond_what_is_well_seen():
+    """79 longer scores up to the farthest edge are two deviations of noise, and no tail."""
+    edges, beyond = power_law(4.0)
+    noisy = np.maximum(beyond, np.where(edges < edges[-1], 79.0, 0.0))
+    clip = choose_clip(edges, noisy, 10.0, deviation=38.0)
+    assert clip.size < 20
+    assert clip.excess < 70 * clip.size
+    assert choose_clip(edges, noisy, 10.0).size == edges[-1]  # of which nothing is known
+
+
+def test_excess_and_lost_squares_are_those_of_counts_that_stand_out_of_their_noise():
+    edges, beyond = power_law(3.0)
+    clip = choose_clip(edges, beyond, 10.0, deviation=1.0)
+    scores = 8.0 * (np.arange(70) + 0.5) ** (-1 / 3) * 70 ** (1 / 3)  # as many beyond each edge
+    assert clip.excess == pytest.approx((scores - 8).clip(0).sum(), rel=0.1)
+    assert clip.lost_squares == pytest.approx((scores**2 - 64).clip(0).sum(), rel=0.25)
+    assert choose_clip(edges, beyond, 10.0, deviation=60.0).lost_squares == 0.0
+    unknown = choose_clip(edges, beyond, 10.0)
+    assert (unknown.excess, unknown.lost_squares) == (0.0, 0.0)

@@ -245,3 +245,28 @@ def test_notes_say_what_a_reader_can_use():
     said = str(once.regress("y", ["a", "c"]).summary())
     assert "the column 'c' seems to vary too little within rows of one id" in said.lower()
     assert "depend on each other" not in said
+
+
+@pytest.mark.parametrize("tail", [1.2, None])
+def test_first_line_says_where_few_rows_may_decide_by_both_doors(tail):
+    """Of a tail without a second moment; of normal errors noise does it in 2 of 16 at most."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=8000).clip(-4, 4)
+    errors = rng.normal(size=8000) if tail is None else 3 * rng.pareto(tail, 8000) * (x > 0)
+    y = (x + errors).clip(-300, 300)
+    bounds = {"x": (-4, 4), "y": (-300, 300) if tail else (-9, 9)}
+    cautions = []
+    for seed in range(4):
+        for adjacency in ("replace", "add-remove"):
+            asked = {"epsilon": 4.0, "delta": 1e-6, "adjacency": adjacency}
+            rng = np.random.default_rng(seed)
+            scores = pg.regress({"x": x, "y": y}, "y ~ x", bounds, rng=rng, **asked)
+            columns = pg.Columns(bounds, intercept=True)
+            release = pg.release({"x": x, "y": y}, columns, rng=rng, **asked)
+            for fit in (scores, release.regress("y ~ x")):
+                summary = fit.summary()
+                first = [str(summary).splitlines()[0], summary.as_html(), summary.as_latex()]
+                said = ["Caution: few rows far out" in text for text in first]
+                assert len(set(said)) == 1
+                cautions.append(said[0])
+    assert sum(cautions) <= 2 if tail is None else sum(cautions) > 12

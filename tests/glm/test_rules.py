@@ -154,7 +154,7 @@ def test_noise_of_a_fit_is_that_of_both_scores_its_clip_and_what_steps_left():
     part = behind / (behind + ahead)
     step = begun.step(first) + part * begun.step(second)
     np.testing.assert_allclose(fit.coef, begun.coef + step)
-    variance = (25 * (1 - part) ** 2 + 16 * part**2) * (1 + 1.4**2)  # with the clip's allowance
+    variance = (25 * (1 - part) ** 2 + 16 * part**2) * (1 + 1.2**2)  # with the clip's allowance
     # Of the first step the second has made good its part.
     left = begun.left_over(step - part * begun.step(first))
     expected = variance * np.eye(2) + left

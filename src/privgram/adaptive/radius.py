@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.adaptive.rules import SEEN
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -88,6 +90,45 @@ def choose_radius(edges: Vector, beyond: Vector, most_beyond: float) -> RadiusCh
     few = np.flatnonzero(beyond <= most_beyond)
     at = int(few[0]) if len(few) else len(edges) - 1
     return RadiusChoice(float(edges[at]), float(beyond[at]))
+
+
+def excess_beyond(edges: Vector, beyond: Vector) -> Vector:
+    """About by how much lengths beyond each edge exceed it, all together, shape (m,)."""
+    middle = (beyond[:-1] + beyond[1:]) / 2
+    taken = np.cumsum((middle * np.diff(edges))[::-1])[::-1]
+    return np.append(taken, 0.0)
+
+
+def seen_beyond(beyond: Vector, deviation: float) -> Vector:
+    """Numbers beyond each edge, 0 where noise of this deviation may have made them."""
+    return np.where(beyond > SEEN * deviation, beyond, 0.0)
+
+
+def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
+    """Numbers beyond each edge, which fall as 1 / edge at least past what is well seen.
+
+    Noise of this deviation may keep them up over all edges, and no tail with a mean does.
+    """
+    well = np.flatnonzero(beyond > 2 * SEEN * deviation)
+    if not len(well):
+        return beyond
+    last = int(well[-1])
+    most = beyond[last] * edges[last] / edges
+    return np.where(np.arange(len(edges)) > last, np.minimum(beyond, most), beyond)
+
+
+def has_heavy_tail(edges: Vector, beyond: Vector, size: float, rank: float, typical: float) -> bool:
+    """Whether numbers beyond edges fall so slowly before a length that squares have no mean.
+
+    `rank` were to be beyond it, which noise does not change. What is about the root mean square
+    `typical` is no tail.
+    """
+    octave = size / 2 * (1 + 1e-9)
+    if size == edges[-1] or octave < typical:
+        return False
+    first = int(np.searchsorted(edges, octave * (1 - 1e-8)))
+    slowest: float = rank * (size / float(edges[first])) ** 2
+    return float(beyond[first]) < slowest
 
 
 def _weights(size: int) -> NDArray[np.int64]:

@@ -11,7 +11,13 @@ import numpy as np
 
 from privgram._base.text import warn
 from privgram.adaptive import whitening
-from privgram.adaptive.radius import bin_edges, choose_radius, counts_sensitivity, cumulative_std
+from privgram.adaptive.radius import (
+    bin_edges,
+    choose_radius,
+    counts_sensitivity,
+    cumulative_std,
+    has_heavy_tail,
+)
 from privgram.adaptive.rules import ADAPTIVE
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
@@ -176,6 +182,7 @@ class AdaptiveRounds(ABC):
         self.again = again
         self.std: list[float] = []  # noise off the diagonal of each round
         self.beyond_std = 0.0  # that of the last number of rows beyond a radius
+        self.is_heavy = False  # whether longer rows become rare very slowly
         names = ("round_mu", "round_radius", "round_noise_std", "counts_mu")
         #: What a release records of its rounds.
         self.parameters: JsonObject = {"rounds": 0} | {name: [] for name in names}
@@ -241,7 +248,10 @@ class AdaptiveRounds(ABC):
         most = ADAPTIVE.beyond * self.std_at(1.0, left)
         self.beyond_std = float(cumulative_std(len(edges), self.ranked_std(len(edges), share))[0])
         most = max(most, ADAPTIVE.seen * self.beyond_std)
-        choice = choose_radius(edges, self.count(transform, edges, share), most)
+        beyond = self.count(transform, edges, share)
+        choice = choose_radius(edges, beyond, most)
+        squares, typical = (edges**2, choice.size**2), first - transform.constant
+        self.is_heavy = has_heavy_tail(squares[0], beyond, squares[1], most, typical)
         return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
 
@@ -327,6 +337,8 @@ def _further_rounds(
         "clipped_rows_std": rounds.beyond_std,
         "clipping_bias": ADAPTIVE.allowance * rounds.std[-1] / math.sqrt(rows),
     }
+    if rounds.is_heavy:
+        rounds.parameters["heavy_tail"] = True
     return (released + released.T) / 2, law
 
 

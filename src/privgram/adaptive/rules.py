@@ -61,3 +61,8 @@ class AdaptiveRules:
 
 
 ADAPTIVE = AdaptiveRules()
+
+
+#: Longer rows, or scores, are seen where they are more than so many deviations of their counts'
+#: noise (docs/theory/glm.md).
+SEEN = 1.5

@@ -6,12 +6,19 @@ By public and released numbers alone.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.adaptive.radius import bin_edges, choose_radius
+from privgram.adaptive.radius import (
+    bin_edges,
+    choose_radius,
+    excess_beyond,
+    falling,
+    has_heavy_tail,
+    seen_beyond,
+)
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
@@ -22,9 +29,11 @@ class ClippingRule:
     """The constants of the rank rule, chosen on half A of the zoo (docs/results.md)."""
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
-    rank: float = 10.0
+    rank: float = 7.0
+    #: The same of scores whose clip depends on features alone: clipping does not bias them.
+    unbiased_rank: float = 10.0
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
-    allowance: float = 1.4
+    allowance: float = 1.2
     #: Edges of the norm histogram for each factor of 2, the first of them in root mean squares.
     per_octave: int = 4
     nearest: float = 0.5
@@ -41,17 +50,26 @@ def norm_edges(typical: float, largest: float) -> Vector:
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip of scores: the norm that a score has at most, and about how many are longer."""
+    """A clip of scores: the norm that a score has at most, and what counts say of longer ones."""
 
     size: float
-    n_beyond: float
+    n_beyond: float = 0.0
     allowance: float = CLIPPING.allowance
+    #: By how much longer scores exceed it, all together, and what their squares lose.
+    excess: float = 0.0
+    lost_squares: float = 0.0
+    #: Whether longer scores become rare so slowly that they have no second moment.
+    is_heavy: bool = False
     #: What counts say that squares of clipped scores add up to, at least.
     squares: float = math.inf
 
     def error(self, noise_std: float) -> float:
         """Noise and what clipping may have taken, in one direction of the score."""
-        return math.hypot(1.0, self.allowance) * noise_std
+        return math.hypot(noise_std, max(self.allowance * noise_std, self.excess))
+
+    def more(self, noise_std: float) -> float | None:
+        """The excess over the noise, where it is more than the rank allows for."""
+        return self.excess / noise_std if self.excess > self.allowance * noise_std else None
 
 
 def choose_clip(
@@ -60,28 +78,40 @@ def choose_clip(
     noise: float,
     most: float = math.inf,
     one_way: Vector | None = None,
+    deviation: float = math.inf,
+    rank: float = CLIPPING.rank,
 ) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
-    `beyond` (m,) are released counts of scores longer than each of the ascending `edges` (m,);
-    a score's noise has the deviation `noise` for a clip of 1. Where the k scores beyond L all
-    point one way and are longer by L each, what clipping takes is k / `noise` times that noise:
-    so k = c times `noise` bounds their ratio by c times their alignment and their mean excess.
+    `beyond` (m,) are released counts of scores longer than each of the ascending `edges` (m,), with
+    noise of about `deviation`; a score's noise has the deviation `noise` for a clip of 1. Where the
+    k scores beyond L all point one way and are longer by L each, what clipping takes is k / `noise`
+    times that noise: so k = c times `noise` bounds their ratio by c times their alignment and their
+    mean excess. What clipping takes is no longer than the sum of excesses: as much of it as is seen
+    is allowed for where that is more.
     Of scores that may all point one way the counts `one_way` (m,), without what noise may have made
     of none, bound what clipping takes by its allowance.
     """
+    beyond = falling(edges, beyond, deviation)
     allowed = beyond
     if one_way is not None:
         too_much = excess_beyond(edges, one_way) > CLIPPING.allowance * noise * edges
         allowed = np.where(too_much, math.inf, beyond)
-    choice = choose_radius(edges, allowed, min(CLIPPING.rank * noise, most))
+    choice = choose_radius(edges, allowed, min(rank * noise, most))
     steps = np.diff(edges**2, prepend=0.0)
-    squares = float((beyond * steps)[edges <= choice.size].sum())
-    return Clip(choice.size, choice.beyond, squares=squares)
-
-
-def excess_beyond(edges: Vector, beyond: Vector) -> Vector:
-    """About by how much scores longer than each edge exceed it, all together, shape (m,)."""
-    middle = (beyond[:-1] + beyond[1:]) / 2
-    taken = np.cumsum((middle * np.diff(edges))[::-1])[::-1]
-    return np.append(taken, 0.0)
+    clip = Clip(
+        choice.size,
+        choice.beyond,
+        squares=float((beyond * steps)[edges <= choice.size].sum()),
+    )
+    if math.isinf(deviation):  # nothing is seen
+        return clip
+    at = int(np.searchsorted(edges, choice.size))
+    seen = seen_beyond(beyond, deviation)
+    typical = float(edges[0]) / CLIPPING.nearest
+    return replace(
+        clip,
+        excess=float(excess_beyond(edges, seen)[at]),
+        lost_squares=float(excess_beyond(edges**2, seen)[at]),
+        is_heavy=has_heavy_tail(edges, beyond, choice.size, max(rank * noise, deviation), typical),
+    )

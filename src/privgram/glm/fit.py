@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 #: Said where arithmetic ends in what is no number: what was paid for is a refused fit.
 NO_NUMBER = (
     "the arithmetic did not end in finite numbers: columns may be constant, copies of each other "
-    "or clamped to one value, or the noise too large for so few rows"
+    "or clamped to one value, or the noise too large for so few rows. Leave such columns out, "
+    "describe wider bounds, or take a larger epsilon"
 )
 
 #: Said of a fit that was stopped early, where the ledger did not take back the rest.
@@ -188,7 +189,10 @@ def lost(error: Exception) -> str:
             f"the table could not be read again ({error}): ask once more, of a table that nobody "
             "writes to"
         )
-    return f"an error ended the computation ({type(error).__name__})"
+    return (
+        f"an error ended the computation ({type(error).__name__}), which is a defect of privgram: "
+        "report it, with the formula and the described columns"
+    )
 
 
 def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 UNSETTLED = (
     "the steps have not settled: the target may be separable or near an end of its range, or the "
-    "noise too large for so few rows"
+    "noise too large for so few rows. Leave out features by which the target is certain, or take "
+    "more rows, a larger epsilon or fewer features"
 )
 
 
@@ -42,6 +43,8 @@ class GLMEstimator(OneStepEstimator):
     to go on by.
     """
 
+    #: They do not: they are clipped by what is expected of them.
+    one_way = False
     sums_squares = False
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
@@ -56,6 +59,8 @@ class GLMEstimator(OneStepEstimator):
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * self.ones
         self.constant = False
+        if problem.survival is not None:  # rows that outlive what a model says are all too long
+            self.one_way = True
         #: Mean weights of rows, without features and where the Hessian was taken last.
         self.weights = (1.0, 1.0)
         #: No middle step is longer, in the root mean square of eta times the root of the weight.

@@ -18,7 +18,7 @@ from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
-from privgram.glm.clipping import Clip, choose_clip, norm_edges
+from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.clusters import DROWNED, kinds_of, second_moment
 from privgram.glm.clusters import SHARES as CLUSTERS
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
@@ -45,7 +45,7 @@ CONTRADICTED = (
     "few rows, or the target hardly varies within its bounds, as where these are in another unit. "
     "More rows or a larger epsilon may show them"
 )
-TOO_FEW = "there are too few rows"
+TOO_FEW = "there are no more rows than coefficients: take more rows, or fewer features"
 
 
 class OneStepEstimator:
@@ -53,6 +53,9 @@ class OneStepEstimator:
 
     `public` is the number of rows, where it is.
     """
+
+    #: Whether scores that are clipped may all point one way.
+    one_way = True
 
     #: Weights over their bound, on average, once the number of rows is known.
     mean_weight = 1.0
@@ -117,8 +120,8 @@ class OneStepEstimator:
         clip = self._choose_clip(state, BUDGET.counts)
         if self._contradicts(state, clip.squares / (self.q * state.rows)):
             state = self._with_errors(state)
-        noise = clip.error(self._noise_at(state, clip.size, 1 - BUDGET.meat[0]))
-        if self._worse(state, first, noise):
+        noise = self._noise_at(state, clip.size, 1 - BUDGET.meat[0])
+        if self._worse(state, first, math.hypot(1.0, clip.allowance) * noise):
             return self._once(first, rows, "scores are so long that one round has less noise")
         return self._last_scores(state, clip)
 
@@ -443,10 +446,13 @@ class OneStepEstimator:
         """Release how many scores are long, and choose the clip."""
         # Units have as many rows as the bound is for: what is longer is in the last bin.
         edges = norm_edges(math.sqrt(self.q), self._longest(state) * self.most)
-        [counts] = self.rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
-        beyond = self.rounds.beyond(counts, share)
-        noise = self.rounds.moves / self.rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        return choose_clip(edges, beyond, noise)
+        rounds = self.rounds
+        [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
+        beyond = rounds.beyond(counts, share)
+        noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        rank = CLIPPING.rank if self.one_way else CLIPPING.unbiased_rank
+        clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
+        return clip if self.one_way else replace(clip, excess=0.0, lost_squares=0.0, is_heavy=False)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:
         """The state with as much of its scale as the sum of squared errors, by itself, is sure of.
@@ -500,8 +506,13 @@ class OneStepEstimator:
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
-        meat = self._sampled(meat, state)
-        refusal, facts = CONTRADICTED if contradicted else None, FitFacts(clip.size)
+        # What clipping took off squares may be of any one direction; of their mean it is a qth.
+        lost = clip.lost_squares / (1 if self.problem.robust else q)
+        meat = self._sampled(meat + lost * np.eye(q), state)
+        refusal = CONTRADICTED if contradicted else None
+        facts = FitFacts(
+            clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
+        )
         if clusters is not None:
             meat, found = second_moment(clusters, rounds, by_cluster, score, last)
             facts = replace(facts, clusters=found)

@@ -246,6 +246,8 @@ class FitFacts:
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None
+    clipping_excess: float | None = None  # over the noise, where it makes intervals longer
+    heavy_tail: bool | None = None  # whether longer scores become rare very slowly
     goodness: Goodness | None = None  # of least squares
     clusters: ClusterFacts | None = None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.adaptive.radius import cumulative_std
 from privgram.columns import Columns
 from privgram.columns.survival import EVENT_TIME, event_cuts
 from privgram.disclosure.samplers import TableRounds
@@ -70,6 +71,7 @@ class Rounds(TableRounds):
         """
         noisy = self.gate.release(counts, share)
         self.parameters["counts_mu"].append(noisy.mu)
+        self.beyond_std = float(cumulative_std(len(noisy.values), noisy.std)[0])
         return np.append(noisy.values, 0.0)
 
 

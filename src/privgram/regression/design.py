@@ -497,7 +497,7 @@ def design(release: Described, terms: RegressionTerms, *, alone: bool = False) -
     assert columns is not None
     built = _Builder(release, columns, terms.references).build(terms)
     if not (built.names or alone):
-        raise ValueError("there is no feature to regress on")
+        raise ValueError("there is no feature to regress on: name one beside the target")
     return built
 
 
@@ -657,7 +657,7 @@ class _Builder:
             or (name in self.numbers and target == self.numbers[name].label(name))
         }
         if texts is not None and of_target:
-            raise ValueError(f"the target {target!r} is among the features")
+            raise ValueError(f"the target {target!r} is among the features: leave it out there")
         return {label: term for label, term in by_label.items() if label not in of_target}
 
     def _check_logs(self, texts: tuple[str, ...]) -> None:

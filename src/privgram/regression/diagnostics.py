@@ -191,13 +191,15 @@ def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None)
     if not clips(release):
         return np.zeros(len(design.images) - 1)
     if design.positions is None:
-        raise ValueError("unclip is for regressions on released columns, not on terms of factors")
+        raise ValueError("unclip is of released columns, not of terms of factors: leave it out")
     *chosen, goal = design.positions
     if n_rows is None or n_rows <= len(chosen):
         raise ValueError(f"unclip needs the number of rows: {uncounted(release)}")
     moment = release.unbiased / n_rows
     if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
-        raise ValueError("unclip needs noise below the signal in all directions of the features")
+        raise ValueError(
+            "unclip needs noise below the signal in all directions of the features: leave it out"
+        )
     ones = release.names.index(INTERCEPT) if INTERCEPT in release.names else None
     return normal_shift(moment, release.bound, chosen, goal, ones)
 

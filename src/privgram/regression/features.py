@@ -41,7 +41,9 @@ def places(features: RandomFeatures, names: Sequence[str]) -> list[int]:
         return list(range(len(names)))
     unknown = [name for name in features.columns if name not in names]
     if unknown:
-        raise ValueError(f"features= names {unknown[0]!r}, which is no column of numbers")
+        raise ValueError(
+            f"features= names {unknown[0]!r}, which is no column of numbers: name others"
+        )
     return [list(names).index(name) for name in features.columns]
 
 

@@ -24,7 +24,7 @@ from privgram.regression.families import FAMILIES, Family, FamilyName
 from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
 from privgram.regression.results import CONSTANT, NotReleasedError, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
-from privgram.regression.summary import row_facts
+from privgram.regression.summary import caution_of, row_facts
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -348,6 +348,10 @@ class GLMResults(SavedFit, RegressionResults):
             **model,
         }
 
+    @property
+    def _caution(self) -> str | None:
+        return caution_of(self.parameters) if self.parameters["purpose"] == "inference" else None
+
     def _assumes(self) -> list[str]:
         what = "errors of equal variance" if self._family.is_linear else "that the model holds"
         equal = "" if self.robust else f" They assume {what}."
@@ -415,7 +419,7 @@ class GLMResults(SavedFit, RegressionResults):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        kind = "Fit" if self._family.is_linear else self._family.title.removeprefix("Private ")
+        kind = "Fit" if self._family.is_linear else self._title.removeprefix("Private ")
         text = f"{kind} of {shown(self.target)} on {names}: {self.proof_status}"
         return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
 

@@ -80,14 +80,17 @@ def _read(
                 sides = _sides(part, list(names))
             except (SyntaxError, ValueError):
                 raise ValueError(
-                    f"{shown(text)} is not a linear equation of the parameters"
+                    f"{shown(text)} is not a linear equation of the parameters: write one as in "
+                    "'x1 = x2, 2*x3 = 1'"
                 ) from None
             rows += [left - right for left, right in pairwise(sides)]
             words = " ".join(part)
             equations += [words if "=" in part else f"{words} = 0"] * (len(sides) - 1)
     stacked = np.array(rows)
     if not stacked.size or not stacked[:, :-1].any(axis=1).all():
-        raise ValueError(f"{shown(', '.join(texts))} says nothing of the parameters")
+        raise ValueError(
+            f"{shown(', '.join(texts))} says nothing of the parameters: name one of them"
+        )
     return tuple(equations), stacked[:, :-1], -stacked[:, -1]
 
 

@@ -373,6 +373,10 @@ def uncounted(release: ReleaseRecord) -> str:
     return f"{why}: use a release with an intercept column, which counts them"
 
 
+#: What to do where noise is too large beside the signal.
+SHOWN_BY = "more rows, a larger epsilon, narrower bounds or fewer features make it smaller"
+
+
 def clipping_refusal(release: ReleaseRecord) -> str | None:
     """Why there is no R squared or instruments of the rows at hand after adaptive rounds, or None.
 
@@ -392,20 +396,23 @@ def why_refused(
 ) -> str | None:
     """Why there is no inference, or None; on the rows at hand it takes not their number."""
     if release.parameters.get("moved"):
-        return "the repair moved the released matrix, whose error is not the noise's alone"
+        return (
+            "the repair moved the released matrix, whose error is not the noise's alone: take a "
+            "release without repair"
+        )
     try:
         np.linalg.cholesky(equations.gram)
     except np.linalg.LinAlgError:
-        return "the privacy noise exceeds the signal in some direction of the features"
+        return f"the privacy noise exceeds the signal in some direction of the features: {SHOWN_BY}"
     p, n_rows = equations.size, equations.n_rows
     if not np.trace(equations.inverse @ equations.second[:, :p]) <= p * TRUSTED_NOISE:
-        return "the privacy noise is too large beside the signal for standard errors"
+        return f"the privacy noise is too large beside the signal for standard errors: {SHOWN_BY}"
     if estimand == "sample":
         return None
     if n_rows is None:
         return uncounted(release)
     if not count_error(release) <= math.sqrt(TRUSTED_COUNT) * (rows_behind(release) or 0.0):
-        return "the privacy noise hides the number of rows"
+        return "the privacy noise hides the number of rows: more rows or a larger epsilon show it"
     return "there are too few rows: take fewer features or more rows" if n_rows <= p else None
 
 

@@ -218,7 +218,10 @@ class IVResults(OfRelease):
         size = len(self.endogenous)
         block = self.design.transform[:size]
         if block[:, size:].any():
-            raise ValueError("endogenous columns are numbers or levels, without powers")
+            raise ValueError(
+                "endogenous columns are numbers or levels, without powers: release the power as a "
+                "column of its own"
+            )
         return np.asarray(np.linalg.solve(block[:, :size], values - self.design.offset[:size]))
 
     def _facts(self) -> dict[str, str]:
@@ -468,7 +471,9 @@ class Roles:
         endogenous, instruments, exogenous = (_labels(described, names) for names in of_roles)
         every = [*endogenous, *instruments, *exogenous]
         if len(set(every)) < len(every):
-            raise ValueError("a column has one role: endogenous, instrument or exogenous")
+            raise ValueError(
+                "a column has one role, endogenous, instrument or exogenous: name each once"
+            )
         if not endogenous:
             raise ValueError("name an endogenous column, or use regress")
         design, whole = (
@@ -479,7 +484,8 @@ class Roles:
         size = max(design.places(endogenous)) + 1
         if len(places) < size:
             raise ValueError(
-                f"{size} endogenous columns need as many instruments, not {len(places)}"
+                f"{size} endogenous columns need as many instruments, not {len(places)}: name more "
+                "instruments, or move endogenous columns to the exogenous ones"
             )
         names = tuple(whole.names[i] for i in places)
         return cls(design, design.names[:size], names, whole.images[places])

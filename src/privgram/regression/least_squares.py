@@ -52,7 +52,7 @@ def terms_of(
     parsed.check_absorbed(release.variables)
     parsed.check_no_offset()
     if parsed.endogenous:
-        raise ValueError("a formula with instruments is for iv, not for regress")
+        raise ValueError("a formula with instruments is for release.iv, not for regress: ask that")
     return RegressionTerms.of(parsed, intercept, reference)
 
 
@@ -101,15 +101,17 @@ def _of_columns(release: ReleaseRecord, terms: RegressionTerms) -> Design:
     """The design of released columns as they are, intercept last and then the target."""
     goal = release.index(terms.target)
     if release.names[goal] == INTERCEPT:
-        raise ValueError("the intercept cannot be the target")
+        raise ValueError("the intercept cannot be the target: name a column")
     if terms.features is None:
         chosen = [i for i in range(release.n_columns) if i != goal]
     else:
         chosen = [release.index(name) for name in terms.features]
     if goal in chosen:
-        raise ValueError(f"the target {release.names[goal]!r} is among the features")
+        raise ValueError(
+            f"the target {release.names[goal]!r} is among the features: leave it out there"
+        )
     if len(set(chosen)) < len(chosen):
-        raise ValueError("a feature is named twice")
+        raise ValueError("a feature is named twice: leave one out")
     chosen = [i for i in chosen if release.names[i] != INTERCEPT]
     every = list(ones_of(release))
     # Of the features: levels that are all there hold the constant.

@@ -178,9 +178,14 @@ class OLSResults(OfRelease):
         left = [name for name in self.param_names if name not in restricted.param_names]
         nested = len(left) == len(self.param_names) - len(restricted.param_names)
         if restricted.release is not self.release or restricted.target != self.target:
-            raise ValueError("the restricted fit is of the same release and target")
+            raise ValueError(
+                "the restricted fit is of another release or target: fit both on one release"
+            )
         if not nested or not left:
-            raise ValueError("the parameters of the restricted fit are some of this fit's")
+            raise ValueError(
+                "the restricted fit has parameters that this one has not, or all: leave out some "
+                "terms of this fit"
+            )
         places = [self.param_names.index(name) for name in left]
         test = self.f_test(np.eye(len(self.param_names))[places])
         return test.fvalue, test.pvalue, test.df
@@ -229,11 +234,13 @@ class OLSResults(OfRelease):
         if self.release.weighted:
             raise RefusedError(
                 "the likelihood of weighted rows takes the logarithms of their weights, which "
-                "were not released"
+                "were not released: compare fits by f_test, or release without weights"
             )
         squares = self.scale * self.df_resid
         if not squares > 0:
-            raise RefusedError("the noise hides the residuals, and with them the likelihood")
+            raise RefusedError(
+                "the noise hides the residuals, and with them the likelihood: take a larger epsilon"
+            )
         return -self.nobs / 2 * (math.log(2 * math.pi * squares / self.nobs) + 1)
 
     @property

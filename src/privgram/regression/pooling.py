@@ -260,7 +260,7 @@ def change(fit: OLSResults, earlier: OLSResults) -> Estimates:
     Satterthwaite's.
     """
     if (fit.param_names, fit.target) != (earlier.param_names, earlier.target):
-        raise ValueError("the two regressions have other terms")
+        raise ValueError("the two regressions have other terms: fit the same formula on both")
     p = len(fit.param_names)
     both = _shared(fit.release, earlier.release) * _overlap(fit, earlier)[:p, :p]
     return difference("change", fit, earlier, both)
@@ -270,7 +270,7 @@ def _shared(one: ReleaseRecord, other: ReleaseRecord) -> float:
     """Covariance of the noises of two releases of a stream, off the diagonal, entry by entry."""
     of, by = one.parameters, other.parameters
     if "stream" not in of or of["stream"] != by.get("stream"):
-        raise ValueError("a change is between two windows of one stream")
+        raise ValueError("a change is between two windows of one stream: take both from it")
     (start, stop), (begin, end) = of["periods"], by["periods"]
     if max(start, begin) <= min(stop, end):
         raise ValueError("the two windows share periods: a change is between different rows")

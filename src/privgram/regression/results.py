@@ -39,7 +39,14 @@ from privgram.regression.inference import (
     refuse_open,
 )
 from privgram.regression.prediction import Prediction
-from privgram.regression.summary import Summary, counted, facts_of, heads_of, skewed
+from privgram.regression.summary import (
+    Summary,
+    caution_of,
+    counted,
+    facts_of,
+    heads_of,
+    skewed,
+)
 from privgram.releases.checks import derived
 from privgram.releases.record import RELEASE_FORMAT
 
@@ -532,7 +539,13 @@ class Results:
             (*notes, *self._notes()),
             marks,
             self._title if title is None else title,
+            self._caution,
         )
+
+    @property
+    def _caution(self) -> str | None:
+        """What a summary says before its numbers."""
+        return None
 
     def _facts(self) -> dict[str, str]:
         """What the summary's heading has."""
@@ -993,6 +1006,10 @@ class OfRelease(RegressionResults):
     def df_resid(self) -> float:
         """Rows less parameters that were fitted, and effects of units that were taken off."""
         return self._equations.df_resid
+
+    @property
+    def _caution(self) -> str | None:
+        return caution_of(self.release.parameters)
 
     def _facts(self) -> dict[str, str]:
         facts = facts_of(self.release, self.n_rows, self.nobs_stderr)

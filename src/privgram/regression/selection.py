@@ -256,7 +256,7 @@ class _Problem:
         _, block = design.block(release)
         size = len(block) - 1 - design.intercept
         if not size:
-            raise ValueError("there is no feature to regress on")
+            raise ValueError("there is no feature to regress on: name one beside the target")
         # Refuses an indefinite matrix, on which the path is nonsense.
         solve(release, design, block, 0.0)
         gram, cross = block[:size, :size], block[:size, -1]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix
+    from privgram._base.saved import JsonObject
     from privgram.releases.record import ReleaseRecord
 
 #: Standard errors are said to depend on the coefficient if that moves an end by this part of a
@@ -30,6 +31,27 @@ NOTICED_SKEW = 0.002
 #: Columns of statistics, Student's or normal, and of their P values. They have three decimals; the
 #: others have four significant digits.
 _STATISTICS, _PVALUES = ("t", "z"), ("P>|t|", "P>|z|")
+
+
+#: What to do about rows far out.
+SHORTER = "Narrower bounds, or logarithms of what has long tails, leave less to them."
+
+
+def caution_of(parameters: JsonObject) -> str | None:
+    """Say so where few rows far out, which are cut down, may decide what is estimated."""
+    if times := parameters.get("clipping_excess"):
+        return (
+            "Caution: few rows far out may decide what is estimated. Cutting them down may have "
+            f"moved estimates by {times:.0f} times the privacy noise, and intervals allow for as "
+            f"much. {SHORTER}"
+        )
+    if parameters.get("heavy_tail"):
+        return (
+            "Caution: few rows far out may decide what is estimated. Tails are so long that "
+            "nothing bounds by how much cutting such rows down moved estimates: a coefficient that "
+            f"they carry may lie outside its interval. {SHORTER}"
+        )
+    return None
 
 
 @dataclass(frozen=True)
@@ -75,6 +97,7 @@ class Summary:
     # of each row, the notes that say why its numbers disagree
     marks: tuple[tuple[int, ...], ...] = ()
     title: str = "Private Linear Regression"
+    caution: str | None = None  # what is to be read before the numbers
 
     @property
     def tables(self) -> list[SummaryTable]:
@@ -91,8 +114,8 @@ class Summary:
         names = short_names(self.names)
         margin = max([14, *(len(name) + 1 for name in names)])
         width = margin + max(64, sum(map(_width, self.columns)))
-        lines = [] if self.refusal is None else [self._refused()]
-        lines += [f"{self.title} Results".center(width).rstrip(), "=" * width]
+        lines = [*self._first, f"{self.title} Results".center(width).rstrip()]
+        lines.append("=" * width)
         lines += [*self._heading(width), "=" * width]
         header = "".join(f"{name:>{_width(name)}}" for name in self.columns)
         lines += [f"{'':<{margin}}{header}", "-" * width]
@@ -112,10 +135,10 @@ class Summary:
         marks = [mark.strip() for *_, mark in self._rows()]
         marked = [[*row, mark] for row, mark in zip(rows, marks, strict=True)]
         numbers = SummaryTable([[*heads, ""], *marked])
-        refused = "" if self.refusal is None else f"<p>{escape(self._refused())}</p>"
+        first = "".join(f"<p>{escape(line)}</p>" for line in self._first)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         return (
-            f"{refused}{facts_html(self.title.capitalize(), self.facts)}"
+            f"{first}{facts_html(self.title.capitalize(), self.facts)}"
             f"{numbers.as_html()}<ol>{notes}</ol>"
         )
 
@@ -127,18 +150,21 @@ class Summary:
 
     def as_latex(self) -> str:
         """Both tables as LaTeX, with the notes below."""
-        refused = [] if self.refusal is None else [self._refused()]
         parts = [table.as_latex_tabular() for table in self.tables]
-        body = "\n\n".join([*map(_latex, refused), *parts, *map(_latex, self.notes)])
+        body = "\n\n".join([*map(_latex, self._first), *parts, *map(_latex, self.notes)])
         return f"\\begin{{center}}\n{body}\n\\end{{center}}"
 
     def frame(self) -> DataFrame:
         """The numbers as a data frame (needs pandas), a row a parameter."""
         return as_frame(self.values, self.names, self.columns)
 
-    def _refused(self) -> str:
+    @property
+    def _first(self) -> list[str]:
+        """What comes before all else: why there are no numbers, or a caution."""
+        if self.refusal is None:
+            return [] if self.caution is None else [self.caution]
         known = np.isfinite(self.values[:, 0]).all()
-        return f"No {'standard errors' if known else 'estimates'}: {self.refusal}."
+        return [f"No {'standard errors' if known else 'estimates'}: {self.refusal}."]
 
     def _rows(self) -> Iterator[tuple[str, list[float], str]]:
         """Name, numbers and the marks of each row."""
