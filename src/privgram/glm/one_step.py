@@ -453,9 +453,11 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        rank = CLIPPING.rank if self.one_way else CLIPPING.unbiased_rank
+        if self.one_way:
+            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std)
+        rank, allowance = CLIPPING.unbiased
         clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
-        return clip if self.one_way else replace(clip, excess=0.0, lost_squares=0.0, is_heavy=False)
+        return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:
         """The state with as much of its scale as the sum of squared errors, by itself, is sure of.
