@@ -61,6 +61,8 @@ class OneStepEstimator:
     mean_weight = 1.0
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
+    #: Shares of second moments in frames.
+    middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
 
@@ -175,8 +177,9 @@ class OneStepEstimator:
         known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
-        for share in BUDGET.middle:
-            radius = states.radius_at_middle(transform.typical, self.q + 1) * math.sqrt(self.each)
+        for share in self.middle:
+            radius = states.radius_at_middle(transform.typical, len(self.basis))
+            radius *= math.sqrt(self.each)
             radius = min(radius, math.sqrt(transform.largest(bound) * self.most))
             taught = transform.teaches(rounds.std_at(radius, share), rows)
             if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
@@ -251,7 +254,7 @@ class OneStepEstimator:
         self, first: Matrix, transform: WhiteningTransform, radius: float, share: float
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
-        rounds, m = self.rounds, self.q + 1
+        rounds, m = self.rounds, len(self.basis)
         whole = self._map_to(transform.matrix @ self.basis)
         [total] = rounds.sums_at(whole, rounds.outer(m, radius))
         released = rounds.take(total, share)
@@ -276,7 +279,7 @@ class OneStepEstimator:
         """The state by a second moment that was released in the columns themselves."""
         known, law = self._imposed(matrix, isotropic(std))
         inside = self.basis @ known @ self.basis.T
-        return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+        return self._state(np.eye(len(self.basis)), inside, law.image(self.basis), std, rows)
 
     def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
         """A released second moment of the columns with what is known of it, and its law."""
@@ -450,9 +453,11 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        rank = CLIPPING.rank if self.one_way else CLIPPING.unbiased_rank
+        if self.one_way:
+            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std)
+        rank, allowance = CLIPPING.unbiased
         clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
-        return clip if self.one_way else replace(clip, excess=0.0, lost_squares=0.0, is_heavy=False)
+        return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:
         """The state with as much of its scale as the sum of squared errors, by itself, is sure of.
