@@ -1,8 +1,8 @@
 """One file for all commands: made from types, filled in by hand, read by every command."""
 
 import json
-import re
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
