@@ -59,6 +59,10 @@ class OneStepEstimator:
 
     #: Weights over their bound, on average, once the number of rows is known.
     mean_weight = 1.0
+    #: The share of counts of scores; the rank of their clip, and that where its noise is more than
+    #: a sampling error.
+    counts = BUDGET.counts
+    ranks = (CLIPPING.rank, CLIPPING.rank)
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
     #: The share that is kept for sums of scores by cluster.
@@ -117,7 +121,7 @@ class OneStepEstimator:
             state, seen = self._with_long_rows(state)
             seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
         state = self._nearer(state)
-        clip = self._choose_clip(state, BUDGET.counts)
+        clip = self._choose_clip(state, self.counts)
         if self._contradicts(state, clip.squares / (self.q * state.rows)):
             state = self._with_errors(state)
         noise = self._noise_at(state, clip.size, 1 - BUDGET.meat[0])
@@ -450,8 +454,10 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        rank = CLIPPING.rank if self.one_way else CLIPPING.unbiased_rank
-        clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
+        ranks = self.ranks if self.one_way else (CLIPPING.unbiased_rank,) * 2
+        clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=ranks[0])
+        if noise * clip.size > math.sqrt(state.rows) and ranks[1] != ranks[0]:
+            clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=ranks[1])
         return clip if self.one_way else replace(clip, excess=0.0, lost_squares=0.0, is_heavy=False)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.glm.budget import BUDGET
+from privgram.glm.clipping import CLIPPING
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitFacts
 from privgram.glm.rounds import Rounds
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 class PairRules:
     """Shares of mu^2 where effects of levels are taken off by pairs, and how levels are cut."""
 
+    #: Counts of scores by norm, which a row moves three times as far; and the rank of their clip
+    #: where noise is less than a sampling error. A row moves the sum by more than twice as far, and
+    #: so the usual rank is of more rows.
+    counts: float = 0.15
+    rank: float = 5.0
     #: The rows of each level; and the means of the columns, where effects are not written out.
     numbers: float = 0.01
     means: float = 0.01
@@ -87,6 +93,8 @@ class PairEstimator(OneStepEstimator):
     """The rounds of the slopes beside one factor; as `OneStepEstimator`, over pairs."""
 
     sums_squares = False
+    counts = PAIRS.counts
+    ranks = (PAIRS.rank, CLIPPING.rank)
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
