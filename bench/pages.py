@@ -101,6 +101,11 @@ TABLES = {
     "agency": Table(
         "docs/results.md", "bench.agency", ("one round", "adaptive rounds", "scores")
     ),
+    "quantiles": Table(
+        "docs/results.md",
+        "bench.peers.quantiles --peers PYTHON",
+        ("src/privgram/multivariate/distribution.py", "src/privgram/study/tables.py"),
+    ),
     "peers, components": Table("docs/results.md", "bench.peers", ("one round",)),
     "peers, speed": Table(
         "docs/results.md", "bench.peers --speed", (KERNELS, "bench/peers")

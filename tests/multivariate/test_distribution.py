@@ -203,3 +203,13 @@ def test_depth_falls_with_very_many_groups():
     number, truth = Columns({"x": (0, 1), "t": bool}).variables.values()
     assert [distribution.depth_for(number, n) for n in (1, 1000, 10_000)] == [6, 5, 3]
     assert distribution.depth_for(truth, 1) == 1
+
+
+def test_sums_of_a_tree_have_the_noise_that_the_theory_says():
+    """In that of one count at the whole budget; the root of the matrix of sums is the other."""
+    empty = [np.zeros((1, BRANCHES**h)) for h in range(7)]
+    _, nodes = consistent(empty, [0.0, *[6.0] * 6])
+    assert np.sqrt(prefix_variances(nodes).sum(0).mean()) == pytest.approx(3.90, abs=0.01)
+    root = np.cumprod(np.append(1.0, 1 - 0.5 / np.arange(1, 4096)))
+    lengths = np.sqrt(np.cumsum(root**2))
+    assert lengths[-1] * lengths.mean() == pytest.approx(3.55, abs=0.01)

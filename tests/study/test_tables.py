@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from support.sums import integers
 
 import privgram as pg
 from privgram.ledger import BudgetExceeded
 from privgram.multivariate.distribution import BRANCHES
 from privgram.secret import Gate, Noisy
-from privgram.secret.gate import integers
 
 DELTA = 1e-6
 COLUMNS = {
@@ -149,6 +149,7 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
     [
         (lambda s: s.summarize("region", epsilon=1), ValueError, "'region' is none"),
         (lambda s: s.summarize("age", by="wage", epsilon=1), ValueError, "takes factors"),
+        (lambda s: s.summarize("age", by=pg.Groups("year", [2019]), epsilon=1), TypeError, "names"),
         (lambda s: s.summarize("pay", epsilon=1), ValueError, "'pay' is none"),
         (lambda s: s.summarize("age", by=["year"] * 2, epsilon=1), ValueError, "each factor"),
         (lambda s: s.summarize("age", statistics=["mode"], epsilon=1), ValueError, "statistics"),
@@ -156,6 +157,8 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
         (lambda s: s.summarize("age"), TypeError, "epsilon"),
         (lambda s: s.histogram("age", bins=0, epsilon=1), ValueError, "bins"),
         (lambda s: s.summarize("age", epsilon=1, out="x.csv"), ValueError, "must end"),
+        (lambda s: study_of(s.table, delta=0.0, composition="basic").summarize(
+            "age", epsilon=1), ValueError, "positive delta"),
         (lambda s: study_of(s.table, unit="year", columns={"age": (18, 90)}).summarize(
             "age", epsilon=1), ValueError, "describe"),
         (lambda s: study_of(s.table, {"age": (18, 90), "w": (0, 1)}, weights="w").summarize(

@@ -363,7 +363,10 @@ class TableOptions:
     @property
     def factors(self) -> tuple[str, ...]:
         """The factors by name."""
-        return (self.by,) if isinstance(self.by, str) else tuple(self.by)
+        several = (self.by,) if isinstance(self.by, str) else self.by
+        if not (isinstance(several, Sequence) and all(isinstance(x, str) for x in several)):
+            raise TypeError("by= has names of factors, whose public levels are the groups")
+        return tuple(several)
 
 
 @dataclass(frozen=True)

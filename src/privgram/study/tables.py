@@ -23,6 +23,7 @@ from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
 from privgram.ledger import check_ledger
+from privgram.mechanisms import one_round
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.multivariate.distribution import (
     BRANCHES,
@@ -46,6 +47,10 @@ if TYPE_CHECKING:
 SUMMARIZED = "a number, date or truth value is summarized"
 GROUPED = "by= takes factors, whose public levels are the groups"
 
+NO_ROWS = (
+    "steps are counted where rows are read, and a query's stay where they are: "
+    "release().describe() has counts, means and deviations of these"
+)
 MISSING = (
     "a row has a missing value, or a level that is not listed: study.check() counts them, and "
     "missing='drop' leaves such rows out"
@@ -118,6 +123,10 @@ def summarize_table(
 ) -> DistributionResults:
     """Count the steps of a column by groups, with noise; all refusals are before the spend."""
     ledger, path = run.ledger, _checked_path(run)
+    if not guarantee.delta:
+        raise ValueError("counts of steps have Gaussian noise, which takes a positive delta")
+    if one_round(source):
+        raise ValueError(NO_ROWS)
     described = as_numeric(column, columns.variables)
     n_groups = int(np.prod([len(as_factor(name, columns.variables)) for name in by], dtype=int))
     depth = 0 if statistics == ("count",) else depth_for(described, n_groups)
