@@ -432,8 +432,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
 
 
 def test_request_beyond_scores_gets_a_release():
-    for options in ({"mechanism": "analyze-gauss"}, {"formula": "y ~ a + b + a:g | g"}):
-        assert hasattr(fitted(**options), "release")
+    assert hasattr(fitted(mechanism="analyze-gauss"), "release")
     assert not hasattr(fitted(), "release")
 
 
