@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from support.sums import integers
 
 import privgram as pg
 from privgram.columns.survival import Survival, event_cuts
@@ -18,7 +19,6 @@ from privgram.regression.inference import RefusedError
 from privgram.scan.executor import accumulate_units
 from privgram.scan.request import ScanRequest
 from privgram.secret import Gate, Histogram, Image, Model, Outer, Vectors
-from privgram.secret.gate import integers
 from privgram.sources import open_source
 from privgram.sources.pieces import PieceSource
 from privgram.study.answer import needed

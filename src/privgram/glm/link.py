@@ -59,6 +59,8 @@ class GLMEstimator(OneStepEstimator):
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * self.ones
         self.constant = False
+        if problem.survival is not None:  # rows that outlive what a model says are all too long
+            self.one_way = True
         #: Mean weights of rows, without features and where the Hessian was taken last.
         self.weights = (1.0, 1.0)
         #: No middle step is longer, in the root mean square of eta times the root of the weight.

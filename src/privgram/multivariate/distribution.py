@@ -15,6 +15,7 @@ References
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,7 +28,7 @@ import numpy as np
 from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of, check_within
 from privgram._base.saved import ArchiveFormat
-from privgram._base.text import Printed, as_text, listed
+from privgram._base.text import Printed, aligned, as_text, listed, short_names, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.variables import Boolean, Log, Numeric
@@ -473,7 +474,7 @@ class DistributionResults(Printed, SavedFit):
     def text(self, alpha: float = 0.05) -> str:
         """The table as text, with intervals of level 1 - `alpha`."""
         legend = f"{1 - alpha:.0%} intervals, of the population but for counts."
-        below = [f"{self.column}: {legend}"]
+        below = [f"{shown(self.column)}: {legend}"]
         if self.hidden:
             names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
             below.append(f"The noise hides how many rows have: {listed(names)}.")
@@ -481,7 +482,11 @@ class DistributionResults(Printed, SavedFit):
             f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
             + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
         )
-        return as_text(self.labels, self.heads(alpha), *below, digits=5)
+        columns = self.heads(alpha)
+        heads = [re.sub(r".*_(low|upp)er_ci$", r"\1er", head) for head in columns]
+        rows = zip(short_names(self.labels), zip(*columns.values(), strict=True), strict=True)
+        cells = [[label, *(f"{x:.5g}" for x in numbers)] for label, numbers in rows]
+        return "\n".join([*aligned(["", *map(shown, heads)], cells), *below])
 
     def __str__(self) -> str:
         return self.text()

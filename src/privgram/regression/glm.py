@@ -419,7 +419,7 @@ class GLMResults(SavedFit, RegressionResults):
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))
-        kind = "Fit" if self._family.is_linear else self._family.title.removeprefix("Private ")
+        kind = "Fit" if self._family.is_linear else self._title.removeprefix("Private ")
         text = f"{kind} of {shown(self.target)} on {names}: {self.proof_status}"
         return self._shown(text + "; REPRODUCIBLE" * self.reproducible)
 

@@ -70,7 +70,6 @@ class SurvivalCurves:
     plot = of_results.plot_survival
 
 
-@dataclass(frozen=True, eq=False)
 class SurvivalResults(GLMResults):
     """A regression of times to an event, by private scores of pieces of time.
 
