@@ -377,7 +377,7 @@ IV_OWN = {
     "anderson_rubin_test", "summary", "tidy", "glance", "model", "df_resid",
     "df_model", "use_t", "cov_type", "refusal", "advice", "param_names", "n_rows", "target",
     "release", "design", "epsilon", "delta", "inference", "caution", "nobs_stderr", "without",
-    "fvalue", "f_pvalue", "rsquared_stderr", "rsquared_int",
+    "fvalue", "f_pvalue", "rsquared_stderr", "rsquared_int", "scores",
 }  # fmt: skip
 
 

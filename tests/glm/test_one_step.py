@@ -434,6 +434,8 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
 def test_request_beyond_scores_gets_a_release():
     assert hasattr(fitted(mechanism="analyze-gauss"), "release")
     assert not hasattr(fitted(), "release")
+    with pytest.raises(ValueError, match=r"effects after \| are taken along"):
+        fitted(formula="y ~ a + b + a:g | g")
 
 
 # --- how often its intervals hold ---------------------------------------------------------------

@@ -311,6 +311,8 @@ RUNS = {
     "scores by cluster": functools.partial(
         regress, formula="y ~ x + z", epsilon=4.0, cov_type="cluster", groups="g"
     ),
+    "instruments by scores": functools.partial(regress, formula="y ~ 1 | x ~ z", epsilon=8.0),
+    "instruments by a release": functools.partial(regress, formula="y ~ z | x ~ g", epsilon=8.0),
     "scores by level": functools.partial(regress, formula="y ~ x + z | g"),
     "study": functools.partial(studied, mechanism=pg.AnalyzeGauss()),
     "study by level": functools.partial(studied, by="g", mechanism=pg.AnalyzeGauss()),

@@ -74,18 +74,17 @@ void gram_set_rule(row_rule *rule, double bound, double target)
 int gram_quantise_row(const row_rule *rule, const double *x, ptrdiff_t d, double *q)
 {
     double p[8] = {0};
-    int nan = 0;
-    for (ptrdiff_t j = 0; j < d; j++) {
+    for (ptrdiff_t j = 0; j < d; j++)
         p[j % 8] += x[j] * x[j];
-        nan |= x[j] != x[j];
-    }
-    const double s = FOLD(p), f = row_factor(rule, s);
-    if (nan)
-        return 0;
+    const double s = FOLD(p);
     if (!(s <= rule->norm_limit)) {
+        for (ptrdiff_t j = 0; j < d; j++)
+            if (x[j] != x[j])
+                return 0;
         memcpy(q, x, (size_t)d * sizeof *q);
         return gram_quantise_far(rule, q, d, d, 0) ? 1 : -1;
     }
+    const double f = row_factor(rule, s);
     for (ptrdiff_t j = 0; j < d; j++)
         q[j] = to_integer(x[j] * f);
     return 1;
@@ -334,17 +333,10 @@ int gram_init_beside(gram *g, gram *other)
     return failed;
 }
 
-/* (hi, lo) += (hi2, lo2), two's complement in 128 bits. */
-static inline void add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
-{
-    *lo += lo2;
-    *hi = (int64_t)((uint64_t)*hi + (uint64_t)hi2 + (*lo < lo2));
-}
-
 static void spill(gram *g, ptrdiff_t from, ptrdiff_t to)
 {
     for (ptrdiff_t i = from; i < to; i++) {
-        add128(&g->hi[i], &g->lo[i], g->tiles[i] >> 63, (uint64_t)g->tiles[i]);
+        gram_add128(&g->hi[i], &g->lo[i], g->tiles[i] >> 63, (uint64_t)g->tiles[i]);
         g->tiles[i] = 0;
     }
 }
@@ -392,7 +384,7 @@ void gram_merge(gram *g, gram *h)
     g->pending_rows += h->pending_rows;
     if (h->spilled) {
         for (ptrdiff_t i = 0; i < g->size; i++)
-            add128(&g->hi[i], &g->lo[i], h->hi[i], h->lo[i]);
+            gram_add128(&g->hi[i], &g->lo[i], h->hi[i], h->lo[i]);
         g->spilled = 1;
     }
 }
@@ -429,7 +421,7 @@ void gram_get_triangle(gram *g, int64_t *hi, uint64_t *lo)
             lo[i] = (uint64_t)sums[i];
         }
         for (ptrdiff_t i = 0; g->spilled && i < x.n; i++)
-            add128(&hi[i], &lo[i], g->hi[x.at + i], g->lo[x.at + i]);
+            gram_add128(&hi[i], &lo[i], g->hi[x.at + i], g->lo[x.at + i]);
         hi += x.n;
         lo += x.n;
     }
@@ -458,13 +450,8 @@ void gram_add_triangle(gram *g, const int64_t *hi, const uint64_t *lo)
             if (fits)
                 g->tiles[i] += (int64_t)*lo;
             else
-                add128(&g->hi[i], &g->lo[i], *hi, *lo);
+                gram_add128(&g->hi[i], &g->lo[i], *hi, *lo);
         }
-}
-
-void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
-{
-    add128(hi, lo, hi2, lo2);
 }
 
 /* Both under the default floating-point environment: round to nearest,
@@ -478,11 +465,6 @@ int gram_init_part(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t la
     const int failed = init(g, kernel, d, lanes, whole, bound, bits, NULL);
     fesetenv(&saved);
     return failed;
-}
-
-int gram_init(gram *g, const gram_kernel *kernel, ptrdiff_t d, double bound, int bits)
-{
-    return gram_init_part(g, kernel, d, 0, d, bound, bits);
 }
 
 ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)

@@ -116,7 +116,6 @@ enum { GRAM_KERNELS = 6 };
 int gram_kernels(const gram_kernel *out[GRAM_KERNELS], int *with_plain);
 
 double gram_target(ptrdiff_t d, int bits);
-int gram_init(gram *, const gram_kernel *, ptrdiff_t d, double bound, int bits);
 /* For d of the columns of longer rows; packed rows have room for some lanes after them. */
 int gram_init_part(gram *, const gram_kernel *, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
                    double bound, int bits);
@@ -135,7 +134,6 @@ void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo);
 ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 void gram_take_scaling(gram *, const gram_table *);
 void gram_make_room(gram *, ptrdiff_t rows); /* for digits, where they are worth it */
-void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2);
 void *gram_zeros(size_t bytes); /* aligned for vectors */
 void gram_free_zeros(void *);
 
@@ -167,6 +165,13 @@ static inline void gram_open_strip(gram *g, ptrdiff_t strip, int64_t rows)
 static inline void gram_close_strip(gram *g, ptrdiff_t strip)
 {
     __atomic_store_n(&g->shared->strips[strip].locked, 0, __ATOMIC_RELEASE);
+}
+
+/* (hi, lo) += (hi2, lo2), two's complement in 128 bits. */
+static inline void gram_add128(int64_t *hi, uint64_t *lo, int64_t hi2, uint64_t lo2)
+{
+    *lo += lo2;
+    *hi = (int64_t)((uint64_t)*hi + (uint64_t)hi2 + (*lo < lo2));
 }
 
 /* Block (i, j), i >= j, of the lower triangle of blocks. */

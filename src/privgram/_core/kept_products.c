@@ -10,16 +10,17 @@
 #define PART static inline __attribute__((always_inline))
 #define UNROLL _Pragma("GCC unroll 8")
 
-enum { W = 8, GROUP = 4 };
+/* Rows, or vectors of numbers, and classes that are taken together: what registers hold. */
+enum { W = 8, GROUP = 4, CLASSES = 5 };
 
 typedef double vec __attribute__((vector_size(64), aligned(8), may_alias));
 
 PART vec set(double x) { return (vec){x, x, x, x, x, x, x, x}; }
 
-/* Of four rows and up to four vectors of coefficients. */
+/* Of four rows and up to five vectors of coefficients. */
 PART void along(const double *z, ptrdiff_t width, const double *coef, const int k, double *out)
 {
-    vec sum[GROUP][GROUP];
+    vec sum[CLASSES][GROUP];
 UNROLL
     for (int a = 0; a < k; a++)
 UNROLL
@@ -51,23 +52,24 @@ UNROLL
 CLONES /* of a function that is not exported: its resolver would be, too */
 static void along_all(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out)
 {
-    for (int r = 0; r < KEPT_ROWS; r += GROUP) {
-        const double *x = z + r * width;
-        ptrdiff_t a = 0;
-        for (; a + GROUP <= k; a += GROUP)
-            along(x, width, coef + a * width, GROUP, out + a * KEPT_ROWS + r);
-        switch (k - a) {
-        case 3: along(x, width, coef + a * width, 3, out + a * KEPT_ROWS + r); break;
-        case 2: along(x, width, coef + a * width, 2, out + a * KEPT_ROWS + r); break;
-        case 1: along(x, width, coef + a * width, 1, out + a * KEPT_ROWS + r); break;
+    for (ptrdiff_t a = 0; a < k; a += CLASSES) /* whose coefficients stay in the cache */
+        for (int r = 0; r < KEPT_ROWS; r += GROUP) {
+            const double *x = z + r * width, *c = coef + a * width;
+            double *to = out + a * KEPT_ROWS + r;
+            switch (k - a) {
+            case 1: along(x, width, c, 1, to); break;
+            case 2: along(x, width, c, 2, to); break;
+            case 3: along(x, width, c, 3, to); break;
+            case 4: along(x, width, c, 4, to); break;
+            default: along(x, width, c, CLASSES, to);
+            }
         }
-    }
 }
 
-/* Of up to four vectors of weights and 32 numbers of each row. */
+/* Of up to five vectors of weights and 32 numbers of each row. */
 PART void add(const double *z, ptrdiff_t width, const double *w, const int k, double *total)
 {
-    vec sum[GROUP][GROUP];
+    vec sum[CLASSES][GROUP];
 UNROLL
     for (int a = 0; a < k; a++)
 UNROLL
@@ -96,16 +98,18 @@ UNROLL
 CLONES
 static void add_all(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total)
 {
-    for (ptrdiff_t j = 0; j < width; j += KEPT_WIDTH) {
-        ptrdiff_t a = 0;
-        for (; a + GROUP <= k; a += GROUP)
-            add(z + j, width, w + a * KEPT_ROWS, GROUP, total + a * width + j);
-        switch (k - a) {
-        case 3: add(z + j, width, w + a * KEPT_ROWS, 3, total + a * width + j); break;
-        case 2: add(z + j, width, w + a * KEPT_ROWS, 2, total + a * width + j); break;
-        case 1: add(z + j, width, w + a * KEPT_ROWS, 1, total + a * width + j); break;
+    for (ptrdiff_t j = 0; j < width; j += KEPT_WIDTH)
+        for (ptrdiff_t a = 0; a < k; a += CLASSES) {
+            const double *weight = w + a * KEPT_ROWS;
+            double *to = total + a * width + j;
+            switch (k - a) {
+            case 1: add(z + j, width, weight, 1, to); break;
+            case 2: add(z + j, width, weight, 2, to); break;
+            case 3: add(z + j, width, weight, 3, to); break;
+            case 4: add(z + j, width, weight, 4, to); break;
+            default: add(z + j, width, weight, CLASSES, to);
+            }
         }
-    }
 }
 
 void kept_along(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out)

@@ -30,10 +30,11 @@ class ClippingRule:
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
     rank: float = 7.0
-    #: The same of scores whose clip depends on features alone: clipping does not bias them.
-    unbiased_rank: float = 10.0
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
     allowance: float = 1.2
+    #: Both of scores whose clip depends on features alone: clipping hardly biases them, so that
+    #: more of them may be clipped.
+    unbiased: tuple[float, float] = (10.0, 1.4)
     #: Edges of the norm histogram for each factor of 2, the first of them in root mean squares.
     per_octave: int = 4
     nearest: float = 0.5

@@ -20,6 +20,7 @@ from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
 from privgram.glm.clipping import CLIPPING
+from privgram.glm.instruments import InstrumentEstimator
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
@@ -30,6 +31,7 @@ from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.units import bounds_of
 from privgram.regression.glm import GLMResults
+from privgram.regression.iv import IVResults
 from privgram.regression.survival import SurvivalResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
@@ -66,7 +68,7 @@ def fit_problem(
     progress: Progress = False,
     cache_bytes: int | None = None,
     rng: np.random.Generator | None = None,
-) -> GLMResults:
+) -> GLMResults | IVResults:
     """Fit a regression of a table by scores, or by what is predicted to be better.
 
     The table is one that can be read again, by one machine. The bound of a unit that says neither
@@ -120,6 +122,7 @@ def fit_problem(
     )
     rounds = rounds_of(first, noise, gate)
     rounds.clusters = problem.clusters
+    estimator = None
     try:
         if problem.survival is not None and isinstance(problem.survival.cuts, int):
             assert isinstance(rounds, UnitRounds)
@@ -129,7 +132,8 @@ def fit_problem(
         if selection is not None and isinstance(rounds, UnitRounds) and unit is not None:
             _bound_units(rounds, unit, problem, scan, selection, guarantee)
         with np.errstate(all="ignore"):
-            parts = _estimator(rounds, problem, public).fit()
+            estimator = _estimator(rounds, problem, public)
+            parts = estimator.fit()
         if problem.purpose == "prediction" and not parts.stopped:  # a ridge always answers
             parts = replace(parts, refusal=None)
     except Exception as error:  # after the spend: a refused fit, whatever it is
@@ -144,7 +148,11 @@ def fit_problem(
             check_process(pid)
             unsettled = f"{parts.refusal}; {KEPT} ({type(error).__name__})"
             parts = replace(parts, refusal=unsettled)
-    fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
+    fitted: GLMResults | IVResults
+    if isinstance(estimator, InstrumentEstimator) and estimator.looked is not None:
+        fitted = estimator.recorded(parts, reproducible)
+    else:
+        fitted = _recorded(problem, parts, rounds, guarantee, noise, public, reproducible)
     if path is not None:
         save_paid(fitted.save, path)
     return fitted
@@ -163,6 +171,8 @@ def _second_moment(scan: ScanRequest, unit: Unit | None = None) -> SecondMoment:
 
 def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepEstimator:
     """What goes through the rounds of a problem."""
+    if problem.question is not None:
+        return InstrumentEstimator(rounds, problem, public)
     if problem.factor is not None:
         written = problem.factor.written_out
         return (LevelEstimator if written else PairEstimator)(rounds, problem, public)

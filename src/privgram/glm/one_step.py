@@ -19,8 +19,7 @@ from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
-from privgram.glm.clusters import DROWNED, kinds_of, second_moment
-from privgram.glm.clusters import SHARES as CLUSTERS
+from privgram.glm.clusters import CLUSTER_SHARES, DROWNED, cluster_kinds, cluster_moment
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
@@ -59,12 +58,10 @@ class OneStepEstimator:
 
     #: Weights over their bound, on average, once the number of rows is known.
     mean_weight = 1.0
-    #: The share of counts of scores; the rank of their clip, and that where its noise is more than
-    #: a sampling error.
-    counts = BUDGET.counts
-    ranks = (CLIPPING.rank, CLIPPING.rank)
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
+    #: Shares of second moments in frames.
+    middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
 
@@ -91,7 +88,7 @@ class OneStepEstimator:
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = problem.chooses_bound
         if problem.clusters is not None:
-            self.reserved = CLUSTERS.reserved
+            self.reserved = CLUSTER_SHARES.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
         self.to_own_units = problem.design.transform[: len(problem.design.names)]
 
@@ -121,7 +118,7 @@ class OneStepEstimator:
             state, seen = self._with_long_rows(state)
             seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
         state = self._nearer(state)
-        clip = self._choose_clip(state, self.counts)
+        clip = self._choose_clip(state, BUDGET.counts)
         if self._contradicts(state, clip.squares / (self.q * state.rows)):
             state = self._with_errors(state)
         noise = self._noise_at(state, clip.size, 1 - BUDGET.meat[0])
@@ -179,8 +176,9 @@ class OneStepEstimator:
         known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound = float(rounds.moment.columns.bound)
-        for share in BUDGET.middle:
-            radius = states.radius_at_middle(transform.typical, self.q + 1) * math.sqrt(self.each)
+        for share in self.middle:
+            radius = states.radius_at_middle(transform.typical, len(self.basis))
+            radius *= math.sqrt(self.each)
             radius = min(radius, math.sqrt(transform.largest(bound) * self.most))
             taught = transform.teaches(rounds.std_at(radius, share), rows)
             if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
@@ -255,7 +253,7 @@ class OneStepEstimator:
         self, first: Matrix, transform: WhiteningTransform, radius: float, share: float
     ) -> tuple[Matrix, Matrix, Matrix, NoiseLaw]:
         """Release a second moment in a frame of the basis; and its average with the first one."""
-        rounds, m = self.rounds, self.q + 1
+        rounds, m = self.rounds, len(self.basis)
         whole = self._map_to(transform.matrix @ self.basis)
         [total] = rounds.sums_at(whole, rounds.outer(m, radius))
         released = rounds.take(total, share)
@@ -280,7 +278,7 @@ class OneStepEstimator:
         """The state by a second moment that was released in the columns themselves."""
         known, law = self._imposed(matrix, isotropic(std))
         inside = self.basis @ known @ self.basis.T
-        return self._state(np.eye(self.q + 1), inside, law.image(self.basis), std, rows)
+        return self._state(np.eye(len(self.basis)), inside, law.image(self.basis), std, rows)
 
     def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
         """A released second moment of the columns with what is known of it, and its law."""
@@ -454,11 +452,11 @@ class OneStepEstimator:
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        ranks = self.ranks if self.one_way else (CLIPPING.unbiased_rank,) * 2
-        clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=ranks[0])
-        if noise * clip.size > math.sqrt(state.rows) and ranks[1] != ranks[0]:
-            clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=ranks[1])
-        return clip if self.one_way else replace(clip, excess=0.0, lost_squares=0.0, is_heavy=False)
+        if self.one_way:
+            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std)
+        rank, allowance = CLIPPING.unbiased
+        clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
+        return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:
         """The state with as much of its scale as the sum of squared errors, by itself, is sure of.
@@ -498,7 +496,7 @@ class OneStepEstimator:
         kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
         clusters = rounds.clusters
         if clusters is not None:
-            kinds += kinds_of(clusters, model, clip.size)
+            kinds += cluster_kinds(clusters, model, clip.size)
         scores, squares, *by_cluster = rounds.sums_at(self._at(between), *kinds)
         squared = rounds.take(squares, second)
         meat = states.raised(squared, rounds.std[-1])
@@ -520,10 +518,10 @@ class OneStepEstimator:
             clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
         )
         if clusters is not None:
-            meat, found = second_moment(clusters, rounds, by_cluster, score, last)
+            meat, found = cluster_moment(clusters, rounds, by_cluster, score, last)
             facts = replace(facts, clusters=found)
-            if found.ratio > CLUSTERS.most:
-                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTERS.most)
+            if found.ratio > CLUSTER_SHARES.most:
+                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTER_SHARES.most)
                 refusal = refusal or drowned
         sampling = rows / max(rows - q, 1.0) * meat
         parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)

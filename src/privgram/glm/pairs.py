@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.glm.budget import BUDGET
-from privgram.glm.clipping import CLIPPING
+from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitFacts
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState
-from privgram.secret import Blocks, LevelImage, Model, Outer, PairImage, Vectors
+from privgram.secret import Blocks, Histogram, LevelImage, Model, Outer, PairImage, Vectors
 from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS
 
 if TYPE_CHECKING:
@@ -93,8 +93,6 @@ class PairEstimator(OneStepEstimator):
     """The rounds of the slopes beside one factor; as `OneStepEstimator`, over pairs."""
 
     sums_squares = False
-    counts = PAIRS.counts
-    ranks = (PAIRS.rank, CLIPPING.rank)
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
@@ -194,6 +192,20 @@ class PairEstimator(OneStepEstimator):
     def _count_rows(self, first: Matrix) -> float:
         """About the weight of all pairs: levels of one block lose one row's."""
         return self.within
+
+    def _choose_clip(self, state: ScoreState, share: float) -> Clip:
+        """Release how many scores are long, and choose the clip, of a rank by how loud noise is."""
+        edges = norm_edges(math.sqrt(self.q), self._longest(state) * self.most)
+        rounds = self.rounds
+        [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
+        beyond = rounds.beyond(counts, PAIRS.counts)
+        noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        clips = (
+            choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
+            for rank in (PAIRS.rank, CLIPPING.rank)
+        )
+        quiet, loud = clips
+        return quiet if noise * quiet.size <= math.sqrt(state.rows) else loud
 
     def _released_mean(self, known: Matrix) -> float:
         """Nothing is known of means."""

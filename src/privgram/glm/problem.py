@@ -153,6 +153,7 @@ class Problem:
     factor: HighCardinalityFactor | None = None
     survival: Survival | None = None  # of which rows are pieces
     clusters: Clusters | None = None  # in which errors go together
+    question: RegressionTerms | None = None  # with instruments: `terms` have none
 
     @cached_property
     def design(self) -> Design:

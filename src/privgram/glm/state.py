@@ -111,6 +111,30 @@ LIMITS = StateLimits()
 
 
 @dataclass(frozen=True, eq=False)
+class CrossNoise:
+    """What noise N of a second moment leaves of A = sum z x^T over the rows: left N right^T."""
+
+    law: NoiseLaw
+    matrix: Matrix  # (D, D), as it was released
+    left: Matrix  # (q, D)
+    right: Matrix  # (q, D)
+
+    def sandwich(self, _: Matrix, inner: Matrix) -> Matrix:
+        """Covariance of the noise times directions of which `inner` (q, q) is the second moment."""
+        pulled = self.law.sandwich(self.matrix, self.right.T @ inner @ self.right)
+        return np.asarray(self.left @ pulled @ self.left.T)
+
+    def image(self, into: Matrix) -> CrossNoise:
+        """That in another frame of z, in which the Hessian is left and right alike."""
+        return CrossNoise(self.law, self.matrix, into @ self.left, into @ self.right)
+
+    def entry_variance(self, _: Matrix, frame: Matrix) -> Matrix:
+        """Variances of the squared forms of rows."""
+        pairs = [np.stack([row @ self.left, row @ self.right]) for row in frame]
+        return np.array([[self.law.entry_variance(self.matrix, pair)[0, 1]] for pair in pairs])
+
+
+@dataclass(frozen=True, eq=False)
 class ScoreState:
     """An estimate, the frame in which scores are taken there, and what is known of both.
 
@@ -122,7 +146,7 @@ class ScoreState:
     scale: float  # about the standard deviation of the errors
     whitening: Matrix  # (q, q), W
     visible: Vector  # (q,), by how much of a step each direction of z is moved, in [0, 1]
-    hessian_noise: NoiseLaw  # of z's second moment over the rows
+    hessian_noise: NoiseLaw | CrossNoise  # of z's second moment over the rows
     rows: float
     score_noise: Matrix  # (q, q), covariance of what the score here owes to noise
     hessian_bias: float = LIMITS.hessian_bias

@@ -48,6 +48,40 @@ TRIED = 201
 
 
 @dataclass(frozen=True, eq=False)
+class ScoreSolution:
+    """Coefficients of a design by scores, which know them better than the release does.
+
+    `sampling` and `noise` (p, p) are their covariances, of a sample and of privacy with what
+    clipping may have moved; `parameters` say how they came about.
+    """
+
+    coef: Vector  # (p,)
+    sampling: Matrix
+    noise: Matrix
+    parameters: JsonObject
+
+    def to_dict(self) -> JsonObject:
+        """Plain values for a file."""
+        arrays = ("coef", "sampling", "noise")
+        return {name: getattr(self, name).tolist() for name in arrays} | {
+            "parameters": self.parameters
+        }
+
+    @classmethod
+    def from_dict(cls, values: JsonObject, size: int) -> ScoreSolution:
+        """Rebuild what `to_dict` gave of so many coefficients."""
+        names = {"coef": (size,), "sampling": (size, size), "noise": (size, size)}
+        arrays = {name: np.array(values[name], dtype=np.float64) for name in names}
+        if any(arrays[name].shape != shape for name, shape in names.items()):
+            raise ValueError("scores are of other coefficients")
+        for name in ("sampling", "noise"):
+            np.linalg.cholesky(arrays[name])  # LinAlgError is a ValueError
+        if set(values) != {*names, "parameters"} or not isinstance(values["parameters"], dict):
+            raise ValueError("scores have other parts")
+        return cls(**arrays, parameters=values["parameters"])
+
+
+@dataclass(frozen=True, eq=False)
 class IVResults(OfRelease):
     """A regression with instruments, in the columns' own units.
 
@@ -72,6 +106,9 @@ class IVResults(OfRelease):
         Which `kappa` was asked for.
     not_scores : str or None
         Why `privgram.Study.regress` took a release; None of a regression on one.
+    scores : ScoreSolution or None
+        The estimate by scores, where `privgram.Study.regress` took these: the release is then of
+        the first stage, and tests of it, of instruments and of weak ones are by it alone.
     """
 
     endogenous: tuple[str, ...]
@@ -83,8 +120,10 @@ class IVResults(OfRelease):
     without: str | None
     question: RegressionTerms
     k: KClass
+    _instrument_images: Matrix = field(repr=False)
     _equations: _KClass = field(repr=False)
     not_scores: str | None = None
+    scores: ScoreSolution | None = None
 
     _title = "Private Regression with Instruments"
     _minimises_squares = False
@@ -95,7 +134,8 @@ class IVResults(OfRelease):
 
     @property
     def _asked(self) -> JsonObject:  # type: ignore[override]
-        return {"kappa": self.k}
+        asked: JsonObject = {"kappa": self.k}
+        return asked if self.scores is None else asked | {"scores": self.scores.to_dict()}
 
     @property
     def _unanswered(self) -> str | None:
@@ -107,9 +147,43 @@ class IVResults(OfRelease):
         return self._goodness.rsquared
 
     def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
+        if self.scores is not None and self.without is None:
+            return self._by_scores(self.scores, matrix, estimand)
         if estimand == "sample" and (reason := clipping_refusal(self.release)):
             return refuse(len(matrix), reason)
         return super()._contrasts(matrix, estimand)
+
+    def _by_scores(self, scores: ScoreSolution, matrix: Matrix, estimand: Estimand) -> Inference:
+        """Of matrix @ params: the noise of A, by which steps went, grows with their distance."""
+        size, moments = len(self.param_names), self._equations
+        transform = matrix @ self.design.transform[:size]
+        covariance = scores.noise + (scores.sampling if estimand == "population" else 0.0)
+        of_contrasts = transform @ covariance @ transform.T
+        stderr = np.sqrt(of_contrasts.diagonal())
+        unit = np.where(stderr > 0, stderr, 1.0)[:, None]
+        rows = transform @ moments.inverse @ moments.weights / unit
+        moved = np.pad(
+            transform @ covariance / unit, [(0, 0), (0, len(moments.shifted) - moments.size)]
+        )
+        pairs = np.stack([rows, moved], axis=1)
+        curvature = moments.law.entry_variance(moments.shifted, pairs)[:, 0, 1]
+        df = np.full(len(stderr), self.df_resid if estimand == "population" else math.inf)
+        estimate = transform @ scores.coef + matrix @ self._offset[:size]
+        return Inference(estimate, of_contrasts, None, df, 0.0, curvature)
+
+    @property
+    def cov_type(self) -> str:
+        """What the standard errors assume: "HC1", by scores, that errors are independent."""
+        robust = self.scores is not None and self.scores.parameters["robust"]
+        return "HC1" if robust else "nonrobust"
+
+    @property
+    def parameters(self) -> JsonObject:  # type: ignore[override]
+        """How it came about: "method" and "reason", and what is public of the noise."""
+        if self.scores is None:
+            return super().parameters
+        how = {"method": "scores", "reason": "", "scores": self.scores.parameters}
+        return self.release.parameters | how
 
     def _need_moments(self) -> None:
         """Raise if the fit is refused for more than that no coefficient has an end.
@@ -226,10 +300,25 @@ class IVResults(OfRelease):
 
     def _facts(self) -> dict[str, str]:
         named = {1.0: "2SLS", "liml": "LIML"}
-        return super()._facts() | {"Method": named.get(self.k, f"k-class, {self.kappa:.4g}")}
+        method = named.get(self.k, f"k-class, {self.kappa:.4g}")
+        by_scores = {} if self.scores is None else {"Covariance Type": self.cov_type}
+        return super()._facts() | {"Method": method} | by_scores
+
+    def _assumes(self) -> list[str]:
+        if self.scores is None:
+            return super()._assumes()
+        equal = "" if self.cov_type == "HC1" else " They assume errors of equal variance."
+        return [f"Standard errors cover sampling, privacy noise and clipping.{equal}"]
 
     def _notes(self) -> list[str]:
         notes = [*self._way(), *caveats(self.release, self.n_rows, self.design)]
+        if self.scores is not None:
+            rows = self.scores.parameters["clipped_rows"]
+            notes = [
+                f"By scores: what about {rows:,.0f} rows say was cut down to the most that one may "
+                "say, and intervals allow for that by a multiple of the noise. Tests of the first "
+                "stage and of the instruments are on the release that came before."
+            ]
         notes.append(f"Endogenous: {', '.join(map(shown, self.endogenous))}.")
         if self.refusal is None:
             tests = [(f"First stage of {name}", test) for name, test in self.first_stage.items()]
@@ -446,6 +535,7 @@ def fit_iv(release: ReleaseRecord, question: RegressionTerms, kappa: KClass = 1.
         without=without,
         question=question,
         k=kappa,
+        _instrument_images=roles.instrument_images,
         _equations=moments,
     )
 

@@ -34,7 +34,7 @@ Saved = TypeVar(
 def _read_fit(path: Path) -> OLSResults | IVResults:
     """Read a regression on a release, by asking it of the release again."""
     from privgram.regression.design import RegressionTerms
-    from privgram.regression.iv import fit_iv
+    from privgram.regression.iv import IVResults, ScoreSolution, fit_iv
     from privgram.regression.least_squares import fit_ols
     from privgram.regression.results import FIT_FORMAT
     from privgram.releases.release import build
@@ -46,8 +46,12 @@ def _read_fit(path: Path) -> OLSResults | IVResults:
         kept = {name: header.pop(name) for name in ("without", "not_scores") if name in header}
         if not all(text is None or isinstance(text, str) for text in kept.values()):
             raise ValueError("a reason is a sentence")
+        scores = header.pop("scores", None)
         ask = fit_iv if question.endogenous else fit_ols
         fit = replace(ask(release, question, **header), **kept)
+        if scores is not None and isinstance(fit, IVResults):
+            size = len(fit.design.images) - 1
+            fit = replace(fit, scores=ScoreSolution.from_dict(scores, size))
         str(fit.summary())
         return fit
 

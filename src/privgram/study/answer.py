@@ -45,6 +45,11 @@ BY_SCORES = (
     "instruments or mechanism; and an intercept where rows have weights"
 )
 
+INSTRUMENTS = (
+    'instruments are of family="gaussian", with squared loss and errors that are independent: '
+    "leave out loss, family and groups"
+)
+
 BY_PIECES = (
     "Surv(time, event) is fitted by scores of pieces of time, with robust errors: of rows that can "
     "be read again by one machine, a unit whose bound is not chosen beforehand, and a positive "
@@ -145,13 +150,15 @@ def release_and_fit(
         factor = HighCardinalityFactor.of(parsed, used)
     robust = options.cov_type != "nonrobust"
     written = used if linear and factor is None else None
-    not_scores = _without_scores(source, parsed, unit, written, options, guarantee)
+    not_scores = _without_scores(source, parsed, used, unit, written, options, guarantee)
     scores = not_scores is None
     if scores and unit is not None and options.cov_type not in (None, "cluster"):
         raise ValueError(
             "errors of rows of one unit may go together, and standard errors by scores allow for "
             'it: take cov_type="cluster", or leave it out'
         )
+    if parsed.endogenous and (clusters is not None or huber or not linear):
+        raise ValueError(INSTRUMENTS)
     if huber:
         single = unit is None and used.row_weights is None and clusters is None
         asked = linear and parsed.intercept and robust and single and not parsed.absorbed
@@ -170,8 +177,14 @@ def release_and_fit(
     if scores and not parsed.intercept and linear:
         not_scores = "scores of least squares take an intercept"
     if not linear or not_scores is None:
+        question = RegressionTerms.of(parsed, reference=options.reference)
+        terms = question
+        if parsed.endogenous:
+            _check_design(question, used)
+            features = (*parsed.endogenous, *parsed.features)
+            terms = replace(question, features=features, endogenous=(), instruments=())
         problem = Problem(
-            RegressionTerms.of(parsed, reference=options.reference),
+            terms,
             used,
             family=family,
             loss=options.loss,
@@ -181,6 +194,7 @@ def release_and_fit(
             unit=unit,
             factor=factor,
             clusters=clusters,
+            question=question if parsed.endogenous else None,
         )
         return fit_problem(source, problem, guarantee, **vars(run))
     if options.cov_type in ("HC1", "cluster"):
@@ -236,7 +250,7 @@ def fit_survival(
     parsed, columns = survival.terms(parsed), survival.columns(columns)
     used = needed(parsed, columns)
     others = options.given_beside_cuts or used.row_weights is not None or unit.values is not None
-    if others or _without_scores(source, parsed, unit, None, options, guarantee):
+    if others or _without_scores(source, parsed, used, unit, None, options, guarantee):
         raise ValueError(BY_PIECES)
     features = (*parsed.features, *parsed.absorbed)
     problem = Problem(
@@ -278,14 +292,15 @@ def fit_release(
 def _without_scores(
     source: TableSource,
     parsed: Parsed,
+    columns: Columns,
     unit: Unit | None,
     written: Columns | None,  # columns whose levels are written out
     options: RegressOptions,
     guarantee: Guarantee,
 ) -> str | None:
     """Why a regression is on a release of the columns, and not by scores; None where it is."""
-    if parsed.endogenous:
-        return "scores take no instruments"
+    if parsed.endogenous and (parsed.absorbed or unit is not None or columns.row_weights):
+        return "scores take instruments of single rows without absorbed factors or weights"
     if options.mechanism is not None:
         return "a mechanism was asked for"
     if not guarantee.delta:

@@ -270,9 +270,9 @@ class Study:
         Returns
         -------
         RegressionResults
-            A `GLMResults` where it is by scores. Of instruments and whatever else scores do not
-            take it is an `IVResults` or `OLSResults` on a release of
-            the columns, whose errors assume equal variance; its notes say why.
+            A `GLMResults` where it is by scores, and an `IVResults` with instruments. Of weak
+            instruments and whatever else scores do not take it is on a release of the columns,
+            whose errors assume equal variance; its notes say why.
 
         Raises
         ------
