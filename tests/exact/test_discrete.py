@@ -199,7 +199,7 @@ ENUMERATED = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("power", "parameter", "n_blocks"), ENUMERATED)
 def test_law_is_enumerated(power, parameter, n_blocks, monkeypatch):
-    monkeypatch.setattr(discrete.discrete, "Law", functools.cache(discrete.draws.Law))
+    monkeypatch.setattr(discrete.draws, "Law", functools.cache(discrete.draws.Law))
     check_law(power, parameter, n_blocks)
 
 
@@ -306,7 +306,7 @@ def faulty(tmp_path_factory):
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("law", FAULTY)
 def test_every_route_finds_a_fault(law, route, fault, faulty, monkeypatch):
-    monkeypatch.setattr(discrete.discrete, "Law", faulty(fault))
+    monkeypatch.setattr(discrete.draws, "Law", faulty(fault))
     discrete.law.cache_clear()
     try:
         if fault == "none":

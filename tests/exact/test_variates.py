@@ -316,7 +316,7 @@ def faulty(tmp_path_factory):
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_every_route_finds_a_fault(route, fault, faulty, monkeypatch):
-    monkeypatch.setattr(discrete.discrete, "Law", faulty(fault))
+    monkeypatch.setattr(discrete.draws, "Law", faulty(fault))
     discrete.law.cache_clear()
     try:
         if fault == "none":

@@ -169,7 +169,7 @@ def test_page_names_every_key_and_law(table, tmp_path):
     optional = {"privacy_unit", "n_units", "row_weights"}
     optional |= {"transform", "offset", "df_resid", "scale"}  # of a regression by itself
     release.regress(release.names[0]).save(tmp_path / "fit.json")
-    optional |= {"kappa", *json.loads((tmp_path / "fit.json").read_text())["fit"]}
+    optional |= {"kappa", "scores", *json.loads((tmp_path / "fit.json").read_text())["fit"]}
     assert set(saved["release"]) | described | optional == set(named) - {"law", *NoiseLaw.kinds}
     assert set(NoiseLaw.kinds) <= set(named)
     assert set(saved) == {"format", "version", "sha256", "release"}

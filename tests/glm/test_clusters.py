@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.glm.clusters import SHARES, second_moment
+from privgram.glm.clusters import CLUSTER_SHARES, cluster_moment
 
 pd = pytest.importorskip("pandas")
 sm = pytest.importorskip("statsmodels.api")
@@ -123,7 +123,7 @@ def test_second_moment_is_that_of_the_sums_and_one_deviation_more():
 
     rounds = SimpleNamespace(score=score)
     drawn = [
-        second_moment(clusters, rounds, ("sums", "numbers"), exact.sum(axis=0), 0.0)
+        cluster_moment(clusters, rounds, ("sums", "numbers"), exact.sum(axis=0), 0.0)
         for _ in range(2000)
     ]
     centred = exact - exact.mean(axis=0)
@@ -139,7 +139,7 @@ def test_second_moment_is_that_of_the_sums_and_one_deviation_more():
 def test_clusters_whose_sums_the_noise_hides_are_refused():
     fit = fitted(made(4000, rho=0.0), "y ~ h", epsilon=0.5, delta=1e-6)
     assert "errors by g go together" in fit.refusal
-    assert fit.parameters["clusters"]["ratio"] > SHARES.most
+    assert fit.parameters["clusters"]["ratio"] > CLUSTER_SHARES.most
     assert np.isnan(fit.bse).all()
 
 

@@ -21,7 +21,7 @@ def test_stopped_fit_is_charged_for_what_its_rounds_spent(tmp_path, family, adja
         names = [f"f{i}" for i in range(500)]
         table["firm"] = np.array(names, object)[np.repeat(np.arange(500), 8)]
         columns["firm"] = names
-    formula = {"gaussian": "y ~ k", "binomial": "z ~ k", "levels": "y ~ x | firm"}[family]
+    formula = {"gaussian": "y ~ k", "binomial": "z ~ k", "levels": "y ~ k | firm"}[family]
     study = pg.Study(
         table, columns, epsilon=8.0, delta=1e-6, adjacency=adjacency, ledger=tmp_path / "one.ledger"
     )

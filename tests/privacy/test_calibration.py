@@ -118,7 +118,7 @@ def test_adaptive_sketch_at_the_worked_example(adjacency, total, plain):
 @pytest.mark.parametrize(
     ("rows", "epsilon", "delta"),
     [
-        (1, 1.0, 1e-6),
+        pytest.param(1, 1.0, 1e-6, marks=pytest.mark.long),
         pytest.param(1e4, 1.0, 1e-6, marks=pytest.mark.long),
         pytest.param(50, 10, 1e-12, marks=pytest.mark.long),
         pytest.param(10, 0.0, 1e-3, marks=pytest.mark.long),

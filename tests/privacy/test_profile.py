@@ -39,7 +39,7 @@ PROFILES = [
     MatrixLaplaceProfile(5, 4, 0.9),
     MatrixLaplaceProfile(8, 4, 0.01, "add-remove"),
     MatrixLaplaceProfile(60, 4, 5.0),
-    pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0), marks=pytest.mark.slow),
+    pytest.param(AdaptiveSketchProfile(20, 15.0, 6.0, 2.0), marks=pytest.mark.long),
     TwoSketchesProfile(SketchProfile(9, 0.1), SketchProfile(20, 0.03)),
     TwoSketchesProfile(
         SketchProfile(9, 0.1, "add-remove"), SketchProfile(20, 0.03, "add-remove", "narrow")

@@ -40,7 +40,7 @@ def test_multiples_are_those_of_pythons_integers(rng):
     low[:9] = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 2**64 - 2, 3, 2**33]
     for weight in (0, 1, 3, 2**20, 2**31 + 1, 2**32 - 1):
         exact = int128.to_integers((high, low)) * weight
-        found = int128.to_integers(int128.multiplied((high, low), weight))
+        found = int128.to_integers(int128.times((high, low), weight))
         assert (found == exact).all()
 
 

@@ -92,7 +92,7 @@ class DigitMatrix:
             for i, digit in enumerate(_carried(places, bits) if len(parts) > 1 else places):
                 digits[i, p] = digit
 
-        each(add, panels(rows, STRIP), rows)
+        each(add, block_slices(rows, STRIP), rows)
         return cls._trimmed(digits, low, bits)
 
     @classmethod
@@ -136,7 +136,7 @@ class DigitMatrix:
             for i, digit in enumerate(_carried(places, self.bits)):
                 digits[i, p] = digit
 
-        each(add, panels(self.shape[0], STRIP), self.shape[0])
+        each(add, block_slices(self.shape[0], STRIP), self.shape[0])
         return self._trimmed(digits, low, self.bits)
 
     def plus(self, part: Matrix, low: int) -> DigitMatrix:
@@ -154,7 +154,7 @@ class DigitMatrix:
             for i, digit in enumerate(_carried(places, self.bits)):
                 digits[i, p] = digit
 
-        each(add, panels(self.shape[0], STRIP), self.shape[0])
+        each(add, block_slices(self.shape[0], STRIP), self.shape[0])
         return self._trimmed(digits, low, self.bits)
 
     def __matmul__(self, other: DigitMatrix) -> DigitMatrix:
@@ -190,10 +190,10 @@ class DigitMatrix:
         dropped = 0 if low is None else max(0, low - first - start)
         n_digits = max(n + m - 1 - start + CARRIED_DIGITS - dropped, 1)
         digits = np.zeros((n_digits, rows, columns))
-        down = each(lambda p: Strip.of(self.digits[:, p], p), panels(rows, BLOCK), rows)
+        down = each(lambda p: Strip.of(self.digits[:, p], p), block_slices(rows, BLOCK), rows)
         across = each(
             lambda q: Strip.of(other.digits[:, :, q].transpose(0, 2, 1), q),
-            panels(columns, BLOCK),
+            block_slices(columns, BLOCK),
             columns,
         )
 
@@ -241,7 +241,7 @@ class DigitMatrix:
             return np.array_equal(least, most)
 
         rows = self.shape[0]
-        return counts if all(each(settle, panels(rows, STRIP), rows)) else None
+        return counts if all(each(settle, block_slices(rows, STRIP), rows)) else None
 
     def _rounded(self, exponent: int, add: float = 0.0) -> Matrix:
         """Digits of the counts, of this matrix with a power of two, or its negative, added.
@@ -281,7 +281,7 @@ def each(work: Callable[[Item], Result], items: Sequence[Item], rows: int) -> li
         return list(pool.map(work, items))
 
 
-def panels(size: int, block: int) -> list[slice]:
+def block_slices(size: int, block: int) -> list[slice]:
     """Slices of so many, the last one shorter."""
     return [slice(i, min(i + block, size)) for i in range(0, size, block)]
 
@@ -390,7 +390,7 @@ def integer_matrix(integers: Int128, regulariser: int, bits: int = 0) -> DigitMa
             lower += carry
             upper = (upper >> np.int64(bits)) + (carry & (lower == 0))
 
-    each(split, panels(d, STRIP), d)
+    each(split, block_slices(d, STRIP), d)
     for digit in digits:
         rest = (diagonal + half & mask) - half
         np.einsum("ii->i", digit)[:] = rest

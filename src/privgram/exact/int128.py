@@ -65,7 +65,7 @@ def shifted(value: Int128, bits: int) -> Int128:
     return high << np.int64(bits) | carried, low << np.uint64(bits)
 
 
-def multiplied(value: Int128, weight: int) -> Int128:
+def times(value: Int128, weight: int) -> Int128:
     """Multiples by a whole weight in [0, 2**32), which must fit."""
     high, low = value
     half, mask = np.uint64(32), np.uint64(2**32 - 1)

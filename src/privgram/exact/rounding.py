@@ -20,11 +20,11 @@ from privgram.exact.exact_matmul import (
     SLACK,
     DigitDraws,
     DigitMatrix,
+    block_slices,
     digit_bits,
     each,
     gram,
     integer_matrix,
-    panels,
     place,
 )
 
@@ -59,7 +59,9 @@ def add_wisharts(
     root = _root(scale)
     draws = [plus] if minus is None else [plus, minus]
     counts, unsure = _wisharts_in_floats(total, root, draws, exponent)
-    return settled(counts, unsure, partial(_wisharts_in_digits, total, root, draws, exponent))
+    return settled_counts(
+        counts, unsure, partial(_wisharts_in_digits, total, root, draws, exponent)
+    )
 
 
 def _wisharts_in_floats(
@@ -72,7 +74,7 @@ def _wisharts_in_floats(
     factors = [one.to_float() for one in draws]
     # Norms of rows, and of what rounding left of them.
     norms = [np.linalg.norm(factor, axis=1) * SLACK + NORM_PAD for factor in factors]
-    blocks = panels(d, ROUNDED_BLOCK)
+    blocks = block_slices(d, ROUNDED_BLOCK)
 
     def fill(at: tuple[slice, slice]) -> None:
         p, q = at  # the factors are zero right of the diagonal
@@ -138,7 +140,7 @@ def nearest(value: Matrix, error: Matrix | float) -> tuple[Matrix, NDArray[np.bo
     return counts, ~(off < 0.5 - 2.0**-48 - 2 * error)
 
 
-def settled(
+def settled_counts(
     counts: Matrix, unsure: NDArray[np.bool_], digits: Callable[[NDArray[np.intp]], Matrix]
 ) -> Matrix:
     """Symmetric counts, with those of all rows that have unsure ones from digits."""

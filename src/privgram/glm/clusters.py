@@ -42,7 +42,7 @@ class ClusterShares:
         return self.sums + self.numbers
 
 
-SHARES = ClusterShares()
+CLUSTER_SHARES = ClusterShares()
 
 DROWNED = (
     "the noise hides how errors by {} go together (r = {:.2g}, and above {:g} nothing is said): "
@@ -50,13 +50,13 @@ DROWNED = (
 )
 
 
-def kinds_of(clusters: Clusters, model: Model, clip: float) -> tuple[Kind, Kind]:
+def cluster_kinds(clusters: Clusters, model: Model, clip: float) -> tuple[Kind, Kind]:
     """Scores by cluster, and rows by cluster."""
     rows = Vectors(Model.level("weight"), 1.0, clusters.size, positive=True)
     return Vectors(model, clip, clusters.size), rows
 
 
-def second_moment(
+def cluster_moment(
     clusters: Clusters, rounds: Rounds, sums: Sequence[Sum], total: Vector, total_std: float
 ) -> tuple[Matrix, ClusterFacts]:
     """Release the second moment of sums of scores by cluster, with CR1's K/(K - 1).
@@ -66,10 +66,10 @@ def second_moment(
     """
     by_cluster, numbers = sums
     size = clusters.size
-    flat, std = rounds.score(by_cluster, SHARES.sums)
-    counted, count_std = rounds.score(numbers, SHARES.numbers)
+    flat, std = rounds.score(by_cluster, CLUSTER_SHARES.sums)
+    counted, count_std = rounds.score(numbers, CLUSTER_SHARES.numbers)
     counted = np.maximum(counted.ravel(), 0.0)
-    seen = max(int((counted > SHARES.seen * count_std).sum()), 2)
+    seen = max(int((counted > CLUSTER_SHARES.seen * count_std).sum()), 2)
     parts = counted / max(float(counted.sum()), 1.0)
     scores = flat.reshape(size, -1) - np.outer(parts, total)
     q = scores.shape[1]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 #: What the record has of the rounds after the release.
 RECORDED = ("counts_mu", "score_mu", "score_noise_std", "round_mu", "round_noise_std")
 
-NO_NUMBER = "the arithmetic did not end in finite numbers"
+NO_ESTIMATES = "the arithmetic did not end in finite numbers"
 
 #: Scores take instruments with this F in each first stage, noise counted, at least; where there are
 #: more of them than needed, and estimates lean to least squares, with `WEAK`.
@@ -181,7 +181,7 @@ class InstrumentEstimator(OneStepEstimator):
         if looked.not_scores is not None:  # weak: all is on the release
             return looked
         if parts.refusal is not None or not parts.is_finite:
-            return replace(looked, without=parts.refusal or NO_NUMBER)
+            return replace(looked, without=parts.refusal or NO_ESTIMATES)
         how = {
             "clip": parts.facts.clip,
             "clipped_rows": parts.clipped_rows,

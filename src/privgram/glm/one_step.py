@@ -19,8 +19,7 @@ from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
-from privgram.glm.clusters import DROWNED, kinds_of, second_moment
-from privgram.glm.clusters import SHARES as CLUSTERS
+from privgram.glm.clusters import CLUSTER_SHARES, DROWNED, cluster_kinds, cluster_moment
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
@@ -89,7 +88,7 @@ class OneStepEstimator:
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = problem.chooses_bound
         if problem.clusters is not None:
-            self.reserved = CLUSTERS.reserved
+            self.reserved = CLUSTER_SHARES.reserved
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
         self.to_own_units = problem.design.transform[: len(problem.design.names)]
 
@@ -497,7 +496,7 @@ class OneStepEstimator:
         kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
         clusters = rounds.clusters
         if clusters is not None:
-            kinds += kinds_of(clusters, model, clip.size)
+            kinds += cluster_kinds(clusters, model, clip.size)
         scores, squares, *by_cluster = rounds.sums_at(self._at(between), *kinds)
         squared = rounds.take(squares, second)
         meat = states.raised(squared, rounds.std[-1])
@@ -519,10 +518,10 @@ class OneStepEstimator:
             clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
         )
         if clusters is not None:
-            meat, found = second_moment(clusters, rounds, by_cluster, score, last)
+            meat, found = cluster_moment(clusters, rounds, by_cluster, score, last)
             facts = replace(facts, clusters=found)
-            if found.ratio > CLUSTERS.most:
-                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTERS.most)
+            if found.ratio > CLUSTER_SHARES.most:
+                drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTER_SHARES.most)
                 refusal = refusal or drowned
         sampling = rows / max(rows - q, 1.0) * meat
         parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)

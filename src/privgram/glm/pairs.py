@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.glm.budget import BUDGET
+from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import FitFacts
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState
-from privgram.secret import Blocks, LevelImage, Model, Outer, PairImage, Vectors
+from privgram.secret import Blocks, Histogram, LevelImage, Model, Outer, PairImage, Vectors
 from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ if TYPE_CHECKING:
 class PairRules:
     """Shares of mu^2 where effects of levels are taken off by pairs, and how levels are cut."""
 
+    #: Counts of scores by norm, which a row moves three times as far; and the rank of their clip
+    #: where noise is less than a sampling error. A row moves the sum by more than twice as far, and
+    #: so the usual rank is of more rows.
+    counts: float = 0.15
+    rank: float = 5.0
     #: The rows of each level; and the means of the columns, where effects are not written out.
     numbers: float = 0.01
     means: float = 0.01
@@ -186,6 +192,20 @@ class PairEstimator(OneStepEstimator):
     def _count_rows(self, first: Matrix) -> float:
         """About the weight of all pairs: levels of one block lose one row's."""
         return self.within
+
+    def _choose_clip(self, state: ScoreState, share: float) -> Clip:
+        """Release how many scores are long, and choose the clip, of a rank by how loud noise is."""
+        edges = norm_edges(math.sqrt(self.q), self._longest(state) * self.most)
+        rounds = self.rounds
+        [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
+        beyond = rounds.beyond(counts, PAIRS.counts)
+        noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        clips = (
+            choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
+            for rank in (PAIRS.rank, CLIPPING.rank)
+        )
+        quiet, loud = clips
+        return quiet if noise * quiet.size <= math.sqrt(state.rows) else loud
 
     def _released_mean(self, known: Matrix) -> float:
         """Nothing is known of means."""

@@ -55,7 +55,7 @@ BRANCHES, DEEPEST = 4, 6
 MOST_STEPS = 1 << 20
 
 #: A group with fewer rows than so many deviations of their number's noise is hidden.
-SEEN = 4.0
+DEVIATIONS_SEEN = 4.0
 
 #: A run of equal sums that is so many nodes of a level long has hardly any noise of that level.
 AVERAGED = 2
@@ -240,7 +240,7 @@ class DistributionResults(Printed, SavedFit):
     def _sizes(self) -> Vector:
         """Rows of each group, NaN where the noise hides them."""
         rows = self._rows
-        return np.where(rows > SEEN * math.sqrt(self.variances[0]), rows, np.nan)
+        return np.where(rows > DEVIATIONS_SEEN * math.sqrt(self.variances[0]), rows, np.nan)
 
     @cached_property
     def _rows(self) -> Vector:

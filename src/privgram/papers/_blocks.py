@@ -33,7 +33,7 @@ class MatrixBlock(NamedTuple):
     values: Any
 
 
-class Blocks:
+class MatrixBlocks:
     """The blocks of a matrix of shape (m, n), as often as they are wanted.
 
     Of an array, a scipy.sparse matrix in CSR or CSC, or a re-iterable of row blocks, which is gone

@@ -260,6 +260,11 @@ class RegressionTerms:
         cls, parsed: Parsed, intercept: bool = True, reference: Mapping[str, Any] | None = None
     ) -> RegressionTerms:
         """A formula with one target; what is asked beside it holds too."""
+        if parsed.survival:
+            raise ValueError(
+                "Surv(time, event) is of Study.regress, with cuts=: a release holds no pieces of "
+                "time"
+            )
         return cls(
             parsed.targets[0],
             parsed.features,

@@ -110,6 +110,12 @@ class SurvivalResults(GLMResults):
         return float(self.parameters.get("rows", self.n_rows) if units is None else units)
 
     @property
+    def nobs_stderr(self) -> float:
+        """Standard error of `nobs`: 0 where the number of rows, or of units, is public."""
+        mu = self.parameters.get("number_mu")
+        return 0.0 if self.parameters["units"] is not None or mu is None else 1 / float(mu)
+
+    @property
     def n_events(self) -> float:
         """About how many events there are, by the first rounds."""
         return max(float(self.parameters["target_mean"]) * self.n_rows, 0.0)
@@ -282,8 +288,10 @@ class SurvivalResults(GLMResults):
         for name in ("Weighted Rows", "No. Observations", "No. Units", "Model Family", "Link"):
             facts.pop(name, None)
         whose = "Sample Size" if self.unit is None else "No. Units"
-        error = self.nobs_stderr if self.parameters["units"] is None else 0.0
-        sizes = {whose: counted(self.nobs, error), "Num. Events": f"about {self.n_events:,.0f}"}
+        sizes = {
+            whose: counted(self.nobs, self.nobs_stderr),
+            "Num. Events": f"about {self.n_events:,.0f}",
+        }
         return {"Model": "PH Reg, by pieces", **sizes, "Pieces": f"{len(self.cuts) - 1}", **facts}
 
     def _notes(self) -> list[str]:

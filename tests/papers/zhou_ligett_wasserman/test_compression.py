@@ -52,7 +52,7 @@ def test_rows_are_drawn_of_the_covariance(rng, store, monkeypatch):
 def test_gram_of_column_blocks(rng, monkeypatch):
     A = table(rng)
     monkeypatch.setattr("privgram.papers._blocks.ENTRIES", 1)
-    gram = compression._gram(compression.Blocks(sp.csc_array(A)))
+    gram = compression._gram(compression.MatrixBlocks(sp.csc_array(A)))
     np.testing.assert_allclose(gram, A.T @ A)
 
 

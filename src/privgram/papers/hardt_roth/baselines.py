@@ -11,7 +11,7 @@ import numpy as np
 from privgram._base.numbers import check_budget, check_integer
 from privgram._core import blas
 from privgram._core.draws import ChaCha20
-from privgram.papers._blocks import Blocks
+from privgram.papers._blocks import MatrixBlocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
 from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.theorems import theorem_6_2, theorem_6_3
@@ -53,7 +53,7 @@ def halko_martinsson_tropp(
     2011; Hardt and Roth, STOC 2012, Figure 1.
     """
     generator, _ = generators.resolve(rng)
-    blocks = Blocks(A)
+    blocks = MatrixBlocks(A)
     k = sum(check_ranks(blocks.shape, rank, oversample))
     iterations = check_integer(iterations, "iterations", 0)
     return LowRank(*subspace(blocks, k, iterations, generator))
@@ -117,7 +117,7 @@ def frobenius_error(A: Any, low: LowRank) -> float:
     ValueError
         If the shapes differ.
     """
-    blocks = Blocks(A)
+    blocks = MatrixBlocks(A)
     if blocks.shape != low.shape:
         raise ValueError(f"shapes differ: {blocks.shape} and {low.shape}")
     total = float(blocks.squared_row_norms().sum())
@@ -127,7 +127,7 @@ def frobenius_error(A: Any, low: LowRank) -> float:
 
 
 def subspace(
-    blocks: Blocks, k: int, iterations: int, rng: np.random.Generator
+    blocks: MatrixBlocks, k: int, iterations: int, rng: np.random.Generator
 ) -> tuple[Matrix, Matrix]:
     """Figure 1, with power iterations: Q (m, k) and Q^T A (k, n)."""
     Y = blocks.times(rng.standard_normal((blocks.shape[1], k)))
@@ -138,7 +138,7 @@ def subspace(
     return Q, blocks.trans_times(Q).T
 
 
-class Perturbed(Blocks):
+class Perturbed(MatrixBlocks):
     """A matrix with independent noise on every entry, the same at every pass."""
 
     def __init__(self, matrix: Any, std: float, rng: np.random.Generator) -> None:
@@ -233,7 +233,7 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     ----------
     Hardt and Roth, STOC 2012, Definitions 5.1 and 5.5.
     """
-    blocks = Blocks(A)
+    blocks = MatrixBlocks(A)
     m, n = blocks.shape
     squares = blocks.squared_row_norms()
     frobenius, largest = math.sqrt(squares.sum()), math.sqrt(squares.max())
@@ -247,7 +247,7 @@ def coherence(A: Any, rank: int | None = None) -> Coherence:
     return Coherence((m, n), largest * math.sqrt(m) / frobenius, mu0, found, frobenius, largest, s)
 
 
-def _left_vectors(blocks: Blocks, rank: int | None) -> tuple[Matrix, Vector]:
+def _left_vectors(blocks: MatrixBlocks, rank: int | None) -> tuple[Matrix, Vector]:
     m, n = blocks.shape
     if rank is not None:
         rank = check_integer(rank, "rank", 1, min(m, n))

@@ -9,7 +9,7 @@ import numpy as np
 
 from privgram._base.numbers import check_budget
 from privgram._core import blas
-from privgram.papers._blocks import Blocks, MatrixBlock, in_order
+from privgram.papers._blocks import MatrixBlock, MatrixBlocks, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
     CalibrationKind,
@@ -73,7 +73,7 @@ class Rounded:
 
     def __init__(self, matrix: Any, row_change: float) -> None:
         row_change = check_row_change(row_change)
-        self._blocks = Blocks(matrix)
+        self._blocks = MatrixBlocks(matrix)
         self.shape = self._blocks.shape
         n = self.shape[1]
         self.row_change = row_change

@@ -37,11 +37,11 @@ from privgram.exact.exact_matmul import (
     DigitDraws,
     DigitMatrix,
     Strip,
+    block_slices,
     digit_bits,
     each,
     gram,
     integer_matrix,
-    panels,
     place,
 )
 from privgram.exact.int128 import GRID_BITS, to_integers
@@ -369,7 +369,7 @@ def less_gram(x: DigitMatrix, factor: DigitMatrix, error: float) -> Matrix:
     highest = max(x.low + len(x.digits), first + 2 * n - 1)
     rest = np.empty(x.shape)
     rows = x.shape[0]
-    strips = each(lambda p: Strip.of(factor.digits[:, p], p), panels(rows, BLOCK), rows)
+    strips = each(lambda p: Strip.of(factor.digits[:, p], p), block_slices(rows, BLOCK), rows)
 
     def fill(block: tuple[Strip, Strip]) -> None:
         down, across = block

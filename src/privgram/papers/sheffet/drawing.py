@@ -16,13 +16,19 @@ from privgram.exact.exact_matmul import (
     SLACK,
     DigitDraws,
     DigitMatrix,
+    block_slices,
     each,
     gram,
     multiplied,
-    panels,
 )
 from privgram.exact.int128 import from_float
-from privgram.exact.rounding import NORM_PAD, ROUNDED_BLOCK, in_digits, product_error, settled
+from privgram.exact.rounding import (
+    NORM_PAD,
+    ROUNDED_BLOCK,
+    in_digits,
+    product_error,
+    settled_counts,
+)
 from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.laws import InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
@@ -188,12 +194,12 @@ def round_product(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
     counts, unsure = np.empty((d, columns)), np.empty((d, columns), bool)
 
     def fill(q: slice) -> None:
-        for p in panels(d, ROUNDED_BLOCK):
+        for p in block_slices(d, ROUNDED_BLOCK):
             value = factor[p, : p.stop] @ drawn[: p.stop, q]
             error = norms[0][p, None] * norms[1][q].max()
             counts[p, q], unsure[p, q] = rounding.nearest(value, error)
 
-    each(fill, panels(columns, 4 * ROUNDED_BLOCK), columns)
+    each(fill, block_slices(columns, 4 * ROUNDED_BLOCK), columns)
     if unsure.any():
         rows, some = (np.flatnonzero(unsure.any(axis=axis)) for axis in (1, 0))
         right = DigitDraws(draws.part(np.arange(d), some), left.bits)
@@ -222,7 +228,7 @@ def round_gram(left: DigitMatrix, draws: Variates, exponent: int) -> Matrix:
         some, right = left.rows(rows), DigitDraws(draws, left.bits)
         return in_digits(lambda error: gram(some, right, error / 4), exponent)
 
-    return settled(counts, unsure, digits)
+    return settled_counts(counts, unsure, digits)
 
 
 def _norms(matrix: Matrix, axis: int) -> Vector:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_integer, check_not_negative, check_positive
-from privgram.papers._blocks import Blocks
+from privgram.papers._blocks import MatrixBlocks
 from privgram.papers.zhou_ligett_wasserman import theorems
 from privgram.papers.zhou_ligett_wasserman.theorems import TruncatedSketchProfile
 from privgram.secret import generators
@@ -248,7 +248,7 @@ def compress(
     (4), Procedures 4.1 and 4.2.
     """
     generator, reproducible = generators.resolve(rng)
-    blocks = Blocks(A)
+    blocks = MatrixBlocks(A)
     n, p = blocks.shape
     m = check_integer(rows, "rows", 1)
     given = None if reference is None else _check_reference(reference, p)
@@ -293,7 +293,7 @@ def _discarded(m: int, near: float, reference: Matrix, delta_max: float, square:
     return float(2 * chances.sum() * (1 + 1e-6))
 
 
-def _gram(blocks: Blocks) -> Matrix:
+def _gram(blocks: MatrixBlocks) -> Matrix:
     """A^T A. Column blocks, of CSC matrices, would miss the products between them."""
     p = blocks.shape[1]
     total = np.zeros((p, p))
