@@ -162,5 +162,9 @@ def together(price: Price, choice: Price) -> Price:
     profile = price.privacy
     if profile is None:
         profile = privacy.StatedProfile(price.epsilon, price.delta, price.adjacency)
-    whole = privacy.compose([choice.privacy, profile])
-    return replace(price, epsilon=price.epsilon + choice.epsilon, privacy=whole)
+    epsilon = price.epsilon + choice.epsilon
+    if price.delta or choice.delta:
+        whole = privacy.compose([choice.privacy, profile])
+    else:  # pure losses add up, and grids of losses have a delta that is not 0
+        whole = privacy.StatedProfile(epsilon, 0.0, price.adjacency)
+    return replace(price, epsilon=epsilon, privacy=whole)
