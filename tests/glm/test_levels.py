@@ -288,14 +288,17 @@ def test_of_two_absorbed_factors_the_smaller_is_columns_within_the_larger():
     effects = [region[:, None] == np.arange(200), year[:, None] == np.arange(1, 12)]
     X = np.column_stack([TWO["x"], *effects]).astype(float)
     coef = np.linalg.lstsq(X, TWO["y"], rcond=None)[0]
-    for formula in ("y ~ x | region + year", "y ~ x | year + region"):
-        fit = fitted(formula, TWO, columns=TWO_COLUMNS, epsilon=4.0)
+    widths = []
+    for seed, formula in enumerate(2 * ("y ~ x | region + year", "y ~ x | year + region")):
+        fit = fitted(formula, TWO, columns=TWO_COLUMNS, epsilon=4.0, seed=seed)
         assert fit.param_names == ("x", "Intercept")
         assert (fit.parameters["absorbed"], fit.parameters["absorbed_levels"]) == ("region", 200)
         assert fit.df_resid == len(region) - 1 - 11 - 200
         low, high = np.asarray(fit.conf_int(estimand="sample"))[0]
         assert low < coef[0] < high
-        assert high - low < 0.05
+        widths.append(high - low)
+    # Of one fit in seven noise in the counts passes for long pairs, and its interval is wide.
+    assert np.median(widths) < 0.03
 
 
 @pytest.mark.parametrize(

@@ -306,7 +306,7 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
         ({"formula": "g ~ a"}, r"3 levels.*'g\[u\]'"),
         ({"formula": "y ~ y"}, "among the features"),
         ({"formula": "a ~ b", "family": "poisson"}, "no count"),
-        ({"formula": "y ~ [a ~ b]"}, "fitted by scores"),
+        ({"formula": "y ~ [a ~ b]"}, "instruments are of family"),
         ({"source": iterator}, "fitted by scores"),
         ({"mechanism": "adaptive-gaussian"}, "mechanism is of"),
         ({"delta": 0.0}, "delta"),

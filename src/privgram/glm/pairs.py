@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.adaptive.rules import ADAPTIVE
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
@@ -200,8 +201,9 @@ class PairEstimator(OneStepEstimator):
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, PAIRS.counts)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
+        least = ADAPTIVE.seen * rounds.beyond_std / noise  # the counts' own noise is no long pair
         clips = (
-            choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
+            choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=max(rank, least))
             for rank in (PAIRS.rank, CLIPPING.rank)
         )
         quiet, loud = clips
