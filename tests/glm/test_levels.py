@@ -298,7 +298,7 @@ def test_of_two_absorbed_factors_the_smaller_is_columns_within_the_larger():
         assert low < coef[0] < high
         widths.append(high - low)
     # Of one fit in seven noise in the counts passes for long pairs, and its interval is wide.
-    assert np.median(widths) < 0.03
+    assert np.median(widths) < 0.03, widths
 
 
 @pytest.mark.parametrize(
