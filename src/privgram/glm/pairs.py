@@ -201,7 +201,7 @@ class PairEstimator(OneStepEstimator):
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
         beyond = rounds.beyond(counts, PAIRS.counts)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        # Counts of pairs are noisier than those of rows, up to norms that are far longer: what noise
+        # Counts of pairs are noisier than those of rows, and norms far longer: what noise
         # keeps up over all edges would be seen, and allowed for as long pairs.
         least, deviation = ADAPTIVE.seen * rounds.beyond_std / noise, 2 * rounds.beyond_std
         clips = (
