@@ -182,6 +182,7 @@ def squared_norms(block, double[::1] out):
         if n:
             with nogil:
                 map_squares(columns, n, d, adjacent, &out[0])
+        del held  # till now
     finally:
         PyMem_Free(columns)
 

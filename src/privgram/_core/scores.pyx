@@ -412,8 +412,8 @@ def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py
                 double[::1, :] out, int32_t[::1] blocks):
     """out = rows[i] - rows[j], of i in [first, last) and all later j of its block.
 
-    Rows (n, m) and out (k, m) lie by columns; blocks of `size` rows follow each other. `blocks` (k,)
-    are those of the pairs, counted from that of the first row. What a pair has is made of its two
+    Rows (n, m) and out (k, m) lie by columns; blocks of `size` rows follow each other. `blocks`
+    (k,) are those of the pairs, counted from that of the first row. What a pair has is made of its two
     rows by one rounded operation.
     """
     cdef Py_ssize_t n = rows.shape[0], m = rows.shape[1], i, j, k, end, at, last_block
@@ -435,9 +435,9 @@ def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py
         at = 0
         for i in range(first, last):
             end = (i // size + 1) * size
-            for j in range(i + 1, end):
-                blocks[at] = <int32_t>(i // size - last_block)
-                at += 1
+            for j in range(at, at + end - i - 1):
+                blocks[j] = <int32_t>(i // size - last_block)
+            at += end - i - 1
 
 
 # Whole images of rows: see kept.h.
