@@ -413,8 +413,8 @@ def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py
     """out = rows[i] - rows[j], of i in [first, last) and all later j of its block.
 
     Rows (n, m) and out (k, m) lie by columns; blocks of `size` rows follow each other. `blocks`
-    (k,) are those of the pairs, counted from that of the first row. What a pair has is made of its two
-    rows by one rounded operation.
+    (k,) are those of the pairs, counted from that of the first row. What a pair has is made of its
+    two rows by one rounded operation.
     """
     cdef Py_ssize_t n = rows.shape[0], m = rows.shape[1], i, j, k, end, at, last_block
     cdef double x
