@@ -260,7 +260,7 @@ def test_round_at_the_middle_sees_the_hessian_but_for_its_bias(draw, q, rng):
     z = z @ np.linalg.inv(np.linalg.cholesky(z.T @ z / len(z))).T
     short = cut(z, radius_at_middle(float(q), q + 1))
     lost = 1 - np.linalg.eigvalsh(short.T @ short / len(z)).min()
-    assert 0 <= lost < 2 * LIMITS.hessian_bias
+    assert -1e-12 < lost < 2 * LIMITS.hessian_bias  # of uniform rows none, up to rounding
 
 
 def test_second_moment_lost_to_clipping_is_bounded_by_counts(rng):
