@@ -52,7 +52,7 @@ StatisticName = Literal["count", "mean", "sd", "quantile"]
 BRANCHES, DEEPEST = 4, 6
 
 #: Steps of all groups together: what their counts take of memory is 8 bytes for each.
-MOST_STEPS = 1 << 20
+MOST_STEPS = 1 << 18
 
 #: A group with fewer rows than so many deviations of their number's noise is hidden.
 DEVIATIONS_SEEN = 4.0
@@ -204,6 +204,11 @@ class DistributionResults(Printed, SavedFit):
         The guarantee, and its profile.
     reproducible : bool
         True if the noise came from a generator the caller seeded.
+    unit : str or None
+        Whose rows are protected together, if not single rows.
+    rows_of_unit : int
+        As so many rows a unit counts at most: those of one with more count less. Sampling varies as
+        if all rows of a unit were alike.
     """
 
     column: str
@@ -219,6 +224,8 @@ class DistributionResults(Printed, SavedFit):
     adjacency: Adjacency
     privacy: Profile
     reproducible: bool
+    unit: str | None = None
+    rows_of_unit: int = 1
     refusal: str | None = None
 
     _format: ClassVar[ArchiveFormat] = DISTRIBUTION_FORMAT
@@ -257,6 +264,11 @@ class DistributionResults(Printed, SavedFit):
     def proof_status(self) -> ProofStatus:
         """How well it is founded; see `Release.proof_status`."""
         return self.privacy.proof_status
+
+    def _sampled(self, estimand: Estimand) -> int:
+        """How many times over rows are sampled: not at all, or units whole."""
+        check_one_of(estimand, "estimand", get_args(Estimand))
+        return self.rows_of_unit if estimand == "population" else 0
 
     # --- estimates ------------------------------------------------------------------------
 
@@ -300,7 +312,7 @@ class DistributionResults(Printed, SavedFit):
         z2, (middle, half, _, sums), n = quantile_of(alpha) ** 2, self._powers, self._sizes
         mean, variance, _ = self._moments
         noise = self._moment_noise
-        sampling = variance * n if _of_population(estimand) else 0.0
+        sampling = variance * n * self._sampled(estimand)
         a = n**2 - z2 * noise[0, 0]
         b = n * sums[:, 1] - z2 * noise[0, 1]
         c = sums[:, 1] ** 2 - z2 * (noise[1, 1] + sampling)
@@ -317,10 +329,9 @@ class DistributionResults(Printed, SavedFit):
         one = np.ones_like(n)
         weights = np.stack([mean**2 - variance, -2 * mean, one])
         error = np.einsum("ig,ij,jg->g", weights, self._moment_noise, weights) / n**2
-        if _of_population(estimand):
-            binomial = np.stack([mean**4, -4 * mean**3, 6 * mean**2, -4 * mean, one])
-            fourth = (binomial * sums.T).sum(0) / n
-            error = error + np.maximum(fourth - variance**2, 0.0) / n
+        binomial = np.stack([mean**4, -4 * mean**3, 6 * mean**2, -4 * mean, one])
+        fourth = (binomial * sums.T).sum(0) / n
+        error = error + self._sampled(estimand) * np.maximum(fourth - variance**2, 0.0) / n
         off = z * np.sqrt(error)
         sd, lower, upper = (
             half * np.sqrt(np.maximum(variance + side, 0.0)) for side in (0.0, -off, off)
@@ -379,7 +390,7 @@ class DistributionResults(Printed, SavedFit):
         be q, by the noise, and of a population by sampling too (docs/theory/tables.md).
         """
         z, parts = quantile_of(alpha), check_quantiles(q)
-        population, last = _of_population(estimand), self.grid.size - 1
+        sampled, last = self._sampled(estimand), self.grid.size - 1
         found = np.full((3, len(self.counts), len(parts)), np.nan)
         for g, n in enumerate(self._sizes):
             if math.isnan(n):
@@ -387,7 +398,7 @@ class DistributionResults(Printed, SavedFit):
             below, run = self._below[g]
             for k, p in enumerate(parts):
                 variance = self._below_variance(p, run)
-                half = z * np.sqrt(variance + (n * p * (1 - p) if population else 0.0))
+                half = z * np.sqrt(variance + sampled * n * p * (1 - p))
                 off = below - p * n
                 first = int((off >= -half).argmax()) if (off >= -half).any() else last
                 open_ = np.flatnonzero(off < half)
@@ -402,7 +413,7 @@ class DistributionResults(Printed, SavedFit):
         self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
         """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
-        z, population = quantile_of(alpha), _of_population(estimand)
+        z, sampled = quantile_of(alpha), self._sampled(estimand)
         where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
         found = np.full((3, len(self.counts), len(where)), np.nan)
         for g, n in enumerate(self._sizes):
@@ -412,7 +423,7 @@ class DistributionResults(Printed, SavedFit):
                 p = min(max(float(self._below[g][0][i]) / n, 0.0), 1.0) if i >= 0 else 0.0
                 raw = float(self.counts[g, : i + 1].sum()) / n
                 variance = float(self._below_variance(p)[i]) / n**2 if i >= 0 else 0.0
-                half = z * math.sqrt(variance + (p * (1 - p) / n if population else 0.0))
+                half = z * math.sqrt(variance + sampled * p * (1 - p) / n)
                 found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
         return IntervalEstimates(*found)
 
@@ -480,6 +491,7 @@ class DistributionResults(Printed, SavedFit):
             below.append(f"The noise hides how many rows have: {listed(names)}.")
         below.append(
             f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
+            + (f", all rows of one {shown(self.unit)}" if self.unit is not None else "")
             + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
         )
         columns = self.heads(alpha)
@@ -572,11 +584,6 @@ def _framed(
     else:
         index = pd.Index([column] * len(groups))
     return pd.DataFrame(heads, index)
-
-
-def _of_population(estimand: Estimand) -> bool:
-    check_one_of(estimand, "estimand", get_args(Estimand))
-    return estimand == "population"
 
 
 def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:
