@@ -1,5 +1,6 @@
 """What the build promises: hidden symbols, no foreign search path, no GIL held."""
 
+import json
 import os
 import re
 import shutil

@@ -221,9 +221,7 @@ def orthonormalise(Y: Matrix) -> tuple[Matrix, int]:
     while True:
         W, R = np.linalg.qr(Z[:, kept])
         diagonal = R.diagonal()
-        dependent = np.flatnonzero(
-            np.abs(diagonal) <= RANK_TOLERANCE * norms[kept][: len(diagonal)]
-        )
+        dependent = np.flatnonzero(np.abs(diagonal) <= RANK_TOLERANCE * norms[kept][: len(diagonal)])
         if not len(dependent):
             return np.ascontiguousarray(W * np.sign(diagonal)), len(diagonal)
         kept = np.delete(kept, dependent[0])
