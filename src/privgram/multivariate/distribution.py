@@ -1,7 +1,7 @@
 """Counts, means, deviations, quantiles and histograms of one column, from noisy counts of steps.
 
-The range of the column has 4^h steps. They, and runs of 4, 16, ... of them, are counted with noise
-in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum of
+The range of the column has 2^h steps. They, and runs of 2, 4, 8, ... of them, are counted with
+noise in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum of
 counts of steps, and its noise has a variance in closed form (docs/theory/tables.md) [1]_, [2]_.
 
 References
@@ -49,7 +49,7 @@ else:
 StatisticName = Literal["count", "mean", "sd", "quantile"]
 
 #: Children of a node, and how many times over at most.
-BRANCHES, DEEPEST = 4, 6
+BRANCHES, DEEPEST = 2, 12
 
 #: Steps of all groups together: what their counts take of memory is 8 bytes for each.
 MOST_STEPS = 1 << 18
@@ -112,23 +112,37 @@ class Grid:
 
 
 def consistent(noisy: Sequence[Matrix], variances: Sequence[float]) -> tuple[Matrix, Vector]:
-    """Least squares of a tree's counts: of the steps (G, 4^h), and a variance for each level.
+    """Least squares of a tree's counts: of the steps (G, 2^h), and a variance for each level.
 
-    `noisy` are counts (G, 4^l) of the levels l = 0, ..., h, with noise of the `variances`. The
+    `noisy` are counts (G, 2^l) of the levels l = 0, ..., h, with noise of the `variances`, which is
+    infinite where a level was not counted. The
     variances that are returned are those of a node as its own count and its children's tell it.
     """
     best, seen = list(noisy), [float(x) for x in variances]
     for level in range(len(best) - 2, -1, -1):
-        children = _by_parent(best[level + 1]).sum(-1)
+        children = best[level + 1][:, ::2] + best[level + 1][:, 1::2]
         of_children = BRANCHES * seen[level + 1]
-        weight = of_children / (of_children + seen[level])  # 1 where the count is public
+        counted = seen[level] < math.inf
+        weight = of_children / (of_children + seen[level]) if counted else 0.0  # 1 where public
         best[level] = weight * best[level] + (1 - weight) * children
-        seen[level] *= weight
+        seen[level] = weight * seen[level] if counted else of_children
     counts = best[0]
-    for children in map(_by_parent, best[1:]):
-        off = (counts - children.sum(-1)) / BRANCHES
-        counts = (children + off[..., None]).reshape(len(counts), -1)
+    for nodes in best[1:]:
+        off = (counts - nodes[:, ::2] - nodes[:, 1::2]) / BRANCHES
+        counts = nodes + np.repeat(off, BRANCHES, axis=1)
     return counts, np.array(seen)
+
+
+def not_negative(counts: Matrix) -> Matrix:
+    """The nearest counts of steps of which none is negative: from the root down, by siblings."""
+    levels = [counts]
+    while levels[-1].shape[-1] > 1:
+        levels.append(levels[-1][:, ::2] + levels[-1][:, 1::2])
+    found = np.maximum(levels.pop(), 0.0)
+    for nodes in levels[::-1]:
+        first = np.clip((found + nodes[:, ::2] - nodes[:, 1::2]) / 2, 0.0, found)
+        found = np.stack([first, found - first], axis=-1).reshape(len(counts), -1)
+    return found
 
 
 def _by_parent(nodes: Matrix) -> Matrix:
@@ -136,7 +150,7 @@ def _by_parent(nodes: Matrix) -> Matrix:
 
 
 def noise_covariance(sums: Matrix, variances: Vector) -> Matrix:
-    """Covariance (k, k) of the noise in sums over steps, weighted by `sums` (k, 4^h)."""
+    """Covariance (k, k) of the noise in sums over steps, weighted by `sums` (k, 2^h)."""
     means, found = sums, np.zeros((len(sums), len(sums)))
     for variance in variances[:0:-1]:
         children = _by_parent(means)
@@ -148,9 +162,9 @@ def noise_covariance(sums: Matrix, variances: Vector) -> Matrix:
 
 
 def prefix_variances(variances: Vector) -> Matrix:
-    """Variances (h, 4^h) of noise, by level from 1 on, in sums up to each step given their total.
+    """Variances (h, 2^h) of noise, by level from 1 on, in sums up to each step given their total.
 
-    That total itself moves the sum up to step i by (i + 1) / 4^h times its own noise.
+    That total itself moves the sum up to step i by (i + 1) / 2^h times its own noise.
     """
     depth = len(variances) - 1
     i = np.arange(BRANCHES**depth)
@@ -365,6 +379,14 @@ class DistributionResults(Printed, SavedFit):
         runs = ((fit.x, np.diff(fit.blocks)) for fit in fits)
         return [(sums, np.repeat(lengths, lengths)) for sums, lengths in runs]
 
+    @cached_property
+    def _up_to(self) -> Matrix:
+        """Estimated rows of each group up to each step: sums of counts of which none is negative.
+
+        They are nearer than sums by isotonic regression, and have no law of their own.
+        """
+        return np.cumsum(not_negative(self.counts), axis=1)
+
     def _below_variance(self, p: float, run: NDArray[np.int64] | None = None) -> Vector:
         """Noise of the rows up to each step, less p times all rows; in the mean of a run of sums.
 
@@ -403,7 +425,7 @@ class DistributionResults(Printed, SavedFit):
                 first = int((off >= -half).argmax()) if (off >= -half).any() else last
                 open_ = np.flatnonzero(off < half)
                 end = int(open_[-1]) + 1 if len(open_) else 0
-                at = min(int(np.searchsorted(off, 0.0)), last)
+                at = min(int(np.searchsorted(self._up_to[g], p * n * (1 - 1e-12))), last)
                 found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
         seen = ~np.isnan(found)
         found[seen] = self.grid.at(found[seen])
@@ -420,7 +442,7 @@ class DistributionResults(Printed, SavedFit):
             if math.isnan(n):
                 continue
             for k, i in enumerate(where):
-                p = min(max(float(self._below[g][0][i]) / n, 0.0), 1.0) if i >= 0 else 0.0
+                p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0) if i >= 0 else 0.0
                 raw = float(self.counts[g, : i + 1].sum()) / n
                 variance = float(self._below_variance(p)[i]) / n**2 if i >= 0 else 0.0
                 half = z * math.sqrt(variance + sampled * p * (1 - p) / n)
