@@ -1,8 +1,9 @@
 """Counts, means, deviations, quantiles and histograms of one column, from noisy counts of steps.
 
 The range of the column has 2^h steps. They, and runs of 2, 4, 8, ... of them, are counted with
-noise in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum of
-counts of steps, and its noise has a variance in closed form (docs/theory/tables.md) [1]_, [2]_.
+noise in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum
+of counts of steps, and its noise has a variance in closed form (docs/theory/distributions.md)
+[1]_, [2]_.
 
 References
 ----------
@@ -58,10 +59,10 @@ MOST_STEPS = 1 << 18
 DEVIATIONS_SEEN = 4.0
 
 #: A run of equal sums that is so many nodes of a level long has hardly any noise of that level.
-AVERAGED = 2
+AVERAGED = 1
 
 #: A deviation is no less than this part of that of a single sum, however long the run is.
-LEAST = 0.35
+LEAST = 0.4
 
 
 def depth_for(described: Numeric, n_groups: int) -> int:
@@ -321,20 +322,46 @@ class DistributionResults(Printed, SavedFit):
     def mean(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Means, shape (n_groups,), of the population or of the rows at hand; by Fieller's method.
 
-        Intervals are wider by what rounding to the steps may have moved.
+        Where the noise hides whether there are rows at all, far out, they may only move a mean
+        outwards: its nearer end is that of values that are cut there. Intervals are wider by what
+        rounding to the steps may have moved.
         """
-        z2, (middle, half, _, sums), n = quantile_of(alpha) ** 2, self._powers, self._sizes
-        mean, variance, _ = self._moments
-        noise = self._moment_noise
-        sampling = variance * n * self._sampled(estimand)
+        middle, half, powers, _ = self._powers
+        f, found = powers[1], np.full((3, len(self.counts)), np.nan)
+        for g, n in enumerate(self._sizes):
+            if math.isnan(n):
+                continue
+            low, high = self._seen_from(g)
+            own = not_negative(self.counts[g : g + 1])[0]
+            ends = (
+                self._end_of_mean(g, cut, side, alpha, estimand)
+                for cut, side in ((np.minimum(f, f[high]), -1), (np.maximum(f, f[low]), 1))
+            )
+            lower, upper = sorted(ends)
+            found[:, g] = np.clip(own @ f / max(own.sum(), 1e-300), lower, upper), lower, upper
+        return self._in_units(*(middle + half * found))
+
+    def _seen_from(self, g: int) -> tuple[int, int]:
+        """The first and the last step beyond which a group has rows that the noise does not hide."""
+        up_to, n = self._up_to[g], self._sizes[g]
+        below, above = (2 * np.sqrt(self._below_variance(p)) for p in (0.0, 1.0))
+        low, high = np.flatnonzero(up_to > below), np.flatnonzero(n - up_to > above)
+        first = int(low[0]) if len(low) else len(up_to) - 1
+        last = int(high[-1]) + 1 if len(high) else 0
+        return min(first, len(up_to) - 1), min(last, len(up_to) - 1)
+
+    def _end_of_mean(self, g: int, f: Vector, side: int, alpha: float, estimand: Estimand) -> float:
+        """An end of the interval of the mean of a value f of each step."""
+        z2, n, counts = quantile_of(alpha) ** 2, self._sizes[g], self.counts[g]
+        noise = noise_covariance(np.stack([np.ones_like(f), f]), self.variances)
+        total = float(counts @ f)
+        variance = max(float(counts @ f**2) / n - (total / n) ** 2, 0.0)
         a = n**2 - z2 * noise[0, 0]
-        b = n * sums[:, 1] - z2 * noise[0, 1]
-        c = sums[:, 1] ** 2 - z2 * (noise[1, 1] + sampling)
-        with np.errstate(all="ignore"):
-            root = np.sqrt(np.maximum(b**2 - a * c, 0.0)) / a
-            ends = [np.where(a > 0, b / a + side * root, side) for side in (-1, 1)]
-        lower, upper = (middle + half * np.where(np.isnan(n), np.nan, end) for end in ends)
-        return self._in_units(middle + half * mean, lower, upper)
+        b = n * total - z2 * noise[0, 1]
+        c = total**2 - z2 * (noise[1, 1] + variance * n * self._sampled(estimand))
+        if a <= 0:
+            return float(side)
+        return float((b + side * math.sqrt(max(b**2 - a * c, 0.0))) / a)
 
     def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Standard deviations, shape (n_groups,), as `mean`; the divisor is n - 1."""
@@ -409,7 +436,7 @@ class DistributionResults(Printed, SavedFit):
         """Quantiles, shape (n_groups, n_q): the least value with at least the part q of the rows.
 
         They do not fall with q. An interval has all values at which the distribution function may
-        be q, by the noise, and of a population by sampling too (docs/theory/tables.md).
+        be q, by the noise, and of a population by sampling too (docs/theory/distributions.md).
         """
         z, parts = quantile_of(alpha), check_quantiles(q)
         sampled, last = self._sampled(estimand), self.grid.size - 1
