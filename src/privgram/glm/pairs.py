@@ -16,7 +16,6 @@ import numpy as np
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.problem import FitFacts
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState
 from privgram.secret import Blocks, Histogram, LevelImage, Model, Outer, PairImage, Vectors
@@ -131,12 +130,16 @@ class PairEstimator(OneStepEstimator):
         parts = self.slopes(number.ravel(), count_std, rows)
         if parts.stopped:
             return parts
-        middle, std = self.joint @ means / rows, std / rows
+        return self._with_mean(parts, self.joint @ means / rows, std / rows, rows)
+
+    def _with_mean(self, parts: FitParts, middle: Vector, std: float, rows: float) -> FitParts:
+        """Slopes with the mean effect over rows, by means of columns (q + 1,) and their noise."""
         v = np.append(-parts.coef, 1.0)
         into = np.vstack([np.eye(self.q), -middle[:-1]])
         noise, sampling = into @ parts.noise @ into.T, into @ parts.sampling @ into.T
         noise[-1, -1] += (std * np.linalg.norm(v @ self.joint)) ** 2
         sampling[-1, -1] += parts.scale**2 / rows
+        factor = self.factor
         return replace(
             parts,
             coef=np.append(parts.coef, v @ middle),
@@ -144,9 +147,7 @@ class PairEstimator(OneStepEstimator):
             noise=noise,
             unidentified=into @ parts.unidentified @ into.T,
             rows=rows,
-            facts=FitFacts(
-                parts.facts.clip, absorbed=self.factor.factor, absorbed_levels=self.factor.size
-            ),
+            facts=replace(parts.facts, absorbed=factor.factor, absorbed_levels=factor.size),
         )
 
     @property
