@@ -354,9 +354,6 @@ def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
     assert "value" not in message
 
 
-# --- as a process -------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_process_separates_results_from_the_rest(folder):
     done = shell(*RELEASE, "--out", "new.npz", "--json")
@@ -436,9 +433,6 @@ def test_process_interrupted_in_the_pass(folder):
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "privgram: interrupted\n"
     assert not (folder / "new.json").exists()
-
-
-# --- the demo -----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 
@@ -132,8 +133,7 @@ def test_file_is_made_filled_in_and_serves_all_commands(folder):
 )
 def test_malformed_study_is_refused(tmp_path, text, words):
     (tmp_path / "it.toml").write_text(text)
-    with pytest.raises(ValueError, match=words):
-        pg.Study.load(tmp_path / "it.toml")
+    refuses(lambda: pg.Study.load(tmp_path / "it.toml"), ValueError, words)
 
 
 @pytest.mark.slow

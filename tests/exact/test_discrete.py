@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from oracle import discrete as oracle
 from scipy import stats
+from support.helpers import refuses
 from support.scripted import Script, compiled_law
 
 from privgram._core.draws import ChaCha20
@@ -47,9 +48,6 @@ def draw(power, parameter, size, rng):
 
 def integers(power, parameter, size, rng):
     return [int(y) for y in int128.to_integers(draw(power, parameter, size, rng))]
-
-
-# --- A second implementation, of the same words --------------------------------------------------
 
 
 def words(seed, awkward=()):
@@ -123,9 +121,6 @@ def test_groups_beyond_the_table(zeros):
         source = [chosen, *beyond, 0] if zeros else [chosen, beyond[0], 0]
         assert integers(power, parameter, 1, Script(source)) == [256 + 32 * group + within]
         check_twin(power, parameter, 3, source)
-
-
-# --- The whole law, to a depth -------------------------------------------------------------------
 
 
 def outcome(power, parameter, source):
@@ -203,9 +198,6 @@ def test_law_is_enumerated(power, parameter, n_blocks, monkeypatch):
     check_law(power, parameter, n_blocks)
 
 
-# --- Statistics ----------------------------------------------------------------------------------
-
-
 def masses(power, parameter, most):
     """Probabilities of the integers from -most to most, in float64."""
     y = np.abs(np.arange(-most, most + 1.0))
@@ -267,8 +259,6 @@ def test_law_and_low_bits_of_large_noise(bits):
     assert stats.kstest(y, "laplace").pvalue > ALARM
 
 
-# --- Each route finds a fault --------------------------------------------------------------------
-
 FAULTS = {
     "none": ("return at;", "return at;"),
     "a biased Bernoulli": ("law->rate67 >> 58);", "law->rate67 >> 58) * 0;"),
@@ -318,9 +308,6 @@ def test_every_route_finds_a_fault(law, route, fault, faulty, monkeypatch):
         discrete.law.cache_clear()
 
 
-# --- What it is asked for ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("function", [discrete.gaussian, discrete.laplace])
 def test_scales_that_are_none_are_refused(function, rng):
     for scale in (0, -1, 2**181):
@@ -334,8 +321,7 @@ def test_of_any_bit_generator_and_of_nothing(rng):
         assert 2 < low.view(np.int64).std() < 4
         assert set(high) == {0, -1}
     assert [len(part) for part in discrete.gaussian(Fraction(10), 0, rng)] == [0, 0]
-    with pytest.raises(TypeError, match="NumPy bit generator"):
-        discrete.draws.Words(rng)
+    refuses(lambda: discrete.draws.Words(rng), TypeError, "NumPy bit generator")
 
 
 def test_floor_of_exp_is_exact():

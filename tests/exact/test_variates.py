@@ -42,9 +42,6 @@ def chis(rng, size, dof):
     return centre + np.ldexp(int128.to_float(*whole), -discrete.NORMAL_PLACES)
 
 
-# --- A second implementation, of the same words --------------------------------------------------
-
-
 def words(seed, awkward=()):
     """Random words, half of them awkward if there are such."""
     source = random.Random(seed)
@@ -136,9 +133,6 @@ def test_twin_draws_the_same_chis(dof, rounding, monkeypatch):
     assert mine.taken == twins.taken
 
 
-# --- The law, by counting words ------------------------------------------------------------------
-
-
 def first_false(holds, stop):
     low, high = -1, stop
     while high - low > 1:
@@ -218,8 +212,6 @@ def test_law_of_chis_is_counted(dof):
         assert around[0] - int(reach) - 1 < number < around[1] + int(reach) + 1
 
 
-# --- Statistics ----------------------------------------------------------------------------------
-
 #: Cells of equal probability.
 CELLS = 1 << 12
 
@@ -283,8 +275,6 @@ def test_laplace(rng):
     observed = np.bincount(np.searchsorted(edges, counts * step), minlength=len(inside))
     assert stats.chisquare(observed, inside * len(counts)).pvalue > ALARM
 
-
-# --- Each route finds a fault --------------------------------------------------------------------
 
 FAULTS = {
     "none": ("return at;", "return at;"),
@@ -352,9 +342,6 @@ def test_every_route_finds_a_fault_of_chis(route, fault, monkeypatch):
         route(monkeypatch)
 
 
-# --- Digits ------------------------------------------------------------------------
-
-
 def exact(parts):
     return sum(np.vectorize(Fraction)(part) for part in parts)
 
@@ -413,9 +400,6 @@ def test_words_that_decided_are_kept(rng):
     y = exact(draws.parts(2.0**-250))[0, 0]
     follow = (Fraction(y) * 2**68 - int(int128.to_integers(whole)[0])) * 2**64
     assert follow // 1 == seen[0][0] == 2**64 - 1 - source[3]
-
-
-# --- Decisions ---------------------------------------------------------------------
 
 
 def excess(y, v, chi):

@@ -275,9 +275,6 @@ def test_r_cmd_check(tmp_path):
     assert "Status: OK" in done.stdout, done.stdout
 
 
-# --- on real tables ---------------------------------------------------------------------------
-
-
 def by_r(path, formula):
     """Coefficients and standard errors, by the package as it stands there."""
     script = path.with_suffix(".R")

@@ -102,9 +102,6 @@ def words(result, folder, **options):
     return " ".join(Reader(read(result, folder, **options)).text.split())
 
 
-# --- what is on it ------------------------------------------------------------------
-
-
 def test_nothing_is_loaded_and_only_what_is_ours_runs(paths):
     for path in paths:
         page = path.read_text(encoding="utf-8")
@@ -218,9 +215,6 @@ def test_to_html_refuses_what_it_cannot_do(release, fit, folder):
         assert not (folder / path).exists()
 
 
-# --- the command --------------------------------------------------------------------
-
-
 def test_command_writes_the_page(paths, folder):
     for path in paths:
         saved = path.with_suffix(".json")
@@ -248,8 +242,6 @@ def test_command_fails_with_one_line(paths, folder, tmp_path, monkeypatch, argum
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
-
-# --- in a browser -------------------------------------------------------------------
 
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="needs a browser: apt-get install chromium"

@@ -16,12 +16,7 @@ from privgram.privacy import compose
 from privgram.privacy.profiles import charged, delta_fp_of
 
 EPSILON, DELTA = 1.0, 1e-6
-ADDITIVE = [
-    pg.AnalyzeGauss(),
-    pg.AdditiveWishart(),
-    pg.MatrixLaplace(),
-    InverseGauss(5.0),
-]
+ADDITIVE = [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace(), InverseGauss(5.0)]
 MULTIPLICATIVE = [GaussianSketch(60), InverseWishart(dof=80)]
 
 
@@ -97,11 +92,7 @@ def test_allowances_of_several_releases_add_up(mechanism, moment):
 @pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
 def test_bridges_have_it(mechanism, moment):
     pytest.importorskip("dp_accounting")
-    from privgram.interop.dp_accounting import (
-        ReleaseAccountant,
-        ReleaseDpEvent,
-        pld_from_profile,
-    )
+    from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
 
     release = pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
     least = release.privacy.delta(EPSILON) + allowance(release)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from support.helpers import make_release, slopes
+from support.helpers import make_release, refuses, slopes
 
 import privgram as pg
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
@@ -39,8 +39,6 @@ def textbook(X, y):
     variance = np.sum((y - X @ coef) ** 2) / (len(y) - X.shape[1])
     return coef, np.sqrt(np.diag(np.linalg.inv(X.T @ X)) * variance)
 
-
-# --- standard deviations of features ----------------------------------------------------------
 
 #: Bounds far from zero beside their width, as of a logarithm or a year.
 FAR = {"x": (990, 1010), "g": ["a", "b", "c"], "y": (990, 1010)}
@@ -88,9 +86,6 @@ def test_deviation_that_noise_hides_is_not_zero(table):
     assert "noise hides the deviation of the feature" in [text.get_text() for text in ax.texts]
 
 
-# --- rows with missing values -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_dropped_rows_are_not_behind_the_fit(adjacency):
     rng = np.random.default_rng(0)
@@ -120,10 +115,8 @@ def test_dropped_rows_are_unknown_without_an_intercept(table):
     fit = release.regress("y")
     assert "missing values were dropped" in fit.refusal
     assert fit.n_rows is None
-    with pytest.raises(ValueError, match=r"dropped.*intercept column"):
-        fit.feature_std()
-    with pytest.raises(ValueError, match=r"dropped.*intercept column"):
-        release.lasso("y", alpha=0.1)
+    refuses(lambda: fit.feature_std(), ValueError, r"dropped.*intercept column")
+    refuses(lambda: release.lasso("y", alpha=0.1), ValueError, r"dropped.*intercept column")
 
 
 def test_count_drowned_in_noise_is_not_divided_by(table):
@@ -135,18 +128,10 @@ def test_count_drowned_in_noise_is_not_divided_by(table):
     assert known.regress("y", intercept=False).refusal is None
 
 
-# --- levels -----------------------------------------------------------------------------------
-
-
 def test_habit_of_other_packages_is_no_five_percent_interval(fit):
-    with pytest.raises(ValueError, match=r"pass alpha=0\.05"):
-        slopes(fit, fit.conf_int(0.95))
-    with pytest.raises(ValueError, match="alpha"):
-        fit.summary(alpha=0.95)
+    refuses(lambda: slopes(fit, fit.conf_int(0.95)), ValueError, r"pass alpha=0\.05")
+    refuses(lambda: fit.summary(alpha=0.95), ValueError, "alpha")
     np.testing.assert_allclose(fit.conf_int(0.05), fit.conf_int())
-
-
-# --- names, order, agreement ------------------------------------------------------------------
 
 
 def test_parameters_are_those_of_the_textbook_with_the_intercept(table, fit):
@@ -181,9 +166,6 @@ def test_every_line_of_a_summary_agrees_with_itself(table):
         assert low < coef < high
         assert (p < 0.05) == (abs(z) > 1.96) == (not low <= 0 <= high)
         np.testing.assert_allclose([low, high], ends[i], rtol=2e-3, atol=1e-9)
-
-
-# --- Fieller's interval -----------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -264,9 +246,6 @@ def test_variance_of_a_line_is_that_of_its_noise(table, law):
         assert noise == pytest.approx(expected, rel=0.04, abs=0.002)
 
 
-# --- coverage ---------------------------------------------------------------------------------
-
-
 def covered(rows, law, n, draws, seed):
     """Shares covered of each parameter, of resampled tables; and how many were offered."""
     rng = np.random.default_rng(seed)
@@ -299,9 +278,6 @@ def test_worst_direction_is_covered(noise):
     assert offered > 0.4
     assert share.min() > 0.91
     assert share.max() < 0.99
-
-
-# --- about the rows at hand -------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -366,10 +342,7 @@ def test_intervals_without_an_allowance_for_clipped_rows_are_refused(fit):
     with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
         ours.rsquared_int(estimand="sample")
     assert np.isfinite(
-        [
-            *ours.rsquared_int(estimand="normal"),
-            *np.ravel(ours.conf_int(estimand="sample")),
-        ]
+        [*ours.rsquared_int(estimand="normal"), *np.ravel(ours.conf_int(estimand="sample"))]
     ).all()
     with pytest.raises(RefusedError, match=r"clipped rows.*AnalyzeGauss"):
         looked.iv("y", [NAMES[0]], [NAMES[1]]).conf_int(estimand="sample")
@@ -385,11 +358,7 @@ def test_whose_intervals_there_are(fit):
     ):
         fit.rsquared_int(estimand="population")
     predicted = fit.get_prediction([[0.0, 0.0]])
-    with pytest.raises(ValueError, match="new observation"):
-        predicted.conf_int(obs=True, estimand="sample")
-
-
-# --- what a summary says ----------------------------------------------------------------------
+    refuses(lambda: predicted.conf_int(obs=True, estimand="sample"), ValueError, "new observation")
 
 
 @pytest.mark.slow

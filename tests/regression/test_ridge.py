@@ -6,12 +6,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privgram.papers.sheffet import InverseWishartLaw, SketchLaw
-from privgram.regression.least_squares import (
-    Sketch,
-    _unrepelled,
-    auto_ridge,
-    possible_rows,
-)
+from privgram.regression.least_squares import Sketch, _unrepelled, auto_ridge, possible_rows
 
 Matrix = NDArray[np.float64]
 
@@ -197,11 +192,7 @@ def test_lower_median_risk_than_fixed_penalties(relative_noise: float) -> None:
         std = relative_noise * np.trace(moment[:-1, :-1])
         released = moment + draw_noise(d + 1, std, rng)
         fixed = std * np.sqrt(d * np.log(2 * d**2 / 0.05))
-        penalties = {
-            "auto": auto_ridge(released, isotropic(std)),
-            "none": 0.0,
-            "adassp": fixed,
-        }
+        penalties = {"auto": auto_ridge(released, isotropic(std)), "none": 0.0, "adassp": fixed}
         for name, penalty in penalties.items():
             errors[name].append(excess(moment, solve(released, penalty)))
         errors["zero"].append(1.0)
@@ -209,9 +200,6 @@ def test_lower_median_risk_than_fixed_penalties(relative_noise: float) -> None:
     assert median["auto"] < 0.9 * median["none"]
     assert median["auto"] < 0.9 * median["adassp"]
     assert median["auto"] < median["zero"]
-
-
-# --- Sampling error -----------------------------------------------------------------------
 
 
 def wide_table(kind: str) -> tuple[Matrix, Matrix, int]:
@@ -288,8 +276,6 @@ def test_more_rows_are_shrunk_less() -> None:
     assert sizes[0] > sizes[1] > 100 * sizes[2] > 0
     assert not auto_ridge(moment, isotropic(0.0), rows=np.inf).any()
 
-
-# --- Sketches and inverse Wishart matrices ------------------------------------------------
 
 SKETCHED = {"sketch": SketchLaw, "inverse Wishart": InverseWishartLaw}
 

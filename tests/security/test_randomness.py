@@ -164,9 +164,6 @@ def test_global_seed_does_not_repeat_a_draw(draw):
     assert drawn[0] != drawn[1]
 
 
-# --- Forks, threads, processes ------------------------------------------------------------
-
-
 # In a process of its own: pytest's may have threads, whose locks a child would inherit.
 FORKS = """
 import os, sys
@@ -217,9 +214,6 @@ def test_threads_draw_noise_of_their_own(kind):
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(lambda _: numbers(draw()), range(64)))
     assert len(set(drawn)) == 64
-
-
-# --- What is left of the generator ----------------------------------------------------------
 
 
 def reachable(start):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.disclosure.norm_bound import private_norm_bound
@@ -24,11 +25,7 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 def made(n=20_000):
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 10, n)
-    return {
-        "x": x,
-        "y": 2 * x + rng.normal(0, 1, n),
-        "g": np.where(rng.random(n) < 0.3, "a", "b"),
-    }
+    return {"x": x, "y": 2 * x + rng.normal(0, 1, n), "g": np.where(rng.random(n) < 0.3, "a", "b")}
 
 
 @pytest.fixture
@@ -49,8 +46,7 @@ def test_answers_are_charged_with_their_labels(study):
     # Two of a half at the same delta, each Gaussian: less than one.
     assert 2.0 - 1.0 < study.remaining() < 2.0
     study.release(epsilon=study.remaining() - 1e-6)
-    with pytest.raises(pg.BudgetExceeded, match=r"epsilon=.* is left"):
-        study.release(epsilon=0.01)
+    refuses(lambda: study.release(epsilon=0.01), pg.BudgetExceeded, r"epsilon=.* is left")
     assert len(study.entries) == 3
 
 
@@ -74,8 +70,7 @@ def test_fit_for_predictions_prints_and_loads(tmp_path, family):
     assert "Standard errors cover" not in text
     assert "intervals allow" not in text
     assert np.isnan(fit.tidy(conf_int=True)["conf.low"]).all()
-    with pytest.raises(pg.RefusedError, match=r"^there is no inference: purpose"):
-        fit.conf_int()
+    refuses(lambda: fit.conf_int(), pg.RefusedError, r"^there is no inference: purpose")
     again = pg.load(path)
     assert str(again.summary()) == text
     assert np.array_equal(again.predict(table), fit.predict(table))
@@ -128,10 +123,8 @@ def test_table_that_is_read_once_answers_once():
     bad = {name: column[:2] for name, column in made().items()}
     bad["x"] = np.array([0.1, np.nan])
     once = pg.Study(iter([made(), bad, made()]), COLUMNS, **BUDGET, missing="error")
-    with pytest.raises(ValueError, match="missing"):
-        once.release(epsilon=0.5)
-    with pytest.raises(ValueError, match="make a study of a new iterator"):
-        once.release(epsilon=0.5)
+    refuses(lambda: once.release(epsilon=0.5), ValueError, "missing")
+    refuses(lambda: once.release(epsilon=0.5), ValueError, "make a study of a new iterator")
     assert once.entries == ()
     again = pg.Study(iter([made()]), COLUMNS, **BUDGET, ledger=once.ledger)
     again.release(epsilon=0.5)
@@ -156,10 +149,8 @@ def test_one_regression_leaves_no_budget_behind(tmp_path, monkeypatch):
 
 
 def test_arguments_of_a_wrong_type_are_refused(study):
-    with pytest.raises(TypeError, match="delta must be a number"):
-        study.release(epsilon=0.1, delta="small")
-    with pytest.raises(TypeError, match="target_se is a mapping"):
-        study.plan("y ~ x", target_se=0.1)
+    refuses(lambda: study.release(epsilon=0.1, delta="small"), TypeError, "delta must be a number")
+    refuses(lambda: study.plan("y ~ x", target_se=0.1), TypeError, "target_se is a mapping")
     assert study.entries == ()
 
 
@@ -192,8 +183,7 @@ def test_ledger_without_a_table_is_of_the_first_study_that_spends(tmp_path):
     first = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger)
     second = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger, name="else")
     first.release(epsilon=0.1)
-    with pytest.raises(ValueError, match="another study"):
-        second.release(epsilon=0.1)
+    refuses(lambda: second.release(epsilon=0.1), ValueError, "another study")
     assert len(ledger.entries) == 1
 
 
@@ -238,8 +228,7 @@ def test_one_round_where_rounds_are_worth_nothing(study):
     groups = study.release(0.2, by="g")
     assert list(groups) == ["a", "b"]
     assert "g[a]" not in groups["a"].names
-    with pytest.raises(ValueError, match="purpose"):
-        study.release(0.1, purpose="else")
+    refuses(lambda: study.release(0.1, purpose="else"), ValueError, "purpose")
 
 
 def test_logistic_and_instruments(study):
@@ -267,10 +256,8 @@ def test_bad_questions_cost_nothing(study, tmp_path):
 
 
 def test_without_columns_it_says_what_to_do():
-    with pytest.raises(ValueError, match="describe the columns"):
-        pg.Study(made(9), **BUDGET)
-    with pytest.raises(ValueError, match="describe the columns"):
-        pg.regress(made(9), "y ~ x", **BUDGET)
+    refuses(lambda: pg.Study(made(9), **BUDGET), ValueError, "describe the columns")
+    refuses(lambda: pg.regress(made(9), "y ~ x", **BUDGET), ValueError, "describe the columns")
 
 
 def test_one_shot(tmp_path):
@@ -519,10 +506,7 @@ def test_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
     for seed in range(8):  # of which some are not positive definite
         few = pg.Study(made(60), COLUMNS, **BUDGET)
         fit = few.regress(
-            "y ~ x + g",
-            epsilon=0.1,
-            mechanism=AnalyzeGauss(),
-            rng=np.random.default_rng(seed),
+            "y ~ x + g", epsilon=0.1, mechanism=AnalyzeGauss(), rng=np.random.default_rng(seed)
         )
         assert fit.refusal is not None
         assert np.isnan(np.asarray(fit.bse)).all()

@@ -47,9 +47,6 @@ def accumulate(A, bound=BOUND):
     return pg.SecondMoment(A.shape[1], bound).update(A)
 
 
-# --- The boxes -------------------------------------------------------------------------
-
-
 def added_variance(r, B, factor, log):
     """w^2 = factor B^2 / epsilon (sqrt(2 r ln) + ln)."""
     return factor * B**2 / EPSILON * (math.sqrt(2 * r * log) + log)
@@ -124,16 +121,10 @@ def algorithm_5(A, k0, B, rng):
 
 BOXES = {
     "1": (GaussianSketch(20), lambda A, B, rng: algorithm_1(A, 20, B, rng)),
-    "2": (
-        GaussianSketch(8, adaptive=True),
-        lambda A, B, rng: algorithm_2(A, 8, B, rng),
-    ),
+    "2": (GaussianSketch(8, adaptive=True), lambda A, B, rng: algorithm_2(A, 8, B, rng)),
     "3": (pg.AdditiveWishart(debias=False), algorithm_3),
     "4": (InverseWishart(), algorithm_4),
-    "5": (
-        InverseWishart(8, adaptive=True),
-        lambda A, B, rng: algorithm_5(A, 8, B, rng),
-    ),
+    "5": (InverseWishart(8, adaptive=True), lambda A, B, rng: algorithm_5(A, 8, B, rng)),
 }
 
 
@@ -228,8 +219,6 @@ def test_inverse_of_a_sketch_is_inverse_wishart():
         assert min(values.values()) > LEVEL, values
 
 
-# --- Equivariance ----------------------------------------------------------------------
-
 MECHANISMS = [
     pg.AnalyzeGauss(),
     pg.AnalyzeGauss("triangular", "project"),
@@ -274,17 +263,10 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     assert scaled.privacy == plain.privacy
 
 
-# --- One and two columns, by hand --------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        pg.AdditiveWishart(debias=False),
-        GaussianSketch(9),
-        InverseWishart(9.0),
-    ],
+    [pg.AdditiveWishart(debias=False), GaussianSketch(9), InverseWishart(9.0)],
     ids=repr,
 )
 def test_two_columns_by_hand(mechanism):
@@ -309,9 +291,6 @@ def test_two_columns_by_hand(mechanism):
     assert stats.kstest(draws, stats.chi2(2 * dof - 2).cdf).pvalue > LEVEL
 
 
-# --- The published constants, to 12 digits, through the mechanisms ------------------------
-
-
 def test_published_constants_to_twelve_digits():
     mpmath.mp.dps = 30
     B, epsilon, delta, d, r = (mpmath.mpf(x) for x in ("1.7", "0.5", "1e-7", "22", "100"))
@@ -334,10 +313,7 @@ def test_published_constants_to_twelve_digits():
     agree(noise(GaussianSketch(100)).regulariser, w2(r, 4, log4))
     agree(noise(InverseWishart(), n_rows=1000).regulariser, w2(1022, 4, log4))
     agree(noise(InverseWishart(), n_rows=1000).dof, 1022)
-    for mechanism in (
-        GaussianSketch(100, adaptive=True),
-        InverseWishart(100, adaptive=True),
-    ):
+    for mechanism in (GaussianSketch(100, adaptive=True), InverseWishart(100, adaptive=True)):
         agree(noise(mechanism).regulariser, w2(r, 8, log8))
         agree(noise(mechanism).laplace_scale, 2 * B**2 / epsilon)
         agree(noise(mechanism).eigenvalue_shift, 2 * B**2 * log2 / epsilon)
