@@ -1,7 +1,6 @@
 """Clip, quantise, accumulate: the kernels against integers, and against each other bit for bit."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -397,19 +396,6 @@ def test_limbs_round_trip(impl, rng):
     assert (back.n_rows, back.n_dropped) == (107, 3)
 
 
-def test_threads_equal_serial(kernel, rng):
-    x = mixed_rows(rng, 20_000, 22)
-
-    def one(start):
-        return gram(x[start : start + 777], kernel)
-
-    total = kernel(22, 1.0)
-    with ThreadPoolExecutor(4) as pool:
-        for part in pool.map(one, range(0, len(x), 777)):
-            total.merge(part)
-    assert_array_equal(total.int128(), gram(x, kernel).int128())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 20, 24])
 def test_norm_never_exceeds_two_to_the_bits(rng, bits):
@@ -510,12 +496,6 @@ def test_drop(impl, rng, order):
 
     x[150] = np.inf
     assert impl(13, 1.0).update(np.asarray(x, order=order), drop=True) == 150
-
-
-def test_all_rows_dropped(impl):
-    acc = gram(np.full((50, 3), np.nan), impl, drop=True)
-    assert (acc.n_rows, acc.n_dropped) == (0, 50)
-    assert not integers(acc).any()
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from support.helpers import make_release, refuses, slopes
-from support.regression_references import STUDIES, study, table
+from support.helpers import make_release, refuses
+from support.regression_references import study, table
 
 import privgram as pg
 from privgram.noise import GaussianLaw
@@ -29,55 +29,10 @@ def small():
     return make_release(rows.T @ rows, ("a", "b", "y", "intercept"), n_rows=40).regress("y")
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(scope="module", params=["grunfeld", "cps1988"])
 def case(request):
     one = study(request.param)
     return one, one.fit, sm.OLS(one.frame[one.target], one.design).fit()
-
-
-def test_student_is_that_of_statsmodels(case):
-    """Down to 51 rows, where the normal law's intervals are 2.5 % shorter."""
-    _, fit, ols = case
-    ends = ols.conf_int(0.1).to_numpy()
-    near_zero = DIGITS * np.ptp(ends, axis=1).min()
-    assert_allclose(np.asarray(fit.conf_int(0.1)), ends, rtol=DIGITS, atol=near_zero)
-    for own, theirs in zip(fit.pvalues, ols.pvalues, strict=True):
-        assert_same_pvalue(own, theirs)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "params",
-        "bse",
-        "tvalues",
-        "nobs",
-        "df_resid",
-        "df_model",
-        "rsquared",
-        "rsquared_adj",
-        "fvalue",
-        "scale",
-    ],
-)
-def test_names_of_statsmodels(case, name):
-    _, fit, ols = case
-    assert_allclose(getattr(fit, name), getattr(ols, name), rtol=DIGITS)
-
-
-def test_covariance_and_frames(case):
-    _, fit, ols = case
-    covariance = ols.cov_params()
-    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    assert_allclose(fit.cov_params() / scale, covariance / scale, atol=DIGITS)
-    for name in ("params", "bse", "tvalues", "pvalues"):
-        assert list(getattr(fit, name).index) == list(ols.params.index)
-    assert list(fit.cov_params().columns) == list(ols.params.index)
-    ours = fit.summary(alpha=0.1).frame()
-    assert_allclose(ours["std err"], fit.bse)
-    assert_allclose(
-        ours.loc[list(fit.design.names), ["[0.05", "0.95]"]], slopes(fit, fit.conf_int(0.1))
-    )
 
 
 def test_numbers_with_names_take_positions_and_cannot_be_changed(small, monkeypatch):
@@ -130,21 +85,6 @@ def test_hypotheses(case):
         ols.f_test((matrix, np.array([0.1, -0.2]))).fvalue,
         rtol=DIGITS,
     )
-
-
-def test_predictions(case):
-    study, fit, ols = case
-    rows = study.design.iloc[:300]
-    ours, theirs = fit.get_prediction(rows[study.features]), ols.get_prediction(rows)
-    near_zero = DIGITS * np.max(theirs.se_mean)
-    assert_allclose(ours.predicted_mean, theirs.predicted_mean, rtol=DIGITS, atol=near_zero)
-    assert_allclose(ours.se_mean, theirs.se_mean, rtol=DIGITS)
-    assert_allclose(ours.se_obs, theirs.se_obs, rtol=DIGITS)
-    frame = ours.summary_frame(alpha=0.1)
-    assert list(frame.columns) == list(theirs.summary_frame().columns)
-    expected = theirs.summary_frame(alpha=0.1)
-    for end in expected.columns[2:]:
-        assert_allclose(frame[end] - frame["mean"], expected[end] - expected["mean"], rtol=DIGITS)
 
 
 @pytest.mark.parametrize(

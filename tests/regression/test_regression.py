@@ -43,13 +43,6 @@ def test_features_by_name_and_position(table, release):
         np.testing.assert_allclose([*fit.used[:-1], fit.used[-1]], expected, rtol=1e-9)
 
 
-def test_without_intercept(table, release):
-    fit = release.regress("y", intercept=False)
-    expected = np.linalg.lstsq(table[:, :3], table[:, 3])[0]
-    np.testing.assert_allclose(fit.used[:-1], expected, rtol=1e-9)
-    assert fit.used[-1] == 0.0
-
-
 def test_ridge_spares_the_intercept(table, release):
     fit = release.regress("y", ridge=10.0)
     X = table[:, [0, 1, 2, 4]]
@@ -58,13 +51,6 @@ def test_ridge_spares_the_intercept(table, release):
     # Inference is for the unpenalised coefficients.
     assert np.isnan(fit.bse).all()
     assert "leave ridge out" in fit.refusal
-
-
-def test_predict_takes_columns_of_a_data_frame_by_name(table, release):
-    pandas = pytest.importorskip("pandas")
-    fit = release.regress("y", ["c", "a"])
-    frame = pandas.DataFrame(table, columns=NAMES)
-    np.testing.assert_allclose(fit.predict(frame), fit.predict(table[:, [2, 0]]))
 
 
 def test_predict_says_the_shape_it_wants(release):
@@ -229,11 +215,6 @@ def test_long_names_are_cut_where_they_differ():
 )
 def test_numbers_fit_their_columns(value, shown):
     assert _number(value, 10) == shown.rjust(10)
-
-
-def test_summary_says_when_coefficients_are_penalised(release):
-    assert "a ridge moves" in str(release.regress("y", ridge="auto").summary())
-    assert "penalised" not in str(release.regress("y").summary())
 
 
 def test_fit_has_one_set_of_numbers_though_the_mechanism_shrinks(table):

@@ -52,24 +52,6 @@ def test_other_suffixes_are_refused(tmp_path, release):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_alteration_is_detected(tmp_path, release, suffix):
-    path = tmp_path / f"gram{suffix}"
-    release.save(path)
-    data = bytearray(path.read_bytes())
-    rng = np.random.default_rng(3)
-    for position in rng.integers(0, len(data), 300):
-        altered = bytearray(data)
-        altered[position] ^= 1 << int(rng.integers(8))
-        path.write_bytes(altered)
-        try:
-            loaded = pg.load(path)
-        except ValueError:
-            continue
-        # White space in JSON and zip's own padding carry nothing.
-        assert_same(loaded, release)
-
-
 def test_later_version_is_refused(tmp_path, release):
     path = tmp_path / "gram.json"
     release.save(path)
@@ -94,13 +76,6 @@ def test_marginal(release):
         release.delta,
         release.privacy,
     )
-
-
-def test_marginal_regresses_in_own_units(release):
-    whole = release.regress("b", ["a"])
-    part = release.marginal(["b", "a", "intercept"]).regress("b")
-    np.testing.assert_allclose(part.params, whole.params)
-    np.testing.assert_allclose(part.bse, whole.bse)
 
 
 def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):

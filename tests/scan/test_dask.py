@@ -121,20 +121,6 @@ def test_array_with_bounds(x, scheduler):
     assert_same(second_moment(da.from_array(x[:, :2], (700, -1)), 1.1, columns=COLUMNS), expected)
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 37])
-@pytest.mark.parametrize("columns", [["d", "a", "flag"], COLUMNS])
-def test_frames(frame, partitions, columns, scheduler):
-    ours = second_moment(dd.from_pandas(frame, npartitions=partitions), 1.5, columns=columns)
-    assert_same(ours, second_moment(frame, 1.5, columns=columns))
-
-
-def test_frame_with_nulls(frame, scheduler):
-    columns = Columns({"n": (0, 5), "c": (-1, 1)}, missing="drop")
-    expected = second_moment(frame, columns=columns)
-    assert 0 < expected.n_dropped < len(frame)
-    assert_same(second_moment(dd.from_pandas(frame, npartitions=5), columns=columns), expected)
-
-
 def test_frame_with_empty_partitions(frame, scheduler):
     parts = dd.from_pandas(frame.reset_index(), npartitions=9)
     last = parts[parts["index"] >= 9_000]
@@ -252,12 +238,6 @@ def test_bad_row(x, where, client, capfd):
         assert "partition 7" in logs
         assert "1234" not in logs
     assert "1234" not in "".join(capfd.readouterr())
-
-
-def test_first_of_several_bad_rows(x, scheduler):
-    x[[9_990, 5_001, 5_000, 8_000], 0] = np.nan
-    with pytest.raises(ValueError, match=r"^partition 5: row 0 holds"):
-        second_moment(da.from_array(x, (1000, -1)), 2.0)
 
 
 def test_partitions_that_are_not_what_they_promise(frame):

@@ -6,7 +6,6 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram.moment.grouped import SecondMoments
-from privgram.scan import units
 
 NUMBERS = pg.Columns({"a": (-3, 3), "b": (-2, 2)}, intercept=True, missing="drop")
 FACTORS = pg.Columns(
@@ -53,37 +52,6 @@ def test_it_is_the_diagonal_of_the_table_of_dummies(rows):
         at = slice(3 * k, 3 * k + 3)
         assert np.allclose(found[site].matrix(), whole[at, at], rtol=1e-5, atol=2e-2)
     assert not whole[:3, 3:].any()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [NUMBERS, FACTORS], ids=["numbers", "factors"])
-def test_every_order_cutting_and_number_of_threads_gives_the_same_bits(columns, monkeypatch):
-    data = table()
-    expected = made(data, columns).to_bytes()
-    order = np.random.default_rng(1).permutation(3000)
-    mixed = {name: column[order] for name, column in data.items()}
-
-    def blocks(size):
-        return [{k: v[i : i + size] for k, v in mixed.items()} for i in range(0, 3000, size)]
-
-    for source, threads in ((mixed, 1), (blocks(100), 3), (blocks(2999), 2), (blocks(37), 1)):
-        for budget in (1 << 30, 1 << 14):
-            monkeypatch.setattr(units, "MEMORY_BUDGET", budget)
-            assert made(source, columns, threads=threads).to_bytes() == expected
-    monkeypatch.setattr(units, "KERNEL_ROWS", 5)
-    assert made(data, columns).to_bytes() == expected
-    texts = mixed | {"id": mixed["id"].astype(str).astype(object)}
-    assert made(texts, columns).to_bytes() == expected
-
-
-@pytest.mark.slow
-def test_unsorted_parquet(tmp_path):
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    data = table()
-    given = pa.table({**data, "site": pa.array(data["site"]).dictionary_encode()})
-    parquet.write_table(given, tmp_path / "visits.parquet", row_group_size=200)
-    assert made(tmp_path / "visits.parquet").to_bytes() == made(data).to_bytes()
 
 
 def test_with_a_bound_beyond_all_units_they_are_the_moments_of_rows():
