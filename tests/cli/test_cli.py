@@ -406,7 +406,7 @@ def test_process_without_standard_streams(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["info", "pca", "regress"])
+@pytest.mark.parametrize("command", ["info", pytest.param("regress", marks=pytest.mark.long)])
 def test_process_with_too_few_characters(folder, command):
     """A column's name is shown on any terminal."""
     x = np.random.default_rng(0).uniform(-1, 1, (1000, 2))

@@ -31,13 +31,7 @@ def describe(**options):
 def released(columns, rows, adjacency="replace"):
     rng = np.random.default_rng(0)
     return pg.release(
-        rows,
-        columns=columns,
-        epsilon=1e14,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
-        adjacency=adjacency,
-        rng=rng,
+        rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), adjacency=adjacency, rng=rng
     )
 
 

@@ -263,11 +263,11 @@ def test_no_row_is_clipped_at_the_largest_norm():
         x = np.ones((9, d))
         scaling = np.zeros(d), np.ones(d), np.ones(d)
         for bound in (d**0.5, np.nextafter(d**0.5, 0), np.nextafter(d**0.5, 99)):
-            expected = gram(x, reference.RowAccumulator, bound).int128()
+            expected = 9 * integers(gram(x[:1], reference.RowAccumulator, bound))
             for kernel in each_kernel():
                 acc = kernel(d, bound)
                 assert acc.update(x, False, scaling) == -1
-                assert_array_equal(acc.int128(), expected)
+                assert_array_equal(integers(acc), expected)
 
 
 @pytest.mark.parametrize("bound", [0.5, 100.0])
@@ -401,8 +401,8 @@ def test_limbs_round_trip(impl, rng):
 def test_norm_never_exceeds_two_to_the_bits(rng, bits):
     """Rows at the boundary, of every scale, searched by hill climbing on sum q^2."""
     limit, best = 4**bits, 0
-    for d in (1, 2, 3, 8, 22, 100, 300):
-        for bound in (1.0, 7.4, 1e-3, 3e7):
+    for number, d in enumerate((1, 2, 3, 8, 22, 100, 300)):
+        for bound in ((1.0, 3e7), (7.4, 1e-3))[number % 2]:
             candidates = [
                 np.full(d, bound / math.sqrt(d)),
                 bound * np.eye(d)[0],

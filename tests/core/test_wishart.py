@@ -13,7 +13,7 @@ import oracle as reference
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special, stats
-from support.helpers import refuses
+from support.helpers import all_pairs, refuses
 
 from privgram._core import blas as compiled
 from privgram._core.draws import ChaCha20
@@ -51,9 +51,10 @@ def z_bound(tests):
 
 
 # Around the edges of the blocks of columns (128) and of the bands mirrored (8).
-@pytest.mark.parametrize("d", [1, 2, 3, 7, 8, 9, 22, 127, 128, 129, 257])
-@pytest.mark.parametrize("excess", [1e-3, 0.5, 1.0, 3.7, 1e9])
-@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+@pytest.mark.parametrize(
+    ("d", "excess", "general"),
+    all_pairs([1, 2, 3, 7, 8, 9, 22, 127, 128, 129, 257], [1e-3, 0.5, 3.7, 1e9], [False, True]),
+)
 def test_is_the_reference(d, excess, general):
     cholesky = scale_matrix(d)[1] if general else None
     for make in (np.random.PCG64, np.random.Philox, lambda seed: ChaCha20(bytes([seed] * 32))):

@@ -462,12 +462,7 @@ def test_intervals_hold_the_rows_at_hand_though_some_were_shortened(adjacency):
     held, clipped = [], 0
     for seed in range(40):
         made = pg.release(
-            table[:, :4],
-            columns,
-            epsilon=1.0,
-            delta=1e-6,
-            adjacency=adjacency,
-            rng=np.random.default_rng(seed),
+            table[:, :4], columns, 1.0, 1e-6, adjacency=adjacency, rng=np.random.default_rng(seed)
         )
         clipped += bool(made.parameters.get("clipping_bias"))
         low, high = np.asarray(made.regress("y").conf_int(estimand="sample"))[:3].T

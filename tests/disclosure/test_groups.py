@@ -246,14 +246,7 @@ def test_sums_that_have_no_law(table):
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_save_and_load(table, tmp_path, suffix):
     path = tmp_path / f"r{suffix}"
-    made = pg.release(
-        table,
-        epsilon=1.0,
-        delta=1e-6,
-        out=path,
-        columns=COLUMNS,
-        by=pg.Groups("site", SITES, "other"),
-    )
+    made = pg.release(table, COLUMNS, 1.0, 1e-6, out=path, by=pg.Groups("site", SITES, "other"))
     again = pg.load(path)
     assert list(again) == [*SITES, "other"]
     assert (again.groups, again.n_rows) == (made.groups, made.n_rows)

@@ -295,10 +295,7 @@ def both(rng):
     x = table(rng, 50_000)
     bound = private_norm_bound(x, 0.1)
     release = pg.release(
-        pg.second_moment(x, bound=float(bound)),
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
+        pg.second_moment(x, bound=float(bound)), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss()
     )
     return bound, release
 
@@ -347,9 +344,7 @@ def test_moment_carries_its_bound_and_a_release_counts_it(rng):
 def test_saved_release_counts_its_bound(rng, tmp_path, form):
     x = table(rng)
     bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
-    release = pg.release(
-        pg.second_moment(x, bound), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
-    )
+    release = pg.release(pg.second_moment(x, bound), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss())
     release.save(tmp_path / f"gram{form}")
     loaded = pg.load(tmp_path / f"gram{form}")
     assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
@@ -422,9 +417,7 @@ def test_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         moment = pg.second_moment(x, bound)
         for m in (moment, pickle.loads(pickle.dumps(moment)), moment + moment.copy()):
             assert (
-                pg.release(
-                    m, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger
-                ).epsilon
+                pg.release(m, None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger).epsilon
                 == 1.5
             )
         assert [e.epsilon for e in ledger.entries] == [0.5, 1.0, 1.0, 1.0]

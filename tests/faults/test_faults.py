@@ -358,9 +358,7 @@ def test_nothing_takes_the_place_of_a_ledger(folder):
     ledger = pg.Ledger("study.json", 2.0, 1e-6)
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)))
     moment = pg.second_moment("table.npy", columns=columns)
-    release = pg.release(
-        moment, epsilon=0.5, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger
-    )
+    release = pg.release(moment, None, 0.5, 1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     Path("link.json").symlink_to("study.json")
     for path in ("study.json", "link.json"):
         with pytest.raises(ValueError, match=r"is a ledger.*nothing is written over it"):

@@ -112,10 +112,7 @@ def test_edited_release_is_refused_or_says_the_same(mechanism, table, tmp_path):
 @pytest.mark.parametrize("size", [0.5, 2.0])
 def test_noise_that_was_edited_everywhere_is_not_what_the_guarantee_needs(table, tmp_path, size):
     release = pg.release(
-        pg.second_moment(table, columns=COLUMNS),
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
+        pg.second_moment(table, columns=COLUMNS), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss()
     )
     header = release._header() | {
         "noise": {

@@ -61,7 +61,14 @@ UNITS = [{}, {"unit": pg.Unit("who", max_rows=3)}, {"unit": "who"}]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "family"),
-    [*itertools.product(list(FORMULAS)[:3], TARGETS), ("many levels", "gaussian")],
+    [
+        ("many levels", "gaussian"),
+        *(  # each formula and each family with one other; all of them at length
+            pytest.param(name, family, marks=[pytest.mark.long] * (i % 3 != j % 3))
+            for i, name in enumerate(list(FORMULAS)[:3])
+            for j, family in enumerate(TARGETS)
+        ),
+    ],
 )
 def test_no_way_through_the_rounds_spends_more_than_the_budget(name, family, monkeypatch):
     """What rounds count is what the record says, and no more than there is, nor less by much.

@@ -192,9 +192,7 @@ MIXED = [
 def test_mixed_releases_compose_as_dp_accounting_has_them(moment, adjacency):
     accountant, all_of_it = ReleaseAccountant.of(adjacency), []
     for mechanism in MIXED:
-        release = pg.release(
-            moment, epsilon=0.1, delta=2e-8, mechanism=mechanism, adjacency=adjacency
-        )
+        release = pg.release(moment, None, 0.1, 2e-8, mechanism=mechanism, adjacency=adjacency)
         profile = release.privacy
         if isinstance(profile, sheffet.AdaptiveLadderProfile):  # of which a delta takes long
             profile = privacy.StatedProfile(0.1, release.delta)
@@ -219,9 +217,7 @@ def test_one_release_may_take_all_of_it(path, moment, composition):
 
 def test_multiplicative_releases_enter_their_finite_precision(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
-    release = pg.release(
-        moment, epsilon=0.2, delta=1e-8, mechanism=GaussianSketch(50), ledger=ledger
-    )
+    release = pg.release(moment, None, 0.2, 1e-8, mechanism=GaussianSketch(50), ledger=ledger)
     (entry,) = ledger.entries
     assert entry.delta_fp == release.parameters["delta_fp"] > 0
     assert entry.privacy == release.privacy

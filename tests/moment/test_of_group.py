@@ -26,9 +26,7 @@ def test_number_of_rows_of_a_group_is_in_no_release() -> None:
     ways = [a, b, a.copy(), pickle.loads(pickle.dumps(a)), a + b, b + a]
     ways += [pg.SecondMoment.from_bytes(a.to_bytes()), moments().total() + a, a + moments().total()]
     for moment in ways:
-        made = pg.release(
-            moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), adjacency="replace"
-        )
+        made = pg.release(moment, None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), adjacency="replace")
         assert made.n_rows is None
         assert made.n_units is None
     whole = pg.release(

@@ -292,9 +292,7 @@ def test_weighted_rows_without_ones_have_correlations_about_zero_alone():
     rows = np.column_stack([rng.uniform(-1, 1, (500, 2)), rng.uniform(0, 1, 500)])
     rows[:, 1] += rows[:, 0]
     columns = Columns({"a": (-2, 2), "b": (-2, 2), "w": (0, 1)}, row_weights="w")
-    release = pg.release(
-        rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     covariance = Variables(release).covariance
     moment = (rows[:, :2] * rows[:, 2:]).T @ rows[:, :2]
     expected = moment / np.sqrt(np.outer(moment.diagonal(), moment.diagonal()))

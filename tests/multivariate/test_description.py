@@ -317,9 +317,7 @@ def test_levels_are_held_fixed():
         intercept=True,
     )
     rng = np.random.default_rng(0)
-    one = pg.release(
-        frame, columns=columns, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    one = pg.release(frame, columns, 1e9, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     partial = one.correlation(partial=True)
     assert partial.names == (
         *("wage", "region[northeast]", "region[south]", "region[west]", "parttime[yes]"),

@@ -93,9 +93,7 @@ def test_means_and_products_are_kept():
 )
 def test_least_squares_on_rows_is_the_release_s(mechanism, epsilon, most):
     rng = np.random.default_rng(3)
-    release = pg.release(
-        people(20_000), columns=COLUMNS, epsilon=epsilon, delta=1e-6, mechanism=mechanism, rng=rng
-    )
+    release = pg.release(people(20_000), COLUMNS, epsilon, 1e-6, mechanism=mechanism, rng=rng)
     again = moment(release.synthesize(100_000, rng=5)) * 1e5
     rows = make_release(again, COLUMNS.names, None, 100_000, COLUMNS, COLUMNS.bound)
     for target in ("log(wage)", "age"):

@@ -43,8 +43,7 @@ def table():
 @pytest.fixture(scope="module")
 def release(table):
     return pg.release(
-        table, pg.Columns(VARIABLES, intercept=True), epsilon=2.0, delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
+        table, pg.Columns(VARIABLES, intercept=True), 2.0, 1e-6, mechanism=pg.AnalyzeGauss()
     )  # fmt: skip
 
 

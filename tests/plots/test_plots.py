@@ -195,10 +195,7 @@ def test_standard_deviations_in_the_columns_own_units():
     columns = pg.Columns({"a": (0, 100), "b": (-1, 1)}, intercept=True)
     table = np.random.default_rng(4).uniform([20, -1], [60, 1], (50_000, 2))
     release = pg.release(
-        pg.second_moment(table, columns=columns),
-        epsilon=10,
-        delta=1e-3,
-        mechanism=pg.AnalyzeGauss(),
+        pg.second_moment(table, columns=columns), None, 10, 1e-3, mechanism=pg.AnalyzeGauss()
     )
     assert release.regress("b").feature_std() == pytest.approx(table[:, 0].std(), rel=0.01)
 

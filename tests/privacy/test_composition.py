@@ -328,7 +328,5 @@ def test_releases_compose_with_their_finite_precision():
     both = compose([release, release])
     assert both.of == compose([release.privacy] * 2)
     assert both.chance * (1 + np.e) >= 2 * release.parameters["delta_fp"] > 0
-    other = pg.release(
-        moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), adjacency="add-remove"
-    )
+    other = pg.release(moment, None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), adjacency="add-remove")
     refuses(lambda: compose([release, other]), ValueError, "do not compose")

@@ -49,12 +49,7 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
 ):
     ledger = Ledger(tmp_path / "ledger", 5.0, 1e-4, adjacency, "basic")
     release = pg.release(
-        moment,
-        epsilon=EPSILON,
-        delta=DELTA,
-        mechanism=mechanism,
-        adjacency=adjacency,
-        ledger=ledger,
+        moment, None, EPSILON, DELTA, mechanism=mechanism, adjacency=adjacency, ledger=ledger
     )
     least = release.privacy.delta(EPSILON) + allowance(release)
     n_rows = 400 if adjacency == "replace" else None
@@ -127,11 +122,4 @@ def test_ledger_refuses_before_anything_is_read(tmp_path):
         yield
 
     with pytest.raises(pg.BudgetExceeded):
-        pg.release(
-            rows(),
-            columns=columns,
-            epsilon=EPSILON,
-            delta=DELTA,
-            mechanism=mechanism,
-            ledger=ledger,
-        )
+        pg.release(rows(), columns, EPSILON, DELTA, mechanism=mechanism, ledger=ledger)

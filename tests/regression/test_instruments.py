@@ -112,9 +112,7 @@ def test_weighted_rows_are_those_of_linearmodels(kappa):
     frame = pd.DataFrame({"w": w, "z1": z[:, 0], "z2": z[:, 1], "y": y, "k": weight})
     bounds = {"w": (-3, 3), "z1": (-1, 1), "z2": (-1, 1), "y": (-4, 6), "k": (0, 4)}
     columns = pg.Columns(bounds, intercept=True, row_weights="k")
-    one = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    one = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     fit = one.iv("y", ["w"], ["z1", "z2"], kappa=kappa)
     ones = pd.DataFrame({"Intercept": np.ones(1000)})
     parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
@@ -132,9 +130,7 @@ def test_through_the_origin():
     rows = np.column_stack([w, z, 3 + 0.4 * w + 0.2 * rng.standard_normal(4000)])
     for low, ones in ((0, True), (-10, False), (0, False)):
         columns = pg.Columns(dict.fromkeys("wzy", (low, 10)), intercept=ones)
-        one = pg.release(
-            rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-        )
+        one = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
         if not low and not ones:
             with pytest.raises(ValueError, match="through the middle of the public bounds"):
                 one.iv("y", ["w"], ["z"])
@@ -248,9 +244,7 @@ def test_factors_are_exogenous_and_instruments():
         intercept=True,
     )
     rng = np.random.default_rng(0)
-    one = pg.release(
-        data, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    one = pg.release(data, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     fit = one.iv("wage", ["education"], ["home", "distance"], ["ethnicity"])
     dummies = pandas.get_dummies(data.ethnicity, dtype=float)[["afam", "hispanic"]]
     outside = data[["distance"]].assign(home=(data.home == "yes").astype(float))

@@ -138,9 +138,7 @@ def test_terms_are_tested_by_name():
     rng = np.random.default_rng(0)
     levels = ["midwest", "northeast", "south", "west"]
     columns = pg.Columns({"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True)
-    release = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     fit = release.regress("wage")
     ols = smf.ols("wage ~ education + region", frame).fit()
     test = fit.f_test("region")
@@ -166,9 +164,7 @@ def test_powers_of_large_numbers_are_tested_each(degree):
     terms = ["y", f"poly(year, {degree})", "x"]
     columns = pg.Columns({"y": (-6, 6), "year": (1978, 2016), "x": (0, 1)}, True, terms=terms)
     rows = {"year": year, "x": x, "y": y}
-    fit = pg.release(
-        rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    ).regress("y")
+    fit = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng).regress("y")
     powers = ((year - 1997.0)[:, None] / 19) ** np.arange(1, degree + 1)
     ols = sm.OLS(y, np.column_stack([powers, x, np.ones(3000)])).fit()
     assert_allclose(fit.fvalue, ols.fvalue, rtol=DIGITS)
@@ -207,9 +203,7 @@ def test_levels_that_hold_a_constant_count_as_one(by_hand):
     rng = np.random.default_rng(0)
     levels = {"region": ["midwest", "northeast", "south", "west"], "smsa": ["no", "yes"]}
     columns = pg.Columns({"wage": (3, 11), "education": (0, 18), **levels})
-    release = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     if by_hand:
         fit = release.regress("wage", [f"region[{level}]" for level in levels["region"]])
         ols = smf.ols("wage ~ C(region) - 1", frame).fit()
@@ -272,9 +266,7 @@ def wages():
         terms=["wage", "poly(experience, 2)", "region:smsa"],
     )
     rng = np.random.default_rng(0)
-    release = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     return release.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
 
 

@@ -116,15 +116,6 @@ def test_one_feature_is_the_posterior_mean_by_brute_force() -> None:
     assert cross / (x + penalty) == pytest.approx(explained / (mean + std), rel=1e-3)
 
 
-def test_variances_of_isotropic_noise_in_any_frame() -> None:
-    rng = np.random.default_rng(4)
-    frame = rng.standard_normal((2, 3))
-    draws = [frame @ draw_noise(3, 0.7, rng) @ frame.T for _ in range(20_000)]
-    variance = isotropic(0.7)(frame)
-    # Relative standard error of a variance from 20000 draws: 1 %; six of them.
-    np.testing.assert_allclose(np.var(draws, axis=0), variance, rtol=0.06)
-
-
 @pytest.mark.parametrize("spread", [4.0, 6.0])
 def test_repulsion_undone_is_the_moment_along_the_released_eigenvectors(spread: float) -> None:
     rng = np.random.default_rng(8)

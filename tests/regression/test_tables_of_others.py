@@ -116,8 +116,7 @@ def test_count_is_printed_with_its_error_and_units_as_such():
     table = {"x": rng.uniform(0, 1, 20_000), "y": rng.uniform(0, 1, 20_000)}
     columns = pg.Columns({"x": (0, 1), "y": (0, 1)}, intercept=True)
     fit = pg.release(
-        table, columns, epsilon=1.0, delta=1e-6, adjacency="add-remove",
-        mechanism=pg.AnalyzeGauss(), rng=rng,
+        table, columns, 1.0, 1e-6, adjacency="add-remove", mechanism=pg.AnalyzeGauss(), rng=rng
     ).regress("y")  # fmt: skip
     count, error = fit.summary().facts["No. Observations"].split(" ± ")
     assert abs(int(count.replace(",", "")) - 20_000) < 5 * int(error)

@@ -171,12 +171,7 @@ def test_structure_is_imposed(table, columns):
 def test_two_factors_agree_on_the_number_of_rows(table):
     columns = pg.Columns(BOUNDS, terms=["wage", "sex", "region", "union"])
     release = pg.release(
-        table,
-        columns=columns,
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
-        rng=np.random.default_rng(2),
+        table, columns, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(2)
     )
     at = {name: [i for i, n in enumerate(release.names) if n.startswith(name)] for name in
           ("sex[", "region[")}  # fmt: skip
@@ -200,9 +195,7 @@ def test_wald_statistic_has_its_size():
         x, f = rng.normal(0, 0.8, 8000), rng.integers(0, 4, 8000)
         y = 0.3 * x + rng.normal(0, 0.5, 8000)
         table = {"x": x, "f": np.array(list("abcd"))[f], "y": y}
-        release = pg.release(
-            table, columns=columns, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=noise
-        )
+        release = pg.release(table, columns, 2.0, 1e-6, mechanism=pg.AnalyzeGauss(), rng=noise)
         values.append(release.regress("y", ["x", "f"]).wald_test("f", use_f=False).pvalue)
     assert 0.045 <= np.mean(np.array(values) < 0.1) <= 0.165
     assert stats.kstest(values, "uniform").pvalue > 1e-3
@@ -232,9 +225,7 @@ def test_level_by_its_name_keeps_the_constant():
     columns = pg.Columns({"kind": ["no", "yes"], "age": (20, 36), "work": (0, 52)}, intercept=True)
     assert "intercept" not in columns.names
     people = {"kind": kind, "age": age, "work": work}
-    release = pg.release(
-        people, columns=columns, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(people, columns, 1e9, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     X = np.column_stack([kind == "yes", age, np.ones(n)]).astype(float)
     expected = np.linalg.lstsq(X, work)[0]
     by_name = release.regress("work", ["kind[yes]", "age"])

@@ -222,11 +222,7 @@ def test_bound_that_is_chosen(elsewhere, rng):
     x = rng.standard_normal((3000, 3))
     found = [
         pg.release(
-            table,
-            bound=pg.PrivateBound(epsilon=0.5),
-            epsilon=1.0,
-            delta=1e-6,
-            rng=np.random.default_rng(0),
+            table, None, 1.0, 1e-6, bound=pg.PrivateBound(epsilon=0.5), rng=np.random.default_rng(0)
         )
         for table in (elsewhere(x), x)
     ]

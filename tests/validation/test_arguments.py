@@ -88,9 +88,7 @@ def test_argument_that_is_no_number_is_named(moment, tmp_path, name, value):
 
 
 def test_guarantee_given_as_arrays_of_one_number(moment):
-    release = pg.release(
-        moment, epsilon=np.array(1.0), delta=np.float32(0.5), mechanism=pg.AnalyzeGauss()
-    )
+    release = pg.release(moment, None, np.array(1.0), np.float32(0.5), mechanism=pg.AnalyzeGauss())
     assert (type(release.epsilon), type(release.delta)) == (float, float)
     assert release.epsilon == 1.0
 

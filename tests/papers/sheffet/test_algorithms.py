@@ -191,34 +191,6 @@ def test_comparison_sees_a_wrong_constant():
     assert min(compare(found, expected).values()) < LEVEL
 
 
-@pytest.mark.slow
-def test_inverse_of_a_sketch_is_inverse_wishart():
-    """The paper's remark: both, whitened, are W_d(I, r) and its inverse."""
-    A = few_rows()
-    moment = accumulate(A)
-    rng = np.random.default_rng(4)
-    r, d = 12, 3
-    by_sketch, by_inverse = [], []
-    for _ in range(DRAWS):
-        for mechanism, out in (
-            (GaussianSketch(r), by_sketch),
-            (InverseWishart(float(r)), by_inverse),
-        ):
-            release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
-            scale = moment.matrix() + release.noise.shift * np.eye(d)
-            L = np.linalg.cholesky(scale)
-            if mechanism.__class__ is GaussianSketch:
-                out.append({"matrix": L.T @ np.linalg.inv(r * release.matrix) @ L})
-            else:
-                inverse = np.linalg.inv(L)
-                out.append({"matrix": inverse @ release.matrix @ inverse.T / (r - d - 1)})
-    exact = [{"matrix": X} for X in stats.invwishart(r, np.eye(d)).rvs(DRAWS, random_state=rng)]
-    # L^T (.) L and L^-1 (.) L^-T turn one frame into another: W(I, r) does not mind.
-    for pair in ((by_sketch, by_inverse), (by_sketch, exact), (by_inverse, exact)):
-        values = compare(*pair)
-        assert min(values.values()) > LEVEL, values
-
-
 MECHANISMS = [
     pg.AnalyzeGauss(),
     pg.AnalyzeGauss("triangular", "project"),
@@ -261,34 +233,6 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     if plain.sketch is not None:
         np.testing.assert_array_equal(scaled.sketch, 2.0**-7 * plain.sketch)
     assert scaled.privacy == plain.privacy
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "mechanism",
-    [pg.AdditiveWishart(debias=False), GaussianSketch(9), InverseWishart(9.0)],
-    ids=repr,
-)
-def test_two_columns_by_hand(mechanism):
-    """Of a 2 x 2 Wishart matrix of k degrees, 2 sqrt(det) is chi-square with 2 k - 2."""
-    moment = pg.SecondMoment(2, 1.0).update(np.tile([[0.6, 0.0], [0.5, 0.5]], (60, 1)))
-    G, rng = moment.matrix(), np.random.default_rng(9)
-    draws = []
-    for _ in range(DRAWS):
-        release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
-        dof = release.parameters["dof"]
-        a, b, c = release.matrix[0, 0], release.matrix[0, 1], release.matrix[1, 1]
-        if isinstance(mechanism, pg.AdditiveWishart):
-            a, b, c = a - G[0, 0], b - G[0, 1], c - G[1, 1]
-            root = math.sqrt(a * c - b * b) / release.parameters["scale"]
-        else:
-            w2 = release.parameters["regulariser"]
-            whole = math.sqrt((G[0, 0] + w2) * (G[1, 1] + w2) - G[0, 1] ** 2)
-            root = dof * math.sqrt(a * c - b * b) / whole
-            if isinstance(mechanism, InverseWishart):
-                root = whole * (dof - 3) / math.sqrt(a * c - b * b)
-        draws.append(2 * root)
-    assert stats.kstest(draws, stats.chi2(2 * dof - 2).cdf).pvalue > LEVEL
 
 
 def test_published_constants_to_twelve_digits():
