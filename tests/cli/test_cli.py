@@ -15,7 +15,6 @@ from privgram.cli._program import COMMANDS, program
 from privgram.papers.sheffet import (
     GaussianSketch,
     InverseGauss,
-    InverseWishart,
     PublishedAnalyzeGauss,
 )
 
@@ -187,11 +186,8 @@ def test_file_to_fill_in_is_a_study_of_its_columns(folder):
     ("name", "settings", "mechanism"),
     [
         ("AdditiveWishart", ["debias=false"], pg.AdditiveWishart(debias=False)),
-        ("AdditiveWishart", [], pg.AdditiveWishart()),
         ("additive-wishart", [], pg.AdditiveWishart()),
         ("gaussian-sketch", ["rows=500"], GaussianSketch(500)),
-        ("GaussianSketch", ["rows=500", "adaptive=true"], GaussianSketch(500, adaptive=True)),
-        ("inverse-wishart", [], InverseWishart()),
         ("inverse-gauss", ["eigenvalue-floor=100"], InverseGauss(100)),
         (
             "published-analyze-gauss",

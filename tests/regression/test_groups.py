@@ -8,7 +8,7 @@ from support.helpers import make_release, refuses
 
 import privgram as pg
 from privgram.noise import GaussianLaw
-from privgram.regression import RefusedError, regress
+from privgram.regression import RefusedError
 from privgram.regression.groups import regress_groups
 from privgram.regression.pooling import _paule_mandel, corrected_scores, empirical_bayes
 
@@ -42,19 +42,6 @@ def released(rng, parts, std, columns=COLUMNS):
 def fits(rng):
     slopes = 1 + 0.5 * rng.standard_normal(8)
     return regress_groups(released(rng, tables(rng, slopes), 5.0), "y", ["x"])
-
-
-def test_each_is_a_fit_of_its_own(fits):
-    pytest.importorskip("pandas")
-    assert list(fits) == list(range(8))
-    assert fits.param_names == ("x", "Intercept")
-    for group, fit in fits.items():
-        alone = regress(fit.release, "y", ["x"])
-        assert_allclose(fits.params.loc[group], alone.params)
-        assert_allclose(fits.bse.loc[group], alone.bse)
-    text = str(fits)
-    assert "(x se)" in text
-    assert text.count("\n") == 9
 
 
 def test_frame(fits):
