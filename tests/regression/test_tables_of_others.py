@@ -8,7 +8,6 @@ import pytest
 from support.helpers import make_release, refuses, slopes
 
 import privgram as pg
-from privgram.noise import GaussianLaw
 from privgram.regression.results import NotReleasedError
 
 pd = pytest.importorskip("pandas")
@@ -72,33 +71,6 @@ def test_tables_are_read_back_from_every_form():
     assert r"pay\_\%" in renamed.as_latex()
     assert "Table 1" in str(renamed)
     refuses(lambda: CASE.fit.summary(xname=["a"]), ValueError, "xname has")
-
-
-def test_refused_fit_is_nan_everywhere():
-    """No coefficient is left to be read where none is offered; and the table says why."""
-    rng = np.random.default_rng(0)
-    rows = np.column_stack([rng.uniform(-1, 1, (50, 3)), np.ones(50)])
-    loud = make_release(
-        rows.T @ rows + np.diag([0, 0, 0, 60.0]), ("a", "b", "y", "intercept"),
-        GaussianLaw(8.0, 8.0), 50,
-    )  # fmt: skip
-    fit = loud.regress("y")
-    assert fit.refusal is not None
-    for numbers in (
-        fit.params,
-        fit.bse,
-        fit.tvalues,
-        fit.pvalues,
-        fit.conf_int(),
-        fit.cov_params(),
-    ):
-        assert np.isnan(numbers).all(axis=None)
-    assert np.isnan(fit.tidy(conf_int=True).iloc[:, 1:]).all(axis=None)
-    assert math.isnan(fit.glance()["r.squared"].iloc[0])
-    text = str(fit.summary())
-    assert f"No estimates: {fit.refusal}." in text
-    assert "nan" in text
-    refuses(lambda: fit.predict([[0.0, 0.0]]), ValueError, "nothing to predict by")
 
 
 def test_where_the_number_of_rows_alone_is_missing_there_are_estimates():
