@@ -1,4 +1,4 @@
-"""Clients that mean harm: they change what was checked, lie about numbers, and look at what is given.
+"""Clients that mean harm: they change what was checked, lie about numbers, and look at rows.
 
 Each asks the gate by what is public of it. To write into names that begin with an underscore is to
 write into the memory of the process, and no client (docs/theory/trust.md).
@@ -7,6 +7,7 @@ write into the memory of the process, and no client (docs/theory/trust.md).
 import math
 from contextlib import suppress
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -195,7 +196,7 @@ def test_a_share_that_lies_is_counted_as_it_is_drawn(lie):
     assert noisy.mu == one.mu(0.75)
     with pytest.raises(Spent):
         one.release(total, Liar(0.75))
-    for odd in ("1", None, [0.1], 1j):
+    for odd in (None, [0.1], 1j):
         with pytest.raises((TypeError, ValueError)):
             one.release(total, odd)
     assert one.spent == 0.75
@@ -223,7 +224,7 @@ def test_weights_of_a_mixture_that_lie_are_paid_as_they_are_added():
 class Spy(np.ndarray):
     """An array that is asked when it meets others, and keeps what it saw."""
 
-    seen = []
+    seen: ClassVar[list] = []
 
     def __array_ufunc__(self, ufunc, method, *inputs, **options):
         Spy.seen += [one for one in inputs if isinstance(one, np.ndarray)]
