@@ -342,7 +342,7 @@ class DistributionResults(Printed, SavedFit):
         return self._in_units(*(middle + half * found))
 
     def _seen_from(self, g: int) -> tuple[int, int]:
-        """The first and the last step beyond which a group has rows that the noise does not hide."""
+        """The first and the last step beyond which a group has rows that no noise hides."""
         up_to, n = self._up_to[g], self._sizes[g]
         below, above = (2 * np.sqrt(self._below_variance(p)) for p in (0.0, 1.0))
         low, high = np.flatnonzero(up_to > below), np.flatnonzero(n - up_to > above)
