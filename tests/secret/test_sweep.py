@@ -23,12 +23,8 @@ from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
 from privgram.secret.gate import Sum
-<<<<<<< HEAD
 from privgram.secret.kinds import UNIT_PARTS
-from privgram.secret.sweep import UnitSweep, new_rows
-=======
 from privgram.secret.sweep import LevelSweep, UnitSweep, new_rows
->>>>>>> main
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
@@ -266,8 +262,9 @@ def test_rows_of_a_unit_count_as_one_of_so_many_or_of_all_that_it_has(rng):
         [total] = totals(Image(np.eye(1), 1.0), [counted], x, [0, 3, 6])
     assert integers(total) == [UNIT_PARTS // 4, UNIT_PARTS // 2, 9 * (UNIT_PARTS // 9)]
     assert counted.unit_of(None) == 4 / UNIT_PARTS
-    with pytest.raises(ValueError, match="unranked"):
-        Histogram(Model.features(1), EDGES, rows=4)
+    for odd in ({"rows": 4}, {"rows": 2.5, "ranked": False}, {"rows": -1, "ranked": False}):
+        with pytest.raises(ValueError, match="unranked"):
+            Histogram(Model.features(1), EDGES, **odd)
 
 
 def test_joined_bins_are_those_of_fewer_edges(rng):
