@@ -11,10 +11,11 @@ DONE   := $(VENV)/done
 # What is run under sanitizers: all that reaches compiled code with inputs made to break it.
 SANITIZED := tests/core tests/exact tests/moment tests/scan/test_executor.py tests/fuzz
 # What is run under ThreadSanitizer: all that several threads do at once.
-THREADED := tests/moment tests/scan/test_executor.py tests/core/test_sharers.py
+THREADED := tests/moment tests/scan/test_executor.py \
+            tests/core/test_sharers.py tests/core/test_wishart.py tests/core/test_orthonormal.py
 
 # What the wheel is made of.
-SOURCES := meson.build packaging/version.py pyproject.toml LICENSE README.md \
+SOURCES := meson.build meson.options packaging/version.py packaging/exports.map pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
 # Files go to as many processes as there are cores, whole, so that tests which share a fixture, or
@@ -102,7 +103,7 @@ reproduce: $(DONE)/test
 
 wheel: $(DONE)/wheel
 
-# Nothing may be left for auditwheel to copy in.
+# Nothing may be left for auditwheel to copy in: the wheel brings its own BLAS.
 manylinux: $(DONE)/wheel $(DONE)/tools
 	rm -rf dist/manylinux
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist/manylinux dist/*.whl

@@ -140,7 +140,7 @@ TABLES = {
     for suite in (
         "limits.Limits", "rows.Rows", "rows.Layouts", "sources.Npy", "sources.Parquet",
         "sources.PeakMemory", "scale_out.Dask", "scale_out.Spark", "estimators.Fit",
-        "release.Regression",
+        "release.Regression", "wishart.Wishart",
     )
 }  # fmt: skip
 

@@ -155,6 +155,7 @@ def aarch64(*tests: str) -> None:
     if not site.exists():
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         needed = ["hypothesis", "mpmath", "pytest", *project["project"]["dependencies"]]
+        needed += [each for each in project["build-system"]["requires"] if "openblas" in each]
         platforms = [f"--platform=manylinux_2_{glibc}_aarch64" for glibc in (28, 27, 17)]
         run(*PIP, "install", "--only-binary=:all:", *platforms, "--target", site, *needed)
     cross = WORK / "aarch64.ini"

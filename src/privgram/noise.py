@@ -16,13 +16,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from privgram._base.numbers import Matrix, check_not_negative, check_positive
 from privgram._base.saved import Registry
+from privgram._core import blas
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -111,7 +112,8 @@ def symmetric_gaussian(
 ) -> Matrix:
     """Symmetric matrix of independent centred Gaussians, shape (d, d) float64."""
     noise = np.zeros((n_columns, n_columns))
-    noise[_below(n_columns).T] = rng.normal(scale=std, size=n_columns * (n_columns - 1) // 2)
+    above = ~np.tri(n_columns, dtype=bool)
+    noise[above] = rng.normal(scale=std, size=n_columns * (n_columns - 1) // 2)
     noise += noise.T
     np.fill_diagonal(noise, rng.normal(scale=std_diagonal, size=n_columns))
     return noise
@@ -524,26 +526,15 @@ def matrix_laplace(n_columns: int, dof: float, rng: np.random.Generator) -> Matr
 
 
 def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Matrix:
-    """One draw of W_d(I, dof), shape (d, d) float64, for real dof > d - 1 or integer dof.
-
-    By Bartlett's triangle, whatever dof is: https://doi.org/10.1017/S0370164600016333.
-    """
+    """One draw of W_d(I, dof), shape (d, d) float64, for real dof > d - 1 or integer dof."""
     if dof > n_columns - 1:
-        root = np.zeros((n_columns, n_columns))
-        root[_below(n_columns)] = rng.standard_normal(n_columns * (n_columns - 1) // 2)
-        root.flat[:: n_columns + 1] = np.sqrt(rng.chisquare(dof - np.arange(n_columns)))
-    elif math.isclose(dof, round(dof)):
-        root = rng.standard_normal((round(dof), n_columns)).T
-    else:
+        out = np.empty((n_columns, n_columns))
+        blas.wishart(rng.bit_generator, dof, None, out)
+        return out
+    if not math.isclose(dof, round(dof)):
         raise ValueError(f"a singular Wishart needs integer degrees of freedom, not {dof}")
-    drawn: Matrix = root @ root.T
-    return drawn
-
-
-@lru_cache(maxsize=8)
-def _below(n_columns: int) -> NDArray[np.bool_]:
-    """Where a matrix is below its diagonal."""
-    return np.tri(n_columns, k=-1, dtype=bool)
+    rows = rng.standard_normal((round(dof), n_columns))
+    return rows.T @ rows
 
 
 @dataclass(frozen=True, eq=False)

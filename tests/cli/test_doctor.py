@@ -16,7 +16,7 @@ import oracle  # noqa: E402
 import privgram as pg  # noqa: E402
 import privgram.columns as columns  # noqa: E402
 import privgram.moment as moment  # noqa: E402
-from privgram._core import rows  # noqa: E402
+from privgram._core import blas, rows  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
 
@@ -35,6 +35,7 @@ def test_sound_installation():
     gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     assert report["GIL"] == {True: "on", False: "off"}[gil]
     assert report["kernels"] == ", ".join(rows.available())
+    assert "OpenBLAS" in report["blas"]
     assert report["extras"]["cli"]["rich"] == metadata.version("rich")
     assert report["tests"] == dict.fromkeys(doctor.TESTS, "ok")
     shown = run()
@@ -80,6 +81,13 @@ def test_digest_is_the_oracles():
         assert doctor.total_digest(plain) == expected
 
 
+def larger(real):
+    def wishart(bits, k, cholesky, out):
+        real(bits, 1.02 * k, cholesky, out)
+
+    return wishart
+
+
 def without_first_part(real):
     return lambda parts: real(list(parts)[1:])
 
@@ -115,6 +123,7 @@ def of_another_matrix(real):
         ("order and splits do not matter", moment, "merge", without_first_part),
         ("factors equal their indicators", columns, "Encoder", one_level_off),
         ("noise is ChaCha20's", doctor, "ChaCha20", lambda real: lambda key: real(key[1:] + b"1")),
+        ("Wishart moments", blas, "wishart", larger),
         ("release, save, load, regress", pg, "load", of_another_matrix),
     ],
     ids=list(doctor.TESTS),

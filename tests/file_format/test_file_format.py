@@ -164,7 +164,12 @@ def test_page_names_every_key_and_law(table, tmp_path):
     release.save(tmp_path / "release.json")
     saved = json.loads((tmp_path / "release.json").read_text())
     rows = re.findall(r"^\| (`.*?) \|", TEXT, re.MULTILINE)
-    named = re.findall(r"`(\w+)`", " ".join(rows))
+    schema = json.loads((DOCS / "schema" / "release.schema.json").read_text(encoding="utf-8"))
+    assert "{literalinclude} ../schema/release.schema.json" in TEXT
+    shown = schema["properties"]["release"], schema["$defs"]["derived"]
+    named = re.findall(r"`(\w+)`", " ".join(rows)) + [
+        key for one in shown for key in one["properties"]
+    ]
     described = {"bounds", "intercept", "missing", "terms", "weights", *saved["release"]["derived"]}
     optional = {"privacy_unit", "n_units", "row_weights"}
     optional |= {"transform", "offset", "df_resid", "scale"}  # of a regression by itself

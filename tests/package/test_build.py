@@ -1,6 +1,8 @@
-"""What the build promises: hidden symbols, no foreign search path, no GIL held."""
+"""What the build promises: hidden symbols, no foreign search path, a BLAS of our own, no GIL."""
 
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -14,14 +16,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgram._core import rows
+from privgram._core import blas
 
 ROOT = Path(__file__).parents[2]
-CORE = Path(rows.__file__).parent
+CORE = Path(blas.__file__).parent
 EXTENSIONS = sorted(CORE.glob("*" + sysconfig.get_config_var("EXT_SUFFIX")))
+PRIVATE_BLAS = "libscipy_openblas-privgram.so"
 
 needs_readelf = pytest.mark.skipif(
     shutil.which("readelf") is None, reason="binutils are not installed"
+)
+needs_private_blas = pytest.mark.skipif(
+    not (CORE / PRIVATE_BLAS).exists(), reason="built with -Dblas= another library"
 )
 
 
@@ -54,13 +60,15 @@ def extension_name(path):
 
 
 def test_there_are_extensions():
-    assert {"arrow", "draws", "rowmap", "rows", "scores"} <= set(map(extension_name, EXTENSIONS))
+    assert {"arrow", "blas", "draws", "rowmap", "rows", "scores"} <= set(
+        map(extension_name, EXTENSIONS)
+    )
 
 
 @needs_readelf
 @pytest.mark.parametrize("path", EXTENSIONS, ids=extension_name)
 def test_exports_its_init_function_and_nothing_else(path):
-    """Else a kernel could be interposed, or interpose another library's."""
+    """Else NumPy's static random library could be interposed, or interpose another's."""
     exported = set()
     for line in readelf("--dyn-syms", path).splitlines():
         fields = line.split()  # number: value size type binding visibility section name
@@ -70,13 +78,77 @@ def test_exports_its_init_function_and_nothing_else(path):
 
 
 @needs_readelf
+@needs_private_blas  # the system's may be where no linker looks by itself
 @pytest.mark.parametrize("path", EXTENSIONS, ids=extension_name)
-def test_searches_no_libraries_of_its_own(path):
+def test_searches_libraries_beside_itself_only(path):
     """A path of the build machine here would let whoever can write there run code."""
     dynamic = readelf("--dynamic", path)
     found = re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", dynamic)
-    # An editable build leaves X for a path that it has taken out.
-    assert all(set(path) == {"X"} for path in found)
+    # An editable build writes a final slash, and leaves X for a path that it has taken out.
+    assert all(path.rstrip("/") == "$ORIGIN" or set(path) == {"X"} for path in found)
+
+
+@needs_readelf
+@needs_private_blas
+def test_blas_has_a_name_of_its_own():
+    assert f"[{PRIVATE_BLAS}]" in readelf("--dynamic", CORE / PRIVATE_BLAS)
+
+
+@pytest.mark.slow
+@needs_private_blas
+def test_blas_pools_of_others_are_left_alone():
+    pools = """
+import json, numpy, scipy.linalg, threadpoolctl
+def pools():
+    return {p["filepath"]: p["num_threads"] for p in threadpoolctl.threadpool_info()}
+before = pools()
+from privgram._core import blas
+loaded = pools()
+blas.wishart(numpy.random.PCG64(1), 400.0, None, numpy.empty((300, 300)))
+numpy.linalg.qr(numpy.ones((300, 300)))
+print(json.dumps([before, loaded, pools()]))
+"""
+    before, loaded, after = json.loads(run_python(pools, OPENBLAS_NUM_THREADS="2")[0])
+    ours = {path: n for path, n in loaded.items() if Path(path).name == PRIVATE_BLAS}
+    assert list(ours.values()) == [1]
+    assert before  # else there is nothing to leave alone
+    assert loaded == before | ours
+    assert after == loaded
+
+
+@pytest.mark.slow
+@needs_private_blas
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="asks glibc's loader")
+def test_blas_calls_bind_to_the_private_copy():
+    """Although SciPy's copy, loaded first, has symbols of the same names."""
+    code = "import scipy.linalg, privgram._core.blas, privgram._core.blas"
+    log = run_python(code, LD_DEBUG="bindings", LD_BIND_NOW="1")[1]
+    bindings = re.findall(r"binding file (\S+) .* to (\S+) .* symbol `(scipy_\w+)'", log)
+    ours = {
+        (Path(target).name, symbol)
+        for source, target, symbol in bindings
+        if Path(source).parent == CORE and Path(source).name != PRIVATE_BLAS
+    }
+    assert ("libscipy_openblas-privgram.so", "scipy_dlauum_") in ours
+    assert {name for name, _ in ours} == {PRIVATE_BLAS}
+
+
+@needs_private_blas
+def test_our_blas_has_one_thread():
+    assert blas.get_num_threads() == 1
+    assert "OpenBLAS" in blas.config()
+
+
+def heavy_wishart():
+    blas.wishart(np.random.PCG64(1), 2000.0, None, np.empty((1500, 1500)))
+
+
+def heavy_cholesky_qr():
+    blas.noisy_orthonormalise(np.random.PCG64(1), np.ones((60_000, 40)), 1.0)
+
+
+def heavy_gram_schmidt():
+    blas.noisy_orthonormalise(None, np.ones((60_000, 40)), 0.0)
 
 
 def longest_silence(work):
@@ -101,9 +173,9 @@ def longest_silence(work):
 
 
 @pytest.mark.slow
-def test_others_run_while_we_compute():
-    """If the call held the GIL, there would be a silence as long as it."""
-    block = np.ones((60_000, 200))
-    total = rows.RowAccumulator(200, 20.0)
+@pytest.mark.parametrize("work", [heavy_wishart, heavy_cholesky_qr, heavy_gram_schmidt])
+def test_others_run_while_we_compute(work):
+    """If one loop of the call held the GIL, there would be a silence as long as that loop."""
+    work()  # the first call pays for page faults and BLAS buffers
     # Several goes, as a busy machine may keep the main thread waiting as well.
-    assert min(longest_silence(lambda: total.update(block)) for _ in range(5)) < 0.2
+    assert min(longest_silence(work) for _ in range(5)) < 0.2

@@ -19,7 +19,7 @@ import privgram as pg
 from privgram import moment
 from privgram._base.installed import __version__
 from privgram._base.machine import cores
-from privgram._core import rows
+from privgram._core import blas, rows
 from privgram._core.draws import ChaCha20
 from privgram.cli._shared import command, console, facts, json_option, print_json, table
 from privgram.secret import generators
@@ -60,6 +60,8 @@ def _installation() -> dict[str, object]:
         "GIL": "on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off",
         "kernel": rows.available()[0],
         "kernels": ", ".join(rows.available()),
+        "blas": blas.config(),
+        "blas threads": blas.get_num_threads() or None,  # not ours to know
     }
 
 
@@ -160,6 +162,18 @@ def _stream() -> None:
     _require((first != second).any(), "two generators have the same key")
 
 
+def _wishart() -> None:
+    # E W = k I and var W_ij = k (1 + [i = j]). A fixed seed: what passes once passes always.
+    bits, k, draws = np.random.PCG64(0), 50.0, np.empty((2000, 4, 4))
+    for draw in draws:
+        blas.wishart(bits, k, None, draw)
+    error = draws.mean(axis=0) - k * np.eye(4)
+    scale = np.sqrt(k * (1 + np.eye(4)) / len(draws))
+    upper = np.triu_indices(4)
+    _require((np.abs(error / scale)[upper] < 5).all(), "the mean of Wishart draws is off")
+    blas.wishart(bits, 300.0, None, np.empty((257, 257)))  # by BLAS in blocks; it is checked
+
+
 def _release() -> None:
     rng = np.random.default_rng(0)
     x = rng.uniform(-1, 1, (20_000, 2))
@@ -181,5 +195,6 @@ TESTS: dict[str, Callable[[], None]] = {
     "order and splits do not matter": _splits,
     "factors equal their indicators": _factors,
     "noise is ChaCha20's": _stream,
+    "Wishart moments": _wishart,
     "release, save, load, regress": _release,
 }

@@ -12,9 +12,10 @@ from scipy.optimize import minimize
 
 import privgram as pg
 from privgram import privacy
+from privgram._core import blas as core
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
-from privgram.papers.hardt_roth import baselines, calibration, factors, pfp
+from privgram.papers.hardt_roth import baselines, calibration, pfp
 from privgram.papers.hardt_roth.pfp import Rounded
 from privgram.papers.hardt_roth.products import Integers, LargeTotal, Product, products
 
@@ -87,12 +88,13 @@ def test_figure_1(rng, stored):
 def seen(monkeypatch):
     """What the range finder orthonormalises."""
     matrices = []
+    original = core.noisy_orthonormalise
 
-    def keep(Y):
+    def keep(bit_generator, Y, std):
         matrices.append(Y.copy())
-        return factors.orthonormalise(Y)
+        return original(bit_generator, Y, std)
 
-    monkeypatch.setattr(pfp, "orthonormalise", keep)
+    monkeypatch.setattr(core, "noisy_orthonormalise", keep)
     return matrices
 
 

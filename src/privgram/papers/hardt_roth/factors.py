@@ -24,12 +24,6 @@ LOW_RANK_FORMAT = ArchiveFormat(
     "privgram-low-rank", 1, "a low-rank approximation", key="contents", arrays=("left", "right")
 )
 
-#: A column that keeps no more of its length, beside those before it, depends on them.
-RANK_TOLERANCE = 1e-11
-
-#: Beyond this condition, of columns of length 1, squares of it would be too near to 1 / eps.
-MAX_CONDITION = 1e6
-
 _GUARANTEE = ("epsilon", "delta", "row_change", "reproducible")
 
 
@@ -199,48 +193,3 @@ def _check(low: LowRank) -> None:
     if not isinstance(low.reproducible, bool):
         raise ValueError("reproducible must be true or false")
     repr(low)  # an integer beyond float64, for one
-
-
-def orthonormalise(Y: Matrix) -> tuple[Matrix, int]:
-    """An orthonormal basis of the columns of Y from left to right, and its rank.
-
-    It is that of a triangular factor R with a positive diagonal; what depends on columns before it
-    is left out. By CholeskyQR2 (Yamamoto, Nakatsukasa, Yanagisawa and Fukaya, Electron. Trans.
-    Numer. Anal. 44, 2015), whose second round takes off the error of the first; where columns are
-    nearer to dependence, by Householder's reflections.
-    """
-    if not np.isfinite(Y).all():
-        raise ValueError("a product of the matrix is beyond float64: take another unit")
-    if not Y.size:
-        return np.empty((len(Y), 0)), 0
-    Z = np.ldexp(Y, -np.frexp(np.abs(Y).max(axis=0))[1])  # no square overflows or vanishes
-    W = _cholesky_qr2(Z)
-    if W is not None:
-        return W, W.shape[1]
-    norms, kept = np.linalg.norm(Z, axis=0), np.arange(Z.shape[1])
-    while True:
-        W, R = np.linalg.qr(Z[:, kept])
-        diagonal = R.diagonal()
-        dependent = np.flatnonzero(
-            np.abs(diagonal) <= RANK_TOLERANCE * norms[kept][: len(diagonal)]
-        )
-        if not len(dependent):
-            return np.ascontiguousarray(W * np.sign(diagonal)), len(diagonal)
-        kept = np.delete(kept, dependent[0])
-
-
-def _cholesky_qr2(Z: Matrix) -> Matrix | None:
-    """Q of Z = Q R, or None where the columns may be too near to dependence."""
-    from scipy.linalg import solve_triangular
-
-    try:
-        R = np.linalg.cholesky(Z.T @ Z, upper=True)
-        norms = np.linalg.norm(R, axis=0)
-        inverse = solve_triangular(R, np.diag(norms))  # of R with columns of length 1
-        if not len(R) * np.linalg.norm(inverse) ** 2 <= MAX_CONDITION**2:
-            return None
-        Z = solve_triangular(R, Z.T, trans="T", check_finite=False).T
-        R = np.linalg.cholesky(Z.T @ Z, upper=True)
-    except np.linalg.LinAlgError:
-        return None
-    return np.ascontiguousarray(solve_triangular(R, Z.T, trans="T", check_finite=False).T)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_budget
+from privgram._core import blas
 from privgram.papers._blocks import MatrixBlock, MatrixBlocks, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
@@ -19,7 +20,7 @@ from privgram.papers.hardt_roth.calibration import (
     finder_std,
     is_published,
 )
-from privgram.papers.hardt_roth.factors import LowRank, orthonormalise
+from privgram.papers.hardt_roth.factors import LowRank
 from privgram.papers.hardt_roth.products import (
     Integers,
     LargeTotal,
@@ -155,7 +156,7 @@ def find_factors(blocks: Rounded, k: int, std: float, rng: np.random.Generator) 
     # The last factor is for the rounding of these very numbers.
     grown = std * blocks.growth * math.sqrt(1 + TEST_MARGIN) * (1 + 1e-12)
     Y = blocks.times(Omega).noisy(grown / blocks.unit / step, rng)
-    W, found = orthonormalise(Y)
+    W, found = blas.noisy_orthonormalise(None, Y, 0.0)
     # Where the noise of an enormous epsilon is lost beside A, columns depend on each other. Y is
     # private, so these may be told: they become zero.
     return np.pad(W, ((0, 0), (0, k - found)))
@@ -223,8 +224,7 @@ def project(
 def on_grid(W: Matrix) -> tuple[Matrix, float]:
     """W as integers times a power of two, their column norms about 2**BASIS_BITS at most."""
     norm = math.sqrt(float(np.einsum("ij,ij->j", W, W).max()))
-    # A hair less: lengths of 1 are so but for rounding.
-    step = 2.0 ** (math.ceil(math.log2(norm or 1.0) - 1e-12) - BASIS_BITS)
+    step = 2.0 ** (math.ceil(math.log2(norm or 1.0)) - BASIS_BITS)
     return np.rint(W / step), step
 
 

@@ -1,0 +1,306 @@
+"""Bartlett's sampler: its twin, the identities of the Wishart distribution, theory and SciPy.
+
+The statistical tests have fixed seeds. FALSE_ALARM is the probability with which each of them
+would fail a correct sampler under a seed drawn at random.
+"""
+
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import oracle as reference
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import special, stats
+
+from privgram._core import blas as compiled
+from privgram._core.draws import ChaCha20
+
+EPS = np.finfo(float).eps
+FALSE_ALARM = 1e-6
+
+
+def scale_matrix(d, seed=0):
+    """A V that is far from diagonal, and its lower Cholesky factor."""
+    rng = np.random.default_rng(seed)
+    factor = np.tril(rng.normal(size=(d, d)), -1) / np.sqrt(d) + np.diag(rng.uniform(0.5, 2, d))
+    return factor @ factor.T, factor
+
+
+def draw(seed, k, cholesky=None, d=None):
+    d = len(cholesky) if d is None else d
+    out = np.full((d, d), np.nan)
+    compiled.wishart(np.random.PCG64(seed), k, cholesky, out)
+    return out
+
+
+def sample(seed, n, k, cholesky=None, d=None):
+    d = len(cholesky) if d is None else d
+    bit_generator = np.random.PCG64(seed)
+    out = np.empty((n, d, d))
+    for w in out:
+        compiled.wishart(bit_generator, k, cholesky, w)
+    return out
+
+
+def z_bound(tests):
+    """What the largest of so many |N(0, 1)| exceeds with probability FALSE_ALARM at most."""
+    return -special.ndtri(FALSE_ALARM / 2 / tests)
+
+
+# --- the twin ------------------------------------------------------------------------------------
+
+
+# Around the edges of the blocks of columns (128) and of the bands mirrored (8).
+@pytest.mark.parametrize("d", [1, 2, 3, 7, 8, 9, 22, 127, 128, 129, 257])
+@pytest.mark.parametrize("excess", [1e-3, 0.5, 1.0, 3.7, 1e9])
+@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+def test_is_the_reference(d, excess, general):
+    cholesky = scale_matrix(d)[1] if general else None
+    for make in (np.random.PCG64, np.random.Philox, lambda seed: ChaCha20(bytes([seed] * 32))):
+        ours, plain = np.full((2, d, d), np.nan)
+        compiled.wishart(make(7), d - 1 + excess, cholesky, ours)
+        reference.wishart(make(7), d - 1 + excess, cholesky, plain)
+        # Rounding of the two products, relative to |T| |T|^T for W = T T^T.
+        spread = np.sqrt(np.outer(np.diag(plain), np.diag(plain)))
+        assert (np.abs(ours - plain) <= 4 * (d + 8) * EPS * spread).all()
+
+
+def test_consumes_what_the_reference_consumes():
+    ours, plain = np.random.PCG64(3), np.random.PCG64(3)
+    compiled.wishart(ours, 30.5, None, np.empty((22, 22)))
+    reference.wishart(plain, 30.5, None, np.empty((22, 22)))
+    assert_array_equal(ours.random_raw(4), plain.random_raw(4))
+
+
+# --- identities ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 40, 150])
+@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+def test_is_symmetric_and_positive_definite(d, general):
+    w = draw(1, d + 2.5, scale_matrix(d)[1] if general else None, d)
+    assert_array_equal(w, w.T)
+    assert np.linalg.eigvalsh(w).min() > 0
+
+
+def test_determinant_is_the_product_of_the_draws():
+    """|W| = |V| prod chi^2: the draws of the diagonal, taken apart from those between them."""
+    d, k = 9, 11.25
+    v, cholesky = scale_matrix(d)
+    rng = np.random.default_rng(5)
+    logdet = np.linalg.slogdet(v)[1]
+    for i in range(d):
+        logdet += np.log(rng.chisquare(k - (d - 1 - i)))
+        rng.standard_normal(d - 1 - i)
+    assert_allclose(np.linalg.slogdet(draw(5, k, cholesky))[1], logdet, rtol=1e-12)
+
+
+def test_scales_with_the_factor():
+    cholesky = scale_matrix(6)[1]
+    assert_array_equal(draw(3, 8.0, 4 * cholesky), 16 * draw(3, 8.0, cholesky))
+
+
+def test_follows_a_change_of_basis():
+    """For lower triangular M, M W M^T is the draw with the factor M L: so it is L A A^T L^T."""
+    first, second = scale_matrix(7, 1)[1], scale_matrix(7, 2)[1]
+    moved = second @ draw(4, 9.5, first) @ second.T
+    assert_allclose(draw(4, 9.5, second @ first), moved, rtol=1e-11, atol=1e-11)
+
+
+def test_reads_the_lower_triangle_only_and_writes_everything():
+    cholesky = scale_matrix(140)[1]
+    plain = draw(6, 150.0, cholesky)
+    dirty = cholesky + np.triu(np.full((140, 140), np.nan), 1)
+    assert_array_equal(draw(6, 150.0, dirty), plain)
+    cholesky.flags.writeable = False
+    assert_array_equal(draw(6, 150.0, cholesky), plain)
+
+
+def test_singular_scale_gives_a_singular_draw():
+    cholesky = np.diag([1.0, 0.0, 2.0])
+    w = draw(1, 5.0, cholesky)
+    assert_array_equal(w[1], 0)
+    assert w[0, 0] > 0
+    assert w[2, 2] > 0
+
+
+def test_no_columns():
+    compiled.wishart(np.random.PCG64(1), 1.0, None, np.empty((0, 0)))
+
+
+# --- distribution against theory -----------------------------------------------------------------
+
+SHAPES = [(1, 0.3), (2, 1.25), (3, 2.01), (4, 4.0), (4, 17.5)]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("d", "k"), SHAPES)
+@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+def test_means_and_covariances_of_entries(d, k, general):
+    """E W_ij = k V_ij; Cov(W_ij, W_pq) = k (V_ip V_jq + V_iq V_jp)."""
+    n = 20_000
+    v, cholesky = scale_matrix(d) if general else (np.eye(d), None)
+    w = sample(10, n, k, cholesky, d)
+    pairs = list(itertools.combinations_with_replacement(range(d), 2))
+    error = np.array([w[:, i, j] - k * v[i, j] for i, j in pairs])
+    z = [np.sqrt(n) * e.mean() / e.std() for e in error]
+    for (e, (i, j)), (f, (p, q)) in itertools.combinations_with_replacement(
+        zip(error, pairs, strict=True), 2
+    ):
+        product = e * f
+        covariance = k * (v[i, p] * v[j, q] + v[i, q] * v[j, p])
+        z.append(np.sqrt(n) * (product - covariance).mean() / product.std())
+    # The products have heavy tails: at this n the normal limit needs the allowance of 3/2.
+    assert np.abs(z).max() < 1.5 * z_bound(len(z))
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 0.3), (2, 2.25), (3, 3.0), (4, 17.5), (6, 1e9)])
+def test_known_marginals(d, k):
+    v, cholesky = scale_matrix(d)
+    w = sample(11, 4000, k, cholesky)
+    a = np.random.default_rng(1).normal(size=d)
+    form = np.einsum("i,nij,j->n", a, w, a) / (a @ v @ a)
+    schur = np.linalg.inv(v)[0, 0] / np.linalg.inv(w)[:, 0, 0]
+    tests = [(form, stats.chi2(k).cdf), (schur, stats.chi2(k - d + 1).cdf)]
+    tests += [(w[:, i, i] / v[i, i], stats.chi2(k).cdf) for i in range(d)]
+    for values, cdf in tests:
+        assert stats.kstest(values, cdf).pvalue > FALSE_ALARM / len(tests)
+
+
+def test_just_above_the_edge():
+    """Close to k = d - 1 many a draw is singular to rounding: count those beyond quantiles."""
+    d, k, n = 3, 2.25, 4000
+    v, cholesky = scale_matrix(d)
+    w = sample(17, n, k, cholesky)
+    schur = np.exp(np.linalg.slogdet(w)[1] - np.linalg.slogdet(w[:, 1:, 1:])[1])
+    schur *= np.linalg.inv(v)[0, 0]
+    for p in (0.5, 0.7, 0.9, 0.99):
+        below = int(np.count_nonzero(schur < stats.chi2(k - d + 1).ppf(p)))
+        assert stats.binomtest(below, n, p).pvalue > FALSE_ALARM / 4
+
+
+# --- distribution against SciPy ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("d", "k"), [(1, 3.0), (3, 3.5), (5, 30.0)])
+@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+def test_agrees_with_scipy(d, k, general):
+    n = 4000
+    v, cholesky = scale_matrix(d) if general else (np.eye(d), None)
+    ours = sample(15, n, k, cholesky, d)
+    theirs = stats.wishart(k, v).rvs(n, random_state=np.random.default_rng(16)).reshape(n, d, d)
+    statistics = {
+        "first off-diagonal": lambda w: w[:, 0, -1],
+        "last off-diagonal": lambda w: w[:, -1, max(d - 2, 0)],
+        "first": lambda w: w[:, 0, 0],
+        "last": lambda w: w[:, -1, -1],
+        "sum": lambda w: w.sum((1, 2)),
+        "largest eigenvalue": lambda w: np.linalg.eigvalsh(w)[:, -1],
+        "smallest eigenvalue": lambda w: np.linalg.eigvalsh(w)[:, 0],
+        "determinant": lambda w: np.linalg.slogdet(w)[1],
+    }
+    for name, statistic in statistics.items():
+        p = stats.ks_2samp(statistic(ours), statistic(theirs)).pvalue
+        assert p > FALSE_ALARM / len(statistics), name
+
+
+# --- threads -------------------------------------------------------------------------------------
+
+
+def test_threads_sharing_a_bit_generator_share_out_its_draws():
+    """A draw holds the lock from its first number to its last: the draws are those of a series."""
+    threads, each, d = 4, 50, 22
+
+    def run(bit_generator, pool_map):
+        barrier = threading.Barrier(threads if pool_map is not map else 1)
+
+        def work(count):
+            barrier.wait()
+            out = np.empty((count, d, d))
+            for w in out:
+                compiled.wishart(bit_generator, 30.0, None, w)
+            return [w.tobytes() for w in out]
+
+        jobs = [each] * threads if pool_map is not map else [each * threads]
+        return sorted(itertools.chain.from_iterable(pool_map(work, jobs)))
+
+    with ThreadPoolExecutor(threads) as pool:
+        together = run(np.random.PCG64(8), pool.map)
+    alone = run(np.random.PCG64(8), map)
+    assert len(set(alone)) == threads * each
+    assert together == alone
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2.0, 1.5, 0.0, -1.0, np.nan, np.inf, -np.inf])
+def test_degrees_of_freedom_out_of_range(k):
+    with pytest.raises(ValueError, match="k must be finite and above d - 1 = 2, not"):
+        compiled.wishart(np.random.PCG64(1), k, None, np.empty((3, 3)))
+
+
+def test_shapes_that_do_not_fit():
+    with pytest.raises(ValueError, match="out must be square"):
+        compiled.wishart(np.random.PCG64(1), 9.0, None, np.empty((3, 4)))
+    with pytest.raises(ValueError, match=r"cholesky must have the shape of out, \(3, 3\)"):
+        compiled.wishart(np.random.PCG64(1), 9.0, np.eye(4), np.empty((3, 3)))
+
+
+def test_refusal_draws_nothing():
+    bit_generator = np.random.PCG64(1)
+    with pytest.raises(ValueError, match="k must be"):
+        compiled.wishart(bit_generator, 1.0, None, np.empty((3, 3)))
+    assert bit_generator.random_raw() == np.random.PCG64(1).random_raw()
+
+
+@pytest.mark.parametrize("bit_generator", [np.random.default_rng(1), 1, None, "PCG64"])
+def test_needs_a_bit_generator(bit_generator):
+    with pytest.raises(TypeError, match="bit_generator must be a NumPy bit generator"):
+        compiled.wishart(bit_generator, 9.0, None, np.empty((3, 3)))
+
+
+def read_only():
+    out = np.empty((3, 3))
+    out.flags.writeable = False
+    return out
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (read_only(), "read-only"),
+        (np.empty((3, 3), order="F"), "not C-contiguous"),
+        (np.empty((6, 6))[::2, ::2], "not C-contiguous"),
+        (np.empty((3, 3), np.float32), "dtype mismatch"),
+        (np.empty((3, 3), ">f8"), "Big-endian"),
+        (np.empty(9), "number of dimensions"),
+    ],
+    ids=["read-only", "fortran", "strided", "float32", "big-endian", "flat"],
+)
+def test_layouts_it_cannot_write_to(out, message):
+    with pytest.raises(ValueError, match=message):
+        compiled.wishart(np.random.PCG64(1), 9.0, None, out)
+
+
+@pytest.mark.parametrize("d", [1, 2, 9, 64, 65, 150])
+def test_product_that_is_wrong_is_noticed(d, rng):
+    """A draw is refused where BLAS multiplies wrongly: a block of it, or only one entry."""
+    u = np.triu(rng.normal(size=(d, d)) * 10.0 ** rng.integers(-3, 4, size=(d, 1)))
+    w = np.triu(u @ u.T)
+    assert compiled.is_product(w, u)
+    near = w * (1 + EPS * rng.choice([-1, 1], w.shape))
+    assert compiled.is_product(near, u)
+    spread = np.sqrt(np.diag(w)).sum() ** 2
+    for i, j in {(0, 0), (0, d - 1), (d // 2, d - 1)}:
+        for wrong in (w[i, j] + 1e-9 * spread, np.nan, np.inf):
+            changed = w.copy()
+            changed[i, j] = wrong
+            assert not compiled.is_product(changed, u)
+    half = d // 2  # what is added of the columns after a block is lost, as it was
+    if half:
+        lost = w.copy()
+        lost[:half, :half] = np.triu(u[:half, :half] @ u[:half, :half].T)
+        assert not compiled.is_product(lost, u)
