@@ -446,9 +446,6 @@ def test_groups_are_regressions_of_their_own(target, intercept):
         labelled(fits.params.loc[level], theirs.params)
         labelled(fits.bse.loc[level], theirs.bse)
         same(fits[level].predict(case.new), theirs.predict(new[X.columns]))
-    shrunk = fits.shrink()
-    expected = new[X.columns].to_numpy() @ shrunk.params.loc["s"].to_numpy()
-    same(shrunk.predict("s", case.new), expected)
     difference = fits.difference("n", "s")
     labelled(difference.params, fits.params.loc["n"] - fits.params.loc["s"])
     labelled(difference.bse, np.sqrt(fits.bse.loc["n"] ** 2 + fits.bse.loc["s"] ** 2))
@@ -456,7 +453,7 @@ def test_groups_are_regressions_of_their_own(target, intercept):
 
 def test_every_method_of_groups_is_in_the_table():
     mapping = {"keys", "items", "values", "get"}
-    compared = {"params", "bse", "param_names", "shrink", "difference", "pool"}
+    compared = {"params", "bse", "param_names", "difference", "pool"}
     own = {"by", "frame", "groups", "plot", "refusals", "target"}
     kept = regress_groups({"a": FIRST.release}, "y", ["x"])
     assert public(kept) == mapping | compared | own

@@ -143,7 +143,6 @@ def shown_results():
         "fit": fit,
         "summary": fit.summary(),
         "description": release.describe(),
-        "groups": groups.describe(),
         "correlation": release.correlation([evil, "y"]),
         "pca": release.pca(columns=[evil, "y"]),
         "plan": study.plan(f"y ~ `{evil}`", epsilon=1),
@@ -169,19 +168,9 @@ def test_notebooks_show_tables_whose_text_is_escaped(shown_results):
         ET.fromstring(f"<div>{page}</div>")
         assert not CONTROLS.search(page), name
         assert "<b>" not in page, name
-    for name in ("study", "description", "groups", "pca", "plan", "check", "correlation"):
+    for name in ("study", "description", "pca", "plan", "check", "correlation"):
         assert "y" in shown_results[name]._repr_html_()
     assert repr(shown_results["summary"]) == str(shown_results["summary"])
-
-
-@pytest.mark.slow
-def test_groups_are_described_with_their_intervals(shown_results):
-    """They were a data frame, of whose columns pandas prints four."""
-    text = str(shown_results["groups"])
-    for head in ("mean", "lower_ci", "upper_ci", "std_lower_ci", "std_upper_ci"):
-        assert head in text
-    assert "u y" in text
-    assert "..." not in text
 
 
 @pytest.mark.slow

@@ -149,14 +149,12 @@ def plot_forest(
     name: str,
     ax: Axes | None = None,
     *,
-    shrunk: Any = None,
     alpha: float = 0.05,
 ) -> Axes:
     """Draw one coefficient of every group with its confidence interval, and the pooled one.
 
     Ordered by the estimate. The band is the pooled mean (random effects) with its interval;
-    groups whose release is too noisy are named without a point. Shrunk coefficients, if given, are
-    drawn beside the groups' own.
+    groups whose release is too noisy are named without a point.
 
     Parameters
     ----------
@@ -164,8 +162,6 @@ def plot_forest(
     name : str
         Which coefficient.
     ax
-    shrunk : Shrunk, optional
-        What `GroupFits.shrink` makes.
     alpha : float, default 0.05
         1 - level of the intervals, in (0, 0.5].
 
@@ -194,9 +190,6 @@ def plot_forest(
             ends = [value[i] - reach[i], value[i] + reach[i]]
             ax.plot(ends, [row, row], color=BLUE, linewidth=2.0 if few else 0.8, alpha=0.7)
     ax.plot(value[order], range(n), "o" if few else ".", color=BLUE, label="own", markersize=5)
-    if shrunk is not None:
-        moved = shrunk.estimate[order, at]
-        ax.plot(moved, range(n), "|", color=ORANGE, label="shrunk", markersize=9)
     lay_rows(ax, [str(fits.groups[i]) for i in order], f"{cut(fits.by)}, by coefficient")
     ax.set_xlabel(f"change of {cut(fits.target)} per unit of {cut(name)}")
     heading(ax, f"{cut(name)} in {n} groups by {cut(fits.by)}, {1 - alpha:.0%} intervals")
