@@ -185,14 +185,6 @@ def test_moment_is_not_asked_for_units_and_keeps_those_it_has():
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)
 
 
-def test_unclipping_needs_rows_and_is_refused():
-    release = pg.release(
-        panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
-    )
-    with pytest.raises(ValueError, match="not for units"):
-        release.regress("y", unclip=True)
-
-
 def test_within_is_the_regression_with_an_effect_for_each_unit():
     data = panel(3000, 5)
     release = pg.release(

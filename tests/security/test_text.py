@@ -136,7 +136,6 @@ def shown_results():
     study = pg.Study(table, {evil: (0, 1), "y": (0, 1), "g": ["u", "v"]}, epsilon=99, delta=1e-6)
     release = study.release(epsilon=20, mechanism=pg.AnalyzeGauss())
     fit = release.regress("y")
-    groups = study.release(epsilon=20, by="g", mechanism=pg.AnalyzeGauss())
     return {
         "study": study,
         "release": release,
