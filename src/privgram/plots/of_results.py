@@ -270,13 +270,9 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02).outline.set_visible(False)
     pairs = np.triu_indices(p, 1)
     part = faint[pairs].mean() if p > 1 else 0.0
-    partial = correlation.partial
-    held = partial if isinstance(partial, tuple) else ("all others",) if partial else ()
     heading(
         ax,
-        f"Correlations of {p} columns"
-        + (f", {cut(', '.join(held))} held fixed" if held else "")
-        + f"\ngrey: as noise alone would make ({part:.0%} of the pairs)",
+        f"Correlations of {p} columns\ngrey: as noise alone would make ({part:.0%} of the pairs)",
     )
     return ax
 
