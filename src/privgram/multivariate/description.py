@@ -310,7 +310,7 @@ class _Basis(Variables):
     """
 
     def __init__(
-        self, release: ReleaseRecord, columns: Sequence[str] | None, estimand: CorrelationEstimand
+        self, release: ReleaseRecord, columns: Sequence[str] | None, estimand: str
     ) -> None:
         check_moved(release)
         super().__init__(release, columns, center=True)
