@@ -271,7 +271,6 @@ def test_nothing_secret_is_printed(folder):
         (["info", "columns.toml"], "columns.toml"),
         (["plan", "study.toml", "--epsilon", "x"], "epsilon"),
         (["plan", "study.toml", "--target-se", "age=1"], "--target-se is of a FORMULA"),
-        (["plan", "study.toml", "cost ~ age", "--target", "age"], "of a plan without a FORMULA"),
         (["magic"], "there is no command 'magic': demo, doctor"),
         (["info", "table.npy"], "table.npy is a table, and a release is needed here"),
         (["plan", "study.toml", "cost ~ age", "--design", "table.npy"], "is a table"),

@@ -114,20 +114,6 @@ def wald_test(case):
     same(case.fit.wald_test(first).statistic, case.ols.tvalues.iloc[0] ** 2)
 
 
-def compare_f_test(case):
-    restricted = case.release.regress(
-        case.target, list(case.terms[:1]), intercept=case.intercept, reference=case.reference
-    )
-    kept = case.design(case.table)[list(restricted.param_names)]
-    options = {"weights": case.table.k.clip(0, 4)} if case.weighted else {}
-    theirs = (sm.WLS if case.weighted else sm.OLS)(
-        by_hand(case.table)[case.target], kept, **options
-    ).fit()
-    own, theirs = case.fit.compare_f_test(restricted), case.ols.compare_f_test(theirs)
-    same([own[0], own[2]], [theirs[0], theirs[2]])
-    alike(own[1], theirs[1])
-
-
 def predict(case):
     expected = case.ols.predict(case.design(case.new))
     same(case.fit.predict(case.new), expected)
@@ -263,7 +249,7 @@ METHODS = {
     **{
         compare.__name__: compare
         for compare in (
-            conf_int, cov_params, t_test, f_test, wald_test, compare_f_test, predict,
+            conf_int, cov_params, t_test, f_test, wald_test, predict,
             get_prediction, summary, model, tidy, glance, use_t, cov_type, anova, refusal, advice,
             param_names, feature_std, wald_test_terms,
         )

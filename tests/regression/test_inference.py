@@ -123,7 +123,7 @@ def test_dropped_rows_are_unknown_without_an_intercept(table):
     with pytest.raises(ValueError, match=r"dropped.*intercept column"):
         fit.feature_std()
     with pytest.raises(ValueError, match=r"dropped.*intercept column"):
-        release.lasso("y", alpha=0.1)
+        release.penalty_path("y")
 
 
 def test_count_drowned_in_noise_is_not_divided_by(table):

@@ -267,35 +267,17 @@ def test_summary_of_a_fit_without_intercept_and_inference_shows_none(table):
 
 
 @pytest.mark.parametrize("unit", [1e-20, 3e-4, 1.0, 1e20])
-def test_lasso_knows_no_unit(unit):
+def test_path_of_the_lasso_knows_no_unit(unit):
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(14)
     rows = rng.standard_normal((1000, 3)) * [1.0, 1e-4, 1.0]
     rows[:, 2] += rows[:, :2] @ [0.5, 2e3]
     release = make_release((unit * rows).T @ (unit * rows), "abc", GaussianLaw(0, 0), n_rows=1000)
-    ols = release.regress("c")
-    np.testing.assert_allclose(release.lasso("c", alpha=0.0).used[:-1], ols.used[:-1], rtol=1e-7)
-    penalised = release.lasso("c", alpha=1e-5 * unit**2)
+    path = release.penalty_path("c")
+    np.testing.assert_allclose(path.coefs[-1], release.regress("c").used[:-1], rtol=1e-7)
     # The conditions of the minimum: the gradient is alpha where the coefficient is not zero.
-    gradient = rows[:, :2].T @ (rows[:, 2] - rows[:, :2] @ penalised.used[:-1]) / 1000
-    np.testing.assert_allclose(gradient, 1e-5, rtol=1e-6)
-
-
-def test_lasso_solves_the_lasso(table, release):
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    expected = linear_model.Lasso(alpha=0.05, tol=1e-12).fit(table[:, :3], table[:, 3])
-    fit = release.lasso("y", alpha=0.05)
-    np.testing.assert_allclose(fit.used[:-1], expected.coef_, atol=1e-8)
-    np.testing.assert_allclose(fit.used[-1], expected.intercept_, atol=1e-8)
-    assert np.any(fit.used[:-1] == 0) or np.all(np.abs(expected.coef_) > 0)
-    assert "lasso" in fit.refusal
-
-
-def test_lasso_needs_the_number_of_rows(table):
-    pytest.importorskip("sklearn")
-    release = make_release(table[:, :4].T @ table[:, :4], NAMES[:4])
-    with pytest.raises(ValueError, match="per row"):
-        release.lasso("y", alpha=0.1)
+    gradient = rows[:, :2].T @ (rows[:, 2] - rows[:, :2] @ path.coefs[1]) / 1000
+    np.testing.assert_allclose(np.abs(gradient).max(), path.alphas[1] / unit**2, rtol=1e-6)
 
 
 # Coverage of 95 % intervals on the paper's data model (section 3.1), at the edge of where
@@ -447,12 +429,12 @@ def test_errors_without_an_end_are_shown_without_a_warning(recwarn):
     assert (marks, len(notes), list(recwarn)) == (((1,), ()), 1, [])
 
 
-def test_lasso_refuses_them_too():
+def test_penalty_path_refuses_them_too():
     pytest.importorskip("sklearn")
     release = factor_release(pg.AnalyzeGauss(), 0)
     matrix = release.matrix - np.eye(6)  # noise that leaves it indefinite
     with pytest.raises(RefusedError, match="depend on each other"):
-        replace(release, matrix=matrix).lasso("y", alpha=0.01)
+        replace(release, matrix=matrix).penalty_path("y")
 
 
 def test_many_dependent_columns_are_not_all_named():

@@ -128,41 +128,6 @@ class OLSResults(OfRelease):
         """
         return dependent(self.release, self.design)
 
-    def compare_f_test(self, restricted: OLSResults) -> tuple[float, float, int]:
-        """Test a fit of fewer parameters on the same release against this one.
-
-        Parameters
-        ----------
-        restricted : OLSResults
-            Of the same target, whose parameters are among these.
-
-        Returns
-        -------
-        fvalue, pvalue : float
-        df_diff : int
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
-        ValueError
-            If `restricted` is of another release or target, or is not nested in this fit.
-        """
-        left = [name for name in self.param_names if name not in restricted.param_names]
-        nested = len(left) == len(self.param_names) - len(restricted.param_names)
-        if restricted.release is not self.release or restricted.target != self.target:
-            raise ValueError(
-                "the restricted fit is of another release or target: fit both on one release"
-            )
-        if not nested or not left:
-            raise ValueError(
-                "the restricted fit has parameters that this one has not, or all: leave out some "
-                "terms of this fit"
-            )
-        places = [self.param_names.index(name) for name in left]
-        test = self.f_test(np.eye(len(self.param_names))[places])
-        return test.fvalue, test.pvalue, test.df
-
     def anova(self, typ: Literal[1, 2, 3] = 2) -> Anova:
         """Analysis of variance: what each term explains, with F tests.
 

@@ -88,7 +88,7 @@ NOT_HELD = {
             "llf",
             "aic",
         ),
-        *("bic", "prsquared", "llnull", "deviance", "null_deviance", "compare_f_test", "anova"),
+        *("bic", "prsquared", "llnull", "deviance", "null_deviance", "anova"),
         *("get_prediction", "feature_std"),
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
@@ -96,11 +96,11 @@ NOT_HELD = {
     ),
     (
         *("ssr", "ess", "centered_tss", "uncentered_tss"),
-        *("compare_lr_test", "compare_lm_test", "t_test_pairwise"),
+        *("compare_f_test", "compare_lr_test", "compare_lm_test", "t_test_pairwise"),
     ): (
         "would be compared between fits as if features alone told them apart, by statsmodels' "
-        "anova_lm for one, and noise does too. wald_test counts it, and so do compare_f_test and "
-        "anova() of least squares on a release"
+        "anova_lm for one, and noise does too. f_test counts it, and so does anova() of "
+        "least squares on a release"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
         "takes fourth moments, which a release does not hold: robust standard errors come with "

@@ -47,7 +47,6 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
 
     regress = regression.regress
     iv = instruments.iv
-    lasso = regression.lasso
     penalty_path = regression.penalty_path
     pca = multivariate.pca
     describe = multivariate.describe
