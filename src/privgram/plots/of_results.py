@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_one_of
+from privgram._base.numbers import check_one_of
 from privgram.plots._axes import (
     BLUE,
     GREY,
@@ -25,7 +25,6 @@ from privgram.plots._axes import (
     name_both,
     plot,
     write_beside,
-    write_names,
 )
 
 if TYPE_CHECKING:
@@ -342,63 +341,6 @@ def _logarithmic(ax: Axes, edge: float, values: NDArray[np.float64]) -> None:
     else:  # too narrow a range for powers of ten
         ticks = [0.0, edge, float(values.max())]
         ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
-
-
-@plot
-def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
-    """Draw columns as arrows by their loadings on two components.
-
-    Arrows that point the same way are columns that go together. Crosses at the ends are two
-    standard errors of sampling and privacy noise; an arrow is greyed if it is within both.
-    Rows are secret, so there are none.
-
-    Parameters
-    ----------
-    pca : PCA
-        Of two components at least.
-    ax
-    axes : (int, int)
-        Which components, counted from 1.
-
-    Raises
-    ------
-    ValueError
-        If there are no such components.
-    """
-    k = pca.n_components_
-    if k < 2:
-        raise ValueError("a biplot draws two components, and there is one: ask for two, as pca(2)")
-    at = [check_integer(axis, "axes", 1, k) - 1 for axis in axes]
-    loadings = pca.loadings[:, at]
-    components = np.where(loadings != 0, pca.components_[at].T, 1.0)
-    errors = 2 * np.abs(loadings / components) * pca.stderr[at].T
-    ax = axes_for(ax, (6.5, 6.0))
-    ink = ax.xaxis.label.get_color()
-    colors: list[Any] = []
-    for (x, y), (dx, dy) in zip(loadings, errors, strict=True):
-        clear = abs(x) > dx or abs(y) > dy
-        color = BLUE if clear else GREY
-        ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": color})
-        ax.errorbar(x, y, dy, dx, color=color, linewidth=0.8, alpha=0.6)
-        colors.append(ink if clear else GREY)
-    reach = 1.25 * float(np.abs(loadings).max() or 1.0)
-    ax.set_xlim(-reach, reach)
-    ax.set_ylim(-reach, reach)
-    ax.axhline(0.0, color=GREY, linewidth=0.6)
-    ax.axvline(0.0, color=GREY, linewidth=0.6)
-    if pca.of_correlations:
-        turn = np.linspace(0, 2 * np.pi, 200)
-        ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
-    share = pca.explained_variance_ratio_
-    across, up = (f"component {j + 1} ({share[j]:.0%} of the variance)" for j in at)
-    ax.set_xlabel(across)
-    ax.set_ylabel(up)
-    text = "Columns by their loadings; crosses: two standard errors"
-    if unnamed := write_names(ax, pca.names, loadings, colors):
-        text += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
-    heading(ax, text)
-    bare(ax)
-    return ax
 
 
 @plot
