@@ -428,7 +428,7 @@ def test_throwing_draws_away():
             assert conditioned <= whole / (1 - beta) + 1e-12
 
 
-# --- adaptive.md --------------------------------------------------------------------
+# --- glm.md -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

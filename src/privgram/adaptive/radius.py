@@ -4,7 +4,7 @@ Rows are counted in bins of lengths. What is wanted are sums from the far end: r
 edge. Noise per count would add up in them, and noise per sum would have to hide a row in all sums.
 So weighted sums W c are released, W being the square root of the matrix of sums: `weighted_counts`,
 plus independent Gaussian noise of deviation `counts_sensitivity` / mu. `cumulative_counts` finds
-the sums from these, at no cost in privacy. Proofs in docs/theory/adaptive.md.
+the sums from these, at no cost in privacy. Proofs in docs/theory/glm.md.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""The rules by which released numbers decide the next round: docs/theory/adaptive.md."""
+"""The rules by which released numbers decide the next round: docs/theory/glm.md."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     pairs (X, y) that can be read several times, such as a list of memory-mapped parts.
 
     The steps, their length, the clip and the share of the second moment follow rules from public
-    and released numbers: docs/theory/glm.md.
+    and released numbers: docs/theory/learning.md.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """A classifier by scores: the rounds at the table, and the door where its budget is spent.
 
-Secret side: of what is read only the noisy sums leave. The page is docs/theory/glm.md.
+Secret side: of what is read only the noisy sums leave. The page is docs/theory/learning.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Steps of private scores in released coordinates: what classifiers and random features share.
 
-Secret side: of what is read only the noisy sums leave. The page is docs/theory/glm.md.
+Secret side: of what is read only the noisy sums leave. The page is docs/theory/learning.md.
 """
 
 from __future__ import annotations

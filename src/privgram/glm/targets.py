@@ -1,6 +1,6 @@
 """A regression on random features by scores: its rounds at rows in memory, after a linear fit.
 
-Secret side: of what is read only the noisy sums leave. The page is docs/theory/glm.md.
+Secret side: of what is read only the noisy sums leave. The page is docs/theory/learning.md.
 """
 
 from __future__ import annotations
