@@ -165,7 +165,7 @@ class OLSResults(OfRelease):
     def llf(self) -> float:
         """Logarithm of the likelihood of normal errors, at the estimate.
 
-        It differs between fits by noise too: `compare_f_test` counts that, a likelihood ratio not.
+        It differs between fits by noise too: `f_test` counts that, a likelihood ratio not.
         RefusedError for weighted rows, of whose weights the logarithms were not released.
         """
         self._need_inference()
