@@ -170,14 +170,3 @@ def test_notebooks_show_tables_whose_text_is_escaped(shown_results):
     for name in ("study", "description", "pca", "plan", "check", "correlation"):
         assert "y" in shown_results[name]._repr_html_()
     assert repr(shown_results["summary"]) == str(shown_results["summary"])
-
-
-@pytest.mark.slow
-def test_no_cell_of_a_csv_is_a_formula(shown_results):
-    lines = shown_results["summary"].as_csv().splitlines()
-    cells = [cell for line in lines for cell in line.split(",")]
-    assert any(cell.startswith("'=1") for cell in cells)
-    for cell in cells:
-        assert not cell.startswith(("=", "@", "+")), cell
-        if cell.startswith("-"):
-            float(cell)

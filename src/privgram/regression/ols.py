@@ -142,8 +142,6 @@ class OLSResults(OfRelease):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If there is no such type.
         """

@@ -148,11 +148,6 @@ class SurvivalResults(GLMResults):
         Returns
         -------
         ndarray of shape (m,), float64
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
         """
         check_one_of(which, "which", ("lhr", "hr"))
         linear = super().predict(X, which="linear")
@@ -176,8 +171,6 @@ class SurvivalResults(GLMResults):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If a time is beyond the last cut.
         """
@@ -219,8 +212,6 @@ class SurvivalResults(GLMResults):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If a time is beyond the last cut, or X lacks a variable.
         """
