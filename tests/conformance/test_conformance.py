@@ -492,7 +492,7 @@ LOGISTIC_OWN = {
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
     "target", "terms", "tidy", "unidentified", "unit", "with_intercept",
-    "wald_test_terms", "absorbed", "to_html", *SHARE, "fvalue", "f_pvalue",
+    "wald_test_terms", "absorbed", "to_html", *SHARE, "fvalue", "f_pvalue", "by_level", "effects",
 }  # fmt: skip
 
 
@@ -531,7 +531,7 @@ SCORED_OWN = {
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
-    "plot", "absorbed", "to_html", *SHARE,
+    "plot", "absorbed", "to_html", *SHARE, "by_level", "effects",
 }  # fmt: skip
 
 

@@ -79,11 +79,9 @@ def fit_problem(
     problem.check()
     generator, reproducible = generators.resolve(rng)
     unit = problem.unit
-    in_memory = unit is not None and unit.values is not None
-    plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
-    if plain and not in_memory:
+    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(problem.read.selected, source.T, strict=True))
-    table = source if in_memory else CachedSource(source, cache_bytes)
+    table = CachedSource(source, cache_bytes)
     scan = ScanRequest(table, problem.read, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
@@ -174,8 +172,8 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
     if problem.question is not None:
         return InstrumentEstimator(rounds, problem, public)
     if problem.factor is not None:
-        written = problem.factor.written_out
-        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
+        absorbed = problem.factor.absorbed
+        return (PairEstimator if absorbed else LevelEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
@@ -295,6 +293,7 @@ def _recorded(
         unit=None if unit is None else unit.name or None,
         family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
+        by_level=parts.by_level,
     )
     if parts.refusal is None and problem.purpose == "inference":
         fitted = replace(fitted, refusal=fitted.inference.refusal)
