@@ -40,19 +40,17 @@ from privgram.study.config import (
     table_name,
 )
 from privgram.study.options import (
-    HistogramRequest,
     PlanRequest,
     RegressRequest,
     ReleaseOfStudy,
     StudyRequest,
     SummarizeRequest,
-    TableOptions,
     TableRegressRequest,
 )
 
 #: Said of statistics that no second moment holds, where units are protected.
 NOT_OF_UNITS = (
-    "summaries and histograms are of rows that are protected singly, and this study protects "
+    "summaries are of rows that are protected singly, and this study protects "
     "units: release(by=...).describe() has counts, means and deviations of these"
 )
 
@@ -60,11 +58,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
-    from privgram.multivariate.distribution import (
-        DistributionResults,
-        HistogramResults,
-        StatisticName,
-    )
+    from privgram.multivariate.distribution import DistributionResults
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
@@ -321,45 +315,15 @@ class Study:
             As `regress`; where units are protected, or the rows are in a warehouse.
         """
         from privgram.multivariate.distribution import check_quantiles, check_statistics
-
-        statistics, q = check_statistics(request.statistics), check_quantiles(request.q)
-        return self._summarize(request.column, request, statistics, q)
-
-    @takes(HistogramRequest)
-    def histogram(self, request: HistogramRequest) -> HistogramResults:
-        """Count the rows in bins of one column, in groups.
-
-        Returns
-        -------
-        HistogramResults
-            Its `of` is what `summarize` gives for the same price.
-
-        Raises
-        ------
-        BudgetExceeded, ValueError, TypeError, OSError
-            As `summarize`.
-        """
-        from privgram.multivariate.distribution import check_bins
-
-        check_bins(request.bins)
-        found = self._summarize(request.column, request, ("count", "quantile"), (0.25, 0.5, 0.75))
-        return found.histogram(request.bins)
-
-    def _summarize(
-        self,
-        column: str,
-        options: TableOptions,
-        statistics: tuple[StatisticName, ...],
-        q: tuple[float, ...],
-    ) -> DistributionResults:
         from privgram.study.tables import column_and_groups, summarize_table
 
+        statistics, q = check_statistics(request.statistics), check_quantiles(request.q)
         self._check_singly()
-        by = options.factors
+        column, by = request.column, request.factors
         used = column_and_groups(self.columns, column, by)
-        label = options.label or " by ".join([column, *([", ".join(by)] if by else [])])
-        price = self._price(options.epsilon, options.delta)
-        run = self._run_options(label, used.selected, options.out, options.rng)
+        label = request.label or " by ".join([column, *([", ".join(by)] if by else [])])
+        price = self._price(request.epsilon, request.delta)
+        run = self._run_options(label, used.selected, request.out, request.rng)
         log.info("summarize %s at epsilon=%g", shown(label), price.epsilon)
         with self._saying_what_is_left():
             asked = used, column, by, statistics, q, price, run
