@@ -27,7 +27,6 @@ from sklearn.base import BaseEstimator  # noqa: E402
 
 from privgram.estimators import (  # noqa: E402
     PrivateClassifier,
-    PrivatePCA,
     PrivateRidge,
 )
 
@@ -94,10 +93,7 @@ SOURCES = {
     "mappings of arrays elsewhere": {
         "array API": lambda _: {k: xp.asarray(v) for k, v in table().items()}
     },
-    "arrays without names": {
-        "NumPy": lambda _: rows(),
-        "array API": lambda _: xp.asarray(rows()),
-    },
+    "arrays without names": {"NumPy": lambda _: rows(), "array API": lambda _: xp.asarray(rows())},
     "what is read once": {
         "iterator": lambda _: iter([frame()[:900], frame()[900:]]),
         "Arrow reader": lambda _: pa.table(table()).to_reader(),
@@ -200,8 +196,6 @@ def asked(source, door, composition="gaussian", epsilon=8.0, delta=1e-5):
         return None
 
 
-# --- learning -------------------------------------------------------------------------------------
-
 LEARNERS = {
     "least squares": partial(PrivateRidge, 0.0, **BOXES),
     "ridge": partial(PrivateRidge, **BOXES),
@@ -210,7 +204,6 @@ LEARNERS = {
     "classifier, random features": partial(
         PrivateClassifier, bound=1.5, classes=[0, 1], features=FEATURES
     ),
-    "PCA": partial(PrivatePCA, bounds=(-1, 1)),
 }
 
 #: What is learnt from, with the target.
@@ -241,7 +234,6 @@ def learn(source, ledger, _, learner):
 
 LEARNING = {name: partial(learn, learner=learner) for name, learner in LEARNERS.items()}
 
-# --- ledgers --------------------------------------------------------------------------------------
 
 HALF = {"epsilon": 0.5}
 
@@ -249,7 +241,7 @@ HALF = {"epsilon": 0.5}
 def stated(_, ledger, out, delta):
     """What is entered by hand."""
     ledger.spend(1.0, delta, adjacency="replace", unit="", what="a table")
-    return PrivatePCA()
+    return PrivateRidge()
 
 
 ENTERED = {
@@ -273,8 +265,6 @@ LEDGERS = {
     "of delta 0": {"composition": "basic", "delta": 0.0},
     "with too little left": {"epsilon": 0.01},
 }
-
-# --- results --------------------------------------------------------------------------------------
 
 
 @cache
@@ -340,10 +330,6 @@ USES = {
     "pooled with one round": lambda name: pg.pool([results()[name], results(2)["one round"]]),
     "pooled with another of its kind": lambda name: pg.pool([results()[name], results(2)[name]]),
     "pooled with itself": lambda name: pg.pool([results()[name]] * 2),
-    "`PrivateRidge.fit_from`": lambda name: PrivateRidge().fit_from(results()[name], "y"),
-    "the same with random features": lambda name: PrivateRidge(features=FEATURES).fit_from(
-        results()[name], "y"
-    ),
 }
 
 
@@ -356,8 +342,6 @@ def used(name, use):
             return refused(error)
     return None
 
-
-# --- the page -------------------------------------------------------------------------------------
 
 #: Rows and columns of the page's tables.
 PARTS = {

@@ -115,24 +115,6 @@ def test_bound_chosen_by_the_table(adjacency, tmp_path):
     assert any("for all rows of a unit" in entry.what for entry in ledger.entries)
 
 
-def test_bound_chosen_by_an_array():
-    """Its units lie beside it, so it is read from where it is, twice."""
-    data = panel(300)
-    x = np.stack([data[name] for name in "aby"], axis=1)
-    auto = pg.PrivateBound(5.0)
-    named, plain = (
-        pg.release(
-            source,
-            rng=np.random.default_rng(0),
-            unit=pg.Unit("id", bound=auto, values=values),
-            **GIVEN,
-        )
-        for source, values in ((data, None), (x, data["id"]))
-    )
-    assert (plain.bound, plain.n_units) == (named.bound, 300)
-    np.testing.assert_array_equal(plain.matrix, named.matrix)
-
-
 def test_bound_chosen_before():
     bound = private_norm_bound(
         panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
@@ -183,14 +165,6 @@ def test_moment_is_not_asked_for_units_and_keeps_those_it_has():
     moment = pg.second_moment(panel(50), columns=COLUMNS, unit=pg.Unit("id", max_rows=6))
     release = pg.release(moment, epsilon=1.0, delta=1e-6)
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)
-
-
-def test_unclipping_needs_rows_and_is_refused():
-    release = pg.release(
-        panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
-    )
-    with pytest.raises(ValueError, match="not for units"):
-        release.regress("y", unclip=True)
 
 
 def test_within_is_the_regression_with_an_effect_for_each_unit():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 
 import privgram as pg
 from privgram.noise import GaussianLaw
@@ -43,12 +43,6 @@ def test_place_for_every_group():
     assert "6 groups by group" in ax.get_title(loc="left")
 
 
-def test_shrunk_beside_own():
-    fits = fits_of(4)
-    ax = fits.shrink().plot("x")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["pooled", "own", "shrunk"]
-
-
 def test_many_groups_are_not_named():
     ax = fits_of(60).plot("x")
     assert "group" in ax.get_ylabel()
@@ -56,7 +50,5 @@ def test_many_groups_are_not_named():
 
 def test_refusals():
     fits = fits_of(3)
-    with pytest.raises(ValueError, match="no coefficient 'z'"):
-        fits.plot("z")
-    with pytest.raises(ValueError, match="alpha"):
-        plot_forest(fits, "x", alpha=2)
+    refuses(lambda: fits.plot("z"), ValueError, "no coefficient 'z'")
+    refuses(lambda: plot_forest(fits, "x", alpha=2), ValueError, "alpha")

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.files import check_distinct, check_process, check_room
+from privgram._base.files import check_process, check_room
 from privgram._base.saved import save_paid
 from privgram.adaptive.rounds import UnreadError
 from privgram.columns.unit import PrivateBound, Unit
@@ -75,15 +74,15 @@ def fit_problem(
     it nor rows is chosen here. All that can be refused is refused before anything is spent; what
     goes wrong in the arithmetic after that ends in a refused fit.
     """
-    path, pid = _checked_path(out, ledger), os.getpid()
+    check_ledger(ledger)
+    beside = None if ledger is None else ledger.path
+    path, pid = GLMResults._format.check_out(out, ledger=beside), os.getpid()
     problem.check()
     generator, reproducible = generators.resolve(rng)
     unit = problem.unit
-    in_memory = unit is not None and unit.values is not None
-    plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
-    if plain and not in_memory:
+    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(problem.read.selected, source.T, strict=True))
-    table = source if in_memory else CachedSource(source, cache_bytes)
+    table = CachedSource(source, cache_bytes)
     scan = ScanRequest(table, problem.read, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass
@@ -174,8 +173,8 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
     if problem.question is not None:
         return InstrumentEstimator(rounds, problem, public)
     if problem.factor is not None:
-        written = problem.factor.written_out
-        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
+        absorbed = problem.factor.absorbed
+        return (PairEstimator if absorbed else LevelEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
@@ -203,18 +202,6 @@ def lost(error: Exception) -> str:
         f"an error ended the computation ({type(error).__name__}), which is a defect of privgram: "
         "report it, with the formula and the described columns"
     )
-
-
-def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:
-    """Where the fit is to be written; refused here if it cannot be, before anything is spent."""
-    check_ledger(ledger)
-    if out is None:
-        return None
-    path = Path(out)
-    GLMResults._format.check_suffix(path)
-    check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
-    check_room(path)
-    return path
 
 
 def _bound_units(
@@ -295,6 +282,7 @@ def _recorded(
         unit=None if unit is None else unit.name or None,
         family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
+        by_level=parts.by_level,
     )
     if parts.refusal is None and problem.purpose == "inference":
         fitted = replace(fitted, refusal=fitted.inference.refusal)
