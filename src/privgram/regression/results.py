@@ -89,7 +89,7 @@ NOT_HELD = {
             "aic",
         ),
         *("bic", "prsquared", "llnull", "deviance", "null_deviance", "anova"),
-        *("get_prediction", "feature_std"),
+        "get_prediction",
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
