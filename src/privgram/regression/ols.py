@@ -36,16 +36,13 @@ else:
 class OLSResults(OfRelease):
     """A linear regression on a release, in the columns' own units.
 
-    `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
-    penalised fit are the penalised coefficients, which have no standard errors here.
+    `params`, `bse`, `conf_int` and all else of `RegressionResults`. Those of a penalised fit are
+    the penalised coefficients, which have no standard errors here.
 
     Attributes
     ----------
-    target : str
     ridge : float, "auto" or ndarray of shape (p,)
         Penalty added to the released matrix (in its scale), not on the intercept.
-    refusal : str or None
-        Why there are no standard errors, or None.
     n_rows : float or None
         Rows behind the fit: public, or estimated from the release; those with missing
         values that were dropped do not count.
