@@ -76,9 +76,10 @@ PER_ROW = (
 #: What other results have and a result of sums may not, and why.
 NOT_HELD = {
     ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): PER_ROW,
-    tuple(
-        "rsquared_stderr rsquared rsquared_adj fvalue f_pvalue mse_resid scale llf aic bic prsquared "
-        "llnull deviance null_deviance anova get_prediction".split()
+    (
+        *("rsquared_stderr", "rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid"),
+        *("scale", "llf", "aic", "bic", "prsquared", "llnull", "deviance", "null_deviance"),
+        *("anova", "get_prediction"),
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
