@@ -60,9 +60,10 @@ def test_in_a_pipeline_and_a_ledger(tmp_path):
     X = table()
     y = X @ [0.3, -2.0, 10.0]
     ledger = pg.Ledger(tmp_path / "ledger", 1e13, 1e-5)
+    ridge = {"bounds": (-20, 20), "target_bounds": (-20, 10), "mechanism": pg.AnalyzeGauss()}
     steps = (
         PrivatePCA(2, **LOUD, bounds=BOUNDS, ledger=ledger),
-        PrivateRidge(0.0, bounds=(-20, 20), target_bounds=(-20, 10), ledger=ledger, **LOUD),
+        PrivateRidge(0.0, **ridge, **LOUD, ledger=ledger),
     )
     pipe = make_pipeline(*steps).fit(X, y)
     theirs = make_pipeline(PCA(2), LinearRegression()).fit(X, y)

@@ -21,6 +21,7 @@ from privgram.estimators._base import (
     pairs,
 )
 from privgram.privacy.guarantee import Guarantee
+from privgram.releases.release import Release
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from privgram.ledger import Ledger
     from privgram.multivariate import PCA
     from privgram.privacy import Adjacency
-    from privgram.releases.release import Release
 
 
 class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEstimator):
@@ -117,13 +117,16 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
                 rng=generator(self.random_state),
                 ledger=self.ledger,
             )
-            self._paid = release_for(request)
+            release = release_for(request)
+            assert isinstance(release, Release)
+            self._paid = release
         return self
 
     def _table(self, X: Any) -> tuple[Any, Columns]:
         """Columns by name, and their bounds."""
         X = self._rows(X)
-        check_integer(self._n_features_out, "n_components", 1, self.n_features_in_)
+        if self.n_components is not None:
+            check_integer(self.n_components, "n_components", 1, self.n_features_in_)
         names = self._feature_names()
         ranges = pairs(self.bounds, names, "bounds")
         columns = Columns(ranges, intercept=True, missing=self.missing)
@@ -132,7 +135,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_features_in_ if self.n_components is None else self.n_components
+        return int(self.n_features_in_ if self.n_components is None else self.n_components)
 
     @property
     def release_(self) -> Release:
