@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1] / "src" / "privgram"
 #: What files are trusted for, by the first of these that begins their path.
 ROLES = {
     "counts, enters and draws": ("secret/gate", "secret/__init__"),
-    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept", "secret/by_level",
+    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept",
                                    "secret/pairs"),
     "noise on integers": ("secret/additive", "secret/generators", "exact/discrete",
                           "exact/lattice", "exact/__init__", "exact/int128", "_core/_bitgen",

@@ -537,6 +537,24 @@ def test_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatch):
     assert seen == [1]
 
 
+def test_what_another_enters_before_the_lock_is_held_counts(path, monkeypatch):
+    """Or both would have the last of a budget: what was read before is not what there is."""
+    ledger, others = Ledger(path, epsilon=1.0, delta=1e-5), []
+    locked = Ledger._open
+
+    def raced(self, exclusive=False):
+        if exclusive and not others:
+            others.append(Ledger(path))
+            others[0].spend(0.75, 0.0, adjacency="replace", unit="")
+        return locked(self, exclusive)
+
+    monkeypatch.setattr(Ledger, "_open", raced)
+    with pytest.raises(BudgetExceeded):
+        ledger.spend(0.75, 0.0, adjacency="replace", unit="")
+    assert ledger.entries == others[0].entries
+    assert len(ledger.entries) == 1
+
+
 def test_threads_cannot_both_have_the_last(path):
     ledger = Ledger(path, 0.2, 1e-6, composition="basic")
     got, refused = [], []

@@ -34,6 +34,7 @@ LOCALITY = "tests/security/test_row_locality.py"
 TESTS = {
     "CLIENT": "tests/secret/test_any_client.py::test_any_client",
     "GATE": "tests/secret/test_gate.py",
+    "HOSTILE": "tests/secret/test_hostile_clients.py",
     "ADDITIVE": "tests/secret/test_additive.py",
     "SWEEP": "tests/secret/test_sweep.py",
     "CHOICE": "tests/mechanisms/test_exponential.py",

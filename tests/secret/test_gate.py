@@ -142,7 +142,7 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
     assert mixed.kind.unit_of(None) == parts[0].kind.resolution / 4
     std = released(one, mixed, 0.75)
     assert std == pytest.approx(4 * math.sqrt(2) * 2.0**40 / one.mu(0.75), rel=1e-12)
-    shares = {(0, 0): Fraction(3, 4), (0, 1): Fraction(3, 16), (0, 2): Fraction(3, 64)}
+    shares = {(0, i): gate.WHOLE * 3 >> 2 + 2 * i for i in range(3)}
     assert one._budget.parts == shares
     with pytest.raises(Spent):
         one.release(one.mix(parts, [3, 0, 0], 2), 0.75)

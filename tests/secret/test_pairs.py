@@ -21,7 +21,7 @@ from privgram.scan.request import ScanRequest
 from privgram.secret import Blocks, Histogram, Model, Outer, PairImage, Vectors, pairs
 from privgram.secret.gate import Sum
 from privgram.secret.kinds import MOST_WEIGHT, PULL, WEIGHT_UNITS
-from privgram.secret.pairs import PairStore, RowsByLevel
+from privgram.secret.pairs import RowsByLevel
 
 USED = pg.Columns(
     {"x": (-1, 1), "y": (-1, 1), "f": ["a", "b", "c"]}, intercept=True, missing="drop"
@@ -43,7 +43,7 @@ def table_of(rows):
 
 def store(of, rows, **options):
     scan = ScanRequest(table_of(rows), USED, **{"threads": 1} | options)
-    return PairStore(of, accumulate(scan, partial(RowsByLevel, of))[0])
+    return accumulate(scan, partial(RowsByLevel, of))[0].stored()
 
 
 def sums(of, matrix, kinds, rows, **options):
@@ -217,10 +217,8 @@ def test_pairs_of_a_block_are_each_taken_once():
     for size, n_blocks in ((2, 5), (3, 4), (7, 3), (40, 2), (300, 1)):
         rows = np.asfortranarray(rng.normal(size=(size * n_blocks, 2)))
         taken = []
-        for first, last in pairs._strips(len(rows), size):
-            k = pairs._pairs_before(last, size) - pairs._pairs_before(first, size)
-            out, block = np.empty((k, 2), order="F"), np.empty(k, np.int32)
-            differences(rows, size, first, last, out, block)
+        for first in range(0, len(rows), 9):
+            out, block = differences(rows, size, first, min(first + 9, len(rows)))
             taken += zip((block + first // size).tolist(), map(tuple, out), strict=True)
         expected = [
             (b, tuple(rows[i] - rows[j]))

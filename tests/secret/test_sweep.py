@@ -22,9 +22,8 @@ from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
-from privgram.secret.by_level import LevelSweep
 from privgram.secret.gate import Sum
-from privgram.secret.sweep import UnitSweep, new_rows
+from privgram.secret.sweep import LevelSweep, UnitSweep, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]

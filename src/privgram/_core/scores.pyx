@@ -408,21 +408,22 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
         fesetenv(&saved)
 
 
-def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last,
-                double[::1, :] out, int32_t[::1] blocks):
-    """out = rows[i] - rows[j], of i in [first, last) and all later j of its block.
+def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last):
+    """rows[i] - rows[j] (k, m), of i in [first, last) and all later j of its block; and the block.
 
-    Rows (n, m) and out (k, m) lie by columns; blocks of `size` rows follow each other. `blocks`
-    (k,) are those of the pairs, counted from that of the first row. What a pair has is made of its
-    two rows by one rounded operation.
+    Rows (n, m) and differences lie by columns; blocks of `size` rows follow each other, and are
+    counted from that of the first row. What a pair has is made of its two rows by one rounded
+    operation.
     """
-    cdef Py_ssize_t n = rows.shape[0], m = rows.shape[1], i, j, k, end, at, last_block
+    cdef Py_ssize_t n = rows.shape[0], m = rows.shape[1], i, j, k, end, at = 0, last_block
     cdef double x
-    if size < 1 or n % size or not 0 <= first <= last <= n or out.shape[1] != m:
-        raise ValueError("rows are of whole blocks, and pairs of rows have as many numbers")
-    at = sum([size - 1 - i % size for i in range(first, last)])
-    if out.shape[0] != at or blocks.shape[0] != at:
-        raise ValueError(f"there is room for {at} pairs")
+    if size < 1 or n % size or not 0 <= first <= last <= n:
+        raise ValueError("rows are of whole blocks")
+    for i in range(first, last):
+        at += size - 1 - i % size
+    made = np.empty((at, m), order="F"), np.empty(at, np.int32)
+    cdef double[::1, :] out = made[0]
+    cdef int32_t[::1] blocks = made[1]
     last_block = first // size
     with nogil:
         for k in range(m):
@@ -438,6 +439,7 @@ def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py
             for j in range(at, at + end - i - 1):
                 blocks[j] = <int32_t>(i // size - last_block)
             at += end - i - 1
+    return made
 
 
 # Whole images of rows: see kept.h.

@@ -17,8 +17,8 @@ from privgram._core.draws import ChaCha20
 def default_bit_generator() -> ChaCha20:
     """Make a ChaCha20 bit generator with a fresh 256-bit key of the operating system.
 
-    Do not keep the result: its memory holds the key, and who has the key can take the noise off
-    again. When it is dropped, the key is overwritten.
+    Do not keep the result: its memory holds the key, which takes the noise off again. When it is
+    dropped, the key is overwritten.
     """
     return ChaCha20()
 
@@ -30,8 +30,7 @@ class _OfProcess(np.random.Generator):
         super().__init__(bit_generator)
         self._process = os.getpid()
 
-    def __getattribute__(self, name: str) -> Any:
-        # Every draw asks for a method or for the bit generator.
+    def __getattribute__(self, name: str) -> Any:  # which every draw asks
         attribute = super().__getattribute__
         if not name.startswith("_") and attribute("_process") != os.getpid():
             raise RuntimeError(
@@ -44,9 +43,8 @@ class _OfProcess(np.random.Generator):
 def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]:
     """Turn the argument `rng` of a public function into a generator, and say if it is reproducible.
 
-    None makes a new cryptographic one. Of a generator that the caller brought, whoever knows its
-    seed can take the noise off. A seed is refused rather than wrapped: drawing reproducible noise
-    should be spelled out where it is done.
+    None makes a new cryptographic one. Whoever knows the seed of another can take its noise off, so
+    a seed is refused: drawing reproducible noise is spelled out where it is done.
     """
     if rng is None:
         return _OfProcess(default_bit_generator()), False

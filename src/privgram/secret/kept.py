@@ -14,7 +14,7 @@ import numpy as np
 
 from privgram._base.machine import memory
 from privgram._core import scores
-from privgram.moment.accumulators import Accumulator, BlockAccumulator
+from privgram.moment.accumulators import BlockAccumulator
 from privgram.secret.kinds import Errors, HeldOut, Learner, Scores
 from privgram.secret.sweep import Totals
 
@@ -61,19 +61,6 @@ class KeptImage:
         return 2 * n_rows * len(self.directions) <= SHARE_OF_MEMORY * memory()
 
 
-class ImageStore(Accumulator):
-    """Images of all rows, filled up with zeros, and what is beside them. SECRET."""
-
-    sums: ClassVar[tuple[str, ...]] = ("blocks",)
-
-    def __init__(self) -> None:
-        self.blocks: list[tuple[NDArray[np.int16], Matrix]] = []
-
-    def take(self, images: NDArray[np.int16], beside: Matrix) -> None:
-        """Keep some."""
-        self.blocks.append((images, beside))
-
-
 class KeptSweep(Totals):
     """Feeds kept images to the integers of sums."""
 
@@ -113,14 +100,15 @@ class KeptSweep(Totals):
 
 
 class KeptStream(BlockAccumulator):
-    """Makes images of blocks of rows, and feeds what takes them."""
+    """Makes images of blocks of rows, and feeds them to sums, or keeps them. SECRET."""
 
-    sums: ClassVar[tuple[str, ...]] = ("n_rows",)
+    sums: ClassVar[tuple[str, ...]] = ("n_rows", "blocks")
     parts: ClassVar[tuple[str, ...]] = ("inner",)
 
-    def __init__(self, image: KeptImage, kinds: Sequence[Kind] | None, _: int = 0) -> None:
-        #: What takes images, or keeps them.
-        self.inner = ImageStore() if kinds is None else KeptSweep(image, kinds)
+    def __init__(self, image: KeptImage, kinds: Sequence[Kind], _: int = 0) -> None:
+        self.inner = KeptSweep(image, kinds)
+        #: Images, filled up with zeros, and what is beside them, where no sum takes them.
+        self.blocks: list[tuple[NDArray[np.int16], Matrix]] = []
         self.n_rows = 0
         d = len(image.directions)
         self._image = image
@@ -141,9 +129,24 @@ class KeptStream(BlockAccumulator):
             products = scores.whole_rows(rows, self._image.bound) @ self._axes
             images.append(scores.whole_images(products, self._scales, self._image.radius))
         if images:
-            self.inner.take(np.concatenate(images), np.ascontiguousarray(more, np.float64))
+            made = np.concatenate(images), np.ascontiguousarray(more, np.float64)
+            if self.inner.totals:
+                self.inner.take(*made)
+            else:
+                self.blocks.append(made)
         self.n_rows += len(block)
         return -1
+
+    def stored(self) -> KeptStream:
+        """All images, once they are read."""
+        return self
+
+    def sums_of(self, kinds: Sequence[Kind]) -> list[Any]:
+        """Sums over the images that were kept."""
+        sweep = KeptSweep(self._image, kinds)
+        for some in self.blocks:
+            sweep.take(*some)
+        return sweep.totals
 
 
 def whole_coefficients(coef: Matrix, width: int) -> tuple[Matrix, int]:

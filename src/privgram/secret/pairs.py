@@ -8,7 +8,6 @@ all others are in the blocks where they were (docs/theory/glm.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,7 +30,7 @@ from privgram.secret.kinds import (
 from privgram.secret.sweep import Sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.secret.kinds import Kind
 
-#: Pairs that are taken at a time, or those of one row; and rows of which all pairs' vectors fit
-#: 64 bits.
-AT_ONCE, LARGE = 1 << 13, 1 << 19
+#: Pairs at a time at most, or those of one row; and rows of which all pairs' vectors fit 64 bits.
+AT_ONCE, LARGE = 1 << 14, 1 << 19
 
 #: Odd numbers that bits are mixed by, of SplitMix64.
 MIXERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -62,12 +60,11 @@ class Blocks:
     weights: NDArray[Any]
 
     def __post_init__(self) -> None:  # where no row has been seen
-        if not ((self.bins >= 1) & (self.bins < 2**31)).all():
-            raise ValueError("a level has a bin")
-        if not ((self.weights >= 0) & (self.weights <= MOST_WEIGHT)).all():
-            raise ValueError("a weight is too large")
-        for name in ("bins", "weights"):
-            object.__setattr__(self, name, np.rint(getattr(self, name)).astype(np.int64))
+        for name, least, most in (("bins", 1, 2**31 - 1), ("weights", 0, MOST_WEIGHT)):
+            numbers = np.rint(getattr(self, name))
+            if not ((numbers >= least) & (numbers <= most)).all():
+                raise ValueError(f"{name} are from {least} to {most}")
+            object.__setattr__(self, name, numbers.astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,33 +76,31 @@ class PairImage:
 
 
 class RowsByLevel(LevelAccumulator):
-    """Keeps rows and their levels. SECRET, and gone with their gate."""
+    """Keeps rows and their levels. SECRET."""
 
     sums: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "_blocks")
     parts: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, blocks: Blocks, _: int = 0) -> None:
         super().__init__(blocks.read, blocks.others, blocks.factor, np.eye(len(blocks.others)))
-        self._blocks: list[tuple[Matrix, NDArray[np.int32]]] = []
+        self.of = blocks
+        self._blocks = [(np.zeros((0, self.n_columns)), np.zeros(0, np.int32))]
 
     def feed(self, z: Matrix, one: Vector, levels: NDArray[np.int32]) -> None:
         """Take images, and for each u_1 and its level's position."""
         self._blocks.append((z + 0.0, levels))  # no zeros of two signs
 
-    def rows(self) -> tuple[Matrix, NDArray[np.int32]]:
-        """All rows, (n, d), and their levels."""
-        if not self._blocks:
-            return np.zeros((0, self.n_columns)), np.zeros(0, np.int32)
-        rows, levels = zip(*self._blocks, strict=True)
-        return np.concatenate(rows), np.concatenate(levels)
+    def stored(self) -> PairStore:
+        """All rows, once they are read."""
+        rows, levels = map(np.concatenate, zip(*self._blocks, strict=True))
+        return PairStore(self.of, rows, levels)
 
 
 class PairStore:
-    """All rows by blocks, blocks of one size and weight together. SECRET."""
+    """All rows (n, d) by blocks, blocks of one size and weight together. SECRET."""
 
-    def __init__(self, blocks: Blocks, kept: RowsByLevel) -> None:
-        self.n_rows = kept.n_rows
-        rows, levels = kept.rows()
+    def __init__(self, blocks: Blocks, rows: Matrix, levels: NDArray[np.int32]) -> None:
+        self.n_rows, self._bound = len(rows), float(blocks.others.bound)
         order, block = in_blocks(blocks, rows, levels)
         _, at, size = np.unique(block, return_inverse=True, return_counts=True)
         size, weight = size[at], blocks.weights[levels[order]]
@@ -114,109 +109,70 @@ class PairStore:
         self._rows = rows[order[by_class]]
         same = np.stack([size[by_class], weight[by_class]])
         starts = np.flatnonzero((np.diff(same, prepend=-1) != 0).any(axis=0))
+        ends = np.append(starts, same.shape[1])[1:]
         #: Size and weight of blocks, and where their rows begin and end.
-        self.classes = [
-            (int(same[0, one]), int(same[1, one]), int(one), int(end))
-            for one, end in zip(starts, np.append(starts, same.shape[1])[1:], strict=True)
-        ]
+        self.classes = list(zip(*same[:, starts].tolist(), starts, ends, strict=True))
 
     def sums(self, image: PairImage, kinds: Sequence[Kind]) -> list[Any]:
         """Sums over all pairs, of integers."""
         frame = image.matrix * np.sqrt(0.5)
-        totals: list[Any] = [_nothing(kind) for kind in kinds]
-        images = RowMap(frame, float(image.blocks.others.bound))
-        for size, weight, start, end in self.classes:
+        totals: list[Any] = [0] * len(kinds)
+        images = RowMap(frame, self._bound)
+        for size, weight, start, end in [*self.classes, (1, 0, 0, 0)]:  # at least of no rows
             mapped = np.empty((len(frame), end - start)).T
             for some, v in images.arrays(Prepared(self._rows[start:end])):
                 mapped[some] = v
-            self._add(totals, kinds, mapped, size, weight)
+            made = _of_class(kinds, mapped, size, weight)
+            totals = [one + more for one, more in zip(totals, made, strict=True)]
         return [
-            _triangle(one) if isinstance(kind, Outer) else one.astype(np.int64)
+            ((one >> 64).astype(np.int64), (one & (2**64 - 1)).astype(np.uint64))
+            if isinstance(kind, Outer)
+            else one.astype(np.int64)
             for kind, one in zip(kinds, totals, strict=True)
         ]
 
-    def _add(
-        self, totals: list[Any], kinds: Sequence[Kind], mapped: Matrix, size: int, weight: int
-    ) -> None:
-        """Add the sums of blocks of one size and weight."""
-        n_blocks = len(mapped) // size
-        vectors = {
-            i: np.zeros((n_blocks, kind.of.q), object if size > LARGE else np.int64)
-            for i, kind in enumerate(kinds)
-            if isinstance(kind, Vectors)
-        }
-        sweep = Sweep(
-            [replace(kind, groups=2) if isinstance(kind, Vectors) else kind for kind in kinds]
-        )
-        for first, last in _strips(len(mapped), size):
-            n_pairs = _pairs_before(last, size) - _pairs_before(first, size)
-            pairs, block = np.empty((mapped.shape[1], n_pairs)).T, np.empty(n_pairs, np.int32)
-            scores.differences(mapped, size, first, last, pairs, block)
-            where = slice(first // size, (last - 1) // size + 1)
-            for i in vectors:
-                sweep.totals[i] = np.zeros((where.stop - where.start, kinds[i].of.q), np.int64)
-            for model, places, room in sweep.groups:
-                sweep.add(pairs, model.score, places, room, groups=block)
-            for i, whole in vectors.items():
-                whole[where] += sweep.totals[i]
-        for i, kind in enumerate(kinds):
-            if i in vectors:
-                totals[i] = totals[i] + _projected(vectors[i], size, weight)
-            elif isinstance(kind, Histogram):
-                counts = sweep.totals[i].astype(object) * (PAIR_PARTS // PARTS)
-                totals[i] = totals[i] + _shared(counts, size, weight)
-            else:
-                made = SecondMoment.from_accumulator(sweep.totals[i], None, None).triangle()
-                totals[i] = totals[i] + _shared(int128.to_integers(made), size, weight)
 
-
-def _nothing(kind: Kind) -> Any:
-    if isinstance(kind, Vectors):
-        return np.zeros(kind.of.q, np.int64)
-    size = kind.of.q * (kind.of.q + 1) // 2 if isinstance(kind, Outer) else len(kind.edges)  # type: ignore[attr-defined]
-    return np.zeros(size, object)
-
-
-def _triangle(total: NDArray[Any]) -> int128.Int128:
-    return (total >> 64).astype(np.int64), (total & (2**64 - 1)).astype(np.uint64)
-
-
-def _shared(total: NDArray[Any], size: int, weight: int) -> NDArray[Any]:
-    """Whole numbers times 2 / size and the weight, rounded."""
-    parts = size * WEIGHT_UNITS
-    return (total * (2 * weight) + parts // 2) // parts
+def _of_class(
+    kinds: Sequence[Any], mapped: Matrix, size: int, weight: int
+) -> Iterator[NDArray[Any]]:
+    """Sums of blocks of one size and weight."""
+    by_block = {
+        i: np.zeros((len(mapped) // size, kind.of.q), object if size > LARGE else np.int64)
+        for i, kind in enumerate(kinds)
+        if isinstance(kind, Vectors)
+    }
+    sweep = Sweep([replace(one, groups=2) if i in by_block else one for i, one in enumerate(kinds)])
+    for first in range(0, len(mapped), step := max(1, AT_ONCE // size)):
+        last = min(first + step, len(mapped))
+        pairs, block = scores.differences(mapped, size, first, last)
+        where = slice(first // size, (last - 1) // size + 1)
+        for i, total in by_block.items():
+            sweep.totals[i] = np.zeros(total[where].shape, np.int64)
+        for model, places, room in sweep.groups:
+            sweep.add(pairs, model.score, places, room, groups=block)
+        for i, total in by_block.items():
+            total[where] += sweep.totals[i]
+    for i, kind in enumerate(kinds):
+        if i in by_block:
+            yield _projected(by_block[i], size, weight)
+            continue
+        if isinstance(kind, Histogram):
+            counts = sweep.totals[i].astype(object) * (PAIR_PARTS // PARTS)
+        else:
+            made = SecondMoment.from_accumulator(sweep.totals[i], None, None).triangle()
+            counts = int128.to_integers(made)
+        parts = size * WEIGHT_UNITS  # times 2 / size and the weight, rounded
+        yield (counts * (2 * weight) + parts // 2) // parts
 
 
 def _projected(total: NDArray[Any], size: int, weight: int) -> NDArray[np.int64]:
     """The sum of blocks' vectors (k, q) times 2 / size, none too long, by their weight; rounded."""
-    if not total.shape[1]:
-        return np.zeros(0, np.int64)
     u = total.astype(np.float64) * (2.0 / size)
     longest = (2 + PULL * (size + 1)) * UNITS
     length = np.sqrt((u**2).cumsum(axis=1)[:, -1])
     u *= (longest / np.maximum(length, longest) * (weight / WEIGHT_UNITS))[:, None]
     whole: NDArray[np.int64] = np.rint(u).astype(np.int64).sum(axis=0)
     return whole
-
-
-def _pairs_before(row: int, size: int) -> int:
-    """How many pairs begin with a row before this one."""
-    blocks, inside = divmod(row, size)
-    whole = blocks * (size * (size - 1) // 2)
-    return whole + inside * (size - 1) - inside * (inside - 1) // 2
-
-
-def _strips(n_rows: int, size: int) -> Iterator[tuple[int, int]]:
-    """First and last rows of some pairs at a time: of whole blocks, or of one in parts."""
-    first, of_block = 0, size * (size - 1) // 2
-    while first < n_rows:
-        at = first % size
-        if not at and of_block <= AT_ONCE:
-            last = min(n_rows, first + AT_ONCE // of_block * size)
-        else:
-            last = min(first + max(1, AT_ONCE // max(size - 1 - at, 1)), first - at + size)
-        yield first, last
-        first = last
 
 
 def in_blocks(
@@ -227,24 +183,21 @@ def in_blocks(
     code = mixed(levels.astype(np.uint64))
     for column in bits.T:
         code = mixed(code ^ column)
+
+    def alike() -> Any:  # each row but the first to the one before
+        one, level = bits[order], levels[order]
+        return (one[1:] == one[:-1]).all(axis=1) & (level[1:] == level[:-1])
+
     order = np.argsort(code, kind="stable")
-    alike = _alike(bits[order], levels[order])
-    if not alike[code[order[1:]] == code[order[:-1]]].all():  # two rows of one code
+    if not alike()[code[order[1:]] == code[order[:-1]]].all():  # two rows of one code
         order = np.lexsort((*bits.T, levels, code))
-        alike = _alike(bits[order], levels[order])
     places = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(np.append(True, ~alike)[: len(order)], places, 0))
+    first = np.maximum.accumulate(np.where(np.append(True, ~alike())[: len(order)], places, 0))
     tag = mixed(code[order] ^ mixed((places - first + 1).astype(np.uint64))) >> np.uint64(32)
     level = levels[order]
     bins = blocks.bins.astype(np.uint64)[level]
     start = np.cumsum(blocks.bins) - blocks.bins
     return order, start[level] + ((tag * bins) >> np.uint64(32)).astype(np.int64)
-
-
-def _alike(bits: NDArray[np.uint64], levels: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Whether each row but the first is like the one before."""
-    same: NDArray[np.bool_] = (levels[1:] == levels[:-1]) & (bits[1:] == bits[:-1]).all(axis=1)
-    return same
 
 
 def mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

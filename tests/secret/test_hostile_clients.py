@@ -1,0 +1,362 @@
+"""Clients that mean harm: they change what was checked, lie about numbers, and look at rows.
+
+Each asks the gate by what is public of it. To write into names that begin with an underscore is to
+write into the memory of the process, and no client (docs/theory/trust.md).
+"""
+
+import math
+from contextlib import suppress
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from secret.test_gate import gate_of, moment_of, noise_of
+from secret.test_pairs import OTHERS, USED, blocks, random_rows, table_of
+from support.sums import integers
+
+import privgram as pg
+from privgram.adaptive.rounds import UnreadError
+from privgram.scan.executor import accumulate
+from privgram.scan.request import ScanRequest
+from privgram.secret import (
+    Errors,
+    Gate,
+    HeldOut,
+    Histogram,
+    Image,
+    KeptImage,
+    Learner,
+    LevelImage,
+    Model,
+    Outer,
+    PairImage,
+    Rows,
+    Scores,
+    Spent,
+    Vectors,
+)
+
+N = 50
+TABLE = table_of(random_rows(np.random.default_rng(0), N, hostile=False))
+IMAGE = Image(np.eye(2, 3), 2.0)
+
+
+def reader(new, columns=OTHERS):
+    return accumulate(ScanRequest(TABLE, columns, threads=1), new)[0]
+
+
+def kept_reader(new):
+    made = new(5)
+    made.update(np.random.default_rng(0).normal(size=(N, 5)))
+    return made
+
+
+def door(read=reader):
+    return gate_of(reader=read)
+
+
+def of_pairs():
+    return PairImage(blocks(), np.eye(2, 3)), [Vectors(Model.residual(1), 1.0)]
+
+
+def of_kept(kind):
+    image = KeptImage(np.eye(3, 2), np.ones(2), 2.0, 2.0, 2)
+    return image, [kind(Learner(np.zeros((2, 2)), None if kind is HeldOut else (0, 1)))]
+
+
+# --- one that changes what was checked ------------------------------------------------------------
+
+
+def write(thing, **values):
+    for name, value in values.items():
+        object.__setattr__(thing, name, value)
+
+
+def shape(array, *size):
+    array.shape = size
+
+
+#: What is read, by which reader, and what makes noise smaller if the gate believes it.
+AFTERWARDS = {
+    "vectors with signs": (IMAGE, Vectors(Model.features(2)), partial(write, positive=True)),
+    "a matrix of one column": (
+        IMAGE,
+        Outer(Model.features(2)),
+        partial(write, of=Model.features(1)),
+    ),
+    "counts that are plain": (
+        IMAGE,
+        Histogram(Model.features(2), np.array([0.1, 0.2, 0.4, math.inf])),
+        partial(write, ranked=False),
+    ),
+    "counts of fewer bins": (
+        IMAGE,
+        Histogram(Model.features(2), np.array([0.1, 0.2, 0.4, math.inf])),
+        lambda kind: kind.edges.resize(2, refcheck=False),
+    ),
+    "errors of one fit": (*of_kept(Errors), lambda kind: shape(kind.of.coef, 4, 1)),
+    "rows": (IMAGE, Vectors(Model.features(2)), partial(write, __class__=Rows)),
+}
+
+
+@pytest.mark.parametrize("change", AFTERWARDS)
+def test_a_kind_that_is_changed_after_it_was_read_moves_as_before(change):
+    image, kind, do = AFTERWARDS[change]
+    kind = kind[0] if isinstance(kind, list) else kind
+    one = door(kept_reader if isinstance(image, KeptImage) else reader)
+    [total] = one.read(image, kind)
+    expected = one.release(total, 0.25).std
+    own = total.kind
+    for found in (kind, own):
+        with suppress(TypeError):  # a class of another layout
+            do(found)
+    assert one.release(total, 0.25).std == expected
+    for name in ("kind", "rows"):
+        with pytest.raises(AttributeError):
+            object.__setattr__(total, name, own)
+    with pytest.raises(AttributeError):
+        one.adjacency = "add-remove"
+
+
+BEFORE = {
+    "clip": lambda: (IMAGE, Vectors(Model.features(2)), {"clip": math.nan}),
+    "radius": lambda: (IMAGE, Outer(Model.features(2)), {"radius": -1.0}),
+    "groups": lambda: (IMAGE, Vectors(Model.features(2)), {"groups": 0}),
+    "another field": lambda: (IMAGE, Vectors(Model.features(2)), {"most": 1.0}),
+    "a way to move": lambda: (IMAGE, Vectors(Model.features(2)), {"moves": lambda _: 1e-9}),
+    "edges": lambda: (
+        IMAGE,
+        Histogram(Model.features(2), np.array([0.1, 0.2, math.inf])),
+        {"edges": np.array([2.0, 1.0, math.inf])},
+    ),
+    "pairs": lambda: (IMAGE, Vectors(Model.features(2)), {"of_pairs": True}),
+    "errors of classes": lambda: (
+        *(given[0] if isinstance(given, list) else given for given in of_kept(Errors)),
+        {"of": Learner(np.zeros((2, 2)))},
+    ),
+}
+
+
+@pytest.mark.parametrize("change", BEFORE)
+def test_a_kind_that_is_changed_before_it_is_read_is_refused(change):
+    image, kind, values = BEFORE[change]()
+    write(kind, **values)
+    with pytest.raises((TypeError, ValueError)):
+        gate_of(reader=lambda _: pytest.fail("a row was read")).read(image, kind)
+
+
+def test_weights_of_blocks_that_are_written_to_are_refused_or_no_longer_looked_at():
+    (image, kinds), one = of_pairs(), door(partial(reader, columns=USED))
+    [before] = one.read(image, *kinds)
+    image.blocks.weights[:] *= 1000
+    with pytest.raises(ValueError, match="weights are from 0"):
+        one.read(image, *kinds)
+    image.blocks.weights[:] //= 1000
+    [after] = one.read(image, *kinds)
+    assert integers(before) == integers(after)
+
+
+# --- one that lies about numbers ------------------------------------------------------------------
+
+
+class Liar(float):
+    """A share that is dear where noise is made of it, and cheap where it is counted."""
+
+    def as_integer_ratio(self):
+        return (1, 2**60)
+
+    def __lt__(self, other):
+        return True
+
+    __gt__ = __lt__
+
+
+class Turncoat:
+    """A number that is another one each time."""
+
+    def __init__(self, *says):
+        self.says = iter(says)
+
+    def __float__(self):
+        return next(self.says)
+
+    def __gt__(self, other):
+        return True
+
+    __lt__ = __gt__
+
+
+@pytest.mark.parametrize("lie", [lambda: Liar(0.75), lambda: Turncoat(0.75, 1e-9, 1e-9, 1e-9)])
+def test_a_share_that_lies_is_counted_as_it_is_drawn(lie):
+    one = door()
+    [total] = one.read(IMAGE, Vectors(Model.features(2)))
+    noisy = one.release(total, lie())
+    assert one.spent == 0.75
+    assert noisy.mu == one.mu(0.75)
+    with pytest.raises(Spent):
+        one.release(total, Liar(0.75))
+    for odd in (None, [0.1], 1j):
+        with pytest.raises((TypeError, ValueError)):
+            one.release(total, odd)
+    assert one.spent == 0.75
+
+
+def test_weights_of_a_mixture_that_lie_are_paid_as_they_are_added():
+    class Weight(int):
+        def __int__(self):
+            return 1
+
+        def __lt__(self, other):
+            return False
+
+    one, parts = gate_of(), ["p", "q"]
+    sums = [one.adopt(moment_of(part), i) for i, part in enumerate(parts)]
+    mixed = one.mix(sums, [Weight(3), Weight(-1)], 0)
+    assert integers(mixed) == [sum(each) for each in zip(*map(integers, sums), strict=True)]
+    one.release(mixed, 0.25)
+    assert one.spent == 0.25
+
+
+# --- one that looks -------------------------------------------------------------------------------
+
+
+class Spy(np.ndarray):
+    """An array that is asked when it meets others, and keeps what it saw."""
+
+    seen: ClassVar[list] = []
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **options):
+        Spy.seen += [one for one in inputs if isinstance(one, np.ndarray)]
+        plain = [np.asarray(one) for one in inputs]
+        return getattr(ufunc, method)(*plain, **options).view(Spy)
+
+    def __array_function__(self, func, types, args, kwargs):
+        Spy.seen += [one for one in args if isinstance(one, np.ndarray)]
+        return super().__array_function__(func, types, args, kwargs)
+
+    def __getitem__(self, at):
+        Spy.seen += [at] if isinstance(at, np.ndarray) else []
+        return super().__getitem__(at)
+
+
+def spied(thing, *names):
+    write(thing, **{name: getattr(thing, name).view(Spy) for name in names})
+    return thing
+
+
+def spies():
+    learner = spied(Learner(np.zeros((2, 2))), "coef")
+    edges = spied(Histogram(Model.features(2), np.array([0.1, 0.2, math.inf])), "edges")
+    level = LevelImage(USED, OTHERS, "f", np.eye(2, 3), np.zeros((3, 2)))
+    pair, kinds = of_pairs()
+    write(pair, blocks=spied(pair.blocks, "bins", "weights"))
+    return [
+        (reader, spied(Image(np.eye(2, 3), 2.0), "matrix"), edges),
+        (partial(reader, columns=USED), spied(level, "matrix", "centres"), edges),
+        (partial(reader, columns=USED), spied(pair, "matrix"), kinds[0]),
+        (kept_reader, spied(of_kept(HeldOut)[0], "directions", "deviations"), Scores(learner)),
+    ]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_arrays_of_a_class_of_their_own_see_no_row(which):
+    read, image, kind = spies()[which]
+    Spy.seen.clear()
+    one = door(read)
+    for _ in range(2):
+        one.read(image, kind)
+    assert not any(one.size >= N for one in Spy.seen)
+
+
+class Watcher:
+    """Stands for columns, or a number, and passes on what it is asked."""
+
+    def __init__(self, real, seen):
+        self.real, self.seen = real, seen
+
+    def __getattr__(self, name):
+        self.seen.append(name)
+        return getattr(self.real, name)
+
+
+def test_objects_that_stand_for_numbers_or_columns_are_refused():
+    seen = []
+    watch = partial(Watcher, seen=seen)
+    one = door(partial(reader, columns=USED))
+    level = LevelImage(watch(USED), OTHERS, "f", np.eye(2, 3))
+    objects = Image(np.array([[watch(1.0)] * 3] * 2), 2.0)
+    features = Vectors(Model.features(2))
+    cases = [
+        (level, features),
+        (objects, features),
+        (Image(np.eye(2, 3), watch(2.0)), features),
+        (IMAGE, Vectors(watch(Model.features(2)))),
+        (IMAGE, Vectors(Model(watch(Model.features(2).score)))),
+        (watch(IMAGE), features),
+        (IMAGE, watch(features)),
+    ]
+    for image, kind in cases:
+        with pytest.raises(TypeError, match="no sum of images"):
+            one.read(image, kind)
+    assert "encoder" not in seen
+
+
+def test_an_error_that_tells_of_a_row_is_not_kept_with_the_one_that_leaves():
+    calls = []
+
+    def failing(new):
+        calls.append(new)
+        if len(calls) > 1:
+            raise ValueError("row 17 has 1234.5")
+        return reader(new)
+
+    one = door(failing)
+    [total] = one.read(IMAGE, Vectors(Model.features(2)))
+    one.release(total, 0.25)
+    with pytest.raises(UnreadError) as caught:
+        one.read(IMAGE, Vectors(Model.features(2)))
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+# --- one that stops, and goes on ------------------------------------------------------------------
+
+
+def test_to_stop_again_says_the_same_and_settles_once(tmp_path):
+    ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
+    noise = noise_of()
+    with Gate(noise, np.random.default_rng(0), reader, ledger=ledger, price=noise.price) as one:
+        [total] = one.read(IMAGE, Vectors(Model.features(2)))
+        one.release(total, 0.25)
+        spent, entries = one.stop(), ledger.entries
+        assert spent == one.stop() == one.on(reader).stop()
+    assert one.stop() == spent
+    assert ledger.entries == entries
+    assert spent.sensitivity_ratio == pytest.approx(one.mu(0.25), rel=1e-6)
+    for share in (1e-9, 0.75):
+        with pytest.raises(Spent):
+            one.release(total, share)
+    assert gate_of().stop() is None
+
+
+# --- blocks of more rows than 64 bits hold pairs of -----------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2**19 - 1, 2**19, 2**19 + 1, 2**20])
+def test_a_row_that_joins_a_large_block_moves_it_by_what_the_kind_says(size):
+    """All its pairs as long as they may be, along the block's vector or against it."""
+    from privgram._core.scores import UNITS
+    from privgram.secret.kinds import HEAVIEST, MOST_WEIGHT, PULL
+    from privgram.secret.pairs import LARGE, _projected
+
+    kind = Vectors(Model.residual(1), of_pairs=True)
+    longest = int((2 + PULL * (size + 1)) * UNITS) * size // 2
+    for before in (size * (size - 1) // 2 * UNITS, longest, longest - size * UNITS, 0):
+        for joins in (size * UNITS, -size * UNITS):
+            made = []
+            for n, total in ((size, before), (size + 1, before + joins)):
+                array = np.array([[total]], object if n > LARGE else np.int64)
+                made.append(int(_projected(array, n, MOST_WEIGHT)[0]))
+            assert abs(made[1] - made[0]) <= kind.moves("add-remove")
+            assert all(abs(one) <= (2 + PULL * (size + 2)) * UNITS * HEAVIEST + 1 for one in made)
