@@ -86,13 +86,8 @@ def test_lasso_meets_its_optimality_conditions(moment):
     assert abs(slope[-1]) < 1e-6  # no penalty on the intercept
     assert 0 < (b == 0).sum() < 20
     np.testing.assert_allclose(
-        runs.lasso(matrix, features, target, 0.0),
-        coefficients(matrix, features, target),
-        atol=1e-6,
+        runs.lasso(matrix, features, target, 0.0), coefficients(matrix, features, target), atol=1e-6
     )
-
-
-# --- Tables ------------------------------------------------------------------------
 
 
 def made_up(setting, names, error):

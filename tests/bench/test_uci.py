@@ -8,9 +8,7 @@ from click.testing import CliRunner
 
 from bench.paper import uci
 from bench.paper.__main__ import command as reproduce
-from bench.paper.uci.accounting import (
-    sketch_and_gaussian_delta,
-)
+from bench.paper.uci.accounting import sketch_and_gaussian_delta
 from bench.paper.uci.adassp import AdaSSP, AdaSSPAsPrinted
 from bench.paper.uci.hessian_mixing import STEPS, HessianMixing
 from bench.paper.uci.linear_mixing import SQUARED_BOUND, LinearMixing

@@ -15,7 +15,6 @@ from privgram.cli._program import COMMANDS, program
 from privgram.papers.sheffet import (
     GaussianSketch,
     InverseGauss,
-    InverseWishart,
     PublishedAnalyzeGauss,
 )
 
@@ -187,11 +186,8 @@ def test_file_to_fill_in_is_a_study_of_its_columns(folder):
     ("name", "settings", "mechanism"),
     [
         ("AdditiveWishart", ["debias=false"], pg.AdditiveWishart(debias=False)),
-        ("AdditiveWishart", [], pg.AdditiveWishart()),
         ("additive-wishart", [], pg.AdditiveWishart()),
         ("gaussian-sketch", ["rows=500"], GaussianSketch(500)),
-        ("GaussianSketch", ["rows=500", "adaptive=true"], GaussianSketch(500, adaptive=True)),
-        ("inverse-wishart", [], InverseWishart()),
         ("inverse-gauss", ["eigenvalue-floor=100"], InverseGauss(100)),
         (
             "published-analyze-gauss",
@@ -354,9 +350,6 @@ def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
     assert "value" not in message
 
 
-# --- as a process -------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_process_separates_results_from_the_rest(folder):
     done = shell(*RELEASE, "--out", "new.npz", "--json")
@@ -409,7 +402,7 @@ def test_process_without_standard_streams(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["info", "pca", "regress"])
+@pytest.mark.parametrize("command", ["info", pytest.param("regress", marks=pytest.mark.long)])
 def test_process_with_too_few_characters(folder, command):
     """A column's name is shown on any terminal."""
     x = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
@@ -436,9 +429,6 @@ def test_process_interrupted_in_the_pass(folder):
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "privgram: interrupted\n"
     assert not (folder / "new.json").exists()
-
-
-# --- the demo -----------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.structure import by_term, proposed_weights, share
@@ -76,10 +77,7 @@ def test_intercept_keeps_its_weight_and_has_a_share():
     weights = proposed_weights(columns, ["y"])
     target = 2 / (3 + math.sqrt(1 + 8 * (1 + math.sqrt(3)) ** 2 / 12))
     ones = (1 - target) / (1 + math.sqrt(3))
-    assert weights == {
-        "y": float(f"{math.sqrt(target / ones):.3g}"),
-        "x": float(f"{3**0.25:.3g}"),
-    }
+    assert weights == {"y": float(f"{math.sqrt(target / ones):.3g}"), "x": float(f"{3**0.25:.3g}")}
 
 
 @pytest.mark.parametrize(
@@ -93,8 +91,7 @@ def test_intercept_keeps_its_weight_and_has_a_share():
     ],
 )
 def test_wrong_targets_are_refused(targets, message):
-    with pytest.raises(ValueError, match=message):
-        pg.plan(COLUMNS, **SETTING, targets=targets)
+    refuses(lambda: pg.plan(COLUMNS, **SETTING, targets=targets), ValueError, message)
 
 
 def test_plan_has_the_noise_of_each_term():
@@ -126,8 +123,7 @@ def test_plan_without_targets_proposes_nothing():
     assert "proposed" not in str(plan)
     assert "sex:region" in str(plan)
     assert make_plan(pg.Columns({"x": (0, 1)}), **SETTING).terms == ()
-    with pytest.raises(ValueError, match="of Columns"):
-        make_plan(3, bound=1.0, **SETTING, targets=["x"])
+    refuses(lambda: make_plan(3, bound=1.0, **SETTING, targets=["x"]), ValueError, "of Columns")
     assert str(make_plan(COLUMNS, **SETTING, targets="wage")) == str(
         make_plan(COLUMNS, **SETTING, targets=["wage"])
     )

@@ -94,10 +94,7 @@ SOURCES = {
     "mappings of arrays elsewhere": {
         "array API": lambda _: {k: xp.asarray(v) for k, v in table().items()}
     },
-    "arrays without names": {
-        "NumPy": lambda _: rows(),
-        "array API": lambda _: xp.asarray(rows()),
-    },
+    "arrays without names": {"NumPy": lambda _: rows(), "array API": lambda _: xp.asarray(rows())},
     "what is read once": {
         "iterator": lambda _: iter([frame()[:900], frame()[900:]]),
         "Arrow reader": lambda _: pa.table(table()).to_reader(),
@@ -200,8 +197,6 @@ def asked(source, door, composition="gaussian", epsilon=8.0, delta=1e-5):
         return None
 
 
-# --- learning -------------------------------------------------------------------------------------
-
 LEARNERS = {
     "least squares": partial(PrivateRidge, 0.0, **BOXES),
     "ridge": partial(PrivateRidge, **BOXES),
@@ -241,7 +236,6 @@ def learn(source, ledger, _, learner):
 
 LEARNING = {name: partial(learn, learner=learner) for name, learner in LEARNERS.items()}
 
-# --- ledgers --------------------------------------------------------------------------------------
 
 HALF = {"epsilon": 0.5}
 
@@ -273,8 +267,6 @@ LEDGERS = {
     "of delta 0": {"composition": "basic", "delta": 0.0},
     "with too little left": {"epsilon": 0.01},
 }
-
-# --- results --------------------------------------------------------------------------------------
 
 
 @cache
@@ -356,8 +348,6 @@ def used(name, use):
             return refused(error)
     return None
 
-
-# --- the page -------------------------------------------------------------------------------------
 
 #: Rows and columns of the page's tables.
 PARTS = {

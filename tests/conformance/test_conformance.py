@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.stats
 from support.exact_fits import (
@@ -23,14 +22,11 @@ from support.exact_fits import (
     released,
     scored,
 )
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 
 import privgram as pg
-from privgram.regression import OLSResults
 from privgram.regression.glm import GLMResults
 from privgram.regression.groups import GroupFits, regress_groups
-from privgram.regression.hypothesis import Contrasts, WaldTest
-from privgram.regression.prediction import Prediction
 from privgram.regression.results import NotReleasedError, RefusedError
 
 #: For what takes any case.
@@ -185,8 +181,7 @@ def glance(case):
 def likelihood(name):
     def compare(case):
         if case.weighted:
-            with pytest.raises(ValueError, match="weighted rows"):
-                getattr(case.fit, name)
+            refuses(lambda: getattr(case.fit, name), ValueError, "weighted rows")
         else:
             same(getattr(case.fit, name), getattr(case.ols, name))
 
@@ -298,10 +293,12 @@ OWN = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "cases", [[FIRST], pytest.param([*CASES.values()], marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", METHODS)
-def test_fit_is_that_of_statsmodels(name):
-    for case in CASES.values():
+def test_fit_is_that_of_statsmodels(name, cases):
+    for case in cases:
         METHODS[name](case)
 
 
@@ -331,20 +328,11 @@ def public(kind):
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-def test_every_method_of_a_fit_is_in_the_table():
-    found = public(FIRST.fit)
-    assert found == set(METHODS) | set(OWN)
-    assert not set(METHODS) & set(OWN)
-
-
 def test_every_kind_of_variable_and_term_is_in_the_table():
     used = {name for case in CASES.values() for name in case.names}
     assert {"x", "x^2", "x:z", "log(w)", "d", "b", "f[n]", "g[2]", "f[s]:g[2]", "x:f[s]"} <= used
     pairs = {(c.target, c.intercept, c.weighted) for c in CASES.values()}
     assert len(pairs) == 8
-
-
-# --- saved ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
@@ -363,8 +351,6 @@ def test_saved_release_has_the_same_fit(label, suffix, tmp_path):
     labelled(again.bse, case.ols.bse)
     same(again.predict(case.new), case.ols.predict(case.design(case.new)))
 
-
-# --- instruments ----------------------------------------------------------------------------------
 
 IV_METHODS = {
     "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "nobs", "predict", "f_test",
@@ -424,11 +410,7 @@ def test_every_method_of_instruments_is_in_the_table():
     fit = case.release.iv("y", ["x"], ["z"])
     assert public(fit) == IV_METHODS | IV_OWN
     for ask in (lambda: fit.rsquared_stderr, fit.rsquared_int):
-        with pytest.raises(RefusedError, match="does not minimise the squares"):
-            ask()
-
-
-# --- groups ---------------------------------------------------------------------------------------
+        refuses(ask, RefusedError, "does not minimise the squares")
 
 
 @pytest.mark.parametrize("target", ["y", "log(v)"])
@@ -462,8 +444,6 @@ def test_every_method_of_groups_is_in_the_table():
     assert public(kept) == mapping | compared | own
     assert public(GroupFits) <= public(kept)
 
-
-# --- logistic -------------------------------------------------------------------------------------
 
 LOGISTIC = [label for label in CASES if "weighted" not in label and "bool" not in label]
 
@@ -512,17 +492,8 @@ LOGISTIC_OWN = {
     "nobs_stderr", "noise", "parameters", "plot", "privacy", "rate_ratios", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
     "target", "terms", "tidy", "unidentified", "unit", "with_intercept",
-    "wald_test_terms", "absorbed", "to_html", *SHARE, "fvalue", "f_pvalue",
+    "wald_test_terms", "absorbed", "to_html", *SHARE, "fvalue", "f_pvalue", "by_level", "effects",
 }  # fmt: skip
-
-
-def test_every_method_of_logistic_is_in_the_table():
-    fit = logistic(FIRST)[0]
-    assert public(fit) == LOGISTIC_METHODS | LOGISTIC_OWN
-    assert public(GLMResults) <= public(fit)
-
-
-# --- scores ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -560,7 +531,7 @@ SCORED_OWN = {
     "inference", "n_rows", "nobs_stderr", "noise", "odds_ratios", "parameters", "predict_proba",
     "privacy", "rate_ratios", "reference", "reproducible", "robust", "sampling",
     "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
-    "plot", "absorbed", "to_html", *SHARE,
+    "plot", "absorbed", "to_html", *SHARE, "by_level", "effects",
 }  # fmt: skip
 
 
@@ -570,11 +541,6 @@ def test_fit_by_scores_is_that_of_statsmodels(name):
     for case in SCORED.values():
         if not (case.weighted and name in OF_ONE_WEIGHT):
             SCORED_METHODS[name](case)
-
-
-def test_every_method_of_scores_is_in_the_table():
-    case = next(iter(SCORED.values()))
-    assert public(case.fit) == set(SCORED_METHODS) | SCORED_OWN
 
 
 @pytest.mark.parametrize("family", ["gaussian", "binomial"])
@@ -594,22 +560,11 @@ def test_refused_fit_by_scores_is_nan_everywhere(family):
         lambda: fit.t_test(np.eye(len(fit.params))),
         lambda: fit.wald_test(np.eye(len(fit.params))),
     ):
-        with pytest.raises(RefusedError, match="the rows are too few"):
-            ask()
+        refuses(ask, RefusedError, "the rows are too few")
     text = str(fit.summary())
     assert "No estimates: the rows are too few." in text
     assert fit.summary().as_html().count(">nan<") == 6 * len(fit.params)
 
-
-def test_saved_fit_by_scores_is_the_same(tmp_path):
-    for case in (SCORED["y ~ all"] if "y ~ all" in SCORED else SCORED["log(v) ~ all"],):
-        case.fit.save(tmp_path / "fit.npz")
-        loaded = pg.load(tmp_path / "fit.npz")
-        labelled(loaded.bse, case.ols.bse)
-        same(loaded.predict(case.new), case.ols.predict(case.design(case.new)))
-
-
-# --- real runs whose noise is next to none: rows and scores are rounded to 20 bits and more ------
 
 RUN = {"epsilon": 1e24, "delta": 0.4}
 ROUNDED = 2e-4
@@ -698,12 +653,15 @@ def test_windows_of_a_stream_are_regressions_on_their_months(tmp_path):
         1, 2).regress("y ~ x").params)  # fmt: skip
 
 
-def test_names_of_tests_and_predictions_are_in_the_table():
+def test_every_public_name_is_in_a_table():
+    fit, by_scores = FIRST.fit, next(iter(SCORED.values())).fit
+    assert public(fit) == set(METHODS) | set(OWN)
+    assert not set(METHODS) & set(OWN)
+    assert public(logistic(FIRST)[0]) == LOGISTIC_METHODS | LOGISTIC_OWN
+    assert public(GLMResults) <= public(logistic(FIRST)[0])
+    assert public(by_scores) == set(SCORED_METHODS) | SCORED_OWN
     compared = {"predicted_mean", "se_mean", "se_obs", "conf_int", "summary_frame"}
-    fit = FIRST.fit
-    assert public(fit.get_prediction(FIRST.new)) == compared | {
-        "rows", "var_resid", "df_resid",
-    }  # fmt: skip
+    assert public(fit.get_prediction(FIRST.new)) == compared | {"rows", "var_resid", "df_resid"}
     assert public(fit.f_test("x")) == {
         "fvalue", "statistic", "df_num", "df_denom", "pvalue", "df", "hypothesis",
     }  # fmt: skip
@@ -711,4 +669,3 @@ def test_names_of_tests_and_predictions_are_in_the_table():
         "effect", "sd", "tvalue", "statistic", "pvalue", "conf_int", "df_denom", "summary_frame",
         "hypothesis", "inference", "value",
     }  # fmt: skip
-    assert {OLSResults, Prediction, Contrasts, WaldTest, pd.DataFrame}

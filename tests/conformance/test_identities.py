@@ -6,6 +6,7 @@ that miss a value are as rows that are not there, and a saved answer is the answ
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import privgram as pg
+from privgram.scan import units
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -107,12 +109,24 @@ def dask(frame, folder, size):
     return frames.from_pandas(frame, npartitions=max(2, N // size))
 
 
+def csv(frame, folder, _):
+    frame.to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+def duckdb(frame, *_):
+    return pytest.importorskip("duckdb").from_arrow(pa.Table.from_pandas(frame))
+
+
 FORMS = {
     "mapping": lambda frame, *_: {name: frame[name].to_numpy() for name in frame},
     "pandas": lambda frame, *_: frame,
+    "texts for units": lambda frame, *_: frame.assign(who=frame["who"].astype(str)),
     "polars": lambda frame, *_: pl.from_pandas(frame).lazy(),
     "Arrow": lambda frame, *_: pa.Table.from_pandas(frame),
     "Parquet": parquet,
+    "CSV": csv,
+    "DuckDB": duckdb,
     "Dask": dask,
     "blocks": lambda frame, _, size: [frame[i : i + size] for i in range(0, len(frame), size)],
 }
@@ -130,7 +144,7 @@ def takes_clusters(kind, name):
 
 
 @settings(
-    max_examples=60, deadline=None, database=None, derandomize=True,
+    max_examples=72, deadline=None, database=None, derandomize=True,
     suppress_health_check=list(HealthCheck), phases=[Phase.generate],
 )  # fmt: skip
 @given(
@@ -141,8 +155,9 @@ def takes_clusters(kind, name):
     threads=st.sampled_from([None, 1, 3]),
     missing=st.sampled_from([None, "a", "g"]),
     suffix=st.sampled_from([".json", ".npz"]),
+    room=st.sampled_from([(1 << 30, 1 << 12), (1 << 14, 5)]),
 )
-def test_form_of_a_table_changes_no_bit(door, form, order, size, threads, missing, suffix):
+def test_form_of_a_table_changes_no_bit(door, form, order, size, threads, missing, suffix, room):
     assume(form != "Dask" or takes_clusters(*door))
     assume(missing != "g" or "factor" in door[1])
     adjacency, rng = "add-remove" if missing else "replace", np.random.default_rng(order)
@@ -150,7 +165,10 @@ def test_form_of_a_table_changes_no_bit(door, form, order, size, threads, missin
     frame = with_holes(frame, missing, rng) if missing else frame
     expected = told(asked(*door, TABLE, adjacency))
     more = {"threads": threads} if threads and form != "Dask" and door[0] != "fit" else {}
-    with tempfile.TemporaryDirectory() as name:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        mock.patch.multiple(units, MEMORY_BUDGET=room[0], KERNEL_ROWS=room[1]),
+    ):
         folder = Path(name)
         found = asked(*door, FORMS[form](frame, folder, size), adjacency, **more)
         assert told(found) == expected

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from support.helpers import refuses
 from support.layouts import LAYOUTS, Case
 
 from privgram._core import rows
@@ -130,16 +131,13 @@ def test_which_row_is_reported(coded, rng, drop, leave_out):
 
 
 def test_arguments(coded):
-    with pytest.raises(ValueError, match="groups must be at least 1"):
-        coded((0,), (), (), 1.0, 20, -1)
+    refuses(lambda: coded((0,), (), (), 1.0, 20, -1), ValueError, "groups must be at least 1")
     with pytest.raises(ValueError, match="too many groups"):
         coded((0,), (9,), ((0, 1, -1, 1.0),), 4.0, 20, 2**30)
     acc = coded((0,), (), (), 1.0, 20, 3)
     x = np.ones((2, 1))
-    with pytest.raises(ValueError, match="where there are groups"):
-        acc.update(x, [], [], False, None)
-    with pytest.raises(ValueError, match="different layout"):
-        acc.merge(coded((0,), (), (), 1.0, 20, 2))
+    refuses(lambda: acc.update(x, [], [], False, None), ValueError, "where there are groups")
+    refuses(lambda: acc.merge(coded((0,), (), (), 1.0, 20, 2)), ValueError, "different layout")
     with pytest.raises(ValueError, match="shape"):
         coded.from_groups(
             (0,), (), (), 1.0, 20, 3, False, np.zeros((2, 1)), np.zeros((2, 1)), np.zeros((2, 4))

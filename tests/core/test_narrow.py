@@ -92,15 +92,3 @@ def test_bad_row_is_found_or_left_out(kernel, d, scaled, rng):
         apart = one_by_one(block, lambda: rows.RowAccumulator(d, 2.0), True, scaling)
         np.testing.assert_array_equal(left.int128(), apart.int128(), name)
         assert (left.n_rows, left.n_dropped) == (N - 3, 3)
-
-
-def test_many_rows_flush_the_sums(kernel):
-    """At 24 bits 2^14 rows fill the sums of 64 bits: more go on in 128."""
-    x = np.full((1 << 17, 2), 1.0)
-    total = rows.RowAccumulator(2, 1.0, 24)
-    total.update(x)
-    one = rows.RowAccumulator(2, 1.0, 24)
-    one.update(x[:1])
-    hi, lo = total.int128()
-    whole = hi.astype(object) * 2**64 + lo
-    assert (whole == one.int128()[1].astype(object) * len(x)).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram._core.rowmap import squared_norms
 
@@ -52,7 +53,5 @@ def test_no_rows_or_no_columns():
 
 
 def test_wrong_input():
-    with pytest.raises(TypeError, match="floats or signed integers"):
-        norms(np.ones((2, 2), np.uint8))
-    with pytest.raises(ValueError, match="n norms"):
-        squared_norms(np.ones((2, 2)), np.empty(3))
+    refuses(lambda: norms(np.ones((2, 2), np.uint8)), TypeError, "floats or signed integers")
+    refuses(lambda: squared_norms(np.ones((2, 2)), np.empty(3)), ValueError, "n norms")

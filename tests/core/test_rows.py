@@ -1,7 +1,6 @@
 """Clip, quantise, accumulate: the kernels against integers, and against each other bit for bit."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from support.helpers import LAYOUTS, all_pairs
+from support.helpers import LAYOUTS, all_pairs, refuses
 
 from privgram._core import rows
 
@@ -66,9 +65,6 @@ def each_kernel():
             yield rows.RowAccumulator
     finally:
         rows.select(KERNELS[0])
-
-
-# --- the definition ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bits", [8, 20, 24])
@@ -181,10 +177,8 @@ def test_columns_that_cannot_be_read_in_place(impl):
     ):
         with pytest.raises(TypeError, match="block must be columns"):
             impl(2, 1.0).update([good, bad])
-    with pytest.raises(ValueError, match="equal length"):
-        impl(2, 1.0).update([good, np.zeros(9)])
-    with pytest.raises(ValueError, match=r"\(n, 2\)"):
-        impl(2, 1.0).update([good])
+    refuses(lambda: impl(2, 1.0).update([good, np.zeros(9)]), ValueError, "equal length")
+    refuses(lambda: impl(2, 1.0).update([good]), ValueError, r"\(n, 2\)")
 
 
 def test_strange_strides(kernel):
@@ -195,8 +189,6 @@ def test_strange_strides(kernel):
     windows = np.lib.stride_tricks.sliding_window_view(np.linspace(0, 0.2, 200), 7)
     assert_array_equal(gram(windows, kernel).int128(), gram(windows.copy(), kernel).int128())
 
-
-# --- scaling ----------------------------------------------------------------------------------
 
 TYPES = ("f8", "f4", "i8", "i4")
 AWKWARD = np.array([-np.inf, np.inf, 1e308, -1e308, 0.0, -0.0, 5e-324, 1.5, 2**60])
@@ -271,11 +263,11 @@ def test_no_row_is_clipped_at_the_largest_norm():
         x = np.ones((9, d))
         scaling = np.zeros(d), np.ones(d), np.ones(d)
         for bound in (d**0.5, np.nextafter(d**0.5, 0), np.nextafter(d**0.5, 99)):
-            expected = gram(x, reference.RowAccumulator, bound).int128()
+            expected = 9 * integers(gram(x[:1], reference.RowAccumulator, bound))
             for kernel in each_kernel():
                 acc = kernel(d, bound)
                 assert acc.update(x, False, scaling) == -1
-                assert_array_equal(acc.int128(), expected)
+                assert_array_equal(integers(acc), expected)
 
 
 @pytest.mark.parametrize("bound", [0.5, 100.0])
@@ -321,14 +313,10 @@ def test_integers_as_they_are(impl, rng):
 
 def test_scaling_has_a_place_for_every_column(impl):
     two = (np.zeros(2), np.ones(2), np.ones(2))
-    with pytest.raises(ValueError, match=r"shape \(3,\)"):
-        impl(3, 1.0).update(np.zeros((1, 3)), False, two)
+    refuses(lambda: impl(3, 1.0).update(np.zeros((1, 3)), False, two), ValueError, r"shape \(3,\)")
     for block in (np.zeros((1, 1)), np.zeros((1, 4)), [np.zeros(1)]):
         with pytest.raises(ValueError, match=r"\(n, 3\)"):
             impl(3, 1.0).update(block, False, tuple(np.ones((3, 3))))
-
-
-# --- exactness --------------------------------------------------------------------------------
 
 
 @settings(max_examples=60, deadline=None)
@@ -408,29 +396,13 @@ def test_limbs_round_trip(impl, rng):
     assert (back.n_rows, back.n_dropped) == (107, 3)
 
 
-def test_threads_equal_serial(kernel, rng):
-    x = mixed_rows(rng, 20_000, 22)
-
-    def one(start):
-        return gram(x[start : start + 777], kernel)
-
-    total = kernel(22, 1.0)
-    with ThreadPoolExecutor(4) as pool:
-        for part in pool.map(one, range(0, len(x), 777)):
-            total.merge(part)
-    assert_array_equal(total.int128(), gram(x, kernel).int128())
-
-
-# --- sensitivity ------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("bits", [8, 20, 24])
 def test_norm_never_exceeds_two_to_the_bits(rng, bits):
     """Rows at the boundary, of every scale, searched by hill climbing on sum q^2."""
     limit, best = 4**bits, 0
-    for d in (1, 2, 3, 8, 22, 100, 300):
-        for bound in (1.0, 7.4, 1e-3, 3e7):
+    for number, d in enumerate((1, 2, 3, 8, 22, 100, 300)):
+        for bound in ((1.0, 3e7), (7.4, 1e-3))[number % 2]:
             candidates = [
                 np.full(d, bound / math.sqrt(d)),
                 bound * np.eye(d)[0],
@@ -462,9 +434,6 @@ def test_rounding_up_everywhere_stays_inside(impl):
             for entry in ((m + 0.4999999) / acc.scale, (m + 0.5000001) / acc.scale, 1.0):
                 row = np.full(d, entry)
                 assert row_norm_sq(impl, row, 1.0, bits) <= 4**bits
-
-
-# --- awkward numbers --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bound", [5e-302, 1e-300, 1e-130, 1e-3, 1.0, 1e130, 1e300, 1.7e308])
@@ -529,15 +498,6 @@ def test_drop(impl, rng, order):
     assert impl(13, 1.0).update(np.asarray(x, order=order), drop=True) == 150
 
 
-def test_all_rows_dropped(impl):
-    acc = gram(np.full((50, 3), np.nan), impl, drop=True)
-    assert (acc.n_rows, acc.n_dropped) == (0, 50)
-    assert not integers(acc).any()
-
-
-# --- refusals ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -553,14 +513,12 @@ def test_all_rows_dropped(impl):
     ],
 )
 def test_bad_parameters(impl, arguments, words):
-    with pytest.raises(ValueError, match=words):
-        impl(*arguments)
+    refuses(lambda: impl(*arguments), ValueError, words)
 
 
 @pytest.mark.parametrize("block", [np.zeros((2, 4)), np.zeros(3), np.zeros((1, 2, 3))])
 def test_bad_shape(impl, block):
-    with pytest.raises(ValueError, match=r"\(n, 3\)"):
-        impl(3, 1.0).update(block)
+    refuses(lambda: impl(3, 1.0).update(block), ValueError, r"\(n, 3\)")
 
 
 @pytest.mark.parametrize(
@@ -576,8 +534,7 @@ def test_bad_shape(impl, block):
     ],
 )
 def test_bad_type(impl, block):
-    with pytest.raises(TypeError, match="block must be"):
-        impl(3, 1.0).update(block)
+    refuses(lambda: impl(3, 1.0).update(block), TypeError, "block must be")
 
 
 def test_merge_needs_the_same_problem(impl):
@@ -605,10 +562,8 @@ def test_sums_that_others_made_are_added(impl, rng):
 
 def test_from_totals_needs_a_triangle(impl):
     hi, lo = impl(3, 1.0).totals()
-    with pytest.raises(ValueError, match="totals"):
-        impl.from_totals(4, 1.0, 20, hi, lo, 0, 0)
+    refuses(lambda: impl.from_totals(4, 1.0, 20, hi, lo, 0, 0), ValueError, "totals")
 
 
 def test_unknown_kernel():
-    with pytest.raises(ValueError, match="available"):
-        rows.select("mmx")
+    refuses(lambda: rows.select("mmx"), ValueError, "available")

@@ -11,6 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from oracle import units as reference_units
+from support.helpers import refuses
 
 from privgram._core import rows
 from privgram._core.rows import UnitAccumulator
@@ -125,8 +126,7 @@ def test_unit_of_too_many_rows_is_refused():
     total = UnitAccumulator(1, 1.0, 1.0, 24)
     assert total.most_rows * 4**24 <= 2**62
     x = np.ones((total.most_rows + 1, 1))
-    with pytest.raises(ValueError, match="a unit has more than"):
-        total.update(x, np.array([0]))
+    refuses(lambda: total.update(x, np.array([0])), ValueError, "a unit has more than")
     assert total.update(x[1:], np.array([0])) == -1
     assert matrix(total)[0][0] <= 4**24
 
@@ -246,16 +246,12 @@ def test_norms_without_adding():
     expected = [math.sqrt(np.linalg.norm(u.T @ u)) for u in units]
     assert np.allclose(norms, expected, rtol=1e-4)
     assert not any(map(any, matrix(total)))
-    with pytest.raises(ValueError, match="one norm"):
-        total.update(x, starts, norms=np.empty(2))
+    refuses(lambda: total.update(x, starts, norms=np.empty(2)), ValueError, "one norm")
 
 
 def test_merging_others_is_refused():
     with pytest.raises(ValueError, match="cannot merge"):
         UnitAccumulator(2, 1.0, 1.0).merge(UnitAccumulator(2, 1.0, 0.5))
-
-
-# --- of groups ----------------------------------------------------------------------
 
 
 def of_groups(units, codes, *args, kind=UnitAccumulator, groups=3, **kwargs):
@@ -371,8 +367,7 @@ def test_codes_are_checked(codes):
         UnitAccumulator(2, 1.0, 1.0).update(
             np.ones((1, 2)), np.array([0]), codes=np.zeros(1, np.int32)
         )
-    with pytest.raises(ValueError, match="Frobenius"):
-        UnitAccumulator(2, 1.0, 1.0, 20, True, groups=3)
+    refuses(lambda: UnitAccumulator(2, 1.0, 1.0, 20, True, groups=3), ValueError, "Frobenius")
     with pytest.raises(ValueError, match="cannot merge"):
         UnitAccumulator(2, 1.0, 1.0, groups=3).merge(UnitAccumulator(2, 1.0, 1.0))
 

@@ -68,7 +68,7 @@ def test_thread_that_writes(impl, alternate, kind):
     large, small = (60, 0) if kind == "integers" else (LARGE, SMALL)
     alternate(x, large, small)
     n = 0
-    end = time.monotonic() + 0.1
+    end = time.monotonic() + 0.05
     while time.monotonic() < end:
         # What BlockReader converts is private by then.
         assert acc.update(x.astype(float) if scaled else x) == -1

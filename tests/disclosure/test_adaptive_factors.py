@@ -140,7 +140,10 @@ def test_few_levels_of_which_one_is_rare_are_whitened():
     assert not isinstance(adaptive().noise.base, EntryLaw)
 
 
-@pytest.mark.parametrize(("epsilon", "part"), [(1.0, 1.0), (4.0, 0.2)])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("epsilon", "part"), [pytest.param(1.0, 1.0, marks=pytest.mark.long), (4.0, 0.2)]
+)
 def test_five_hundred_levels_are_no_worse_than_one_look(epsilon, part):
     """Slopes and effects of 120 rows each, against those without privacy: 3 releases.
 

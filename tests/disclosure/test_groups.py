@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import integrate, stats
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
@@ -238,23 +239,14 @@ def test_sums_that_have_no_law(table):
         **ASK,
     )
 
-    with pytest.raises(ValueError, match="by one mechanism"):
-        added_up([made["a"].noise, SketchLaw(10, 0.0)])
-    with pytest.raises(ValueError, match="nothing"):
-        added_up([])
+    refuses(lambda: added_up([made["a"].noise, SketchLaw(10, 0.0)]), ValueError, "by one mechanism")
+    refuses(lambda: added_up([]), ValueError, "nothing")
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".json"])
 def test_save_and_load(table, tmp_path, suffix):
     path = tmp_path / f"r{suffix}"
-    made = pg.release(
-        table,
-        epsilon=1.0,
-        delta=1e-6,
-        out=path,
-        columns=COLUMNS,
-        by=pg.Groups("site", SITES, "other"),
-    )
+    made = pg.release(table, COLUMNS, 1.0, 1e-6, out=path, by=pg.Groups("site", SITES, "other"))
     again = pg.load(path)
     assert list(again) == [*SITES, "other"]
     assert (again.groups, again.n_rows) == (made.groups, made.n_rows)
@@ -272,11 +264,7 @@ def test_save_and_load(table, tmp_path, suffix):
     ("more", "error", "said"),
     [
         ({"mechanism": pg.AdaptiveGaussian()}, ValueError, "not at its groups"),
-        (
-            {"mechanism": GaussianSketch(20)},
-            ValueError,
-            "AnalyzeGauss",
-        ),
+        ({"mechanism": GaussianSketch(20)}, ValueError, "AnalyzeGauss"),
         ({"bound": "auto"}, TypeError, "number, or PrivateBound"),
         ({"by": "site"}, ValueError, "must be public"),
     ],
@@ -376,5 +364,4 @@ def test_stored_moments(table):
         pg.release(moments, epsilon=1.0, delta=1e-6, by=pg.Groups("site", SITES))
     made = pg.release(moments, epsilon=1.0, delta=1e-6)
     assert list(made) == SITES
-    with pytest.raises(ValueError, match="1 releases for 3 groups"):
-        Releases(made.groups, [made["a"]], None)
+    refuses(lambda: Releases(made.groups, [made["a"]], None), ValueError, "1 releases for 3 groups")

@@ -13,16 +13,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from support.helpers import by
+from support.helpers import by, refuses
 
 import privgram as pg
 from privgram import privacy
 from privgram.columns import PrivateBound
-from privgram.disclosure.norm_bound import (
-    BoundSelection,
-    NormCounts,
-    private_norm_bound,
-)
+from privgram.disclosure.norm_bound import BoundSelection, NormCounts, private_norm_bound
 from privgram.exact.choice import quantile_losses
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms.norm_bound import NormBound
@@ -36,9 +32,6 @@ GRID = np.array([0.5, 1.0, 2.0, 4.0])
 
 def table(rng, n=5000, d=4):
     return rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-2, 2, (n, 1))
-
-
-# --- counting -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -94,11 +87,7 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
 def test_row_that_is_not_finite_is_named_by_its_position(rng, value):
     x = table(rng, 20_000)
     x[12_345, 2] = value
-    with pytest.raises(ValueError, match="row 12345"):
-        private_norm_bound(x, 1.0)
-
-
-# --- privacy ------------------------------------------------------------------------
+    refuses(lambda: private_norm_bound(x, 1.0), ValueError, "row 12345")
 
 
 def tables(n_bins, largest):
@@ -220,9 +209,6 @@ def test_no_rows_make_every_bound_as_likely(rng):
     assert bounds == {1.0, 2.0, 4.0, 8.0}  # one is missed with chance 4 (3/4)^60 < 2e-7
 
 
-# --- the result ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_bound_is_near_the_quantile(rng, adjacency):
     """By more missed rows than the docstring allows once in exp(14)."""
@@ -303,19 +289,13 @@ def test_choice_is_not_paid_for_without_its_release(rng, tmp_path):
     assert [entry.epsilon for entry in ledger.entries] == [0.8, 0.2]
 
 
-# --- with a release -----------------------------------------------------------------
-
-
 @pytest.fixture
 def both(rng):
     """A bound, and a release that was made with the number alone."""
     x = table(rng, 50_000)
     bound = private_norm_bound(x, 0.1)
     release = pg.release(
-        pg.second_moment(x, bound=float(bound)),
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
+        pg.second_moment(x, bound=float(bound)), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss()
     )
     return bound, release
 
@@ -364,9 +344,7 @@ def test_moment_carries_its_bound_and_a_release_counts_it(rng):
 def test_saved_release_counts_its_bound(rng, tmp_path, form):
     x = table(rng)
     bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
-    release = pg.release(
-        pg.second_moment(x, bound), epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
-    )
+    release = pg.release(pg.second_moment(x, bound), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss())
     release.save(tmp_path / f"gram{form}")
     loaded = pg.load(tmp_path / f"gram{form}")
     assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
@@ -439,9 +417,7 @@ def test_ledger_is_charged_for_a_choice_once(rng, tmp_path):
         moment = pg.second_moment(x, bound)
         for m in (moment, pickle.loads(pickle.dumps(moment)), moment + moment.copy()):
             assert (
-                pg.release(
-                    m, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger
-                ).epsilon
+                pg.release(m, None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger).epsilon
                 == 1.5
             )
         assert [e.epsilon for e in ledger.entries] == [0.5, 1.0, 1.0, 1.0]
@@ -469,9 +445,6 @@ def test_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
                 ledger=ledger,
             )
     assert not ledger.entries
-
-
-# --- profiles that depend on the bound ------------------------------------------------
 
 
 SCALED = {
@@ -581,8 +554,7 @@ def test_composed_profile_by_quadrature(both):
 def test_only_its_own_bound_is_counted_and_once(both):
     bound, release = both
     other = NormBound(bound * 2, **{k: v for k, v in bound.to_dict().items() if k != "bound"})
-    with pytest.raises(ValueError, match="the bound of this release"):
-        release.including(other)
+    refuses(lambda: release.including(other), ValueError, "the bound of this release")
     total = release.including(bound)
     assert total.including(bound) is total
     fields = {k: v for k, v in bound.to_dict().items() if k != "bound"}
@@ -590,9 +562,6 @@ def test_only_its_own_bound_is_counted_and_once(both):
         total.including(NormBound(bound, **fields | {"id": "another"}))
     with pytest.raises(ValueError, match="add-remove"):
         release.including(NormBound(bound, **fields | {"adjacency": "add-remove"}))
-
-
-# --- the profile --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.7, 4.0])

@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import NotSavedWarning
@@ -89,8 +90,7 @@ ONCE = {
 @pytest.mark.parametrize("ask", ASK)
 def test_source_read_once_that_is_no_iterator_is_refused_before_the_spend(ask, source):
     study = pg.Study(ONCE[source](), COLUMNS, epsilon=2.0, delta=1e-6)
-    with pytest.raises(ValueError, match=r"no rows when it was opened again.*an iterator"):
-        ASK[ask](study)
+    refuses(lambda: ASK[ask](study), ValueError, r"no rows when it was opened again.*an iterator")
     assert study.entries == ()
 
 
@@ -104,8 +104,7 @@ def test_empty_table_is_refused_where_its_size_is_public_alone(adjacency):
     )
     for answer in (partial(study.release, 0.5), partial(study.regress, "y ~ x", 0.5)):
         if adjacency == "replace":
-            with pytest.raises(ValueError, match="the table has no rows"):
-                answer()
+            refuses(answer, ValueError, "the table has no rows")
         else:
             answer()
     assert bool(study.entries) == (adjacency == "add-remove")
@@ -209,9 +208,6 @@ def test_fit_that_stopped_early_is_there_though_the_ledger_cannot_be_written(
     assert pg.load(out).refusal == fit.refusal
 
 
-# --- saving ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def full(monkeypatch, tmp_path):
     """A disk that has room until the budget is spent, and elsewhere."""
@@ -286,13 +282,9 @@ def test_room_for_a_fit_is_made_sure_of_before_the_spend(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     study = pg.Study(TABLE, COLUMNS, epsilon=8.0, delta=1e-6)
-    with pytest.raises(OSError, match="No space"):
-        study.regress("y ~ x", 4.0, out=tmp_path / "it.json")
+    refuses(lambda: study.regress("y ~ x", 4.0, out=tmp_path / "it.json"), OSError, "No space")
     assert study.entries == ()
     assert list(tmp_path.iterdir()) == []
-
-
-# --- the smallest of epsilons ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 5e-324, 1e-160])

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
@@ -189,8 +190,7 @@ def test_unclipping_needs_rows_and_is_refused():
     release = pg.release(
         panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
     )
-    with pytest.raises(ValueError, match="not for units"):
-        release.regress("y", unclip=True)
+    refuses(lambda: release.regress("y", unclip=True), ValueError, "not for units")
 
 
 def test_within_is_the_regression_with_an_effect_for_each_unit():

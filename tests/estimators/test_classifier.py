@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 
@@ -49,9 +50,6 @@ class OfTheseLabels(PrivateClassifier):
 )
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
-
-
-# --- The same numbers by another route ---------------------------------------------
 
 
 def made(n=6000, d=5, classes=3, seed=0):
@@ -184,8 +182,7 @@ def test_rows_on_a_device_are_copied_block_by_block(monkeypatch):
 def test_arrays_on_a_device_are_refused_before_the_spend(change, error, match, tmp_path):
     X, y = made(300)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
-    with pytest.raises(error, match=match):
-        fitted(as_strict(change(X)), as_strict(y), ledger=ledger)
+    refuses(lambda: fitted(as_strict(change(X)), as_strict(y), ledger=ledger), error, match)
     with pytest.raises(error, match=f"{match}|each block has"):
         fitted([(as_strict(change(X)), as_strict(y))], None, ledger=ledger)
     assert not ledger.entries
@@ -205,9 +202,6 @@ def test_frame_is_read_by_its_columns():
     np.testing.assert_array_equal(model.coef_, blocks.coef_)
 
 
-# --- What is spent, and what it bought ---------------------------------------------
-
-
 def test_fit_is_one_entry_of_the_ledger(tmp_path):
     X, y = made(2000)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 1.2, 1e-5)
@@ -215,8 +209,7 @@ def test_fit_is_one_entry_of_the_ledger(tmp_path):
     assert len(ledger.entries) == 1
     with pytest.raises(pg.BudgetExceeded):
         fitted(X, y, ledger=ledger)
-    with pytest.raises(ValueError, match="bound is missing"):
-        fitted(X, y, ledger=ledger, bound=None)
+    refuses(lambda: fitted(X, y, ledger=ledger, bound=None), ValueError, "bound is missing")
     assert len(ledger.entries) == 1
 
 
@@ -301,9 +294,6 @@ def test_error_after_the_spend_is_a_refused_fit(monkeypatch, tmp_path):
     np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
 
 
-# --- Bad input ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("params", "match"),
     [
@@ -324,8 +314,7 @@ def test_error_after_the_spend_is_a_refused_fit(monkeypatch, tmp_path):
 def test_bad_parameters_are_refused_in_a_sentence_and_before_the_spend(params, match, tmp_path):
     X, y = made(300)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
-    with pytest.raises(ValueError, match=match):
-        fitted(X, y, ledger=ledger, **params)
+    refuses(lambda: fitted(X, y, ledger=ledger, **params), ValueError, match)
     assert not ledger.entries
 
 
@@ -341,8 +330,7 @@ def test_rows_that_cannot_be_used_are_left_out_where_that_is_wanted():
     one = fitted(bad, labels, **dropping)
     other = fitted(X[kept], y[kept], **dropping)
     np.testing.assert_array_equal(one.coef_, other.coef_)
-    with pytest.raises(ValueError, match="NaN"):
-        fitted(bad, y)
+    refuses(lambda: fitted(bad, y), ValueError, "NaN")
 
 
 #: What may stand where a label is, and is none of 0, 1, 2.
@@ -389,8 +377,7 @@ def test_row_that_is_not_finite_is_left_out(value):
     X[7, 2] = value
     np.testing.assert_array_equal(fitted(X, y, **dropping).coef_, expected)
     np.testing.assert_array_equal(fitted([(X, y)], None, **dropping).coef_, expected)
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        fitted(X, y)
+    refuses(lambda: fitted(X, y), ValueError, r"NaN|infinity")
 
 
 def test_rows_are_held_out_by_their_places_alone():
@@ -425,14 +412,10 @@ def test_of_columns_of_zeros_and_ones_all_kinds_are_learnt():
 
 def test_iterator_and_what_is_no_pair_are_refused():
     X, y = made(100)
-    with pytest.raises(ValueError, match="read once"):
-        fitted(iter([(X, y)]), None)
-    with pytest.raises(ValueError, match="pairs"):
-        fitted([X, X], None)
-    with pytest.raises(ValueError, match="5 columns"):
-        fitted([(X, y), (X[:, :3], y)], None)
-    with pytest.raises(ValueError, match="a label for each row"):
-        fitted([(X, y), (X, y[:3])], None)
+    refuses(lambda: fitted(iter([(X, y)]), None), ValueError, "read once")
+    refuses(lambda: fitted([X, X], None), ValueError, "pairs")
+    refuses(lambda: fitted([(X, y), (X[:, :3], y)], None), ValueError, "5 columns")
+    refuses(lambda: fitted([(X, y), (X, y[:3])], None), ValueError, "a label for each row")
     table = {"u": X[:, 0], "v": X[:, 1]}
     with pytest.raises(ValueError, match="a label for each row"):
         fitted([(table, y), (table, y[:3])], None, bound=None, columns=dict.fromkeys("uv", (-1, 1)))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 
@@ -113,8 +114,7 @@ def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
     predicted = model.predict(new)
     np.testing.assert_array_equal(predicted, model.result_.predict(new))
     np.testing.assert_array_equal(np.isnan(predicted), [True, False, True, False])
-    with pytest.raises(ValueError, match="no column 'region'"):
-        model.predict(X[:4].drop(columns="region"))
+    refuses(lambda: model.predict(X[:4].drop(columns="region")), ValueError, "no column 'region'")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,7 @@ def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
 )
 def test_refusals_spend_nothing(frame, ledger, more, match):
     model = PrivateRidge(**{"columns": COLUMNS, "ledger": ledger} | more)
-    with pytest.raises((ValueError, TypeError), match=match):
-        model.fit(*halves(frame))
+    refuses(lambda: model.fit(*halves(frame)), (ValueError, TypeError), match)
     assert not ledger.entries
     with pytest.raises(NotFittedError):
         _ = model.coef_
@@ -160,8 +159,7 @@ def test_wrong_rows_spend_nothing(frame, ledger):
     assert not ledger.entries
     model.set_params(alpha=0).fit(X, y)
     assert len(ledger.entries) == 1
-    with pytest.raises(ValueError, match="columns= is for fit"):
-        model.fit_from(model.release_)
+    refuses(lambda: model.fit_from(model.release_), ValueError, "columns= is for fit")
     assert list(X) == list(COLUMNS)[:-1]  # the caller's frame is as it was
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 
@@ -257,8 +258,7 @@ def test_parameters_that_do_not_go_with_features_are_refused_before_the_spend(
     X, y, *_ = curved(500)
     ledger = pg.Ledger(tmp_path / "ledger.jsonl", 10.0, 1e-3)
     given = BOUNDS | {"features": pg.RandomFeatures(n=8), "ledger": ledger} | params
-    with pytest.raises(error, match=match):
-        PrivateRidge(**given).fit(X, y)
+    refuses(lambda: PrivateRidge(**given).fit(X, y), error, match)
     assert not ledger.entries
 
 
@@ -266,10 +266,8 @@ def test_rows_are_read_by_fit_alone():
     X, y, *_ = curved(500)
     model = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS)
     plain = PrivateRidge(**BOUNDS).fit(X, y)
-    with pytest.raises(ValueError, match="call fit"):
-        model.fit_from(plain.release_)
-    with pytest.raises(ValueError, match="one dimension"):
-        model.fit(X, np.column_stack([y, y]))
+    refuses(lambda: model.fit_from(plain.release_), ValueError, "call fit")
+    refuses(lambda: model.fit(X, np.column_stack([y, y])), ValueError, "one dimension")
 
 
 def test_fit_by_columns_is_kept_where_features_fail(monkeypatch):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base import files as _files
@@ -96,12 +97,7 @@ def release(*more, fault=""):
 
 
 #: By what is said; else the input is bad, which a disk that is full is not.
-STATUS = {
-    "interrupted": 130,
-    "terminated": 143,
-    "No space left on device": 1,
-    "File too large": 1,
-}
+STATUS = {"interrupted": 130, "terminated": 143, "No space left on device": 1, "File too large": 1}
 
 
 def failed(done, says):
@@ -291,8 +287,7 @@ def test_permissions_follow_the_umask(tmp_path):
         os.umask(before)
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("public", "secret")]
     assert modes == [0o640, 0o600]
-    with pytest.raises(FileExistsError, match="public"):
-        _files.create_file(tmp_path / "public", b"more")
+    refuses(lambda: _files.create_file(tmp_path / "public", b"more"), FileExistsError, "public")
 
 
 @pytest.mark.parametrize("link", ["", "symlink", "hard link", "dots", "folder"])
@@ -363,9 +358,7 @@ def test_nothing_takes_the_place_of_a_ledger(folder):
     ledger = pg.Ledger("study.json", 2.0, 1e-6)
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)))
     moment = pg.second_moment("table.npy", columns=columns)
-    release = pg.release(
-        moment, epsilon=0.5, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger
-    )
+    release = pg.release(moment, None, 0.5, 1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
     Path("link.json").symlink_to("study.json")
     for path in ("study.json", "link.json"):
         with pytest.raises(ValueError, match=r"is a ledger.*nothing is written over it"):

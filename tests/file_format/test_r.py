@@ -275,9 +275,6 @@ def test_r_cmd_check(tmp_path):
     assert "Status: OK" in done.stdout, done.stdout
 
 
-# --- on real tables ---------------------------------------------------------------------------
-
-
 def by_r(path, formula):
     """Coefficients and standard errors, by the package as it stands there."""
     script = path.with_suffix(".R")
@@ -360,7 +357,7 @@ def test_r_finds_what_regress_finds_on_real_tables(load, adjacency, tmp_path):
 
 
 @needs_r
-@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("constant", [pytest.param(True, marks=pytest.mark.long), False])
 def test_first_factor_beside_no_constant_has_all_its_levels_in_r(constant, tmp_path):
     columns = pg.Columns({"a": (-1, 2), "sex": ["f", "m"], "y": (-9, 9)}, intercept=constant)
     rows = {name: table()[name] for name in columns.selected}
@@ -383,9 +380,7 @@ def test_r_reads_levels_and_strings_of_any_kind(tmp_path):
     rng = np.random.default_rng(0)
     source = table() | {"sex": rng.choice(levels, N), "yén": table()["b b"]}
     path = tmp_path / "release.json"
-    release = pg.release(
-        source, columns=columns, epsilon=8.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(source, columns, 8.0, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     release.save(path)
     agrees(path, release, "a")
 
@@ -406,9 +401,7 @@ def test_lm_of_synthetic_rows_is_the_release_s(tmp_path):
         "wage": rng.uniform(2, 40, 20_000),
         "yén": rng.uniform(-4, 6, 20_000),
     }
-    release = pg.release(
-        rows, columns=columns, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss()
-    )
+    release = pg.release(rows, columns, 2.0, 1e-6, mechanism=pg.AnalyzeGauss())
     release.synthesize(100_000, rng=1).rename(columns={"yén": "y"}).to_csv(
         tmp_path / "rows.csv", index=False
     )

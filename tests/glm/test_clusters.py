@@ -43,8 +43,6 @@ def fitted(table, formula, *, seed=1, **options):
     return pg.regress(table, formula, given.pop("columns", COLUMNS), **given)
 
 
-# --- what it computes -------------------------------------------------------------------------
-
 FORMULAS = {
     "y ~ x + by_g": "y ~ x + by_g",
     "y ~ x + h": "y ~ x + h",
@@ -103,9 +101,6 @@ def test_row_in_no_listed_cluster_is_left_out_or_an_error():
     assert fit.nobs == pytest.approx(len(kept), abs=1)
     np.testing.assert_allclose(fit.params["x"], theirs.params["x"], rtol=1e-5)
     np.testing.assert_allclose(fit.bse["x"], theirs.bse["x"], rtol=1e-3)
-
-
-# --- how much noise there is in it ------------------------------------------------------------
 
 
 def test_second_moment_is_that_of_the_sums_and_one_deviation_more():

@@ -54,8 +54,6 @@ class Held:
         return bool((self.each.sum(axis=0) >= self.least()).all())
 
 
-# --- the rank rule and its allowance ------------------------------------------------------------
-
 N = 10_000
 WIDE = ("y ~ a + b", {"a": (-5, 5), "b": (0, 10), "y": (-60, 60)})
 SHARES = ("y ~ x + age + size", {"x": (8, 16), "age": (15, 100), "size": (0, 20), "y": (0, 1)})
@@ -141,8 +139,6 @@ def test_intervals_are_no_wider_than_they_need_be():
     size = math.sqrt(np.mean(np.square(off)))
     assert 0.25 < size < 0.85
 
-
-# --- rows that are long, and directions that are hidden -----------------------------------------
 
 DUMMY = ("y ~ a + b + rare", {"a": (-4, 4), "b": (-4, 4), "rare": bool, "y": (-15, 15)})
 
@@ -261,8 +257,6 @@ def test_dummy_of_few_people_is_open_or_near(n_true, adjacency, n_open):
         assert np.max(distance, axis=0)[2] < 1.0
 
 
-# --- what is contradicted -----------------------------------------------------------------------
-
 EVENTS = ("y ~ a + b", {"a": (-4, 4), "b": (-4, 4), "y": (0, 1)})
 
 
@@ -317,8 +311,6 @@ def test_scale_that_noise_made_too_large_is_looked_at_again():
         rounds.append(fit.parameters["rounds"])
     assert rounds == [2, 3, 3]
 
-
-# --- links ------------------------------------------------------------------------------------
 
 LINKS = {"binomial": bool, "poisson": (0, 60)}
 

@@ -44,9 +44,6 @@ def fitted(table, formula=FORMULA, *, seed=1, columns=COLUMNS, **options):
     return pg.regress(table, formula, columns, rng=np.random.default_rng(seed), **options)
 
 
-# --- what it computes -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("instruments", [("z1", "z2"), ("z1",)])
 @pytest.mark.parametrize("cov_type", ["HC1", "nonrobust"])
 def test_without_noise_it_is_that_of_linearmodels(cov_type, instruments):
@@ -84,9 +81,6 @@ def test_what_noise_leaves_of_a_step_is_that_of_draws():
     back = turn.T @ along
     expected = turn @ noise.sandwich(np.eye(2), np.outer(back, back)) @ turn.T
     np.testing.assert_allclose(other, expected)
-
-
-# --- which way it takes -----------------------------------------------------------------------
 
 
 def test_weak_instruments_are_taken_by_a_release_that_says_so():
@@ -137,9 +131,6 @@ def test_intervals_hold_the_true_coefficient(first_stage, number):
     assert sum(held) >= 15
     assert by_scores >= 16
     assert np.median(lengths) < 1.3
-
-
-# --- files ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("suffix", [".json", ".npz"])

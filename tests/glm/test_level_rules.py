@@ -30,7 +30,7 @@ class Scripted(LevelEstimator):
     def __init__(self, first, last, known=(True, True), count_std=0.0, squares=(60.0, 20.0)):
         self.q = 1
         self.joint = np.zeros((2, 2))
-        self.factor = SimpleNamespace(size=2)
+        self.factor = SimpleNamespace(size=2, written_out=True)
         self.number, self.known, self.count_std = NUMBER, np.array(known), count_std
         self.scores = iter([first, last])
         self.squares = np.array(squares)

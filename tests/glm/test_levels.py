@@ -112,6 +112,56 @@ def test_absorbed_factor_is_taken_along_and_not_shown():
     np.testing.assert_array_equal(again.solution, fit.solution)
 
 
+def many_levels(k, n, seed=0):
+    """A table of k levels, whose own effects go with the feature; its slope and its effects."""
+    rng, names = np.random.default_rng(seed), [f"f{i}" for i in range(k)]
+    firm = np.append(np.arange(k), rng.integers(0, k // 2, n - k))
+    own = rng.normal(size=k)[firm]
+    x = (own + rng.normal(size=n)).clip(-8, 8)
+    y = (0.5 * x + 2 * own + rng.normal(size=n)).clip(-15, 15)
+    number = np.bincount(firm)
+    x_g, y_g = (np.bincount(firm, a) / number for a in (x, y))
+    within = x - x_g[firm]
+    slope = within @ y / (within @ within)
+    effects = y_g - slope * x_g
+    table = {"x": x, "firm": np.array(names, object)[firm], "y": y}
+    columns = pg.Columns({"x": (-8, 8), "firm": names, "y": (-15, 15)}, intercept=True)
+    return table, columns, slope, effects - number @ effects / n, number
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_effects_of_thousands_of_levels_are_beside_the_coefficients(adjacency, tmp_path):
+    """Those of least squares with a column for each level, less their mean over rows."""
+    table, columns, slope, effects, number = many_levels(1001, 40_000)
+    given = {"columns": columns, "adjacency": adjacency}
+    fit = fitted("y ~ x + firm", table, **given, **SURE)
+    assert fit.param_names == ("x", "Intercept")
+    found = fit.effects()
+    np.testing.assert_allclose(found["effect"], effects, atol=0.05 / math.sqrt(number.min()))
+    assert list(found.index) == [f"f{i}" for i in range(1001)]
+    residual = table["y"] - slope * table["x"]
+    error = np.sqrt(1 / number + 1 / len(residual))  # of errors of variance 1
+    common = number > 10  # of one row HC1 has no error
+    assert np.median((found["std err"] / error)[common]) == pytest.approx(1.0, abs=0.1)
+    noisy = fitted("y ~ x + firm", table, **given, epsilon=4.0, out=tmp_path / "fit.json")
+    shown = noisy.effects(estimand="sample")
+    hidden = np.isnan(shown["effect"])
+    assert 500 <= noisy.parameters["hidden_levels"] == hidden.sum() < 700  # of 1 row each
+    assert np.isinf(shown["upper"][hidden]).all()
+    held = (shown["lower"] <= effects) & (effects <= shown["upper"])
+    assert held[~hidden].mean() > 0.9
+    assert abs(noisy.params["x"] - slope) < 5 * noisy.bse["x"]
+    notes = str(noisy.summary())
+    assert "1,001 levels of firm are in effects()" in notes
+    assert "intervals have no ends" in notes
+    again = pg.load(tmp_path / "fit.json")
+    np.testing.assert_array_equal(again.effects(0.1), noisy.effects(0.1))
+    for other in (fitted("y ~ x | firm", table, **given), fitted()):
+        with pytest.raises(ValueError, match="coefficients, or absorbed"):
+            other.effects()
+
+
 @pytest.mark.slow
 def test_missing_levels_and_values_are_left_out():
     holes = {name: x.copy() for name, x in TABLE.items()}

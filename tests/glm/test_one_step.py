@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
@@ -68,9 +69,6 @@ NONROBUST_UNITS = {"cov_type": "nonrobust", "unit": pg.Unit("who", max_rows=4)}
 def fitted(source=TABLE, formula=FORMULA, columns=COLUMNS, seed=1, **options):
     setting = {"epsilon": 1.0, "delta": 1e-6, "rng": np.random.default_rng(seed)} | options
     return pg.regress(source, formula, columns, **setting)
-
-
-# --- what it computes -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -214,8 +212,7 @@ def test_no_row_has_a_longer_image_than_the_layout_says(rng):
 def test_missing_values():
     table = {name: column.copy() for name, column in TABLE.items()}
     table["b"][::5] = np.nan
-    with pytest.raises(ValueError, match="missing value"):
-        fitted(table)
+    refuses(lambda: fitted(table), ValueError, "missing value")
     kept = {name: column[~np.isnan(table["b"])] for name, column in table.items()}
     dropping = pg.Columns(COLUMNS.variables, intercept=True, missing="drop")
     for adjacency in ("replace", "add-remove"):
@@ -228,8 +225,7 @@ def test_file_that_lies_is_refused(tmp_path):
     fit = fitted()
     fit.__dict__["epsilon"] = 0.1  # under a checksum of its own
     fit.save(tmp_path / "lies.json")
-    with pytest.raises(DamagedFile, match="another delta"):
-        pg.load(tmp_path / "lies.json")
+    refuses(lambda: pg.load(tmp_path / "lies.json"), DamagedFile, "another delta")
 
 
 def test_where_scores_would_tell_nothing_one_round_is_taken():
@@ -367,9 +363,6 @@ def test_longest_direction_is_hidden_where_counts_miss_one(beyond, visible):
     np.testing.assert_array_equal(left.visible, visible)
 
 
-# --- privacy ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("rows", [500, 20_000])
 def test_shares_add_up_to_the_guarantee(adjacency, rows):
@@ -436,9 +429,6 @@ def test_request_beyond_scores_gets_a_release():
     assert not hasattr(fitted(), "release")
     with pytest.raises(ValueError, match=r"effects after \| are taken along"):
         fitted(formula="y ~ a + b + a:g | g")
-
-
-# --- how often its intervals hold ---------------------------------------------------------------
 
 
 @pytest.mark.long

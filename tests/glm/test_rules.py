@@ -33,9 +33,6 @@ def judge(**known):
     return SimpleNamespace(problem=SimpleNamespace(purpose="inference"), mean_weight=1.0, **known)
 
 
-# --- states -------------------------------------------------------------------------------------
-
-
 def test_noise_of_a_hidden_direction_is_in_the_score_though_no_step_went_along_it():
     """Isotropic noise N of deviation s has E N v v^T N = s^2 (|v|^2 I + v v^T)."""
     hidden = state(noise=0.1, visible=np.array([1.0, 0.0]))
@@ -132,9 +129,6 @@ def test_edge_of_noise_is_by_the_directions_that_noise_may_have_made(small):
     assert states.direction_noise_edge(values) == pytest.approx(edge)
 
 
-# --- the last scores ----------------------------------------------------------------------------
-
-
 def last(first, second, squares=None, robust=True, **known):
     """The fit by two scripted scores (vector, deviation), and the state that it began from."""
     begun = state(**known)
@@ -199,9 +193,6 @@ def test_counts_of_fewer_rows_than_four_deviations_are_none():
     np.testing.assert_array_equal(found, [100.0, 41.0, 0.0])
 
 
-# --- one round ----------------------------------------------------------------------------------
-
-
 def test_one_round_is_the_average_of_two_by_their_shares(monkeypatch):
     """Errors that cancel in it: eight hundredths of the first, and the rest of the second."""
     error = np.random.default_rng(0).normal(size=(6, 6))
@@ -232,9 +223,6 @@ def test_one_round_is_the_average_of_two_by_their_shares(monkeypatch):
     np.testing.assert_allclose(parts["sampling"], rows**2 / (rows - q) * np.eye(q))
 
 
-# --- results ------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def fit():
     return fitted()
@@ -248,9 +236,6 @@ def test_is_mostly_hidden_is_open_and_else_counted(fit, part, is_open):
         assert found.inference.refusal == ALL_OPEN
     else:
         np.testing.assert_allclose(found.bse, math.sqrt(1 + part) * np.asarray(fit.bse))
-
-
-# --- links and Huber's loss ---------------------------------------------------------------------
 
 
 def test_errors_of_a_model_are_its_own():
@@ -340,9 +325,6 @@ def test_hessian_of_hubers_loss_is_known_to_a_fiftieth():
     assert max(one, other, third) < 0.02 * fit.nobs
 
 
-# --- classes ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("spike", [30.0, 11.0])
 def test_direction_beyond_the_noise_is_what_the_semicircle_law_takes_it_for(spike):
     """A spike s in noise of edge e is seen at s + e^2 / (4 s)."""
@@ -406,9 +388,6 @@ def test_coefficients_are_the_mean_of_those_after_the_last_quarter_of_the_steps(
     steps = estimators.PrivateClassifier(**options).fit(X, X[:, 0] > 0).result_.parameters
     each = steps["length"] * 2 / 400
     np.testing.assert_allclose(seen, [35.5 * each * score], rtol=1e-9)
-
-
-# --- units --------------------------------------------------------------------------------------
 
 
 def test_rows_of_a_unit_are_learnt_where_its_bound_allows_for_more():

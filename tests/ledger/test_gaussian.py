@@ -12,6 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy.special import ndtri
+from support.helpers import refuses
 
 import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
@@ -42,9 +43,6 @@ def gaussian(part, **options):
     epsilon = profile.epsilon(DELTA)
     return {"epsilon": epsilon, "delta": DELTA, "adjacency": "replace", "unit": "",
             "privacy": profile} | options  # fmt: skip
-
-
-# --- What is charged -----------------------------------------------------------------
 
 
 def delta_of_gaussian(epsilon, mu):
@@ -150,8 +148,7 @@ def test_k_equal_parts_are_the_whole(path, k):
     assert ledger.spent == (pytest.approx(EPSILON, rel=1e-9), DELTA)
     assert ledger.spent[0] <= EPSILON
     assert ledger.remaining() == 0.0
-    with pytest.raises(BudgetExceeded, match="the ledger allows delta=1e-06"):
-        ledger.spend(**gaussian(1e-4))
+    refuses(lambda: ledger.spend(**gaussian(1e-4)), BudgetExceeded, "the ledger allows delta=1e-06")
 
 
 def test_all_that_remains_can_be_spent(path):
@@ -191,9 +188,6 @@ def test_one_of_another_kind_may_take_the_whole_budget_first(path):
     second.spend(**gaussian(1e-4))
     with pytest.raises(BudgetExceeded):
         second.spend(EPSILON, DELTA, adjacency="replace", unit="", privacy=profile)
-
-
-# --- What an adversary gets ----------------------------------------------------------
 
 
 def best_adversary(charges, epsilon, units):
@@ -251,9 +245,6 @@ def test_adversary_who_chooses_by_what_was_seen_gets_no_more(epsilon, mu):
     assert gained >= allowed * (1 - 2e-3)  # as one Gaussian release has
 
 
-# --- What was reserved and is back ---------------------------------------------------
-
-
 def share(of):
     return privacy.GaussianProfile(WHOLE * math.sqrt(of))
 
@@ -298,10 +289,8 @@ def test_reservation_is_settled_once_and_by_no_more_than_it_is(ledger, path):
         with pytest.raises(ValueError, match=says):
             reserved.settle(bad)
     reserved.settle(share(0.25))
-    with pytest.raises(ValueError, match="settled before"):
-        reserved.settle(share(0.2))
-    with pytest.raises(ValueError, match="has no id"):
-        hold(ledger, 0.1, id="a stream")
+    refuses(lambda: reserved.settle(share(0.2)), ValueError, "settled before")
+    refuses(lambda: hold(ledger, 0.1, id="a stream"), ValueError, "has no id")
     assert [entry.settled for entry in Ledger(path).entries] == [share(0.25)]
 
 
@@ -330,13 +319,11 @@ def test_an_appended_line_gives_nothing_back(ledger, path, staged):
         for handle in (ledger, pickle.loads(pickle.dumps(ledger))):
             with pytest.raises(DamagedFile, match="not entries"):
                 handle.remaining()
-        with pytest.raises(DamagedFile, match="not entries"):
-            Ledger(path)
+        refuses(lambda: Ledger(path), DamagedFile, "not entries")
         path.write_bytes(known)
     if not staged:
         return
-    with pytest.raises(TypeError, match="does not travel"):
-        pickle.dumps(reserved)
+    refuses(lambda: pickle.dumps(reserved), TypeError, "does not travel")
     assert reserved._key.hex() not in repr(vars(reserved.entry)) + repr(reserved)
     copied = path.with_name("a copy")
     copied.write_bytes(known)
@@ -348,8 +335,7 @@ def test_an_appended_line_gives_nothing_back(ledger, path, staged):
         Ledger(copied).spend(**gaussian(0.4))
     again = hold(ledger, 0.4)
     appended(path, settles(again.entry.number, 0.1, used["key"]))
-    with pytest.raises(DamagedFile, match="not entries"):
-        Ledger(path)
+    refuses(lambda: Ledger(path), DamagedFile, "not entries")
 
 
 @pytest.mark.parametrize("change", [{"floor": 0.0}, {"floor": -1.0}, {"lock": 3}, {"lock": None}])
@@ -358,8 +344,7 @@ def test_entry_whose_stages_make_no_sense_is_damage(ledger, path, change):
     line = json.loads(path.read_text().splitlines()[-1]) | {"number": 2} | change
     del line["sha256"]
     appended(path, line)
-    with pytest.raises(DamagedFile, match="not entries"):
-        Ledger(path)
+    refuses(lambda: Ledger(path), DamagedFile, "not entries")
 
 
 def test_entry_of_another_file_is_not_settled(ledger, path):
@@ -367,8 +352,7 @@ def test_entry_of_another_file_is_not_settled(ledger, path):
     reserved = hold(ledger, 0.5)
     path.unlink()
     hold(Ledger(path, EPSILON, DELTA), 0.5)
-    with pytest.raises(ValueError, match="replaced by an older or another copy"):
-        reserved.settle(share(0.1))
+    refuses(lambda: reserved.settle(share(0.1)), ValueError, "replaced by an older or another copy")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="of a fork")
@@ -403,8 +387,7 @@ def test_lines_that_settle_what_they_cannot_are_damage(ledger, path, lines, monk
     hold(ledger, 0.5, 0.05)
     twice = lines[0] == settles(1, 0.1)
     appended(path, *lines)
-    with pytest.raises(DamagedFile, match="not entries"):
-        Ledger(path)
+    refuses(lambda: Ledger(path), DamagedFile, "not entries")
     if twice:  # and once it is right
         path.write_bytes(b"\n".join(path.read_bytes().split(b"\n")[:-2]) + b"\n")
         assert Ledger(path).entries[0].settled == share(0.1)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
@@ -63,9 +64,6 @@ def run(what, path, count):
     return json.loads(done.stdout)
 
 
-# --- What it is --------------------------------------------------------------------
-
-
 def test_budget_is_made_once_and_opened_again(path):
     ledger = Ledger(path, 1.0, 1e-6, "add-remove")
     for opened in (Ledger(path), Ledger(path, 1, 1e-6), Ledger(path, adjacency="add-remove")):
@@ -78,12 +76,7 @@ def test_budget_is_made_once_and_opened_again(path):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"epsilon": 2.0},
-        {"delta": 1e-5},
-        {"adjacency": "replace"},
-        {"composition": "basic"},
-    ],
+    [{"epsilon": 2.0}, {"delta": 1e-5}, {"adjacency": "replace"}, {"composition": "basic"}],
 )
 def test_another_budget_than_the_files_is_an_error(path, options):
     Ledger(path, 1.0, 1e-6, "add-remove")
@@ -93,15 +86,12 @@ def test_another_budget_than_the_files_is_an_error(path, options):
 
 
 def test_new_ledger_needs_a_budget(path):
-    with pytest.raises(FileNotFoundError, match="epsilon and delta"):
-        Ledger(path)
+    refuses(lambda: Ledger(path), FileNotFoundError, "epsilon and delta")
     for bad in ((0.0, 1e-6), (-1, 1e-6), (math.inf, 1e-6), (math.nan, 1e-6), (1, -1e-6), (1, 1)):
         with pytest.raises(ValueError, match="must"):
             Ledger(path, *bad)
-    with pytest.raises(ValueError, match="adjacency"):
-        Ledger(path, 1, 1e-6, "neighbours")
-    with pytest.raises(ValueError, match="composition"):
-        Ledger(path, 1, 1e-6, composition="advanced")
+    refuses(lambda: Ledger(path, 1, 1e-6, "neighbours"), ValueError, "adjacency")
+    refuses(lambda: Ledger(path, 1, 1e-6, composition="advanced"), ValueError, "composition")
     with pytest.raises(IsADirectoryError):
         Ledger(path.parent, 1, 1e-6)
     assert not path.exists()
@@ -110,10 +100,8 @@ def test_new_ledger_needs_a_budget(path):
 @pytest.mark.parametrize("budget", [(0.0, 1e-7), (0.1, -1e-9), (0.1, 1.0), (math.nan, 0.1)])
 def test_spend_needs_a_guarantee(path, budget):
     ledger = Ledger(path, 1.0, 1e-6)
-    with pytest.raises(ValueError, match="must"):
-        spend(ledger, *budget)
-    with pytest.raises(ValueError, match="larger delta"):
-        spend(ledger, privacy=privacy.GaussianProfile(1.0))
+    refuses(lambda: spend(ledger, *budget), ValueError, "must")
+    refuses(lambda: spend(ledger, privacy=privacy.GaussianProfile(1.0)), ValueError, "larger delta")
     assert ledger.entries == ()
 
 
@@ -157,17 +145,13 @@ def test_promise_about_the_data_is_kept_and_shown(path, moment):
     assert [entry["condition"] for entry in read["entries"]] == conditions
 
 
-# --- What adds up ------------------------------------------------------------------
-
-
 def test_ten_tenths_are_one(path):
     ledger = Ledger(path, 1.0, 1e-6, composition="basic")
     for _ in range(10):
         spend(ledger)
     assert ledger.spent == (1.0, 1e-6)
     assert ledger.remaining(0.0) == 0.0
-    with pytest.raises(BudgetExceeded, match="add up to more than 1"):
-        spend(ledger)
+    refuses(lambda: spend(ledger), BudgetExceeded, "add up to more than 1")
     assert len(ledger.entries) == 10
 
 
@@ -208,9 +192,7 @@ MIXED = [
 def test_mixed_releases_compose_as_dp_accounting_has_them(moment, adjacency):
     accountant, all_of_it = ReleaseAccountant.of(adjacency), []
     for mechanism in MIXED:
-        release = pg.release(
-            moment, epsilon=0.1, delta=2e-8, mechanism=mechanism, adjacency=adjacency
-        )
+        release = pg.release(moment, None, 0.1, 2e-8, mechanism=mechanism, adjacency=adjacency)
         profile = release.privacy
         if isinstance(profile, sheffet.AdaptiveLadderProfile):  # of which a delta takes long
             profile = privacy.StatedProfile(0.1, release.delta)
@@ -235,9 +217,7 @@ def test_one_release_may_take_all_of_it(path, moment, composition):
 
 def test_multiplicative_releases_enter_their_finite_precision(path, moment):
     ledger = Ledger(path, 1.0, 1e-6)
-    release = pg.release(
-        moment, epsilon=0.2, delta=1e-8, mechanism=GaussianSketch(50), ledger=ledger
-    )
+    release = pg.release(moment, None, 0.2, 1e-8, mechanism=GaussianSketch(50), ledger=ledger)
     (entry,) = ledger.entries
     assert entry.delta_fp == release.parameters["delta_fp"] > 0
     assert entry.privacy == release.privacy
@@ -296,9 +276,6 @@ def test_sums_of_losses_are_no_filter_for_adaptive_choices():
     # The same two alternatives as `compose` sees them.
     other = privacy.compose([privacy.StatedProfile(first, 0.0), wide])
     assert other.delta(epsilon) == pytest.approx(delta, rel=1e-3)
-
-
-# --- What is in the file -----------------------------------------------------------
 
 
 PROFILES = [
@@ -405,8 +382,7 @@ def test_cut_line_that_cannot_be_completed_stays_as_it_was(path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        spend(ledger)
+    refuses(lambda: spend(ledger), OSError, "No space")
     assert path.read_bytes() == before
     assert len(ledger.entries) == 1
 
@@ -458,8 +434,7 @@ def test_lines_cannot_be_removed_moved_or_doubled(path):
     header, a, b, c = path.read_bytes().splitlines(keepends=True)
     for lines in ((header, b, c), (header, a, c), (header, a, c, b), (header, a, b, b), (a, b)):
         path.write_bytes(b"".join(lines))
-        with pytest.raises(ValueError, match="damaged"):
-            Ledger(path)
+        refuses(lambda: Ledger(path), ValueError, "damaged")
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -470,8 +445,7 @@ def test_older_copy_is_noticed_by_who_knows_better(path, named):
     shutil.copy(path, copy)
     spend(ledger.entered_as("an answer") if named else ledger)
     shutil.copyfile(copy, path)
-    with pytest.raises(ValueError, match="lost entries"):
-        spend(ledger)
+    refuses(lambda: spend(ledger), ValueError, "lost entries")
     path.unlink()
     with pytest.raises(FileNotFoundError):
         spend(ledger)
@@ -484,8 +458,7 @@ def test_older_copy_is_noticed_by_who_knows_better(path, named):
 )
 def test_file_that_is_no_ledger_is_refused_and_left_alone(path, data):
     path.write_bytes(data)
-    with pytest.raises(ValueError, match="not a ledger"):
-        Ledger(path, 1.0, 1e-6)
+    refuses(lambda: Ledger(path, 1.0, 1e-6), ValueError, "not a ledger")
     assert path.read_bytes() == data
 
 
@@ -513,11 +486,7 @@ def test_headers_are_checked(path, header):
     path.write_bytes(_chain.chain_line(good, "")[0])
     Ledger(path)
     path.write_bytes(_chain.chain_line(good | header, "")[0])
-    with pytest.raises(ValueError, match=r"version 1|not entries of a ledger|not a ledger"):
-        Ledger(path)
-
-
-# --- Who is first ------------------------------------------------------------------
+    refuses(lambda: Ledger(path), ValueError, r"version 1|not entries of a ledger|not a ledger")
 
 
 def test_spend_is_entered_before_the_noise_is_drawn(path, moment, monkeypatch):
@@ -596,8 +565,7 @@ def test_two_who_make_it_make_one(path, monkeypatch):
     monkeypatch.setattr(_files, "create_file", create)
     real = type(path).exists
     monkeypatch.setattr(type(path), "exists", lambda p: p != path and real(p))
-    with pytest.raises(ValueError, match="cannot be changed"):
-        Ledger(path, 2.0, 1e-6)
+    refuses(lambda: Ledger(path, 2.0, 1e-6), ValueError, "cannot be changed")
     assert json.loads(path.read_text())["epsilon"] == 1.0
 
 
@@ -609,9 +577,6 @@ def test_kill_minus_nine_at_any_instant(path):
     assert result["entries"] > 30  # 60 on average wait to be reported
     # Kills did land inside of a record, or the test would show nothing.
     assert result["torn"] > 0
-
-
-# --- When the disk says no ---------------------------------------------------------
 
 
 def test_full_disk_spends_nothing(path, moment):
@@ -642,13 +607,9 @@ def test_disk_that_fails_to_flush_releases_nothing(path, moment, monkeypatch):
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match="Input/output"):
         pg.release(moment, epsilon=0.1, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
-    with pytest.raises(OSError, match="Input/output"):
-        Ledger(path.with_suffix(".new"), 1.0, 1e-6)
+    refuses(lambda: Ledger(path.with_suffix(".new"), 1.0, 1e-6), OSError, "Input/output")
     assert ledger.entries == ()
     assert [p.name for p in path.parent.iterdir()] == [path.name]
-
-
-# --- What is asked of a spend --------------------------------------------------------
 
 
 def test_callers_decimal_context_spends_nothing(path):
@@ -689,21 +650,13 @@ def test_sums_are_exact(path):
         ({"what": 3}, TypeError, "what must be a text, not int"),
         ({"privacy": 3}, TypeError, "privacy must be a privacy profile.*not int"),
         ({"delta_fp": "x"}, TypeError, "delta_fp"),
-        (
-            {"privacy": privacy.GaussianProfile(0.01, "add-remove")},
-            ValueError,
-            "do not compose",
-        ),
+        ({"privacy": privacy.GaussianProfile(0.01, "add-remove")}, ValueError, "do not compose"),
     ],
 )
 def test_spend_is_checked(path, options, error, message):
     ledger = Ledger(path, 1.0, 1e-6)
-    with pytest.raises(error, match=message):
-        spend(ledger, **options)
+    refuses(lambda: spend(ledger, **options), error, message)
     assert ledger.entries == ()
-
-
-# --- What is derived from entries ----------------------------------------------------
 
 
 def longer(path, *entries):
@@ -731,8 +684,7 @@ def test_spend_beyond_the_budget_is_shown(path):
 
 def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     ledger = Ledger(path, 1.0, 1e-6)
-    with pytest.raises(ValueError, match="no entry that paid"):
-        ledger.enter_period("it", 1, "a")
+    refuses(lambda: ledger.enter_period("it", 1, "a"), ValueError, "no entry that paid")
     spend(ledger, id="it")
     ledger.enter_period("it", 1, "a")
     spend(ledger)
@@ -740,8 +692,7 @@ def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     ledger.enter_period("it", 2, "b")
     with pytest.raises(ValueError, match="has period 2 of this stream from another copy"):
         ledger.enter_period("it", 2, "c")
-    with pytest.raises(ValueError, match="the next one is not 4"):
-        ledger.enter_period("it", 4, "d")
+    refuses(lambda: ledger.enter_period("it", 4, "d"), ValueError, "the next one is not 4")
     assert ledger.periods("it") == Ledger(path).periods("it") == ("a", "b")
     assert [entry.number for entry in Ledger(path).entries] == [1, 2]
     assert path.read_bytes().count(b"\n") == 5
@@ -758,8 +709,7 @@ def test_file_that_is_replaced_while_it_is_opened_is_refused(path, monkeypatch):
 
     monkeypatch.setattr(_files, "locked", replacing)
     for ask in (lambda: spend(ledger), lambda: ledger.entries):
-        with pytest.raises(OSError, match="was replaced while it was opened"):
-            ask()
+        refuses(ask, OSError, "was replaced while it was opened")
     monkeypatch.undo()
     assert ledger.entries == ()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.privacy import Price, compose
@@ -65,8 +66,7 @@ def test_first_entry_says_whom_a_ledger_protects(tmp_path: Path, first: str) -> 
 def test_unit_of_another_column_is_another(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger")
     by_unit(ledger)
-    with pytest.raises(ValueError, match=r"'who'.*'home'"):
-        by_unit(ledger, "home")
+    refuses(lambda: by_unit(ledger, "home"), ValueError, r"'who'.*'home'")
 
 
 @pytest.mark.parametrize("unit", ["", "who"])
@@ -75,8 +75,7 @@ def test_ledger_of_a_unit_from_its_start(tmp_path: Path, unit: str) -> None:
     assert opened(path, unit).unit == unit
     with pytest.raises(ValueError, match="Nothing was spent"):
         (by_rows if unit else by_unit)(pg.Ledger(path))
-    with pytest.raises(ValueError, match="Nothing was spent"):
-        opened(path, "other")
+    refuses(lambda: opened(path, "other"), ValueError, "Nothing was spent")
     assert not pg.Ledger(path).entries
     (by_unit if unit else by_rows)(pg.Ledger(path))
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram import privacy
@@ -80,8 +81,7 @@ def test_release_under_an_erratum_states_its_true_delta(moment):
 
 
 def test_published_wishart_takes_no_parameters():
-    with pytest.raises(ValueError, match="leave both None"):
-        PublishedAdditiveWishart(dof=100)
+    refuses(lambda: PublishedAdditiveWishart(dof=100), ValueError, "leave both None")
 
 
 def test_given_degrees_of_freedom():
@@ -109,8 +109,7 @@ def test_given_degrees_of_freedom():
 @pytest.mark.parametrize("mechanism", [AnalyzeGauss(), AdditiveWishart()], ids=repr)
 def test_parameters_are_checked(mechanism, change, message):
     arguments = {"n_columns": 4, "bound": 1.0, "epsilon": 1.0, "delta": 1e-6} | change
-    with pytest.raises(ValueError, match=message):
-        mechanism.calibrate(**arguments)
+    refuses(lambda: mechanism.calibrate(**arguments), ValueError, message)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=repr)
@@ -296,9 +295,6 @@ def test_wishart_release_is_positive_definite_before_debiasing():
 def test_infinitesimal_epsilon_is_refused_not_wrapped(moment):
     with pytest.raises(ValueError, match=r"2\*\*126|epsilon|noise"):
         pg.release(moment, None, 1e-30, 1e-300, mechanism=AnalyzeGauss())
-
-
-# --- The nearest feasible second moment --------------------------------------------------------
 
 
 def test_feasible_is_the_projection():

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from support.helpers import refuses
 
 import privgram as pg
 from privgram import mechanisms, privacy
@@ -33,12 +34,7 @@ def test_release_is_private_at_delta_zero(tmp_path):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [
-        pg.AnalyzeGauss(),
-        pg.AdditiveWishart(),
-        GaussianSketch(9),
-        InverseWishart(9),
-    ],
+    [pg.AnalyzeGauss(), pg.AdditiveWishart(), GaussianSketch(9), InverseWishart(9)],
     ids=repr,
 )
 def test_no_other_mechanism_is(mechanism):
@@ -51,8 +47,7 @@ def test_dof_that_is_too_small_or_a_published_constant_is_refused():
         pg.MatrixLaplace(dof=3).calibrate(3, 1.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="the paper has no constants for MatrixLaplace"):
         published(pg.MatrixLaplace())
-    with pytest.raises(TypeError, match="dof must be an integer"):
-        pg.MatrixLaplace(dof=4.5)
+    refuses(lambda: pg.MatrixLaplace(dof=4.5), TypeError, "dof must be an integer")
 
 
 @pytest.mark.slow

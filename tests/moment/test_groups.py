@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
@@ -154,8 +155,7 @@ def test_merge_and_save(table):
             twice(whole)
     with pytest.raises(ValueError, match="differ in groups"):
         first.merge(pg.second_moment(table, columns=columns, by=pg.Groups("site", ["a", "b", "c"])))
-    with pytest.raises(TypeError, match="SecondMoments"):
-        first.merge(first["a"])
+    refuses(lambda: first.merge(first["a"]), TypeError, "SecondMoments")
     data = first.to_bytes()
     with pytest.raises(DamagedFile):
         SecondMoments.from_bytes(data[:-1] + b"x")
@@ -180,8 +180,7 @@ def test_wrong_requests(table, asked, said):
         by = asked if isinstance(asked, str) else pg.Groups(*asked)
         return pg.second_moment(table, columns=COLUMNS["factor"], by=by)
 
-    with pytest.raises(ValueError, match=said):
-        grouped()
+    refuses(grouped, ValueError, said)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.moment.grouped import SecondMoments
@@ -25,9 +26,7 @@ def test_number_of_rows_of_a_group_is_in_no_release() -> None:
     ways = [a, b, a.copy(), pickle.loads(pickle.dumps(a)), a + b, b + a]
     ways += [pg.SecondMoment.from_bytes(a.to_bytes()), moments().total() + a, a + moments().total()]
     for moment in ways:
-        made = pg.release(
-            moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), adjacency="replace"
-        )
+        made = pg.release(moment, None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), adjacency="replace")
         assert made.n_rows is None
         assert made.n_units is None
     whole = pg.release(
@@ -54,6 +53,5 @@ def test_forked_child_cannot_draw() -> None:
 def test_moment_is_not_merged_with_itself() -> None:
     moment = moments().total()
     for twice in (lambda: moment + moment, lambda: moment.merge(moment)):
-        with pytest.raises(ValueError, match="count twice"):
-            twice()
+        refuses(twice, ValueError, "count twice")
     assert moment.n_rows == 1000

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns import Columns
@@ -195,8 +196,7 @@ def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp
     ],
 )
 def test_bad_questions_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(results(np.ones(9)))
+    refuses(lambda: call(results(np.ones(9))), ValueError, message)
 
 
 def test_depth_falls_with_very_many_groups():

@@ -4,7 +4,7 @@ import builtins
 
 import numpy as np
 import pytest
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 
 import privgram as pg
 from privgram.multivariate import Variables, synthetic
@@ -93,9 +93,7 @@ def test_means_and_products_are_kept():
 )
 def test_least_squares_on_rows_is_the_release_s(mechanism, epsilon, most):
     rng = np.random.default_rng(3)
-    release = pg.release(
-        people(20_000), columns=COLUMNS, epsilon=epsilon, delta=1e-6, mechanism=mechanism, rng=rng
-    )
+    release = pg.release(people(20_000), COLUMNS, epsilon, 1e-6, mechanism=mechanism, rng=rng)
     again = moment(release.synthesize(100_000, rng=5)) * 1e5
     rows = make_release(again, COLUMNS.names, None, 100_000, COLUMNS, COLUMNS.bound)
     for target in ("log(wage)", "age"):
@@ -213,8 +211,7 @@ def test_without_columns_rows_are_normal():
     synthetic = release.synthesize(50, rng=10)
     synthetic = np.column_stack([synthetic["a"], synthetic["b"]])
     np.testing.assert_allclose(synthetic.T @ synthetic / 50, rows.T @ rows / 1000)
-    with pytest.raises(RefusedError, match="number of rows"):
-        make_release(np.eye(2), "ab").synthesize(5)
+    refuses(lambda: make_release(np.eye(2), "ab").synthesize(5), RefusedError, "number of rows")
 
 
 def test_arrays_where_pandas_is_not(monkeypatch):
@@ -241,10 +238,8 @@ def test_variable_that_a_marginal_has_lost_is_not_made():
 def test_rows_are_refused_without_means():
     columns = pg.Columns({"a": (0, 1)})
     release = make_release([[5.0]], ["a"], n_rows=10, columns=columns)
-    with pytest.raises(RefusedError, match="intercept=True"):
-        release.synthesize(10)
-    with pytest.raises(ValueError, match="n must"):
-        released().synthesize(0)
+    refuses(lambda: release.synthesize(10), RefusedError, "intercept=True")
+    refuses(lambda: released().synthesize(0), ValueError, "n must")
 
 
 def test_indicators_follow_from_products():

@@ -165,8 +165,6 @@ def test_graph_is_seen(graph):
     assert "mechanisms.additive" in reachable(graph, "planning.plan")
 
 
-# --- the secret room: docs/theory/trust.md ------------------------------------------------------
-
 #: What draws, and the kernels that make a row's integers; who may import them, besides the room,
 #: `exact`, the compiled code itself and the papers, which register laws of their own.
 GUARDED = {

@@ -43,8 +43,7 @@ def table():
 @pytest.fixture(scope="module")
 def release(table):
     return pg.release(
-        table, pg.Columns(VARIABLES, intercept=True), epsilon=2.0, delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
+        table, pg.Columns(VARIABLES, intercept=True), 2.0, 1e-6, mechanism=pg.AnalyzeGauss()
     )  # fmt: skip
 
 
@@ -100,9 +99,6 @@ def read(result, folder, **options):
 
 def words(result, folder, **options):
     return " ".join(Reader(read(result, folder, **options)).text.split())
-
-
-# --- what is on it ------------------------------------------------------------------
 
 
 def test_nothing_is_loaded_and_only_what_is_ours_runs(paths):
@@ -218,9 +214,6 @@ def test_to_html_refuses_what_it_cannot_do(release, fit, folder):
         assert not (folder / path).exists()
 
 
-# --- the command --------------------------------------------------------------------
-
-
 def test_command_writes_the_page(paths, folder):
     for path in paths:
         saved = path.with_suffix(".json")
@@ -248,8 +241,6 @@ def test_command_fails_with_one_line(paths, folder, tmp_path, monkeypatch, argum
     assert done.stderr.count("\n") == 1
     assert not list(tmp_path.iterdir())
 
-
-# --- in a browser -------------------------------------------------------------------
 
 needs_browser = pytest.mark.skipif(
     BROWSER is None, reason="needs a browser: apt-get install chromium"

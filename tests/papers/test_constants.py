@@ -9,6 +9,7 @@ import pickle
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers.sheffet import SketchProfile
@@ -72,8 +73,7 @@ def test_value(value, expected):
     ],
 )
 def test_erratum_refused_and_reproducible(function, args, expected):
-    with pytest.raises(PublishedErratumError, match=r"printed.*allow_published_erratum"):
-        function(*args)
+    refuses(lambda: function(*args), PublishedErratumError, r"printed.*allow_published_erratum")
     assert function(*args, allow_published_erratum=True) == pytest.approx(expected, rel=1e-12)
 
 
@@ -85,8 +85,7 @@ def test_analyze_gauss_depends_on_the_adjacency():
     sheffet.analyze_gauss(1.0, 1.0, 1e-6, "add-remove")
     with pytest.raises(PublishedErratumError, match="2 B\\^4"):
         sheffet.analyze_gauss(1.0, 1.0, 1e-6, "replace")
-    with pytest.raises(ValueError, match="adjacency"):
-        sheffet.analyze_gauss(1.0, 1.0, 1e-6, "swap")
+    refuses(lambda: sheffet.analyze_gauss(1.0, 1.0, 1e-6, "swap"), ValueError, "adjacency")
 
 
 @pytest.mark.parametrize("rows", [1, 2, 44, 220, 10_000])
@@ -157,8 +156,7 @@ def test_zhou_equation_5():
     ],
 )
 def test_outside_the_domain(function, args, match):
-    with pytest.raises(ValueError, match=match):
-        function(*args)
+    refuses(lambda: function(*args), ValueError, match)
 
 
 def test_columns_are_checked_when_given():

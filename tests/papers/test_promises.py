@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram.papers import sheffet
 
@@ -59,5 +60,4 @@ def test_theorem_c_1_holds_with_a_generous_constant():
     ],
 )
 def test_domains(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+    refuses(call, ValueError, message)

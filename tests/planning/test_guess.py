@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.planning.designs import simulated_rows
@@ -99,10 +100,8 @@ def test_levels_and_instruments_go_together_with_numbers():
     ],
 )
 def test_impossible_design_is_refused(design, words):
-    with pytest.raises(ValueError, match=words):
-        rows(design)
-    with pytest.raises(TypeError, match="is a mapping"):
-        Guess.of({"mean": 3}, COLUMNS)
+    refuses(lambda: rows(design), ValueError, words)
+    refuses(lambda: Guess.of({"mean": 3}, COLUMNS), TypeError, "is a mapping")
 
 
 def test_whole_units_are_drawn_of_a_table_that_has_them():

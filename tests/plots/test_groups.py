@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 
 import privgram as pg
 from privgram.noise import GaussianLaw
@@ -56,7 +56,5 @@ def test_many_groups_are_not_named():
 
 def test_refusals():
     fits = fits_of(3)
-    with pytest.raises(ValueError, match="no coefficient 'z'"):
-        fits.plot("z")
-    with pytest.raises(ValueError, match="alpha"):
-        plot_forest(fits, "x", alpha=2)
+    refuses(lambda: fits.plot("z"), ValueError, "no coefficient 'z'")
+    refuses(lambda: plot_forest(fits, "x", alpha=2), ValueError, "alpha")

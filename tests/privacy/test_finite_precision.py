@@ -16,12 +16,7 @@ from privgram.privacy import compose
 from privgram.privacy.profiles import charged, delta_fp_of
 
 EPSILON, DELTA = 1.0, 1e-6
-ADDITIVE = [
-    pg.AnalyzeGauss(),
-    pg.AdditiveWishart(),
-    pg.MatrixLaplace(),
-    InverseGauss(5.0),
-]
+ADDITIVE = [pg.AnalyzeGauss(), pg.AdditiveWishart(), pg.MatrixLaplace(), InverseGauss(5.0)]
 MULTIPLICATIVE = [GaussianSketch(60), InverseWishart(dof=80)]
 
 
@@ -54,12 +49,7 @@ def test_nothing_that_leaves_a_release_is_below_profile_and_allowance(
 ):
     ledger = Ledger(tmp_path / "ledger", 5.0, 1e-4, adjacency, "basic")
     release = pg.release(
-        moment,
-        epsilon=EPSILON,
-        delta=DELTA,
-        mechanism=mechanism,
-        adjacency=adjacency,
-        ledger=ledger,
+        moment, None, EPSILON, DELTA, mechanism=mechanism, adjacency=adjacency, ledger=ledger
     )
     least = release.privacy.delta(EPSILON) + allowance(release)
     n_rows = 400 if adjacency == "replace" else None
@@ -97,11 +87,7 @@ def test_allowances_of_several_releases_add_up(mechanism, moment):
 @pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
 def test_bridges_have_it(mechanism, moment):
     pytest.importorskip("dp_accounting")
-    from privgram.interop.dp_accounting import (
-        ReleaseAccountant,
-        ReleaseDpEvent,
-        pld_from_profile,
-    )
+    from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
 
     release = pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
     least = release.privacy.delta(EPSILON) + allowance(release)
@@ -136,11 +122,4 @@ def test_ledger_refuses_before_anything_is_read(tmp_path):
         yield
 
     with pytest.raises(pg.BudgetExceeded):
-        pg.release(
-            rows(),
-            columns=columns,
-            epsilon=EPSILON,
-            delta=DELTA,
-            mechanism=mechanism,
-            ledger=ledger,
-        )
+        pg.release(rows(), columns, EPSILON, DELTA, mechanism=mechanism, ledger=ledger)

@@ -173,10 +173,7 @@ def delta_of_both(epsilon, one, other):
 
 
 # Where no table attains the profile of the release, or not the one on which others do.
-UPPER = {
-    "replace": {"bound", "wishart"},
-    "add-remove": {"bound"},
-}
+UPPER = {"replace": {"bound", "wishart"}, "add-remove": {"bound"}}
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])

@@ -100,9 +100,6 @@ def test_many_degrees_of_freedom_are_gaussian_noise(adjacency):
     )
 
 
-# --- The proofs of docs/theory/matrix-laplace.md -----------------------------------------------
-
-
 @pytest.mark.parametrize("m", [2, 3, 8])
 def test_two_steps_are_one_of_twice_the_length(m):
     """Theorem 2: P(S) <= e^e1 R(S) + delta(e1), then R against Q, is no less than D + 2t."""
@@ -164,9 +161,6 @@ def test_row_moves_one_variable_that_is_independent_of_the_rest(k):
             for of in (lambda x: x, lambda x: x**2, np.abs):
                 r = np.corrcoef(g(xi), of(other))[0, 1]
                 assert abs(r) < 5 / math.sqrt(len(xi))
-
-
-# --- Calibration -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram.papers import sheffet
 from privgram.papers.hardt_roth import ChiGaussianProfile
@@ -135,8 +136,7 @@ def test_frozen_hashable_picklable_and_told_by_repr(profile):
 
 @every_profile
 def test_bad_arguments_are_refused(profile):
-    with pytest.raises(ValueError, match="epsilon must not be NaN"):
-        profile.delta([0.0, np.nan])
+    refuses(lambda: profile.delta([0.0, np.nan]), ValueError, "epsilon must not be NaN")
     for delta in (-1e-9, 1.1, np.nan, [0.5, 2.0]):
         with pytest.raises(ValueError, match=r"delta must lie in \[0, 1\]"):
             profile.epsilon(delta)
@@ -216,5 +216,4 @@ def test_profile_that_fails_says_so_rather_than_nan():
     ],
 )
 def test_parameters_out_of_range_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
+    refuses(make, ValueError, message)

@@ -441,12 +441,7 @@ def test_more_tables_and_more_neighbours(seed, tmp_path):
 def of_lengths(table, rng, adjacency, **options):
     """A bound that is chosen by the table, and a release."""
     return release(
-        table,
-        rng,
-        adjacency,
-        mechanism=pg.AnalyzeGauss(),
-        bound=pg.PrivateBound(0.2),
-        **options,
+        table, rng, adjacency, mechanism=pg.AnalyzeGauss(), bound=pg.PrivateBound(0.2), **options
     )
 
 
@@ -494,9 +489,6 @@ def test_matrices_move_by_a_row(mechanism, delta, adjacency):
         assert (values > 1e-6).sum() <= 1
         assert (values < -1e-6).sum() <= 1
         assert np.abs(values).max() <= 1 + 1e-5
-
-
-# --- streams ----------------------------------------------------------------------------------
 
 
 def streamed(table, rng, adjacency, path, unit=None, months=1):
@@ -567,9 +559,6 @@ def test_stream(name, adjacency, tmp_path):
     worst, pairs = farthest_of_stream(name, adjacency, tmp_path)
     assert pairs >= 7
     assert 0.3 < worst <= 1 + 1e-9
-
-
-# --- faults that it finds -----------------------------------------------------------
 
 
 def half_the_sensitivity(monkeypatch):

@@ -104,11 +104,7 @@ def test_level_of_few_rows_is_named():
     cautions = []
     for seed in range(20):
         release = pg.release(
-            moment,
-            epsilon=0.5,
-            delta=1e-6,
-            mechanism=pg.AnalyzeGauss(),
-            rng=np.random.default_rng(seed),
+            moment, None, 0.5, 1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(seed)
         )
         cautions.append(release.regress("y", ["a"]).caution)
     named = [text for text in cautions if text and "'a[r]' seem to have so few rows" in text]

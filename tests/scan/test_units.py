@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
@@ -80,95 +81,6 @@ def test_with_a_row_a_unit_it_is_the_moment_of_rows_bit_for_bit():
     of_units = pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", max_rows=1))
     assert np.array_equal(of_units.int128(), of_rows.int128())
     assert of_units.n_rows == of_rows.n_rows + of_rows.n_dropped  # public under replace
-
-
-@pytest.mark.slow
-def test_every_order_cutting_and_number_of_threads_gives_the_same_bits(monkeypatch):
-    data = table()
-    expected = state(pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", max_rows=4)))
-    order = np.random.default_rng(1).permutation(3000)
-    shuffled = {name: column[order] for name, column in data.items()}
-
-    def blocks(size):
-        for start in range(0, 3000, size):
-            yield {name: column[start : start + size] for name, column in shuffled.items()}
-
-    for source, threads in ((shuffled, 1), (blocks(100), 3), (blocks(2999), 2), (blocks(37), 1)):
-        for budget in (1 << 30, 1 << 14):
-            monkeypatch.setattr(units, "MEMORY_BUDGET", budget)
-            source = list(source) if not isinstance(source, dict) else source
-            found = pg.second_moment(
-                source, columns=COLUMNS, unit=pg.Unit("id", max_rows=4), threads=threads
-            )
-            assert state(found) == expected
-    monkeypatch.setattr(units, "KERNEL_ROWS", 5)
-    assert (
-        state(pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", max_rows=4))) == expected
-    )
-
-
-@pytest.mark.slow
-def test_texts_and_numbers_tell_the_same_units_apart():
-    data = table()
-    expected = state(pg.second_moment(data, columns=COLUMNS, unit=pg.Unit("id", max_rows=4)))
-    for form in ("{}", "person {:040d}"):
-        texts = [form.format(i) for i in data["id"]]
-        for ids in (np.array(texts), np.array(texts, object), np.array(texts, "S")):
-            found = pg.second_moment(
-                data | {"id": ids}, columns=COLUMNS, unit=pg.Unit("id", max_rows=4)
-            )
-            assert state(found) == expected
-    unsigned = data | {"id": data["id"].astype(np.uint64) + np.uint64(2**63)}
-    found = pg.second_moment(unsigned, columns=COLUMNS, unit=pg.Unit("id", max_rows=4))
-    assert state(found) == expected
-
-
-@pytest.mark.slow
-def test_sources(tmp_path):
-    pd = pytest.importorskip("pandas")
-    pa = pytest.importorskip("pyarrow")
-    from pyarrow import csv, dataset, parquet
-
-    frame = pd.DataFrame(table())
-    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", max_rows=4)}
-    expected = state(pg.second_moment(frame, **arguments))
-    arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    for part in range(3):
-        rows = arrow.take(np.flatnonzero(np.arange(3000) % 3 == part))
-        parquet.write_table(rows, tmp_path / f"{part}.parquet", row_group_size=100)
-    csv.write_csv(arrow, tmp_path / "all.csv")
-    texts = frame.assign(id=frame["id"].astype(str))
-    encoded = arrow.set_column(0, "id", arrow["id"].cast("string").dictionary_encode())
-    for source in (
-        arrow,
-        arrow.to_batches(max_chunksize=70),
-        tmp_path / "*.parquet",
-        tmp_path / "all.csv",
-        dataset.dataset([str(tmp_path / f"{i}.parquet") for i in (2, 0, 1)]),
-        texts,
-        texts.assign(id=texts["id"].astype("category")),
-        frame.assign(id=frame["id"].astype("Int64")),
-        frame.assign(id=texts["id"].astype("string")),
-        encoded,
-    ):
-        assert state(pg.second_moment(source, **arguments)) == expected
-
-
-@pytest.mark.slow
-def test_polars_and_duckdb():
-    pl = pytest.importorskip("polars")
-    duckdb = pytest.importorskip("duckdb")
-    data = table()
-    frame = pl.DataFrame({k: v if v.dtype != object else v.tolist() for k, v in data.items()})
-    arguments = {"columns": COLUMNS, "unit": pg.Unit("id", max_rows=4)}
-    expected = state(pg.second_moment(data, **arguments))
-    # NaN is a number to polars, and a missing one here.
-    assert state(pg.second_moment(frame, **arguments)) == expected
-    assert state(pg.second_moment(frame.lazy(), **arguments)) == expected
-    assert (
-        state(pg.second_moment(duckdb.sql("select * from frame order by a"), **arguments))
-        == expected
-    )
 
 
 def test_units_of_the_rows_of_an_array():
@@ -264,8 +176,7 @@ def test_impossible_requests_are_refused(change, error, text):
         unit = pg.Unit(**({"name": "id", "bound": 3.0} | change))
         return pg.second_moment(data, columns=columns, unit=unit)
 
-    with pytest.raises(error, match=text):
-        asked()
+    refuses(asked, error, text)
 
 
 def test_units_without_names_are_refused_and_those_of_two_kinds_told_apart():
@@ -292,12 +203,9 @@ def test_units_without_names_are_refused_and_those_of_two_kinds_told_apart():
 def test_moment_by_unit_takes_no_more_rows():
     data = {"id": np.arange(4), "a": np.ones(4)}
     moment = pg.second_moment(data, columns=["a"], unit=pg.Unit("id", bound=1.0))
-    with pytest.raises(ValueError, match="cannot be told"):
-        moment.update(np.ones((1, 1)))
-    with pytest.raises(ValueError, match="rows of the same units"):
-        moment.merge(moment.copy())
-    with pytest.raises(ValueError, match="rows of the same units"):
-        merge([moment, moment])
+    refuses(lambda: moment.update(np.ones((1, 1))), ValueError, "cannot be told")
+    refuses(lambda: moment.merge(moment.copy()), ValueError, "rows of the same units")
+    refuses(lambda: merge([moment, moment]), ValueError, "rows of the same units")
     assert moment.copy().privacy_unit == moment.privacy_unit
     again = pg.SecondMoment.from_bytes(moment.to_bytes())
     assert again.privacy_unit == moment.privacy_unit == PrivacyUnit("id")

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 from support.warehouses import load, server
 
 import privgram as pg
@@ -367,8 +368,7 @@ def test_request_that_needs_rows_is_refused_before_a_spend(duck):
         (it.check, "check reads rows, and the rows stay"),
         (lambda: it.regress("flag ~ a", 1.0, family="binomial"), "flag|fitted by scores"),
     ):
-        with pytest.raises((ValueError, TypeError), match=error):
-            what()
+        refuses(what, (ValueError, TypeError), error)
     table = it.table
     for options, error in (
         ({"columns": ["a"]}, "public bounds"),
@@ -420,8 +420,7 @@ def test_connection_that_dies_spends_nothing(postgres):
     with psycopg.connect(postgres.info.dsn, autocommit=True) as other:
         it = study(other)
         postgres.execute("select pg_terminate_backend(%s)", [other.info.backend_pid])
-        with pytest.raises((OSError, ValueError), match=r"the engine (failed|cannot)"):
-            it.release(1.0)
+        refuses(lambda: it.release(1.0), (OSError, ValueError), r"the engine (failed|cannot)")
         assert not it.entries
 
 
@@ -435,9 +434,7 @@ def test_name_made_to_inject_is_a_name(duck):
     frame["f"] = [level, "\\'", '"', level, "n"]
     load(duck, "odd", frame)
     columns = pg.Columns(
-        dict.fromkeys(names, (0, 4)) | {"f": [level, "\\'", '"', "n"]},
-        terms=["f"],
-        missing="drop",
+        dict.fromkeys(names, (0, 4)) | {"f": [level, "\\'", '"', "n"]}, terms=["f"], missing="drop"
     )
     numbers = pg.Columns(dict.fromkeys(names, (0, 4)))
     answer = duck.execute(numbers.sql(ODD, "duckdb")).fetchall()
@@ -554,8 +551,7 @@ def test_missing_values_are_refused_or_counted(duck, missing):
     if missing == "drop":
         assert pg.second_moment(query, columns=columns).n_dropped > 0
         return
-    with pytest.raises(ValueError, match="holds a missing value"):
-        pg.second_moment(query, columns=columns)
+    refuses(lambda: pg.second_moment(query, columns=columns), ValueError, "holds a missing value")
     unit = pg.Unit("who", max_rows=2)
     with pytest.raises(ValueError, match="holds a missing value"):
         pg.second_moment(query, columns=columns, unit=unit)
@@ -623,8 +619,7 @@ def test_answers_that_are_none_are_refused(duck):
     ):
         with pytest.raises((ValueError, TypeError), match=error):
             take(bad, columns)
-    with pytest.raises(TypeError, match=r"columns is the pg\.Columns"):
-        take(row, {"a": (0, 1)})
+    refuses(lambda: take(row, {"a": (0, 1)}), TypeError, r"columns is the pg\.Columns")
     with pytest.raises(ValueError, match=r"other columns|fields"):
         take(row, columns.replace(bounds={"a": (-3, 4), "b": (0, 9), "f": (-0.3, 0.7)}))
 
@@ -675,14 +670,11 @@ def test_answers_by_units_are_checked_too(duck):
 
 
 def test_query_is_text_for_a_known_engine(duck):
-    with pytest.raises(TypeError, match="text of a SELECT"):
-        pg.Query(duck, " ")
-    with pytest.raises(TypeError, match="text of a SELECT"):
-        pg.Query(duck, None)
+    refuses(lambda: pg.Query(duck, " "), TypeError, "text of a SELECT")
+    refuses(lambda: pg.Query(duck, None), TypeError, "text of a SELECT")
     with pytest.raises(ValueError, match=r"say dialect=.*pandas.read_sql"):
         pg.Query(object(), "select 1 as x")
-    with pytest.raises(ValueError, match="dialect is one of"):
-        pg.Query(duck, "select 1 as x", "oracle")
+    refuses(lambda: pg.Query(duck, "select 1 as x", "oracle"), ValueError, "dialect is one of")
     assert "connection" not in repr(pg.Query(duck, "select 1 as x"))
     assert set(DIALECTS) == {"duckdb", "postgres", "spark", "bigquery", "snowflake"}
     assert WRONG

@@ -89,8 +89,6 @@ def streamed(table: Matrix, rows: int = 64) -> Matrix:
     return total
 
 
-# --- Low bits of value plus noise -----------------------------------------------------
-
 RARE = 16
 
 
@@ -130,8 +128,6 @@ def low_bits(game: Game) -> Callable[[Matrix], float]:
     return guess
 
 
-# --- Sums that move too far -------------------------------------------------------------
-
 BIG, SMALL = (1 << 18) + 1, 1 << 19
 
 
@@ -160,9 +156,6 @@ def off_diagonal(game: Game, sums: Callable[[Matrix], Matrix]) -> Callable[[Matr
 def exactly(table: Matrix) -> Matrix:
     """Sum as privgram does."""
     return pg.second_moment(table, bound=1.0).matrix()
-
-
-# --- Playing ----------------------------------------------------------------------------
 
 
 def play(victim: Victim, guess: Callable[[Matrix], float], games: int, seed: int) -> float:

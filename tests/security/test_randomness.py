@@ -8,10 +8,8 @@ import multiprocessing
 import os
 import pickle
 import random
-import subprocess
 import sys
 import types
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import numpy as np
@@ -164,40 +162,6 @@ def test_global_seed_does_not_repeat_a_draw(draw):
     assert drawn[0] != drawn[1]
 
 
-# --- Forks, threads, processes ------------------------------------------------------------
-
-
-# In a process of its own: pytest's may have threads, whose locks a child would inherit.
-FORKS = """
-import os, sys
-import numpy as np, privgram as pg
-from privgram.papers.sheffet import InverseWishart
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
-moment = pg.second_moment(np.eye(5), bound=1.0)
-def draw():
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism={mechanism}())
-    print(release.matrix.tobytes().hex(), flush=True)
-draw()
-for _ in range(4):
-    if not os.fork():
-        draw()
-        os._exit(0)
-    os.wait()
-draw()
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
-@pytest.mark.parametrize("mechanism", ["AnalyzeGauss", "AdditiveWishart", "InverseWishart"])
-def test_children_forked_after_a_release_draw_noise_of_their_own(mechanism):
-    code = FORKS.format(mechanism=mechanism)
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=60, check=True)
-    drawn = done.stdout.split()
-    assert len(drawn) == len(set(drawn)) == 6
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # from Python 3.12
 @pytest.mark.parametrize(
@@ -209,17 +173,6 @@ def test_processes_draw_noise_of_their_own(method):
         waiting = [pool.apply_async(pg.release, (moment, None, 1.0, 1e-6)) for _ in range(8)]
         drawn = [numbers(result.get(60)) for result in waiting]
     assert len(set(drawn)) == 8
-
-
-@pytest.mark.parametrize("kind", [pg.AnalyzeGauss, InverseWishart])
-def test_threads_draw_noise_of_their_own(kind):
-    draw = by(kind())
-    with ThreadPoolExecutor(8) as pool:
-        drawn = list(pool.map(lambda _: numbers(draw()), range(64)))
-    assert len(set(drawn)) == 64
-
-
-# --- What is left of the generator ----------------------------------------------------------
 
 
 def reachable(start):

@@ -139,10 +139,7 @@ def calls(source):
     yield "update", update
     yield "private_norm_bound", lambda: private_norm_bound(source(), 1.0)
     yield "compress", lambda: compress(source(), 3)
-    yield (
-        "approximate",
-        lambda: low_rank.approximate(source(), 2, epsilon=1.0, delta=1e-6),
-    )
+    yield ("approximate", lambda: low_rank.approximate(source(), 2, epsilon=1.0, delta=1e-6))
 
 
 @contextlib.contextmanager
@@ -190,8 +187,6 @@ def test_search_finds_sentinels():
     assert LEAK.search(str(pa.array([NUMBER])))
 
 
-# --- Estimators ---------------------------------------------------------------------------
-
 ESTIMATORS = ["PrivateRidge", "PrivatePCA"]
 
 
@@ -212,9 +207,6 @@ def test_no_estimator_shows_a_value(name):
                     text = repr(model)
             assert not LEAK.search(text + said[0]), (fault, text, said)
     assert failed > 25
-
-
-# --- Files, and the command line ------------------------------------------------------------
 
 
 def csv(header, *rows):
@@ -326,9 +318,6 @@ def test_no_command_shows_a_value(fault, loud, tmp_path, monkeypatch):
         for path in (Path("study.ledger"), Path("gram.json")):
             assert not path.exists() or not LEAK.search(path.read_text())
     assert failed
-
-
-# --- What is said and written when nothing fails ----------------------------------------------
 
 
 def test_moments_and_progress_show_no_value():

@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 import pytest
-from support.helpers import said
+from support.helpers import refuses, said
 
 import privgram as pg
 from privgram._core.rows import RowAccumulator
@@ -127,9 +127,6 @@ def test_sums_are_exact_where_they_are_largest(library):
     assert here.int128()[1][0, 0] > 2**53 - 2**36
 
 
-# --- from the table to the moment -------------------------------------------------------------
-
-
 def test_device_is_read_like_an_array(elsewhere, rng, monkeypatch):
     monkeypatch.setattr(arrays, "DEVICE_ROWS", 100)
     x = rng.standard_normal((999, 4))
@@ -225,11 +222,7 @@ def test_bound_that_is_chosen(elsewhere, rng):
     x = rng.standard_normal((3000, 3))
     found = [
         pg.release(
-            table,
-            bound=pg.PrivateBound(epsilon=0.5),
-            epsilon=1.0,
-            delta=1e-6,
-            rng=np.random.default_rng(0),
+            table, None, 1.0, 1e-6, bound=pg.PrivateBound(epsilon=0.5), rng=np.random.default_rng(0)
         )
         for table in (elsewhere(x), x)
     ]
@@ -253,8 +246,7 @@ def test_estimators(elsewhere, rng):
     for one, other in zip(*learnt, strict=True):
         np.testing.assert_array_equal(one, other)
     assert linear.n_features_in_ == 3
-    with pytest.raises(ValueError, match="3 features"):
-        linear.predict(put(x[:, :2]))
+    refuses(lambda: linear.predict(put(x[:, :2])), ValueError, "3 features")
     spent = estimators.PrivateRidge(bounds=(-1, 1), target_bounds=(-1, 1))
     bad = {
         "move them to one device": (elsewhere(x), elsewhere(y, "device2")),
@@ -268,9 +260,6 @@ def test_estimators(elsewhere, rng):
         with pytest.raises(ValueError, match=message):
             spent.fit(X, target)
         assert "nothing spent" in spent._budget()
-
-
-# --- refusals ---------------------------------------------------------------------------------
 
 
 def test_refusals(elsewhere, strict, rng, tmp_path):
@@ -305,8 +294,7 @@ def test_refusals(elsewhere, strict, rng, tmp_path):
             ask()
         assert "1234" not in said(error.value)
         assert not ledger.exists() or pg.Ledger(ledger).remaining() == 1.0
-    with pytest.raises(ValueError, match="takes 4"):
-        pg.SecondMoment(4, 1.0).update(one)
+    refuses(lambda: pg.SecondMoment(4, 1.0).update(one), ValueError, "takes 4")
 
 
 def test_tensors_that_numpy_does_not_read(torch, rng):
@@ -349,8 +337,7 @@ def test_without_float64_in_jax(strict, monkeypatch):
 
     config = types.SimpleNamespace(jax_enable_x64=False)
     monkeypatch.setitem(sys.modules, "jax", types.SimpleNamespace(Array=Array, config=config))
-    with pytest.raises(TypeError, match="jax_enable_x64"):
-        pg.second_moment(Array(), bound=1.0)
+    refuses(lambda: pg.second_moment(Array(), bound=1.0), TypeError, "jax_enable_x64")
 
 
 JAX = """

@@ -6,6 +6,7 @@ import traceback
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram import Columns, SecondMoment, second_moment
 from privgram.columns import Dates
@@ -130,8 +131,7 @@ def test_partitioned_folder(x, tmp_path):
     data = ds.dataset(tmp_path, partitioning="hive", schema=data.schema)
     moment = second_moment(data.filter(pc.field("year") > 2023), 2.0, columns=["a", "b", "year"])
     assert_same(moment, SecondMoment(3, 2.0).update(rows[year > 2023]))
-    with pytest.raises(OSError, match="failed after"):
-        second_moment(data, 2.0, columns=["a"])
+    refuses(lambda: second_moment(data, 2.0, columns=["a"]), OSError, "failed after")
 
 
 def test_refused_before_anything_is_read(tmp_path):
@@ -139,8 +139,7 @@ def test_refused_before_anything_is_read(tmp_path):
         raise AssertionError("was run")
 
     lazy = pl.LazyFrame({"a": ["CANARY"]}).map_batches(never, schema={"a": pl.String})
-    with pytest.raises(TypeError, match="column 'a' holds values of type"):
-        second_moment(lazy, 1.0)
+    refuses(lambda: second_moment(lazy, 1.0), TypeError, "column 'a' holds values of type")
 
 
 def test_failures_quote_no_data(tmp_path):

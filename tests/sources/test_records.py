@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram import Columns, second_moment
 from privgram._core.arrow import scan
@@ -153,8 +154,7 @@ def test_empty_line_of_one_column_is_a_missing_value(tmp_path, monkeypatch, end)
         monkeypatch.setattr(source, "PARSE_BYTES", chunk)
         moment = second_moment(path, columns=columns)
         assert (moment.n_rows, moment.n_dropped) == (2, 2)
-    with pytest.raises(ValueError, match=r"row 1 .*missing"):
-        second_moment(path, 9.0)
+    refuses(lambda: second_moment(path, 9.0), ValueError, r"row 1 .*missing")
 
 
 def test_file_without_rows(tmp_path):
@@ -164,8 +164,7 @@ def test_file_without_rows(tmp_path):
         assert second_moment(path, columns=COLUMNS).n_rows == 0
     for text in ("\ufeff", "\n\n"):
         path.write_text(text)
-        with pytest.raises(OSError, match="is empty"):
-            second_moment(path, 1.0)
+        refuses(lambda: second_moment(path, 1.0), OSError, "is empty")
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from scipy.stats import norm
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import DamagedFile, NotSavedWarning
@@ -110,13 +111,11 @@ def test_price_is_one_release_and_paid_at_the_start(study, stream):
         assert made.noise.std == pytest.approx(stream.noise(seed + 1) * alone.noise_std)
         assert made.privacy.delta(1.0) <= 1e-6
     assert len(study.entries) == 1
-    with pytest.raises(ValueError, match="all 6 periods"):
-        stream.release(month(6))
+    refuses(lambda: stream.release(month(6)), ValueError, "all 6 periods")
 
 
 def test_file_of_no_known_form_is_refused_before_anything_is_published(stream, tmp_path):
-    with pytest.raises(ValueError, match="must end in"):
-        stream.release(month(0), out=tmp_path / "month.txt")
+    refuses(lambda: stream.release(month(0), out=tmp_path / "month.txt"), ValueError, "must end in")
     assert stream.periods == 0
 
 
@@ -215,8 +214,7 @@ def test_wrong_period_is_refused_and_nothing_is_published(stream, wrong, says):
     for seed in range(2):
         stream.release(month(seed))
     before = stream.path.read_bytes()
-    with pytest.raises(ValueError, match=says):
-        wrong(stream)
+    refuses(lambda: wrong(stream), ValueError, says)
     assert stream.path.read_bytes() == before
     assert stream.periods == 2
 
@@ -232,8 +230,7 @@ def test_another_study_key_or_file_is_refused(study, stream, tmp_path):
         with pytest.raises(ValueError, match=says):
             pg.Stream(study, path=path, **options)
     second = pg.Study(month(0), {"x": (-1, 2), "y": (-1, 1)}, epsilon=2.0, delta=1e-6)
-    with pytest.raises(ValueError, match="other columns"):
-        pg.Stream(second, path=path)
+    refuses(lambda: pg.Stream(second, path=path), ValueError, "other columns")
     (tmp_path / "other.key").write_text("00" * 32)
     with pytest.raises(WrongKey, match="another key"):
         pg.Stream(study, path=path, key=tmp_path / "other.key")
@@ -343,18 +340,15 @@ def test_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path)
         lambda: pg.Stream(study, path=copy),
         lambda: other.upto(),
     ):
-        with pytest.raises(ValueError, match=r"went back: a.ledger has 2 .* and the file 1"):
-            act()
+        refuses(act, ValueError, r"went back: a.ledger has 2 .* and the file 1")
     stream.path.write_bytes(older)
     for act in (lambda: stream.release(month(2)), lambda: pg.Stream(study, path=stream.path)):
-        with pytest.raises(ValueError, match="went back"):
-            act()
+        refuses(act, ValueError, "went back")
     # Of as many periods, and others: written before the ledger had them, say.
     state = StreamState.read(copy, read_key(other.key))
     moment = pg.second_moment(month(3), columns=study.columns)
     other._published(state, 2, moment, bytes(32)).save(copy, read_key(other.key))
-    with pytest.raises(ValueError, match="has period 2 of this stream from another copy"):
-        other.upto()
+    refuses(lambda: other.upto(), ValueError, "has period 2 of this stream from another copy")
     assert study.ledger.path.read_bytes() == before
     assert latest.n_rows == 800
 
@@ -368,8 +362,7 @@ def test_older_ledger_is_refused_by_the_stream(study, stream):
     again = study_of(study.ledger.path.parent)
     with pytest.raises(ValueError, match=r"a\.ledger went back: it has 1 published periods"):
         pg.Stream(again, path=stream.path)
-    with pytest.raises(ValueError, match="lost entries"):
-        stream.upto()
+    refuses(lambda: stream.upto(), ValueError, "lost entries")
 
 
 def test_another_ledger_pays_for_all_of_a_stream_and_takes_it_as_it_is(stream, tmp_path):
@@ -398,8 +391,7 @@ def test_two_of_one_stream_are_not_taken_for_independent(study, stream, tmp_path
             pg.pool(two)
         with pytest.raises(ValueError, match="of one stream"):
             regress_groups(dict(enumerate(two)), "y", ["x"])
-    with pytest.raises(ValueError, match="given twice"):
-        pg.pool([pg.pool([windows[0], own]), own])
+    refuses(lambda: pg.pool([pg.pool([windows[0], own]), own]), ValueError, "given twice")
     pg.pool([made, own])
 
 
@@ -418,8 +410,7 @@ def test_two_handles_go_on_from_each_other(study, stream):
     other = pg.Stream(study, path=stream.path)
     stream.release(month(0))
     other.release(month(1))
-    with pytest.raises(ValueError, match="period 1 once more"):
-        other.release(month(0))
+    refuses(lambda: other.release(month(0)), ValueError, "period 1 once more")
     assert stream.periods == 2
     assert len(study.entries) == 1
 
@@ -519,8 +510,7 @@ def test_file_is_replaced_whole_or_stays(stream, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", full)
-        with pytest.raises(OSError, match="No space left"):
-            stream.release(month(1))
+        refuses(lambda: stream.release(month(1)), OSError, "No space left")
     assert stream.path.read_bytes() == before
     assert stream.release(month(1)).n_rows == 800
 

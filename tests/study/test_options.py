@@ -8,6 +8,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.options import options_of
@@ -95,8 +96,7 @@ HELPED = [
 @pytest.mark.parametrize(("ask", "said"), HELPED)
 def test_what_others_write_gets_a_sentence_that_helps(ask, said):
     study = pg.Study(TABLE, COLUMNS, epsilon=2.0, delta=1e-6)
-    with pytest.raises((TypeError, ValueError), match=said):
-        ask(study)
+    refuses(lambda: ask(study), (TypeError, ValueError), said)
     assert not study.entries
 
 
@@ -117,8 +117,7 @@ def test_missing_folder_is_named_in_a_sentence(tmp_path):
         lambda: pg.Study(TABLE, COLUMNS, epsilon=2.0, delta=1e-6, ledger=path),
         lambda: release.save(path),
     ):
-        with pytest.raises(FileNotFoundError, match=said):
-            ask()
+        refuses(ask, FileNotFoundError, said)
     assert not study.entries
 
 

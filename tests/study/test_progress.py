@@ -112,9 +112,6 @@ def test_terminal_sees_what_a_command_does_and_a_pipe_does_not(tmp_path):
     assert "rows" in shown
 
 
-# --- memory between passes ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("cache_bytes", "times"), [(None, 1), (0, None), (10**9, 1)])
 @pytest.mark.parametrize("ask", ["regress", "release"])
 def test_decoded_rows_take_as_much_memory_as_is_said(

@@ -1,16 +1,14 @@
 """A study: one table, one unit, one budget; what it spends, refuses and shows."""
 
 import copy
-import os
 import pickle
-import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 import privgram as pg
 from privgram.disclosure.norm_bound import private_norm_bound
@@ -24,11 +22,7 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-6}
 def made(n=20_000):
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 10, n)
-    return {
-        "x": x,
-        "y": 2 * x + rng.normal(0, 1, n),
-        "g": np.where(rng.random(n) < 0.3, "a", "b"),
-    }
+    return {"x": x, "y": 2 * x + rng.normal(0, 1, n), "g": np.where(rng.random(n) < 0.3, "a", "b")}
 
 
 @pytest.fixture
@@ -49,8 +43,7 @@ def test_answers_are_charged_with_their_labels(study):
     # Two of a half at the same delta, each Gaussian: less than one.
     assert 2.0 - 1.0 < study.remaining() < 2.0
     study.release(epsilon=study.remaining() - 1e-6)
-    with pytest.raises(pg.BudgetExceeded, match=r"epsilon=.* is left"):
-        study.release(epsilon=0.01)
+    refuses(lambda: study.release(epsilon=0.01), pg.BudgetExceeded, r"epsilon=.* is left")
     assert len(study.entries) == 3
 
 
@@ -74,8 +67,7 @@ def test_fit_for_predictions_prints_and_loads(tmp_path, family):
     assert "Standard errors cover" not in text
     assert "intervals allow" not in text
     assert np.isnan(fit.tidy(conf_int=True)["conf.low"]).all()
-    with pytest.raises(pg.RefusedError, match=r"^there is no inference: purpose"):
-        fit.conf_int()
+    refuses(lambda: fit.conf_int(), pg.RefusedError, r"^there is no inference: purpose")
     again = pg.load(path)
     assert str(again.summary()) == text
     assert np.array_equal(again.predict(table), fit.predict(table))
@@ -128,10 +120,8 @@ def test_table_that_is_read_once_answers_once():
     bad = {name: column[:2] for name, column in made().items()}
     bad["x"] = np.array([0.1, np.nan])
     once = pg.Study(iter([made(), bad, made()]), COLUMNS, **BUDGET, missing="error")
-    with pytest.raises(ValueError, match="missing"):
-        once.release(epsilon=0.5)
-    with pytest.raises(ValueError, match="make a study of a new iterator"):
-        once.release(epsilon=0.5)
+    refuses(lambda: once.release(epsilon=0.5), ValueError, "missing")
+    refuses(lambda: once.release(epsilon=0.5), ValueError, "make a study of a new iterator")
     assert once.entries == ()
     again = pg.Study(iter([made()]), COLUMNS, **BUDGET, ledger=once.ledger)
     again.release(epsilon=0.5)
@@ -156,10 +146,8 @@ def test_one_regression_leaves_no_budget_behind(tmp_path, monkeypatch):
 
 
 def test_arguments_of_a_wrong_type_are_refused(study):
-    with pytest.raises(TypeError, match="delta must be a number"):
-        study.release(epsilon=0.1, delta="small")
-    with pytest.raises(TypeError, match="target_se is a mapping"):
-        study.plan("y ~ x", target_se=0.1)
+    refuses(lambda: study.release(epsilon=0.1, delta="small"), TypeError, "delta must be a number")
+    refuses(lambda: study.plan("y ~ x", target_se=0.1), TypeError, "target_se is a mapping")
     assert study.entries == ()
 
 
@@ -192,8 +180,7 @@ def test_ledger_without_a_table_is_of_the_first_study_that_spends(tmp_path):
     first = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger)
     second = pg.Study(made(), COLUMNS, **BUDGET, ledger=ledger, name="else")
     first.release(epsilon=0.1)
-    with pytest.raises(ValueError, match="another study"):
-        second.release(epsilon=0.1)
+    refuses(lambda: second.release(epsilon=0.1), ValueError, "another study")
     assert len(ledger.entries) == 1
 
 
@@ -238,16 +225,7 @@ def test_one_round_where_rounds_are_worth_nothing(study):
     groups = study.release(0.2, by="g")
     assert list(groups) == ["a", "b"]
     assert "g[a]" not in groups["a"].names
-    with pytest.raises(ValueError, match="purpose"):
-        study.release(0.1, purpose="else")
-
-
-def test_logistic_and_instruments(study):
-    fit = study.regress("g[b] ~ x", epsilon=0.4, family="binomial")
-    assert "x" in fit.param_names
-    both = study.regress("y ~ [x ~ g]", epsilon=0.4)
-    assert "x" in str(both.summary())
-    assert [entry.label for entry in study.entries] == ["g[b] ~ x", "y ~ [x ~ g]"]
+    refuses(lambda: study.release(0.1, purpose="else"), ValueError, "purpose")
 
 
 def test_bad_questions_cost_nothing(study, tmp_path):
@@ -267,17 +245,8 @@ def test_bad_questions_cost_nothing(study, tmp_path):
 
 
 def test_without_columns_it_says_what_to_do():
-    with pytest.raises(ValueError, match="describe the columns"):
-        pg.Study(made(9), **BUDGET)
-    with pytest.raises(ValueError, match="describe the columns"):
-        pg.regress(made(9), "y ~ x", **BUDGET)
-
-
-def test_one_shot(tmp_path):
-    ledger = pg.Ledger(tmp_path / "it.ledger", 2.0, 1e-6)
-    fit = pg.regress(made(), "y ~ x", COLUMNS, 1.0, 1e-6, ledger=ledger)
-    assert fit.design.names == ("x",)
-    assert [entry.epsilon for entry in ledger.entries] == [1.0]
+    refuses(lambda: pg.Study(made(9), **BUDGET), ValueError, "describe the columns")
+    refuses(lambda: pg.regress(made(9), "y ~ x", **BUDGET), ValueError, "describe the columns")
 
 
 # Attacks: no way to spend twice, to have an answer that was not charged, or the same noise twice.
@@ -289,28 +258,6 @@ def test_copies_spend_one_budget(study):
     with pytest.raises(pg.BudgetExceeded):
         study.release(epsilon=1.8)
     assert len(study.entries) == 3
-
-
-def test_threads_race_for_the_last_of_the_budget(study):
-    done, refused = [], []
-    start = threading.Barrier(4)
-
-    def ask():
-        start.wait()
-        try:
-            done.append(study.release(epsilon=1.2))
-        except pg.BudgetExceeded:
-            refused.append(1)
-
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    # Two of 1.2 compose to 1.72, three to 2.13.
-    assert (len(done), len(refused)) == (2, 2)
-    assert len(study.entries) == 2
-    assert np.abs(done[0].matrix - done[1].matrix).max() > 0
 
 
 SPENDER = """
@@ -340,74 +287,6 @@ def test_processes_race_for_the_last_of_the_budget(study, durable, tmp_path):
     assert np.abs(answers[0] - answers[1]).max() > 0
 
 
-class Forking:
-    """Blocks of a table, in the middle of whose pass user code forks, at a pass of choice."""
-
-    def __init__(self, at):
-        self.at, self.passes, self.child = at, 0, None
-
-    def __iter__(self):
-        self.passes += 1
-        table = made(4000)
-        yield {name: column[:2000] for name, column in table.items()}
-        if self.passes == self.at and self.child is None:
-            self.child = os.fork()
-            if not self.child:
-                signal.alarm(5)  # without its parent's threads it may wait for ever
-        yield {name: column[2000:] for name, column in table.items()}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("at", [1, 2, 3])
-@pytest.mark.parametrize("family", ["gaussian", "binomial"])
-def test_fork_in_the_middle_of_a_pass_gives_no_answer_that_was_not_charged(tmp_path, at, family):
-    ledger, out = tmp_path / "it.ledger", tmp_path / "child.npy"
-    table = Forking(at)
-    it = pg.Study(table, COLUMNS, **BUDGET, ledger=ledger, threads=1)
-    formula = "y ~ x" if family == "gaussian" else "g[b] ~ x"
-    answer = None
-    try:
-        answer = it.regress(formula, epsilon=1.0, family=family)
-    except BaseException:
-        if table.child != 0:
-            raise
-    finally:
-        if table.child == 0:
-            if answer is not None:
-                np.save(out, np.asarray(answer.coef))
-            os._exit(0)
-    if table.child is None:
-        pytest.skip("there were fewer passes")
-    os.waitpid(table.child, 0)
-    answers = 1 + out.exists()
-    assert answers <= len(it.entries)
-    if out.exists():
-        assert np.abs(np.load(out) - np.asarray(answer.coef)).max() > 0
-
-
-@pytest.mark.slow
-def test_child_of_the_source_leaves_the_budget_to_its_parent():
-    passes, children = [], []
-
-    class Table:
-        def __iter__(self):
-            passes.append(1)
-            if len(passes) == 2:
-                children.append(os.fork())
-                if children[0] == 0:
-                    raise OSError
-                os.waitpid(children[0], 0)
-            return iter([made()])
-
-    try:
-        fit = pg.regress(Table(), "y ~ x", COLUMNS, 1.0, 1e-6)
-    finally:
-        if children[:1] == [0]:
-            os._exit(0)
-    assert len(passes) > 2
-    assert fit.refusal is None
-
-
 @pytest.mark.slow
 def test_unit_whose_bound_a_table_chose_is_charged_for_the_choice(tmp_path):
     table = {name: np.asarray(column) for name, column in made().items()}
@@ -423,47 +302,6 @@ def test_unit_whose_bound_a_table_chose_is_charged_for_the_choice(tmp_path):
     with pytest.raises(ValueError, match="cannot be chosen by a table"):
         pg.Stream(it, 3, 1.0, 1e-7, path=tmp_path / "it.stream")
     assert len(it.entries) == 2
-
-
-KILLED = """
-import os, signal, sys
-import numpy as np
-import privgram as pg
-from privgram.ledger import file as ledger
-
-sys.path.insert(0, {tests!r})
-from study.test_study import COLUMNS, BUDGET, made
-
-study = pg.Study(made(), COLUMNS, **BUDGET, ledger={path!r})
-def die(*_, **__):
-    os.kill(os.getpid(), signal.SIGKILL)
-"""
-
-
-def _killed(tmp_path, point):
-    code = KILLED.format(
-        tests=str(Path(__file__).parents[1]), path=str(tmp_path / "it.ledger"), point=point
-    )
-    code += {
-        "before the entry": "ledger.files.append_durably = die",
-        "before the noise": "import privgram.secret.gate as d; d.noisy_matrix = die",
-        "before the answer": "import privgram.glm.fit as d; d.GLMResults = die",
-    }[point]
-    code += "\nfit = study.regress('y ~ x', epsilon=0.5)\nprint('answer', list(fit.params))"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("point", "entries"),
-    [("before the entry", 0), ("before the noise", 1), ("before the answer", 1)],
-)
-def test_process_that_is_killed_leaves_no_answer_that_was_not_charged(tmp_path, point, entries):
-    done = _killed(tmp_path, point)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    assert "answer" not in done.stdout
-    again = pg.Study(made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger")
-    assert len(again.entries) == entries
 
 
 def test_release_says_which_way_and_why(study):
@@ -490,19 +328,6 @@ def test_without_a_constant_a_regression_goes_through_the_origin(tmp_path):
         assert fit.params["x"] == pytest.approx(3, abs=0.05)
 
 
-def test_new_rows_are_predicted_with_intervals():
-    rng = np.random.default_rng(4)
-    x = rng.uniform(1, 20, 20_000)
-    table = {"x": x, "y": np.exp(0.5 * np.log(x) + rng.normal(0, 0.3, len(x)))}
-    bounds = {"x": pg.Log(1, 20), "y": pg.Log(0.2, 20)}
-    study = pg.Study(table, bounds, epsilon=4.0, delta=1e-6)
-    fit = study.regress("log(y) ~ log(x)", epsilon=4.0)
-    shown = fit.get_prediction({"x": [2.0, 10.0]}).summary_frame()
-    np.testing.assert_allclose(shown["mean"], 0.5 * np.log([2.0, 10.0]), atol=0.03)
-    np.testing.assert_allclose(shown["obs_ci_upper"] - shown["mean"], 1.96 * 0.3, rtol=0.1)
-    assert fit.mse_resid == pytest.approx(0.09, rel=0.15)  # what rounds estimate
-
-
 @pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + g*x", "g ~ x", "y ~ y", "y ~ x | y ~ x"])
 @pytest.mark.parametrize("unit", [None, "who"])
 def test_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula, unit):
@@ -519,10 +344,7 @@ def test_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
     for seed in range(8):  # of which some are not positive definite
         few = pg.Study(made(60), COLUMNS, **BUDGET)
         fit = few.regress(
-            "y ~ x + g",
-            epsilon=0.1,
-            mechanism=AnalyzeGauss(),
-            rng=np.random.default_rng(seed),
+            "y ~ x + g", epsilon=0.1, mechanism=AnalyzeGauss(), rng=np.random.default_rng(seed)
         )
         assert fit.refusal is not None
         assert np.isnan(np.asarray(fit.bse)).all()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from privgram import privacy
@@ -110,3 +111,9 @@ def all_pairs(*factors: Iterable[Any]) -> list[tuple[Any, ...]]:
         rows.append(max(every, key=lambda row: len(of[row] & missing)))
         missing -= of[rows[-1]]
     return [tuple(factor[i] for factor, i in zip(table, row, strict=True)) for row in rows]
+
+
+def refuses(call, error, words):
+    """Expect an error with these words, a regular expression, from a call."""
+    with pytest.raises(error, match=words):
+        call()

@@ -63,10 +63,5 @@ def release(frame, **options):
     }
     columns = pg.Columns(bounds, intercept=True, **options)
     return pg.release(
-        frame,
-        columns=columns,
-        epsilon=1e14,
-        delta=1e-6,
-        mechanism=pg.AnalyzeGauss(),
-        rng=np.random.default_rng(0),
+        frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(0)
     )

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
+import random
 import subprocess
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from privgram._core.draws import BLOCKS, Words
+from privgram.exact import discrete
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,3 +137,59 @@ def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
             return at, bool(left.negative), left.block, offset, left.first
 
     return Law
+
+
+def words(seed: Any, awkward: Any = ()) -> Iterator[int]:
+    """Random words, half of them awkward if there are such."""
+    source = random.Random(seed)
+    while True:
+        if awkward and source.random() < 0.5:
+            yield source.choice(awkward)
+        else:
+            yield source.getrandbits(64)
+
+
+def awkward_words(law: Any) -> list[int]:
+    """Words at which the block changes, beyond all of them, and the ends of all numbers."""
+    edges = itertools.accumulate(law.weights)
+    near = [2 * edge + side for edge in edges for side in (-2, -1, 0, 1)]
+    return [*near, *[0, 1, 2**63, 2**64 - 2, 2**64 - 1] * 50]
+
+
+def first_false(holds: Callable[[int], bool], stop: int) -> int:
+    """The least number below `stop` of which it does not hold; it holds below and not above."""
+    low, high = -1, stop
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
+
+
+FAULTS = {
+    "none": ("return at;", "return at;"),
+    "a biased Bernoulli": ("law->rate67 >> 58);", "law->rate67 >> 58) * 0;"),
+    "a bound from below that is none": ("(threshold, UINT64_MAX - x);", "(threshold, ~(x / 8));"),
+    "a bound from above that is none": ("least + high_of(x, x) / 2;", "least - 4 * x;"),
+    "acceptance that is too sure": (": least - margin", ": law->start[b]"),
+    "a dropped retry": ("if (verdict == REJECTED)\n                continue;", ""),
+    "zero twice": ("if (law->whole && negative && !size)", "if (0)"),
+}
+
+
+@functools.cache
+def faulty(fault: str, folder: Path) -> Any:
+    """The law of the C with this fault, compiled once."""
+    folder = folder / fault.replace(" ", "_")
+    folder.mkdir()
+    return functools.cache(compiled_law(folder, FAULTS[fault]))
+
+
+def check_finds(fault: str, route: Callable[[], None], folder: Path, patch: Any) -> None:
+    """A route of tests fails with the fault, and not without one."""
+    patch.setattr(discrete.draws, "Law", faulty(fault, folder))
+    discrete.law.cache_clear()
+    try:
+        with nullcontext() if fault == "none" else pytest.raises(AssertionError):
+            route()
+    finally:
+        discrete.law.cache_clear()

@@ -31,9 +31,6 @@ def row(rng, d, bound):
     return v / np.linalg.norm(v) * bound * rng.choice([1.0, rng.uniform()])
 
 
-# --- index.md ----------------------------------------------------------------------
-
-
 def test_reversal():
     rng = np.random.default_rng(0)
     p, q = rng.dirichlet(np.ones(30)), rng.dirichlet(np.ones(30))
@@ -43,9 +40,6 @@ def test_reversal():
         assert backward == pytest.approx(
             1 - math.exp(-epsilon) + math.exp(-epsilon) * forward, abs=1e-14
         )
-
-
-# --- sheffet.md --------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -96,9 +90,6 @@ def test_renyi_bound_as_lev_et_al_report_it():
     assert 1 + tables.renyi_w_squared(220, 0.5, math.exp(-9), "add-remove") == pytest.approx(
         75.7, abs=0.05
     )
-
-
-# --- wishart.md --------------------------------------------------------------------
 
 
 def test_schur_complement_carries_the_shift():
@@ -312,9 +303,6 @@ def test_sign_of_the_slope_by_finite_differences(sign):
         checked += 1
 
 
-# --- analyze-gauss.md, sheffet.md --------------------------------------------------
-
-
 def test_sensitivity_of_the_second_moment():
     rng = np.random.default_rng(6)
     i, j = np.triu_indices(3)
@@ -389,9 +377,6 @@ def test_published_adaptive_sketch_with_more_rows(rows, epsilon, delta, floor):
         assert total + math.exp(-40) <= 1e-6 * delta
 
 
-# --- range-finder-projection.md ----------------------------------------------------
-
-
 def test_another_row_reveals_the_test_matrix():
     # One column of Omega, rows e (or 0) and L e: the pair tends to the mixture's.
     rho, large = 2.0, 1e4
@@ -412,9 +397,6 @@ def test_sensitivity_of_the_published_projection():
     assert np.sqrt((flat**2 / np.abs(flat).max(axis=0) ** 2).sum(axis=1)).max() == 2.0
 
 
-# --- compression.md ----------------------------------------------------------------
-
-
 def test_throwing_draws_away():
     rng = np.random.default_rng(9)
     for _ in range(200):
@@ -426,9 +408,6 @@ def test_throwing_draws_away():
             conditioned = np.maximum(a - math.exp(epsilon) * b, 0).sum()
             whole = np.maximum(p - math.exp(epsilon + math.log1p(-beta)) * q, 0).sum()
             assert conditioned <= whole / (1 - beta) + 1e-12
-
-
-# --- glm.md -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,8 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
     if problem.question is not None:
         return InstrumentEstimator(rounds, problem, public)
     if problem.factor is not None:
-        written = problem.factor.written_out
-        return (LevelEstimator if written else PairEstimator)(rounds, problem, public)
+        absorbed = problem.factor.absorbed
+        return (PairEstimator if absorbed else LevelEstimator)(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 
@@ -295,6 +295,7 @@ def _recorded(
         unit=None if unit is None else unit.name or None,
         family=problem.family.name,
         absorbed=tuple(x for x in written.terms.absorbed if x in (written.terms.texts or ())),
+        by_level=parts.by_level,
     )
     if parts.refusal is None and problem.purpose == "inference":
         fitted = replace(fitted, refusal=fitted.inference.refusal)

@@ -21,7 +21,7 @@ from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, choose_clip, norm_edges
 from privgram.glm.one_step import estimated_rows
 from privgram.glm.pairs import PairEstimator
-from privgram.glm.problem import FitFacts, FitParts
+from privgram.glm.problem import FitParts
 from privgram.glm.state import isotropic
 from privgram.secret import Histogram, Model, Vectors
 
@@ -83,6 +83,7 @@ class LevelEstimator(PairEstimator):
         plain, m = self.plain, self.q + 1
         middle = self.basis @ first @ self.ones / rows
         about = self.basis @ first @ self.basis.T - rows * np.outer(middle, middle)
+        self.average = self.images @ middle
         whitening = whiten(about, plain.std[-1], rows)
         into = whitening.matrix @ (self.basis - np.outer(middle, self.ones))
         radius = states.radius_at_middle(whitening.typical, m)
@@ -102,7 +103,7 @@ class LevelEstimator(PairEstimator):
         added = std**2 * float((1 / self.number[self.known]).sum()) * float(target @ target)
         joint = self.images @ about @ self.images.T
         square = max(float(joint[-1, -1]) - between + added, 0.0) / rows
-        return self.images @ middle + apart @ back.T, math.sqrt(max(square, 1e-8))
+        return self.average + apart @ back.T, math.sqrt(max(square, 1e-8))
 
     def _with_effects(self, slopes: FitParts, means: Matrix, rows: float) -> FitParts:
         """Two steps of effects, which slopes are known beside, and how residuals vary."""
@@ -132,9 +133,13 @@ class LevelEstimator(PairEstimator):
         # Of a level of which nothing is known, as much as the bounds allow.
         privately = np.where(known, unit * (noise_std**2 + uneven + missed), 1.0)
         sampled = rows / max(rows - q - self.factor.size, 1.0) * unit * squares
+        effects = (means @ v + first + more) * scale
+        size, hidden = slopes.facts.clip or clip.size, int((~known).sum())
+        slopes = replace(slopes, facts=replace(slopes.facts, clip=size, hidden_levels=hidden))
+        if not self.factor.written_out:
+            return self._beside(slopes, means, effects, (sampled, privately), rows)
         into, of_levels = self._written()
         apart = into - of_levels @ means[:, :-1]
-        effects = (means @ v + first + more) * scale
         sampling, noise, unidentified = (
             apart @ matrix @ apart.T
             for matrix in (slopes.sampling, slopes.noise, slopes.unidentified)
@@ -146,8 +151,28 @@ class LevelEstimator(PairEstimator):
             noise=noise + _covariance(of_levels, privately),
             unidentified=unidentified,
             rows=rows,
-            facts=FitFacts(slopes.facts.clip or clip.size, int((~known).sum())),
         )
+
+    def _beside(
+        self,
+        slopes: FitParts,
+        means: Matrix,
+        effects: Vector,
+        own: tuple[Vector, Vector],
+        rows: float,
+    ) -> FitParts:
+        """Slopes and the mean effect over rows, and what levels' are off it."""
+        std = math.sqrt(2.0) * self.plain.std[0] * float(np.linalg.norm(self.ones)) / rows
+        mean = self._with_mean(slopes, self.average, std, rows)
+        sampled, noise = (
+            float(one[-1, -1]) - float(slope @ self.average[:-1] @ self.average[:-1])
+            for one, slope in ((mean.sampling, slopes.sampling), (mean.noise, slopes.noise))
+        )
+        of_levels = own[0] + sampled * (1 - 2 * self.number / rows), own[1] + noise
+        apart = (means - self.average)[:, :-1]
+        by_level = np.column_stack([effects - mean.coef[-1], *of_levels, apart])
+        by_level[~self.known] = 0.0
+        return replace(mean, by_level=by_level)
 
     def _clip(self, transform: Matrix, shift: Matrix, rows: float) -> Clip:
         """Release how many residuals are long, and choose their clip."""

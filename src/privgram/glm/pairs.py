@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.adaptive.rules import ADAPTIVE
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.problem import FitFacts
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState
 from privgram.secret import Blocks, Histogram, LevelImage, Model, Outer, PairImage, Vectors
@@ -36,11 +34,11 @@ if TYPE_CHECKING:
 class PairRules:
     """Shares of mu^2 where effects of levels are taken off by pairs, and how levels are cut."""
 
-    #: Counts of scores by norm, which a row moves three times as far; and the rank of their clip
-    #: where noise is less than a sampling error. A row moves the sum by more than twice as far, and
-    #: so the usual rank is of more rows.
-    counts: float = 0.15
+    #: The rank of the clip. A row moves the sum by more than twice as far, and so the usual rank
+    #: is of more rows; but of no fewer than a deviation of their counts, which a row moves three
+    #: times as far. Edges of counts are near each other up to so many root mean squares alone.
     rank: float = 5.0
+    near: float = 8.0
     #: The rows of each level; and the means of the columns, where effects are not written out.
     numbers: float = 0.01
     means: float = 0.01
@@ -108,9 +106,7 @@ class PairEstimator(OneStepEstimator):
         self.q = len(self.joint) - 1
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q)
         self.to_own_units = self.to_own_units[:, : self.q]
-        self.most = (
-            2.0  # a pair's difference over the root of 2 is longer than a row by the root of 2
-        )
+        self.most = 2.0  # differences over the root of 2 are longer than rows by that
         #: The part of the rows' weight within levels that the blocks' own means take.
         self.lost = 0.0
 
@@ -134,12 +130,16 @@ class PairEstimator(OneStepEstimator):
         parts = self.slopes(number.ravel(), count_std, rows)
         if parts.stopped:
             return parts
-        middle, std = self.joint @ means / rows, std / rows
+        return self._with_mean(parts, self.joint @ means / rows, std / rows, rows)
+
+    def _with_mean(self, parts: FitParts, middle: Vector, std: float, rows: float) -> FitParts:
+        """Slopes with the mean effect over rows, by means of columns (q + 1,) and their noise."""
         v = np.append(-parts.coef, 1.0)
         into = np.vstack([np.eye(self.q), -middle[:-1]])
         noise, sampling = into @ parts.noise @ into.T, into @ parts.sampling @ into.T
         noise[-1, -1] += (std * np.linalg.norm(v @ self.joint)) ** 2
         sampling[-1, -1] += parts.scale**2 / rows
+        factor = self.factor
         return replace(
             parts,
             coef=np.append(parts.coef, v @ middle),
@@ -147,9 +147,7 @@ class PairEstimator(OneStepEstimator):
             noise=noise,
             unidentified=into @ parts.unidentified @ into.T,
             rows=rows,
-            facts=FitFacts(
-                parts.facts.clip, absorbed=self.factor.factor, absorbed_levels=self.factor.size
-            ),
+            facts=replace(parts.facts, absorbed=factor.factor, absorbed_levels=factor.size),
         )
 
     @property
@@ -195,21 +193,19 @@ class PairEstimator(OneStepEstimator):
         return self.within
 
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
-        """Release how many scores are long, and choose the clip, of a rank by how loud noise is."""
-        edges = norm_edges(math.sqrt(self.q), self._longest(state) * self.most)
-        rounds = self.rounds
+        """Release how many scores are long, and choose the clip."""
+        typical, rounds = math.sqrt(self.q), self.rounds
+        edges = norm_edges(typical, self._longest(state) * self.most)
+        # Counts are noisy, and the noisier the more there are.
+        places = np.arange(len(edges))
+        kept = (edges >= typical) & (edges <= PAIRS.near * typical)
+        kept |= (places % CLIPPING.per_octave == 0) | (places == places[-1])
+        edges = edges[kept]
         [counts] = rounds.sums_at(self._at(state), Histogram(self._scores(state), edges))
-        beyond = rounds.beyond(counts, PAIRS.counts)
+        beyond, std = rounds.beyond(counts, share), rounds.beyond_std
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
-        # Counts of pairs are noisier than those of rows, and norms far longer: what noise
-        # keeps up over all edges would be seen, and allowed for as long pairs.
-        least, deviation = ADAPTIVE.seen * rounds.beyond_std / noise, 2 * rounds.beyond_std
-        clips = (
-            choose_clip(edges, beyond, noise, deviation=deviation, rank=max(rank, least))
-            for rank in (PAIRS.rank, CLIPPING.rank)
-        )
-        quiet, loud = clips
-        return quiet if noise * quiet.size <= math.sqrt(state.rows) else loud
+        rank = max(PAIRS.rank, std / noise)
+        return choose_clip(edges, beyond, noise, deviation=std, rank=rank)
 
     def _released_mean(self, known: Matrix) -> float:
         """Nothing is known of means."""

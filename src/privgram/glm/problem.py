@@ -40,7 +40,7 @@ MOST_LEVELS = 100
 #: Factors beside one that is absorbed have no more levels together.
 MOST_BESIDE = 50
 
-#: Effects of no more levels are written out, each with its covariances.
+#: Effects of no more levels are coefficients, each with its covariances; of more they are beside.
 MOST_SHOWN = 1000
 
 
@@ -52,7 +52,7 @@ class HighCardinalityFactor:
     used: Columns  # what the formula needs
     other_columns: Columns  # and that without the factor
     other_terms: tuple[str, ...]
-    written_out: bool  # whether the effects of its levels are written out
+    absorbed: bool  # whether the effects of its levels are not asked for
 
     @classmethod
     def of(cls, parsed: Parsed, used: Columns) -> HighCardinalityFactor | None:
@@ -73,7 +73,7 @@ class HighCardinalityFactor:
             return None
         at = by_size[-1]
         factor = terms[at].factors[0]
-        if not absorbed and not FEW_LEVELS < _size(used, factor) <= MOST_SHOWN:
+        if not absorbed and _size(used, factor) <= FEW_LEVELS:
             return None
         other_columns = used.without(factor)
         others = tuple(text for text in texts if text != at)
@@ -83,12 +83,17 @@ class HighCardinalityFactor:
         most = MOST_BESIDE if absorbed else MOST_LEVELS
         if lost or target or sum(map(len, _factors(other_columns))) > most:
             return None
-        return cls(factor, used, other_columns, others, not absorbed)
+        return cls(factor, used, other_columns, others, absorbed)
 
     @property
     def size(self) -> int:
         """How many levels there are."""
         return _size(self.used, self.factor)
+
+    @property
+    def written_out(self) -> bool:
+        """Whether the effects of its levels are coefficients."""
+        return not self.absorbed and self.size <= MOST_SHOWN
 
     def without(self, terms: RegressionTerms) -> RegressionTerms:
         """Terms of a regression but for the factor's."""
@@ -180,7 +185,8 @@ class Problem:
         if self.factor.written_out:
             return replace(self, factor=None)
         terms = self.factor.without(self.terms)
-        return replace(self, columns=self.scanned, terms=terms, factor=None)
+        columns = self.scanned if self.factor.absorbed else self.columns  # which has the levels
+        return replace(self, columns=columns, terms=terms, factor=None)
 
     @property
     def n_written(self) -> int:
@@ -272,6 +278,7 @@ class FitParts:
     refusal: str | None = None
     clipped_rows: float = 0.0
     path: LastSteps | None = None
+    by_level: Matrix | None = None  # (K, 3 + slopes), effects beside the coefficients
     stopped: bool = False  # before the whole budget was spent
     facts: FitFacts = FitFacts()
 

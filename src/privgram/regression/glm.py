@@ -6,7 +6,7 @@ import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
@@ -15,13 +15,20 @@ from privgram._base.numbers import Matrix, Vector, check_integer, check_not_nega
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
 from privgram.columns import Columns
-from privgram.columns.terms import parse_terms
+from privgram.columns.terms import as_factor, parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
 from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
-from privgram.regression.inference import Estimand, Inference, RefusedError, refuse
+from privgram.regression.inference import (
+    Estimand,
+    Inference,
+    RefusedError,
+    level_of,
+    refuse,
+    students,
+)
 from privgram.regression.results import CONSTANT, NotReleasedError, RegressionResults
 from privgram.regression.saved import SavedFit, check_sizes
 from privgram.regression.summary import caution_of, row_facts
@@ -97,6 +104,10 @@ class GLMResults(SavedFit, RegressionResults):
     family : {"gaussian", "binomial", "poisson"}
     absorbed : tuple of str
         Those of `terms` whose effects are taken along and not shown.
+    by_level : ndarray of shape (K, 3 + slopes) or None
+        What `effects` is of, where a factor has more levels than coefficients are written for: a
+        level's effect, its variance by sampling and by noise, 0 where it is hidden, and how far its
+        means are off those of all rows.
     """
 
     target: str
@@ -120,13 +131,14 @@ class GLMResults(SavedFit, RegressionResults):
     unit: str | None = None
     family: FamilyName = "gaussian"
     absorbed: tuple[str, ...] = ()
+    by_level: Matrix | None = None
 
     _format = ArchiveFormat(
         "privgram-regression",
         1,
         "a regression by scores",
         key="fit",
-        arrays=("solution", "sampling", "noise", "unidentified"),
+        arrays=("solution", "sampling", "noise", "unidentified", "by_level"),
     )
 
     @cached_property
@@ -265,6 +277,53 @@ class GLMResults(SavedFit, RegressionResults):
         linear = np.asarray(self._rows(X) @ self._estimate)
         return linear if which == "linear" else self._family.means(linear)[0]
 
+    def effects(self, alpha: float = 0.05, estimand: Estimand = "population") -> DataFrame:
+        """Effects of the levels of a factor of thousands, less their mean over rows.
+
+        Of a factor of more than a thousand levels that stands by itself: `params` then have their
+        mean, as the intercept.
+
+        Parameters
+        ----------
+        alpha : float, default 0.05
+            1 - level, in (0, 0.5].
+        estimand : {"population", "sample"}, default "population"
+            What intervals are of.
+
+        Returns
+        -------
+        DataFrame or ndarray of shape (K, 4), float64
+            "effect", "std err", "lower" and "upper" by level. Of a level that the noise hides
+            they are NaN and infinite.
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: where there is no inference, or effects are coefficients or absorbed.
+        """
+        check_one_of(estimand, "estimand", get_args(Estimand))
+        level = level_of(alpha)
+        if self.refusal is not None or self.by_level is None:
+            elsewhere = "effects of levels are coefficients, or absorbed after | and not known"
+            raise RefusedError(self.refusal or elsewhere)
+        population, apart = estimand == "population", self.by_level[:, 3:]
+        effect, sampling, noise = self.by_level[:, :3].T
+        slopes = slice(apart.shape[1])
+        known = self.noise + (self.sampling if population else 0.0)
+        of_slopes, hidden = (
+            ((apart @ matrix[slopes, slopes]) * apart).sum(axis=1)
+            for matrix in (known, self.unidentified)
+        )
+        own = of_slopes + noise + (sampling if population else 0.0)
+        error = np.sqrt(np.where((noise > 0) & (hidden <= own), own + hidden, np.inf))
+        spread = self.design.spread[-1]
+        half = students(level, self._df_denom if population else math.inf) * error
+        effect = np.where(np.isinf(error), np.nan, effect)
+        middle = np.nan_to_num(effect)
+        table = np.column_stack([effect, error, middle - half, middle + half]) * spread
+        labels = as_factor(self.parameters["absorbed"], self.columns.variables).names
+        return framed(table, labels, ["effect", "std err", "lower", "upper"])
+
     def predict_proba(self, X: Features) -> Matrix:
         """Probabilities of not being `target`, and of being it, as scikit-learn has them.
 
@@ -402,14 +461,17 @@ class GLMResults(SavedFit, RegressionResults):
                 "are where it is 0."
             )
         if absorbed := self.parameters.get("absorbed"):
+            where = "taken along and not shown" if self.by_level is None else "in effects()"
             notes.append(
                 f"Effects of {self.parameters['absorbed_levels']:,} levels of {shown(absorbed)} "
-                "are taken along and not shown: the intercept is their mean over rows."
+                f"are {where}: the intercept is their mean over rows, where predictions are."
             )
         if hidden := self.parameters.get("hidden_levels"):
+            wide = "errors are as wide as the bounds of the target"
+            wide = wide if self.by_level is None else "intervals have no ends"
             notes.append(
                 f"{hidden:,} levels have too few rows to be seen beside the noise. Their effects' "
-                "errors are as wide as the bounds of the target."
+                f"{wide}."
             )
         is_shown = self.inference.refusal is None
         notes += differences(self.design, self._ends(0.05) if is_shown else None)
@@ -433,8 +495,14 @@ class GLMResults(SavedFit, RegressionResults):
         q = len(self.solution)
         if self.design.intercept != self.with_intercept or self.design.transform.shape[1] != q:
             raise ValueError("the terms are others than those of the solution")
-        for name in self._format.arrays:
-            array, shape = getattr(self, name), (q,) if name == "solution" else (q, q)
+        shapes = dict.fromkeys(self._format.arrays, (q, q)) | {"solution": (q,)}
+        if self.by_level is None:
+            del shapes["by_level"]
+        else:
+            factor = as_factor(self.parameters["absorbed"], self.columns.variables)
+            shapes["by_level"] = (len(factor), 2 + q)
+        for name, shape in shapes.items():
+            array = getattr(self, name)
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}")
             check_sizes(**{name: array})

@@ -43,7 +43,7 @@ class SavedFit:
         OSError
             If it cannot be written.
         """
-        arrays = {name: getattr(self, name) for name in self._format.arrays}
+        arrays = {x: getattr(self, x) for x in self._format.arrays if getattr(self, x) is not None}
         header, path = self._header(), Path(path)
         if path.suffix == ".json" and (derived := self._derived()):
             header["derived"] = derived

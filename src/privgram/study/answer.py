@@ -123,7 +123,7 @@ def release_and_fit(
     mechanism scores are taken where they are possible: of a table that one machine can read again,
     for a formula without instruments, a unit whose bound the table did not choose (a release counts
     the choice in), and a positive delta. Where single rows are protected, one
-    factor may then have up to a thousand levels by itself, or any number absorbed. Products with
+    factor may then have any number of levels by itself, or absorbed. Products with
     it come from a release; of effects after the bar, what pairs of rows cannot take off is refused.
     """
     survival = Survival.of(parsed, columns, options.cuts)

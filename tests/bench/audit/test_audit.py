@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from bench.audit import (
     CASES,
@@ -64,9 +65,6 @@ def test_leaks_what_its_profile_says(case, times):
     for row in leading(rows):
         assert row.upper > 0.95 * row.claimed
         assert row.by_law > row.claimed - ERRORS * row.by_law_error
-
-
-# --- Broken mechanisms ---------------------------------------------------------------------
 
 
 class Short:
@@ -151,9 +149,6 @@ def test_composition_that_pairs_opposite_orders_is_caught():
     assert row.by_law - wrong.delta(1.5) > 3.1 * row.by_law_error
 
 
-# --- The audit itself ----------------------------------------------------------------------
-
-
 def test_results_do_not_depend_on_processes():
     case = Case(AnalyzeGauss(), "replace")
     counts = []
@@ -201,5 +196,4 @@ def test_scores_are_likelihood_ratios(mechanism):
     [({"draws": 0}, "draws must be"), ({"draws": 1, "confidence": 1.0}, "confidence must")],
 )
 def test_bad_arguments(options, message):
-    with pytest.raises(ValueError, match=message):
-        measure(CASES[0], **options)
+    refuses(lambda: measure(CASES[0], **options), ValueError, message)

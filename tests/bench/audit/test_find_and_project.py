@@ -22,9 +22,6 @@ def test_pair_of_find_and_project_comes_near_its_profile():
     assert 0.9 * row.claimed < row.by_law < row.claimed + 4.75 * row.by_law_error
 
 
-# --- Broken steps --------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class ShortFinder(RangeFinder):
     def release(self, A, epsilon, delta, rng):
@@ -60,9 +57,6 @@ def test_whole_budget_for_each_step_is_caught():
 
     case = Case(FindAndProject(), "row change", delta=0.5, at=(0.0,))
     assert any(row.violated for row in measure(case, 1_500, released=Twice(), seed=4))
-
-
-# --- The audit itself ----------------------------------------------------------------------
 
 
 def test_law_of_the_basis_by_integration():

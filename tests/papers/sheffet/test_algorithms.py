@@ -47,9 +47,6 @@ def accumulate(A, bound=BOUND):
     return pg.SecondMoment(A.shape[1], bound).update(A)
 
 
-# --- The boxes -------------------------------------------------------------------------
-
-
 def added_variance(r, B, factor, log):
     """w^2 = factor B^2 / epsilon (sqrt(2 r ln) + ln)."""
     return factor * B**2 / EPSILON * (math.sqrt(2 * r * log) + log)
@@ -124,16 +121,10 @@ def algorithm_5(A, k0, B, rng):
 
 BOXES = {
     "1": (GaussianSketch(20), lambda A, B, rng: algorithm_1(A, 20, B, rng)),
-    "2": (
-        GaussianSketch(8, adaptive=True),
-        lambda A, B, rng: algorithm_2(A, 8, B, rng),
-    ),
+    "2": (GaussianSketch(8, adaptive=True), lambda A, B, rng: algorithm_2(A, 8, B, rng)),
     "3": (pg.AdditiveWishart(debias=False), algorithm_3),
     "4": (InverseWishart(), algorithm_4),
-    "5": (
-        InverseWishart(8, adaptive=True),
-        lambda A, B, rng: algorithm_5(A, 8, B, rng),
-    ),
+    "5": (InverseWishart(8, adaptive=True), lambda A, B, rng: algorithm_5(A, 8, B, rng)),
 }
 
 
@@ -200,36 +191,6 @@ def test_comparison_sees_a_wrong_constant():
     assert min(compare(found, expected).values()) < LEVEL
 
 
-@pytest.mark.slow
-def test_inverse_of_a_sketch_is_inverse_wishart():
-    """The paper's remark: both, whitened, are W_d(I, r) and its inverse."""
-    A = few_rows()
-    moment = accumulate(A)
-    rng = np.random.default_rng(4)
-    r, d = 12, 3
-    by_sketch, by_inverse = [], []
-    for _ in range(DRAWS):
-        for mechanism, out in (
-            (GaussianSketch(r), by_sketch),
-            (InverseWishart(float(r)), by_inverse),
-        ):
-            release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
-            scale = moment.matrix() + release.noise.shift * np.eye(d)
-            L = np.linalg.cholesky(scale)
-            if mechanism.__class__ is GaussianSketch:
-                out.append({"matrix": L.T @ np.linalg.inv(r * release.matrix) @ L})
-            else:
-                inverse = np.linalg.inv(L)
-                out.append({"matrix": inverse @ release.matrix @ inverse.T / (r - d - 1)})
-    exact = [{"matrix": X} for X in stats.invwishart(r, np.eye(d)).rvs(DRAWS, random_state=rng)]
-    # L^T (.) L and L^-1 (.) L^-T turn one frame into another: W(I, r) does not mind.
-    for pair in ((by_sketch, by_inverse), (by_sketch, exact), (by_inverse, exact)):
-        values = compare(*pair)
-        assert min(values.values()) > LEVEL, values
-
-
-# --- Equivariance ----------------------------------------------------------------------
-
 MECHANISMS = [
     pg.AnalyzeGauss(),
     pg.AnalyzeGauss("triangular", "project"),
@@ -274,44 +235,6 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     assert scaled.privacy == plain.privacy
 
 
-# --- One and two columns, by hand --------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "mechanism",
-    [
-        pg.AdditiveWishart(debias=False),
-        GaussianSketch(9),
-        InverseWishart(9.0),
-    ],
-    ids=repr,
-)
-def test_two_columns_by_hand(mechanism):
-    """Of a 2 x 2 Wishart matrix of k degrees, 2 sqrt(det) is chi-square with 2 k - 2."""
-    moment = pg.SecondMoment(2, 1.0).update(np.tile([[0.6, 0.0], [0.5, 0.5]], (60, 1)))
-    G, rng = moment.matrix(), np.random.default_rng(9)
-    draws = []
-    for _ in range(DRAWS):
-        release = pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism)
-        dof = release.parameters["dof"]
-        a, b, c = release.matrix[0, 0], release.matrix[0, 1], release.matrix[1, 1]
-        if isinstance(mechanism, pg.AdditiveWishart):
-            a, b, c = a - G[0, 0], b - G[0, 1], c - G[1, 1]
-            root = math.sqrt(a * c - b * b) / release.parameters["scale"]
-        else:
-            w2 = release.parameters["regulariser"]
-            whole = math.sqrt((G[0, 0] + w2) * (G[1, 1] + w2) - G[0, 1] ** 2)
-            root = dof * math.sqrt(a * c - b * b) / whole
-            if isinstance(mechanism, InverseWishart):
-                root = whole * (dof - 3) / math.sqrt(a * c - b * b)
-        draws.append(2 * root)
-    assert stats.kstest(draws, stats.chi2(2 * dof - 2).cdf).pvalue > LEVEL
-
-
-# --- The published constants, to 12 digits, through the mechanisms ------------------------
-
-
 def test_published_constants_to_twelve_digits():
     mpmath.mp.dps = 30
     B, epsilon, delta, d, r = (mpmath.mpf(x) for x in ("1.7", "0.5", "1e-7", "22", "100"))
@@ -334,10 +257,7 @@ def test_published_constants_to_twelve_digits():
     agree(noise(GaussianSketch(100)).regulariser, w2(r, 4, log4))
     agree(noise(InverseWishart(), n_rows=1000).regulariser, w2(1022, 4, log4))
     agree(noise(InverseWishart(), n_rows=1000).dof, 1022)
-    for mechanism in (
-        GaussianSketch(100, adaptive=True),
-        InverseWishart(100, adaptive=True),
-    ):
+    for mechanism in (GaussianSketch(100, adaptive=True), InverseWishart(100, adaptive=True)):
         agree(noise(mechanism).regulariser, w2(r, 8, log8))
         agree(noise(mechanism).laplace_scale, 2 * B**2 / epsilon)
         agree(noise(mechanism).eigenvalue_shift, 2 * B**2 * log2 / epsilon)

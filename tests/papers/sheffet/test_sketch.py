@@ -4,6 +4,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy import stats
+from support.helpers import refuses
 
 from privgram.papers import sheffet
 from privgram.papers._shared import (
@@ -159,13 +160,11 @@ def test_more_rows_and_a_larger_ratio_leak_more(adjacency):
 
 @pytest.mark.parametrize("bad", [0.5, 0, -1, np.nan, np.inf])
 def test_bad_rows_are_refused(bad):
-    with pytest.raises(ValueError, match="rows must be"):
-        SketchProfile(bad, 0.1)
+    refuses(lambda: SketchProfile(bad, 0.1), ValueError, "rows must be")
 
 
 def test_bad_adjacency_is_refused():
-    with pytest.raises(ValueError, match='"replace" or "add-remove"'):
-        SketchProfile(10, 0.1, "remove")
+    refuses(lambda: SketchProfile(10, 0.1, "remove"), ValueError, '"replace" or "add-remove"')
 
 
 @pytest.mark.parametrize("k", [1, 6, 41, 20_000])
@@ -185,5 +184,4 @@ def test_chi_gaussian_offset_by_quadrature(k, kappa, offset, epsilon):
 
 
 def test_chi_gaussian_offset_must_not_be_negative():
-    with pytest.raises(ValueError, match="offset"):
-        ChiGaussianProfile(3, 0.1, -0.2)
+    refuses(lambda: ChiGaussianProfile(3, 0.1, -0.2), ValueError, "offset")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import stats
+from support.helpers import refuses
 
 from privgram.papers import zhou_ligett_wasserman
 from privgram.papers.sheffet import SketchProfile
@@ -84,8 +85,7 @@ def test_draws_far_from_the_reference_are_thrown_away(rng):
     assert 8 <= counts <= 35  # P < 1e-4 outside, for a half
     assert out.threshold == pytest.approx(size)
     assert out.reference is not None
-    with pytest.raises(ValueError, match="none of 100 draws"):
-        compress(A, 50, sigma + 10, 0.0)
+    refuses(lambda: compress(A, 50, sigma + 10, 0.0), ValueError, "none of 100 draws")
 
 
 def test_default_spread(rng):
@@ -236,8 +236,7 @@ def test_columns_far_from_mean_square_one():
     kept = chance(theirs - near, theirs + near, theirs)
     assert event / kept > 0.005
     assert SketchProfile(m, 100 / 9e4).delta(0.5) < 1e-5  # what a draw not thrown away has
-    with pytest.raises(ValueError, match="table's own covariance"):
-        out.profile(10.0, 9e4).delta(0.5)
+    refuses(lambda: out.profile(10.0, 9e4).delta(0.5), ValueError, "table's own covariance")
     public = compress(A, 200, [[100.0]], 0.1, scales=[1.0], rng=generator())
     assert 1 - chance(100 - public.threshold, 100 + public.threshold, ours) > 0.9
     with pytest.raises(ValueError, match="too many draws may be thrown away"):
@@ -385,5 +384,4 @@ A = np.ones((20, 3))
     ],
 )
 def test_errors(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+    refuses(call, error, message)
