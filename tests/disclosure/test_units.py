@@ -116,24 +116,6 @@ def test_bound_chosen_by_the_table(adjacency, tmp_path):
     assert any("for all rows of a unit" in entry.what for entry in ledger.entries)
 
 
-def test_bound_chosen_by_an_array():
-    """Its units lie beside it, so it is read from where it is, twice."""
-    data = panel(300)
-    x = np.stack([data[name] for name in "aby"], axis=1)
-    auto = pg.PrivateBound(5.0)
-    named, plain = (
-        pg.release(
-            source,
-            rng=np.random.default_rng(0),
-            unit=pg.Unit("id", bound=auto, values=values),
-            **GIVEN,
-        )
-        for source, values in ((data, None), (x, data["id"]))
-    )
-    assert (plain.bound, plain.n_units) == (named.bound, 300)
-    np.testing.assert_array_equal(plain.matrix, named.matrix)
-
-
 def test_bound_chosen_before():
     bound = private_norm_bound(
         panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)

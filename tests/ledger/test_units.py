@@ -121,24 +121,18 @@ def test_entry_says_its_unit(tmp_path: Path) -> None:
     assert not ledger.entries
 
 
-def test_units_of_an_array_have_a_name(tmp_path: Path) -> None:
+def test_units_have_a_name(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "a.ledger")
-    x = PEOPLE["x"][:, None]
     options = {"columns": COLUMNS, "epsilon": 0.9, "delta": 1e-6, "adjacency": "add-remove"}
-    with pytest.raises(TypeError, match="need a name"):
-        pg.release(x, **options, unit=PEOPLE["who"], ledger=ledger)
-    with pytest.raises(TypeError, match="need a name"):
+    with pytest.raises(TypeError, match="unit is the name of a column"):
+        pg.release(PEOPLE, **options, unit=PEOPLE["who"], ledger=ledger)
+    with pytest.raises(TypeError, match="unit is the name of a column"):
         pg.Unit(PEOPLE["who"], max_rows=3)  # type: ignore[arg-type]
     by_unit(ledger)
-    release = pg.release(
-        x, **options, unit=pg.Unit("who", max_rows=3, values=PEOPLE["who"]), ledger=ledger
-    )
-    assert release.privacy_unit.name == "who"
+    table = PEOPLE | {"home": PEOPLE["who"]}
     with pytest.raises(ValueError, match=r"'who'.*'home'"):
-        pg.release(
-            x, **options, unit=pg.Unit("home", max_rows=3, values=PEOPLE["who"]), ledger=ledger
-        )
-    assert len(ledger.entries) == 2
+        pg.release(table, **options, unit=pg.Unit("home", max_rows=3), ledger=ledger)
+    assert len(ledger.entries) == 1
 
 
 def test_remaining_budget_of_a_study_by_unit(tmp_path: Path) -> None:

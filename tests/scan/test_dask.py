@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 import traceback
 
 import numpy as np
@@ -15,7 +16,6 @@ from support.loaders import loads, noted
 
 from privgram import Columns, Dates, Factor, Unit, second_moment
 from privgram.disclosure.norm_bound import private_norm_bound
-from privgram.scan import progress as progress_module
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -172,17 +172,17 @@ def test_bound_keeps_its_price_on_a_cluster(x, client):
 def test_killed_worker_changes_nothing(x, client, tmp_path):
     array = array_of(files(x, tmp_path / "data", 40), tmp_path / "log", x, seconds=0.05)
     victims = list(client.run(os.getpid).values())
-    killed = []
 
-    def kill(rows, total):
-        assert total == 10_000
-        if 1000 <= rows < 9000 and not killed:
-            killed.append(victims[0])
-            os.kill(victims[0], signal.SIGKILL)
+    def kill():
+        while not (tmp_path / "log").exists() or loads(tmp_path / "log") < 5:
+            time.sleep(0.01)
+        os.kill(victims[0], signal.SIGKILL)
 
+    killer = threading.Thread(target=kill)
+    killer.start()
     with client.as_current():
-        ours = second_moment(array, 2.0, progress=kill)
-    assert killed
+        ours = second_moment(array, 2.0)
+    killer.join()
     assert loads(tmp_path / "log") > 40, "what the worker had done must have been done again"
     assert_same(ours, second_moment(x, 2.0))
     client.wait_for_workers(2, timeout=30)
@@ -289,46 +289,12 @@ def test_refused_frames(frame, columns, error, text):
         second_moment(dd.from_pandas(frame, npartitions=3)["a"], 2.0)
 
 
-@pytest.mark.parametrize("where", ["synchronous", "threads", "distributed"])
-def test_progress(x, where, client, monkeypatch):
-    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
-    context = client.as_current() if where == "distributed" else dask.config.set(scheduler=where)
-    known = da.from_array(x, (100, -1))
-    with context:
-        for source, n_rows in ((known, 10_000), (known[known[:, 0] < 9], None)):
-            calls = []
-
-            def note(rows, total, calls=calls):
-                assert threading.current_thread() is threading.main_thread()
-                calls.append((rows, total))
-
-            second_moment(source, 2.0, progress=note)
-            assert calls[-1] == (10_000, n_rows)
-            rows = [rows for rows, _ in calls]
-            assert rows == sorted(rows)
-            assert where == "distributed" or len(rows) > 50
-
-
-def test_interrupted_progress(x, client):
-    """What is asked of the cluster ends with the call."""
-
-    def stop(rows, total):
-        raise KeyboardInterrupt
-
-    with client.as_current(), pytest.raises(KeyboardInterrupt):
-        second_moment(da.from_array(x, (10, -1)), 2.0, progress=stop)
-
-
-@pytest.mark.parametrize("where", ["sync", "threads", "distributed"])
-def test_error_of_the_callers_function_is_its_own(x, where, client, monkeypatch):
-    monkeypatch.setattr(progress_module, "INTERVAL", 0.0)
-
-    def fail(rows, total):
-        raise LookupError("no such bar")
-
-    running = client.as_current() if where == "distributed" else dask.config.set(scheduler=where)
-    with running, pytest.raises(LookupError, match="no such bar"):
-        second_moment(da.from_array(x, (10, -1)), 2.0, progress=fail)
+@pytest.mark.parametrize("known", [True, False])
+def test_progress_is_told_at_the_end(x, known):
+    array, calls = da.from_array(x, (100, -1)), []
+    source = array if known else array[array[:, 0] < 9]
+    second_moment(source, 2.0, progress=lambda *call: calls.append(call))
+    assert calls == [(10_000, 10_000 if known else None)]
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])

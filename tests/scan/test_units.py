@@ -83,30 +83,15 @@ def test_with_a_row_a_unit_it_is_the_moment_of_rows_bit_for_bit():
     assert of_units.n_rows == of_rows.n_rows + of_rows.n_dropped  # public under replace
 
 
-def test_units_of_the_rows_of_an_array():
-    rng = np.random.default_rng(0)
-    x, ids = rng.normal(size=(200, 2)), rng.integers(0, 30, 200)
-    columns = pg.Columns({"a": (-3, 3), "b": (-3, 3)})
-    named = {"a": x[:, 0], "b": x[:, 1], "id": ids}
-    expected = pg.second_moment(named, columns=columns, unit=pg.Unit("id", bound=2.0))
-    found = pg.second_moment(x, columns=columns, unit=pg.Unit("id", values=ids, bound=2.0))
-    assert np.array_equal(found.int128(), expected.int128())
-    plain = pg.second_moment(x, unit=pg.Unit("id", values=ids, bound=2.0))
-    assert plain.names is None
-    assert plain.n_rows == len(np.unique(ids))
-    with pytest.raises(ValueError, match="array of the n units of its rows"):
-        pg.second_moment(x, unit=pg.Unit("id", values=ids[1:], bound=2.0))
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 def test_within_takes_off_the_means_of_a_unit(intercept):
     rng = np.random.default_rng(2)
     ids = rng.integers(0, 40, 400)
     x = rng.uniform(-1, 1, (400, 3)) / 3 + rng.uniform(-0.6, 0.6, 40)[ids, None]
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=intercept)
-    moment = pg.second_moment(
-        x, columns=columns, unit=pg.Unit("id", values=ids, max_rows=100, fixed_effects=True)
-    )
+    table = dict(zip("abc", x.T, strict=True)) | {"id": ids}
+    unit = pg.Unit("id", max_rows=100, fixed_effects=True)
+    moment = pg.second_moment(table, columns=columns, unit=unit)
     means = np.array([x[ids == i].mean(axis=0) for i in range(40)])
     centred = x - means[ids]
     matrix = moment.matrix()

@@ -96,10 +96,6 @@ def test_moments_of_units_are_written_and_not_merged():
     [
         ({"unit": pg.Unit("id", max_rows=4, clip="trace")}, "take clip='frobenius'"),
         ({"unit": pg.Unit("id", bound=pg.PrivateBound(0.1))}, "bound that is known, or max_rows=k"),
-        (
-            {"unit": pg.Unit("id", max_rows=2, values=np.zeros(3000, int))},
-            "take a table with names",
-        ),
         ({"unit": pg.Unit("site", max_rows=2)}, "cannot say the group too"),
         ({"mechanism": pg.MatrixLaplace()}, "Gaussian noise alone"),
         ({"mechanism": pg.AdditiveWishart()}, "Gaussian noise alone"),

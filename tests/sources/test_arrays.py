@@ -197,10 +197,6 @@ def test_device_array_that_cannot_be_summed_there_is_copied(elsewhere, rng):
     same(*whole)
     groups = [pg.second_moment(t, columns=columns, by="sex") for t in (there, table)]
     assert groups[0].to_bytes() == groups[1].to_bytes()
-    x = np.column_stack([table["age"], table["pay"]])
-    valued = pg.Unit("who", max_rows=3, values=table["who"])
-    plain = pg.Columns({"a": (18, 100), "b": (0, 1e5)}, intercept=True)
-    same(*(pg.second_moment(t, columns=plain, unit=valued) for t in (elsewhere(x), x)))
 
 
 def test_study_of_a_device(elsewhere, rng):

@@ -64,3 +64,29 @@ def test_text_that_is_not_utf8_is_missing(tmp_path):
     path.write_bytes(b"x,y\n1,a\n2,\xff\n3,b\n")
     moment = pg.second_moment(path, columns=columns)
     assert (moment.n_rows, moment.n_dropped) == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["list", "objects", "frame"])
+def test_texts_alone_where_numbers_are_described_are_refused(kind):
+    """And one number among them is a column of numbers, whatever the others are."""
+    texts, columns = ["CANARY"] * 40, pg.Columns({"x": (0, 9)}, missing="drop")
+    make = {
+        "list": lambda x: {"x": x},
+        "objects": lambda x: {"x": np.array(x, object)},
+        "frame": lambda x: pytest.importorskip("pandas").DataFrame({"x": np.array(x, object)}),
+    }[kind]
+    with pytest.raises(TypeError, match="column 'x' holds values of type str") as caught:
+        pg.second_moment(make(texts), columns=columns)
+    assert "CANARY" not in str(caught.value)
+    moment = pg.second_moment(make([*texts, 3.0]), columns=columns)
+    assert (moment.n_rows, moment.n_dropped) == (1, 40)
+
+
+@pytest.mark.parametrize("most", [5, 2**53 + 1, 2**63 - 1])
+def test_levels_of_a_file_are_whole_numbers_to_the_last_digit(tmp_path, most):
+    path = tmp_path / "t.csv"
+    path.write_text(f"g\n{most}\n{most - 1}\n{most}\n\nwords\n")
+    columns = pg.Columns({"g": pg.Factor([most - 1, most])}, missing="drop")
+    moment = pg.second_moment(path, columns=columns)
+    assert np.diag(moment.matrix()).round(3).tolist() == [1, 2]
+    assert moment.n_dropped == 2

@@ -61,14 +61,6 @@ def test_treatment_of_missing_values_is_reported():
         pg.Study(TABLE, COLUMNS, epsilon=1.0, delta=1e-6).regress("log(wage) ~ female", 0.5)
 
 
-def test_units_of_an_array_are_counted():
-    rows = np.zeros((6, 1))
-    unit = pg.Unit("who", max_rows=2, values=[1, 1, 1, 2, 2, 3])
-    found = pg.Study(rows, {"x": (0, 1)}, epsilon=1.0, delta=1e-6, unit=unit).check()
-    assert (found.n_units, found.rows_per_unit) == (3, {"median": 2, "95 %": 3, "most": 3})
-    assert "1 of 3 who have more than the 2 rows" in str(found)
-
-
 def test_it_is_marked_and_goes_nowhere():
     found = checked()
     assert str(found).startswith("NOT PRIVATE")

@@ -339,21 +339,12 @@ def test_advice_is_found_when_it_is_read(monkeypatch, options, tmp_path):
 
 
 def test_advice_goes_with_the_fit_and_not_with_its_file(tmp_path):
-    """And never with the ids of an array, which the unit of its study holds."""
     few = {name: column[:100] for name, column in made().items()}
     study = pg.Study(few, COLUMNS, epsilon=4.0, delta=1e-6)
     fit = study.regress("y ~ x", epsilon=0.02, out=tmp_path / "fit.json")
     loaded = pg.load(tmp_path / "fit.json")
     assert (loaded.refusal, loaded.advice()) == (fit.refusal, None)
     assert pickle.loads(pickle.dumps(fit)).advice() == fit.advice()
-    ids = np.arange(100) // 2 + 7_654_321
-    unit = pg.Unit("who", max_rows=2, values=ids)
-    table = np.column_stack([few["x"], few["y"]])
-    bounds = {name: COLUMNS[name] for name in ("x", "y")}
-    of_array = pg.Study(table, bounds, epsilon=4.0, delta=1e-6, unit=unit)
-    fit = of_array.regress("y ~ x", epsilon=0.02, mechanism="analyze-gauss")
-    assert fit.refusal is not None
-    assert ids.tobytes() not in pickle.dumps(fit)
     many = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6)
     assert many.regress("y ~ x", epsilon=3.0, rng=np.random.default_rng(0)).advice() is None
 
@@ -575,16 +566,6 @@ def test_of_units_of_which_nothing_is_said(few_draws):
     assert not any("rows of one who" in note for note in bounded.notes)
 
 
-def test_units_of_an_array_are_not_read(few_draws):
-    """Ids of other length than the simulated rows were taken for theirs."""
-    table = made(n=1000)
-    unit = pg.Unit("who", max_rows=2, values=np.arange(1000) // 2)
-    bounds = {name: COLUMNS[name] for name in ("x", "y")}
-    rows = np.column_stack([table["x"], table["y"]])
-    study = pg.Study(rows, bounds, epsilon=4.0, delta=1e-6, unit=unit)
-    assert study.plan("y ~ x", n_rows=900).rows
-
-
 def test_table_of_a_cluster_is_not_planned_by_scores(few_draws):
     frames = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")
@@ -628,8 +609,8 @@ def test_impossible_plans_are_refused(study):
         study.plan("b ~ x", family="binomial", loss="huber")
     private = pg.Study(made(), COLUMNS, epsilon=4.0, delta=1e-6, adjacency="add-remove")
     refuses(lambda: private.plan("y ~ x"), ValueError, "n_rows=")
-    whose = pg.Unit("who", max_rows=2, values=np.arange(4))
-    of_units = pg.Study(made(), COLUMNS, epsilon=1.0, delta=1e-6, unit=whose)
+    table = made() | {"who": np.arange(len(made()["x"]))}
+    of_units = pg.Study(table, COLUMNS, epsilon=1.0, delta=1e-6, unit=pg.Unit("who", max_rows=2))
     refuses(lambda: of_units.plan("y ~ x"), ValueError, r"a unit may have any number.*n_rows=")
 
 

@@ -146,9 +146,7 @@ REFUSED = {
     "unit is a column": R({**TABLE, "x": TABLE["who"]}, unit=lambda: pg.Unit("x", 5), **C),
     "unit unknown": R(TABLE, unit=lambda: pg.Unit("nobody", 5), **C),
     "unit without columns": R(TABLE, unit=UNIT, bound=2.0),
-    "unit of another length": R(
-        ARRAY, unit=lambda: pg.Unit("id", 5, values=np.arange(5)), bound=2.0
-    ),
+    "unit of an array": R(ARRAY, unit=lambda: pg.Unit("id", 5), columns=["a", "b"], bound=2.0),
     "unit of the wishart": R(TABLE, mechanism=pg.AdditiveWishart(), unit=UNIT, **C),
     "unit of the laplace, frobenius": R(
         TABLE, mechanism=pg.MatrixLaplace(), unit=UNIT, **{**C, "delta": 0.0}

@@ -37,6 +37,13 @@ cdef inline int kind_of(cnp.ndarray a):
     return -1
 
 
+cdef inline void *zeros(list held, size_t size) except NULL:
+    """Bytes that Python holds; pages that are not used are not there."""
+    cdef cnp.ndarray a = np.zeros(size // 8 + 1)
+    held.append(a)
+    return cnp.PyArray_DATA(a)
+
+
 cdef inline tuple describe_codes(indices, lut, coded_codes *described):
     """Say how the codes of a factor are read, and return what holds them."""
     if not isinstance(indices, np.ndarray) or indices.dtype.kind not in "iu" or indices.ndim != 1:

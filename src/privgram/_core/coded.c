@@ -139,10 +139,6 @@ void coded_free(coded *t)
     free(t->n_dropped);
     free(t->hi);
     free(t->lo);
-    free(t->blocks);
-    free((void *)t->position);
-    free((void *)t->order);
-    free((void *)t->levels);
     memset(t, 0, sizeof *t);
 }
 

@@ -8,10 +8,9 @@ bit.
 import sys
 
 cimport numpy as cnp
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t
 
-from privgram._core._lanes cimport LANE_FLOAT64, LANE_ONES, describe_codes, kind_of
+from privgram._core._lanes cimport LANE_FLOAT64, LANE_ONES, describe_codes, kind_of, zeros
 
 import numpy as np
 
@@ -170,21 +169,17 @@ def squared_norms(block, double[::1] out):
         raise ValueError("a block of shape (n, d) has n norms")
     cdef Py_ssize_t j, n = out.shape[0], d = block.shape[1]
     cdef bint adjacent
-    cdef map_column *columns = <map_column *>PyMem_Malloc((d + 1) * sizeof(map_column))
-    if columns == NULL:
-        raise MemoryError
-    try:
-        held = [describe(block[:, j], n, &columns[j]) for j in range(d)]
-        adjacent = (
-            kind_of(block) >= 0 and cnp.PyArray_ISALIGNED(block)
-            and block.strides[1] == block.itemsize < block.strides[0]
-        )
-        if n:
-            with nogil:
-                map_squares(columns, n, d, adjacent, &out[0])
-        del held  # till now
-    finally:
-        PyMem_Free(columns)
+    held = []
+    cdef map_column *columns = <map_column *>zeros(held, d * sizeof(map_column))
+    held += [describe(block[:, j], n, &columns[j]) for j in range(d)]
+    adjacent = (
+        kind_of(block) >= 0 and cnp.PyArray_ISALIGNED(block)
+        and block.strides[1] == block.itemsize < block.strides[0]
+    )
+    if n:
+        with nogil:
+            map_squares(columns, n, d, adjacent, &out[0])
+    del held  # till now
 
 
 def transposed(const double[:, :] frame):
@@ -237,15 +232,12 @@ cdef class Images:
                 raise ValueError(f"scaling must be three arrays of shape ({d + n_values},)")
         elif n_blocks:
             raise ValueError("columns of levels must be scaled")
-        self.described = <map_column *>PyMem_Malloc((parts + 1) * sizeof(map_column))
-        self.coded = <map_block *>PyMem_Malloc((n_blocks + 1) * sizeof(map_block))
-        self.room = <double *>PyMem_Malloc((parts + 1) * MAP_ROWS * sizeof(double))
-        self.place = <ptrdiff_t *>PyMem_Malloc((n_blocks * MAP_ROWS + 1) * sizeof(ptrdiff_t))
-        self.codes = <int32_t *>PyMem_Malloc((n_blocks * MAP_CODES + 1) * sizeof(int32_t))
-        if (self.described == NULL or self.coded == NULL or self.room == NULL
-                or self.place == NULL or self.codes == NULL):
-            raise MemoryError
         self.held = []
+        self.described = <map_column *>zeros(self.held, parts * sizeof(map_column))
+        self.coded = <map_block *>zeros(self.held, n_blocks * sizeof(map_block))
+        self.room = <double *>zeros(self.held, parts * MAP_ROWS * sizeof(double))
+        self.place = <ptrdiff_t *>zeros(self.held, n_blocks * MAP_ROWS * sizeof(ptrdiff_t))
+        self.codes = <int32_t *>zeros(self.held, n_blocks * MAP_CODES * sizeof(int32_t))
         for j in range(d):
             self.described[j].kind, self.described[j].x, self.described[j].step = LANE_ONES, NULL, 0
             if scaled:
@@ -269,13 +261,6 @@ cdef class Images:
                 self.described[j].limit = limit[value]
                 self.held.append(describe(given, n, &self.described[j]))
                 value += 1
-
-    def __dealloc__(self):
-        PyMem_Free(self.described)
-        PyMem_Free(self.coded)
-        PyMem_Free(self.room)
-        PyMem_Free(self.place)
-        PyMem_Free(self.codes)
 
     def __len__(self):
         return self.n_rows

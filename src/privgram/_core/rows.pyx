@@ -5,11 +5,10 @@ q = rint(min(1, bound/||x||) S x) and adds q q^T, with sum q_i^2 <= 2^(2 bits)
 always.  The plain NumPy twin is in `tests/oracle`; the two agree bit for bit on
 every instruction set.
 """
+cimport cython
 cimport numpy as cnp
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.math cimport isfinite, ldexp, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from privgram._core._lanes cimport (
@@ -18,6 +17,7 @@ from privgram._core._lanes cimport (
     coded_codes,
     describe_codes,
     kind_of,
+    zeros,
 )
 
 import numpy as np
@@ -242,6 +242,13 @@ def _scaling(scaling, Py_ssize_t d):
     return arrays
 
 
+cdef void *room(list held, values, kind) except NULL:
+    """Where numbers lie that Python holds."""
+    cdef cnp.ndarray a = np.array(values, kind)
+    held.append(a)
+    return cnp.PyArray_DATA(a)
+
+
 cdef int _check_parameters(Py_ssize_t n_columns, double bound, int bits) except -1:
     if n_columns < 1:
         raise ValueError(f"n_columns must be at least 1, got {n_columns}")
@@ -332,10 +339,12 @@ def check_groups(groups, other, factors):
         raise ValueError("there are too many groups for codes of 32 bits")
 
 
+@cython.no_gc  # what is freed points to what it holds
 cdef class Accumulator:
     """Exact sum of q q^T over clipped, quantised rows of numbers and of codes; see the stub."""
 
     cdef coded t
+    cdef list held  # arrays that are pointed to
     cdef gram_column *columns  # room for the table of an update
     cdef gram_column *values
     cdef coded_codes *codes
@@ -364,17 +373,17 @@ cdef class Accumulator:
         self.t.n_values = len(values)
         places = [(position, e) for e, position in enumerate(self.positions_dense)]
         places += [(block[1], n_dense + b) for b, block in enumerate(self.blocks)]
-        self.t.position = _copied(np.array(self.positions_dense, np.intp))
-        self.t.order = _copied(np.array([e for _, e in sorted(places)], np.intp))
-        self.t.levels = _copied(np.array(self.factors, np.intp))
-        self.t.blocks = <coded_block *>calloc(n + 1, sizeof(coded_block))
-        self.columns = <gram_column *>PyMem_Malloc((n_dense + 1) * sizeof(gram_column))
-        self.values = <gram_column *>PyMem_Malloc((len(values) + 1) * sizeof(gram_column))
-        self.codes = <coded_codes *>PyMem_Malloc((len(self.factors) + 1) * sizeof(coded_codes))
-        if self.columns == NULL or self.values == NULL or self.codes == NULL:
-            raise MemoryError
-        if NULL in (self.t.position, self.t.order, self.t.levels, self.t.blocks):
-            raise MemoryError
+        self.held = []
+        self.t.position = <Py_ssize_t *>room(self.held, self.positions_dense, np.intp)
+        self.t.order = <Py_ssize_t *>room(self.held, [e for _, e in sorted(places)], np.intp)
+        self.t.levels = <Py_ssize_t *>room(self.held, self.factors, np.intp)
+        self.t.blocks = <coded_block *>zeros(
+            self.held, n * sizeof(coded_block) + (n_dense + len(values)) * sizeof(gram_column)
+            + (len(self.factors) + 1) * sizeof(coded_codes)
+        )
+        self.columns = <gram_column *>(self.t.blocks + n)
+        self.values = self.columns + n_dense
+        self.codes = <coded_codes *>(self.values + <Py_ssize_t>len(values))
         for i in range(n):
             block = self.blocks[i]
             self.t.blocks[i].factor, self.t.blocks[i].first = block[0], block[1]
@@ -389,15 +398,8 @@ cdef class Accumulator:
         self.n_columns, self.bits, self.bound = d, bits, bound
         self.scale, self.target = self.t.g.rule.scale, self.t.g.rule.target
 
-    def __init__(self, positions_dense, factors, blocks, bound, bits=20, groups=0, other=False,
-                 sharer=None):
-        pass
-
     def __dealloc__(self):
         coded_free(&self.t)
-        PyMem_Free(self.columns)
-        PyMem_Free(self.values)
-        PyMem_Free(self.codes)
 
     @property
     def layout(self):
@@ -601,14 +603,6 @@ cdef class Accumulator:
 def RowAccumulator(Py_ssize_t n_columns, bound, bits=20):
     """One of rows of so many numbers."""
     return Accumulator(range(n_columns), (), (), bound, bits)
-
-
-cdef const Py_ssize_t *_copied(cnp.ndarray a):
-    """Numbers for C to own."""
-    cdef Py_ssize_t *copy = <Py_ssize_t *>calloc(a.shape[0] + 1, sizeof(Py_ssize_t))
-    if copy != NULL:
-        memcpy(copy, cnp.PyArray_DATA(a), a.shape[0] * sizeof(Py_ssize_t))
-    return copy
 
 
 cdef extern from *:
@@ -850,6 +844,7 @@ cdef class UnitAccumulator:
     cdef readonly Py_ssize_t groups
     cdef readonly tuple centred
     cdef int64_t[::1] units_of  # of each group, and of none
+    cdef list held  # arrays that are pointed to
 
     def __cinit__(self, Py_ssize_t n_columns, double bound, double row_bound, int bits=20,
                   bint trace=False, centred=(), Py_ssize_t groups=0):
@@ -881,37 +876,20 @@ cdef class UnitAccumulator:
         self.groups = groups
         self.units_of = np.zeros(groups + 1, np.int64)
         cdef size_t size = n_columns, n_totals = max(groups, 1)
-        self.u.q = <double *>calloc(size, sizeof(double))
-        self.u.rest = <double *>calloc(size, sizeof(double))
-        self.u.at = <ptrdiff_t *>calloc(size + 1, sizeof(ptrdiff_t))
-        self.u.seen = <unsigned char *>calloc(size, 1)
-        self.u.centred = <unsigned char *>calloc(size, 1)
-        self.u.sums = <int64_t *>calloc(size, sizeof(int64_t))
-        self.u.gram = <int64_t *>calloc(size * size, sizeof(int64_t))
-        self.u.hi = <int64_t *>calloc(n_totals * size * size, sizeof(int64_t))
-        self.u.lo = <uint64_t *>calloc(n_totals * size * size, sizeof(uint64_t))
-        if (self.u.q == NULL or self.u.rest == NULL or self.u.at == NULL or self.u.seen == NULL
-                or self.u.centred == NULL or self.u.sums == NULL or self.u.gram == NULL
-                or self.u.hi == NULL or self.u.lo == NULL):
-            raise MemoryError(f"no memory for a second moment of {n_columns} columns")
+        self.held = []
+        self.u.q = <double *>zeros(self.held, size * sizeof(double))
+        self.u.rest = <double *>zeros(self.held, size * sizeof(double))
+        self.u.at = <ptrdiff_t *>zeros(self.held, (size + 1) * sizeof(ptrdiff_t))
+        self.u.seen = <unsigned char *>zeros(self.held, size)
+        self.u.centred = <unsigned char *>zeros(self.held, size)
+        self.u.sums = <int64_t *>zeros(self.held, size * sizeof(int64_t))
+        self.u.gram = <int64_t *>zeros(self.held, size * size * sizeof(int64_t))
+        self.u.hi = <int64_t *>zeros(self.held, n_totals * size * size * sizeof(int64_t))
+        self.u.lo = <uint64_t *>zeros(self.held, n_totals * size * size * sizeof(uint64_t))
         for j in self.centred:
             if not 0 <= j < n_columns:
                 raise ValueError("centred columns must be among the columns")
             self.u.centred[<Py_ssize_t>j] = 1
-
-    def __init__(self, n_columns, bound, row_bound, bits=20, trace=False, centred=(), groups=0):
-        pass
-
-    def __dealloc__(self):
-        free(self.u.q)
-        free(self.u.rest)
-        free(self.u.at)
-        free(self.u.seen)
-        free(self.u.centred)
-        free(self.u.sums)
-        free(self.u.gram)
-        free(self.u.hi)
-        free(self.u.lo)
 
     def update(self, const double[:, ::1] x, const Py_ssize_t[::1] starts, bint drop=False,
                double[::1] norms=None, const int32_t[::1] codes=None):

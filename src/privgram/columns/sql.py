@@ -223,10 +223,10 @@ class UnitScale:
         """Of rows of d numbers of a bound; ValueError where SQL has no such units."""
         if unit.fixed_effects:
             raise ValueError("a query takes no fixed_effects=True: pass the rows themselves")
-        if unit.values is not None or isinstance(unit.bound, PrivateBound):
+        if isinstance(unit.bound, PrivateBound):
             raise ValueError(
-                "a query takes a unit that is a column of its table, and a bound that is known: "
-                "Unit(column, max_rows=k) or Unit(column, bound=C)"
+                "a query takes a bound that is known: Unit(column, max_rows=k) or "
+                "Unit(column, bound=C)"
             )
         if unit.bound is None and unit.max_rows is None:
             raise ValueError(f"a unit needs a bound: Unit({unit.name!r}, max_rows=k)")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
-
-import numpy as np
+from typing import ClassVar, Literal, Self, TypeAlias, get_args
 
 from privgram._base.numbers import (
     check_integer,
@@ -80,7 +78,7 @@ class Identifier(Variable):
         "pandas to Int64 where values are missing"
     )
 
-    def to_plain(self) -> Any:
+    def to_plain(self) -> str:
         """An identifier is not described in a file."""
         raise NotImplementedError
 
@@ -122,8 +120,8 @@ class PrivacyUnit:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
             raise TypeError(
-                "unit is the name of a column; ids that are not one need a name: "
-                "Unit('person', values=ids)"
+                "unit is the name of a column: of an array make a mapping of its columns, with the "
+                "units beside them, {'x': X[:, 0], 'person': ids}"
             )
         check_one_of(self.missing, "missing", get_args(Missing))
         check_one_of(self.clip, "clip", get_args(UnitNorm))
@@ -167,9 +165,6 @@ class Unit:
         What to do about a row whose unit is missing: raise, which tells that there is one and
         where, or leave it out: the number of units is then private, also under "replace". By
         default as `Columns.missing`.
-    values : array_like of shape (n,), optional
-        For an array of rows, which has no such column: the units of its rows, under the name. A
-        ledger and a composition go by the name alone, so one name is for one kind of unit.
 
     Examples
     --------
@@ -184,13 +179,10 @@ class Unit:
     clip: UnitNorm = "frobenius"
     fixed_effects: bool = False
     missing: Missing | None = None
-    values: Any = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
         _ = self.protected  # which checks the others
-        if self.values is not None:
-            object.__setattr__(self, "values", np.asarray(self.values))
         if not (self.bound is None or isinstance(self.bound, PrivateBound)):
             check_positive(self.bound, "the bound of a unit")
             if self.max_rows is not None:

@@ -216,9 +216,8 @@ class ReleaseRequest(ReleaseOptions):
             check_rereadable(scan.source, "PrivateBound() reads")
         if self.rereads:
             check_rereadable(scan.source, "AdaptiveGaussian() reads", ", or take AnalyzeGauss()")
-        in_memory = scan.unit is not None and scan.unit.values is not None
         several = scan.auto is not None or self.rereads
-        if several and scale_out(scan.source) is None and not in_memory:
+        if several and scale_out(scan.source) is None:
             scan = replace(scan, source=CachedSource(scan.source, self.cache_bytes))
         set_fields(self, scan=scan)
         if scan.auto is not None:

@@ -79,11 +79,9 @@ def fit_problem(
     problem.check()
     generator, reproducible = generators.resolve(rng)
     unit = problem.unit
-    in_memory = unit is not None and unit.values is not None
-    plain = isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2
-    if plain and not in_memory:
+    if isinstance(source, np.ndarray) and source.dtype.names is None and source.ndim == 2:
         source = dict(zip(problem.read.selected, source.T, strict=True))
-    table = source if in_memory else CachedSource(source, cache_bytes)
+    table = CachedSource(source, cache_bytes)
     scan = ScanRequest(table, problem.read, unit=unit, threads=threads, progress=progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(problem.scanned), problem.bound)
     if ledger is not None:  # before the pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +16,6 @@ from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import TotalLayout
 from privgram.moment.grouped import SecondMoments, new_totals
 from privgram.moment.second_moment import SecondMoment, check_bound
-from privgram.sources.arrays import is_array, to_numpy
-from privgram.sources.table import TableSource
 
 if TYPE_CHECKING:
     from privgram.columns.groups import Groups
@@ -49,28 +47,14 @@ def bounds_of(unit: Unit, row_bound: float | None) -> tuple[float, float]:
     return float(row_bound), check_bound(bound_of_rows(unit.max_rows, float(row_bound)))
 
 
-def keyed(
-    unit: Unit, source: TableSource, columns: Columns | Sequence[str] | None
-) -> tuple[TableSource, tuple[str, ...]]:
-    """The source with its units as a column, and the names of the columns to take."""
-    names = columns.selected if isinstance(columns, Columns) else columns
-    if unit.values is None:
-        if names is None:
-            raise ValueError(
-                f"columns is missing: the unit {unit.name!r} is no number to add up, so "
-                "name those that are, or pass a Columns"
-            )
-        return source, tuple(names)
-    table = to_numpy(source) if is_array(source) else np.asarray(source)
-    if isinstance(source, Mapping) or table.ndim != 2 or unit.values.shape != table.shape[:1]:
+def names_of(unit: Unit, columns: Columns | Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the columns to take beside the unit's."""
+    if columns is None:
         raise ValueError(
-            "the values of a Unit are for an array of shape (n, d), an array of the n units of "
-            "its rows; a table has them as a column"
+            f"columns is missing: the unit {unit.name!r} is no number to add up, so name those "
+            "that are, or pass a Columns"
         )
-    names = tuple(f"x{i}" for i in range(table.shape[1])) if names is None else tuple(names)
-    if len(names) != table.shape[1]:
-        raise ValueError(f"there are {len(names)} columns and the array has {table.shape[1]}")
-    return {**dict(zip(names, table.T, strict=True)), unit.name: unit.values}, names
+    return columns.selected if isinstance(columns, Columns) else tuple(columns)
 
 
 def accumulator_of(
@@ -125,9 +109,7 @@ def moment_of(
         layout = TotalLayout(columns, total.n_columns, total.bound, total.bits)
         at = layout.entries()
         summed = layout.restored((hi[at], lo[at]), total.n_units, 0)
-        # The names of an array's columns were made here.
-        public = names if columns is not None or unit.values is None else None
-        return SecondMoment.from_accumulator(summed, public, columns, bound, protected)
+        return SecondMoment.from_accumulator(summed, names, columns, bound, protected)
     grouped = new_totals(columns, total.n_columns, bound, groups, total.bits)
     i, j = grouped.stored()
     n_units = total.counts()

@@ -229,11 +229,9 @@ class SimulatedTable:
         )
         size = len(next(iter(values.values())))
         rows_of_unit = 0
-        if unit is not None:
-            unit = replace(unit, values=None)  # those of the secret table
-            if unit.name not in values:
-                rows_of_unit = _rows_of(unit, columns)
-                values[unit.name] = np.arange(size) // rows_of_unit
+        if unit is not None and unit.name not in values:
+            rows_of_unit = _rows_of(unit, columns)
+            values[unit.name] = np.arange(size) // rows_of_unit
         if groups is not None:  # one of them: all have the same noise
             groups = Groups(groups.by, groups.factor.levels[:1])
             values[groups.by] = np.full(size, groups.labels[0])

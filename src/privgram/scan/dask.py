@@ -12,11 +12,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import numpy as np
-from dask.base import get_scheduler
-from dask.callbacks import Callback
 from dask.delayed import Delayed, delayed
 
 from privgram.scan.partitions import (
@@ -27,18 +24,14 @@ from privgram.scan.partitions import (
     PartitionState,
     computed,
     merged,
-    rows_in_state,
 )
-from privgram.scan.progress import INTERVAL, Report
 from privgram.scan.request import ScanRequest
 from privgram.sources.files import check_once, find_files
 from privgram.sources.table import TableSource, is_a
 
 if TYPE_CHECKING:
     import pandas as pd
-    from dask.array import Array
     from dask.dataframe import DataFrame
-    from distributed import Client
 
 
 def total(request: ScanRequest, new: New | None = None) -> Any:
@@ -52,33 +45,23 @@ def total(request: ScanRequest, new: New | None = None) -> Any:
         return PartitionPlan.check(empty, request, new)
 
     source = request.source
-    client = _client(source) if request.progress else None
-    topic = f"privgram-{uuid4().hex}" if client else ""
     if is_a(source, "dask.array", "Array"):
         if request.unit is not None:
             raise ValueError(
                 "the rows of a unit are brought together by a shuffle, which Dask has for "
                 "DataFrames alone: pass a dask.dataframe with the unit as a column"
             )
-        n_rows, states = _of_array(source, plan, topic)
+        n_rows, states = _of_array(source, plan)
     elif is_a(source, "dask.dataframe", "DataFrame"):
         _check_files(source)
-        n_rows, states = None, _of_frame(source, plan, topic)
+        n_rows, states = None, _of_frame(source, plan)
     else:
         raise TypeError(
             f"a Dask {type(source).__name__} is not a table; pass a dask.array of two dimensions "
             "or a dask.dataframe"
         )
-    states = [_without_alias(state) for state in states]
-    tree = _tree(states)
-
-    def compute(report: Report) -> Any:
-        if client:
-            return _watch(client, tree, topic, report)
-        with _Counter({state.key for state in states}, report):
-            return tree.compute()
-
-    return computed("Dask", request, n_rows, compute)
+    tree = _tree([_without_alias(state) for state in states])
+    return computed("Dask", request, n_rows, tree.compute)
 
 
 def _check_files(frame: DataFrame) -> None:
@@ -91,9 +74,7 @@ def _check_files(frame: DataFrame) -> None:
                 check_once(file for name in names for file in find_files(Path(name)))
 
 
-def _of_array(
-    array: Any, check: Callable[[Any], PartitionPlan], topic: str
-) -> tuple[int | None, list[Any]]:
+def _of_array(array: Any, check: Callable[[Any], PartitionPlan]) -> tuple[int | None, list[Any]]:
     if array.ndim != 2:
         raise ValueError(f"a table has two dimensions, rows and columns, not {array.ndim}")
     if np.isnan(array.shape[1]):
@@ -107,7 +88,6 @@ def _of_array(
     states = array.map_blocks(
         _state_of,
         plan,
-        topic,
         dtype=object,
         chunks=((1,) * array.numblocks[0], (1,)),
         meta=np.empty((0, 0), object),
@@ -116,14 +96,14 @@ def _of_array(
     return None if np.isnan(n_rows) else n_rows, states.to_delayed().ravel().tolist()
 
 
-def _of_frame(frame: DataFrame, check: Callable[[Any], PartitionPlan], topic: str) -> list[Delayed]:
+def _of_frame(frame: DataFrame, check: Callable[[Any], PartitionPlan]) -> list[Delayed]:
     plan = check(_without_categories(frame._meta))
     if plan.selected and all(isinstance(name, str) for name in frame.columns):
         frame = frame[list(plan.selected)]  # readers then leave out what is not wanted
     if plan.request.unit is not None:
         frame = frame.shuffle(on=plan.request.unit.name)
     states = frame.map_partitions(
-        _state_of, plan, topic, meta=frame._meta.iloc[:, 0], enforce_metadata=False
+        _state_of, plan, meta=frame._meta.iloc[:, 0], enforce_metadata=False
     )
     return states.to_delayed()  # type: ignore[no-any-return]
 
@@ -143,18 +123,12 @@ def _without_categories(meta: pd.DataFrame) -> pd.DataFrame:
 def _state_of(
     part: TableSource,
     plan: PartitionPlan,
-    topic: str,
     block_id: tuple[int, int] = (0, 0),  # which Dask tells of an array,
     partition_info: Mapping[str, Any] | None = None,  # and of a DataFrame
 ) -> PartitionState:
-    """Accumulate a partition, and tell the client, through the scheduler, how many rows it had."""
+    """Accumulate a partition."""
     partition = block_id[0] if partition_info is None else partition_info["number"]
-    state = plan.state((part,), partition)
-    if topic and not isinstance(state, Failure):
-        from distributed import get_worker
-
-        get_worker().log_event(topic, (partition, rows_in_state(state)))
-    return state
+    return plan.state((part,), partition)
 
 
 def _tree(states: list[Delayed]) -> Delayed:
@@ -179,42 +153,3 @@ def _merge(states: list[PartitionState]) -> PartitionState:
     if isinstance(result, Failure):
         raise result
     return result
-
-
-class _Counter(Callback):
-    """Report the rows of finished partitions, on the schedulers of one machine."""
-
-    def __init__(self, keys: set[Any], report: Report) -> None:
-        super().__init__(posttask=self.count)  # type: ignore[no-untyped-call]
-        self.keys = keys
-        self.report = report
-        self.rows = 0
-
-    def count(self, key: object, result: PartitionState, *_: object) -> None:
-        """Take note of a task that has ended."""
-        if key in self.keys and not isinstance(result, Failure):
-            self.rows += rows_in_state(result)
-            self.report(self.rows)
-
-
-def _watch(client: Client, total: Delayed, topic: str, report: Report) -> Any:
-    """Compute on a distributed cluster, and report from the calling thread meanwhile."""
-    from distributed import wait
-
-    rows: dict[int, int] = {}  # a partition may be computed twice, where a worker has died
-    client.subscribe_topic(topic, lambda event: rows.update((event[1],)))
-    try:
-        future = client.compute(total)
-        while not future.done():
-            with suppress(TimeoutError):
-                wait(future, timeout=INTERVAL)
-            report(sum(list(rows.values())))
-        return future.result()
-    finally:
-        client.unsubscribe_topic(topic)
-
-
-def _client(source: Array | DataFrame) -> Client | None:
-    """Return the client of a distributed cluster if that is where Dask would compute."""
-    client = getattr(get_scheduler(collections=[source]), "__self__", None)
-    return client if is_a(client, "distributed", "Client") else None

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from privgram.moment import SecondMoment
 from privgram.moment.grouped import SecondMoments
 from privgram.scan.executor import accumulate, total_of
-from privgram.scan.progress import Report, reporter
+from privgram.scan.progress import reporter
 from privgram.scan.request import ScanRequest
 from privgram.sources.table import TableSource
 
@@ -117,45 +117,33 @@ def computed(
     engine: str,
     request: ScanRequest,
     n_rows: int | None,
-    compute: Callable[[Report], PartitionState],
+    compute: Callable[[], PartitionState],
     known: Mapping[str, str] | None = None,
 ) -> Summed:
-    """What a cluster computes of a table, whose number of rows may be known, with its progress.
+    """What a cluster computes of a table, whose number of rows may be known.
 
-    `compute` may report rows itself. That it failed is told, and not how: a failed cast quotes the
-    value. What to do is told where the engine's error has one of the words that are `known`.
+    That it failed is told, and not how: a failed cast quotes the value. What to do is told where
+    the engine's error has one of the words that are `known`.
     """
-    raised: list[Exception] = []  # by the caller's own function
     problem: Exception
-    with reporter(request.progress, n_rows) as report:
-
-        def report_and_note(rows: int) -> None:
-            try:
-                report(rows)
-            except Exception as error:
-                raised.append(error)
-                raise
-
-        try:
-            state = compute(report_and_note)
-            if not isinstance(state, Failure):
+    try:
+        state = compute()
+    except Failure as failure:
+        problem = failure.error()
+    except Exception as error:
+        advice = "compute the table alone to see why, where its values may be seen"
+        for word, told in (known or {}).items():
+            advice = told if word in str(error) else advice
+        problem = OSError(
+            f"{engine} failed while it computed the table ({type(error).__name__}): {advice}"
+        )
+    else:
+        if not isinstance(state, Failure):
+            with reporter(request.progress, n_rows) as report:
                 report(rows_in_state(state))
-                return state
-            problem = state.error()
-        except Failure as failure:
-            problem = failure.error()
-        except Exception as error:
-            if raised == [error]:
-                raise
-            text, advice = (
-                str(error),
-                "compute the table alone to see why, where its values may be seen",
-            )
-            advice = next((told for word, told in (known or {}).items() if word in text), advice)
-            problem = OSError(
-                f"{engine} failed while it computed the table ({type(error).__name__}): {advice}"
-            )
-        raise problem  # outside the handler, or the engine's error would stay behind it
+            return state
+        problem = state.error()
+    raise problem  # outside the handler, or the engine's error would stay behind it
 
 
 def merged(states: Iterable[PartitionState]) -> PartitionState:

@@ -121,8 +121,6 @@ class ScanRequest:
             what = "clip='frobenius', by which they share it"
         elif isinstance(unit.bound, PrivateBound):
             what = "a bound that is known, or max_rows=k: none is chosen over groups"
-        elif unit.values is not None:
-            what = "a table with names, the unit and the group among its columns"
         elif one_round(self.source):
             what = "rows: make a Query of each group, and a release of each"
         elif scale_out(self.source) is not None:

@@ -63,7 +63,7 @@ def total(request: ScanRequest, new: New | None = None) -> Any:
     # Spark would read a dot in a name as a path into a structure.
     selected = source.select(*(source[_quoted(name)] for name in names))
 
-    def compute(_: object) -> PartitionState:  # Spark's own console shows its stages
+    def compute() -> PartitionState:
         by_unit = selected
         if unit is not None:
             by_unit = selected.repartition(selected[_quoted(unit.name)])

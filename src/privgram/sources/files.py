@@ -475,7 +475,10 @@ def _type(wanted: Variable | None) -> pa.DataType:
     if isinstance(wanted, Identifier):
         return pa.dictionary(pa.int32(), pa.string())
     if isinstance(wanted, Factor):
-        return pa.dictionary(pa.int32(), pa.string()) if wanted.text else pa.float64()
+        if wanted.text:
+            return pa.dictionary(pa.int32(), pa.string())
+        exact = all(abs(level) < 2**53 for level in wanted.levels)  # type: ignore[arg-type]
+        return pa.float64() if exact else pa.int64()
     if isinstance(wanted, Dates):
         return pa.timestamp("us")
     return pa.bool_() if isinstance(wanted, Boolean) else pa.float64()

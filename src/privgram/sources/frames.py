@@ -13,7 +13,14 @@ import numpy as np
 
 from privgram._base.installed import extra
 from privgram._core.arrow import Array, Field, Stream, array_of, field_of_schema
-from privgram.columns.encoding import Codes, check_kind, codes_of, naming_column, numbers_of
+from privgram.columns.encoding import (
+    Codes,
+    check_kind,
+    check_not_texts,
+    codes_of,
+    naming_column,
+    numbers_of,
+)
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.sources.arrow import (
@@ -150,19 +157,22 @@ def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool 
     else:
         names = unnamed(frame.shape[1], select, by_position)
         taken = list(range(frame.shape[1]))
-    columns = [frame.iloc[:, i] for i in taken]
+    columns = [frame.iloc[:, i] if names is None else frame[frame.columns[i]] for i in taken]
     wanted = [
         None if names is None else described_kind(select, str(name)) for name in names or taken
     ]
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
+        if want is None and isinstance(column.dtype, np.dtype):
+            check_not_texts(column, frame.columns[i])
 
     lenient = isinstance(select, Mapping)
 
     def read(rows: slice) -> Iterator[RawBlock]:
         parts = []
         for column, want in zip(columns, wanted, strict=True):
-            part = naming_column(_to_raw, column.name)(column.iloc[rows], want)
+            some = column if step >= len(frame) else column.iloc[rows]
+            part = naming_column(_to_raw, column.name)(some, want)
             parts.append(numbers_of(part, column.name, lenient) if want is None else part)
         yield parts
 

@@ -211,8 +211,8 @@ def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, 
         return None
     if not by_position:
         raise ValueError(
-            "columns are selected by name, but this table's columns have no names; "
-            "pass columns=None and take the columns of the array itself"
+            "columns are selected by name, but this table's columns have no names; pass a mapping "
+            "of names to its columns, or columns=None for the columns of the array itself"
         )
     if n_columns != len(select):
         raise ValueError(

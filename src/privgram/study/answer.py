@@ -53,7 +53,7 @@ INSTRUMENTS = (
 BY_PIECES = (
     "Surv(time, event) is fitted by scores of pieces of time, with robust errors: of rows that can "
     "be read again by one machine, a unit whose bound is not chosen beforehand, and a positive "
-    "delta; leave out family, loss, cov_type, weights, mechanism, and a unit's values"
+    "delta; leave out family, loss, cov_type, weights and mechanism"
 )
 
 HUBER = (
@@ -249,7 +249,7 @@ def fit_survival(
         unit = replace(unit, max_rows=unit.max_rows + pieces - 1)
     parsed, columns = survival.terms(parsed), survival.columns(columns)
     used = needed(parsed, columns)
-    others = options.given_beside_cuts or used.row_weights is not None or unit.values is not None
+    others = options.given_beside_cuts or used.row_weights is not None
     if others or _without_scores(source, parsed, used, unit, None, options, guarantee):
         raise ValueError(BY_PIECES)
     features = (*parsed.features, *parsed.absorbed)

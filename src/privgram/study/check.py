@@ -125,8 +125,7 @@ def check_table(table: TableSource, columns: Columns, unit: Unit | None, title: 
     check_here(table, "check reads")
     reads = {name: _open(variable) for name, variable in columns.reads.items()}
     counts = {name: _ColumnCounts(columns.reads[name], reads[name]) for name in reads}
-    apart = None if unit is None else unit.values  # the units of an array are no column of it
-    whose = {} if unit is None or apart is not None else {unit.name: Identifier()}
+    whose = {} if unit is None else {unit.name: Identifier()}
     selection: Mapping[str, Variable] = reads | whose
     units: list[NDArray[Any]] = []
     n_rows = 0
@@ -135,8 +134,6 @@ def check_table(table: TableSource, columns: Columns, unit: Unit | None, title: 
             column.take(name, part)
         n_rows += len(block[0])
         units += [_ids(block[len(reads)], name) for name in whose]
-    if unit is not None and apart is not None:
-        units.append(_ids(apart, unit.name))
     sizes = None
     if units:
         sizes = np.unique(np.concatenate(units), return_counts=True)[1].astype(np.int64)

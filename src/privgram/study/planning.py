@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import set_fields
 from privgram._base.text import shown
 from privgram.columns.terms import as_factor, parse_one
 from privgram.columns.variables import Boolean, Factor, Number
@@ -191,10 +190,6 @@ class Advice:
     options: RegressOptions
     target_mean: float | None = None  # that what was refused released
     target_mean_std: float = 0.0  # of its noise
-
-    def __post_init__(self) -> None:
-        if self.unit is not None:  # the ids of an array are secret
-            set_fields(self, unit=replace(self.unit, values=None))
 
     def __call__(self) -> str:
         """The advice in a sentence."""

@@ -144,8 +144,7 @@ class Study:
                 f"{column!r} tells whose row a row is, and is no column to release: leave it out "
                 f"of the columns. Unit({column!r}, fixed_effects=True) takes off an effect of each"
             )
-        own = () if protects is None or protects.values is not None else (protects.name,)
-        check_names(table, (*self.columns.reads, *own))
+        check_names(table, (*self.columns.reads, *(() if protects is None else (protects.name,))))
         self._begun = False
         self.identity = identity(self.name, self.columns.variables, column)
         self.ledger, self.durable = open_ledger(
