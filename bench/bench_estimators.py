@@ -1,10 +1,9 @@
 """A private fit, from rows to coefficients, against scikit-learn's own on the same rows."""
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression, Ridge
 
-from privgram.estimators import PrivatePCA, PrivateRidge
+from privgram.estimators import PrivateRidge
 
 from .common import fastest, print_tracks, size
 
@@ -12,7 +11,6 @@ UNIT = {"bounds": (-1, 1), "target_bounds": (-1, 1)}
 PAIRS = {
     "linear regression": (PrivateRidge(0.0, **UNIT), LinearRegression()),
     "ridge": (PrivateRidge(1.0, **UNIT), Ridge(1.0)),
-    "PCA": (PrivatePCA(5, bounds=(-1, 1)), PCA(5)),
 }
 
 

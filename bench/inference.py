@@ -28,7 +28,6 @@ from scipy.linalg import solve
 import privgram as pg
 from bench.pages import BENCHMARKS, fill, read, write
 from privgram.multivariate import Covariance
-from privgram.multivariate.variables import implied
 from privgram.regression import RefusedError
 
 NUMBERS = BENCHMARKS / "inference.csv"
@@ -377,12 +376,6 @@ class Truth:
         rows = self.of(names)
         return rows.mean(axis=0), rows.std(axis=0, ddof=1), np.corrcoef(rows.T)
 
-    def partial(self, names: tuple[str, ...]) -> np.ndarray:
-        """Correlations with all other columns fixed."""
-        inverse = np.linalg.inv(self.moments(names)[2])
-        size = np.sqrt(inverse.diagonal())
-        return -inverse / np.outer(size, size)
-
 
 def held(ends: Any, truth: np.ndarray) -> list[float]:
     """Whether each interval holds the truth; NaN where none is offered."""
@@ -414,20 +407,6 @@ def related(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Gen
             expected = truth.moments(found.names)[2]
             about = "data" if of == "sample" else "population"
             yield f"correlation, of the {about}", held(found.intervals[above], expected[above])
-
-
-def held_fixed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
-    """Coverage of partial correlations."""
-    for of, truth in (("sample", sample), ("normal", known)):
-        if of == "sample" or known.population.normal:
-            found = release.correlation(partial=True, estimand=of)
-            above = np.triu_indices(len(found.names), 1)
-            expected = truth.partial(found.names)
-            about = "data" if of == "sample" else "population"
-            yield (
-                f"partial correlation, of the {about}",
-                held(found.intervals[above], expected[above]),
-            )
 
 
 def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.Generator) -> Found:
@@ -488,7 +467,6 @@ def simulated(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
     pop = known.population
     named = release.regress(pop.target, pop.features).param_names
     columns = [name for name in named if name != "Intercept"]
-    columns = [name for name in columns if name not in implied(release, columns)]
     names = (*columns, "Intercept")
     for estimand, about, of in (("normal", known, "population"), ("sample", sample, "data")):
         told = release.statistic(slopes, [*columns, pop.target], estimand=estimand).conf_int()
@@ -522,7 +500,6 @@ def instrumented(
 KINDS: dict[str, Callable[[pg.Release, Truth, Truth, np.random.Generator], Found]] = {
     "description": described,
     "correlation": related,
-    "partial correlation": held_fixed,
     "regression": regressed,
     "R squared": explained,
     "statistic": simulated,

@@ -27,7 +27,6 @@ from sklearn.base import BaseEstimator  # noqa: E402
 
 from privgram.estimators import (  # noqa: E402
     PrivateClassifier,
-    PrivatePCA,
     PrivateRidge,
 )
 
@@ -205,7 +204,6 @@ LEARNERS = {
     "classifier, random features": partial(
         PrivateClassifier, bound=1.5, classes=[0, 1], features=FEATURES
     ),
-    "PCA": partial(PrivatePCA, bounds=(-1, 1)),
 }
 
 #: What is learnt from, with the target.
@@ -243,7 +241,7 @@ HALF = {"epsilon": 0.5}
 def stated(_, ledger, out, delta):
     """What is entered by hand."""
     ledger.spend(1.0, delta, adjacency="replace", unit="", what="a table")
-    return PrivatePCA()
+    return PrivateRidge()
 
 
 ENTERED = {
@@ -332,10 +330,6 @@ USES = {
     "pooled with one round": lambda name: pg.pool([results()[name], results(2)["one round"]]),
     "pooled with another of its kind": lambda name: pg.pool([results()[name], results(2)[name]]),
     "pooled with itself": lambda name: pg.pool([results()[name]] * 2),
-    "`PrivateRidge.fit_from`": lambda name: PrivateRidge().fit_from(results()[name], "y"),
-    "the same with random features": lambda name: PrivateRidge(features=FEATURES).fit_from(
-        results()[name], "y"
-    ),
 }
 
 

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
@@ -166,13 +165,6 @@ def test_moment_is_not_asked_for_units_and_keeps_those_it_has():
     moment = pg.second_moment(panel(50), columns=COLUMNS, unit=pg.Unit("id", max_rows=6))
     release = pg.release(moment, epsilon=1.0, delta=1e-6)
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)
-
-
-def test_unclipping_needs_rows_and_is_refused():
-    release = pg.release(
-        panel(), unit=pg.Unit("id", max_rows=6), **GIVEN, rng=np.random.default_rng(0)
-    )
-    refuses(lambda: release.regress("y", unclip=True), ValueError, "not for units")
 
 
 def test_within_is_the_regression_with_an_effect_for_each_unit():

@@ -1,7 +1,5 @@
 """Means, standard deviations and correlations: equal to references, errors as stated."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +7,7 @@ from support.helpers import make_release, refuses
 from support.regression_references import STUDIES, release, study, table
 
 import privgram as pg
-from privgram.multivariate import correlation, describe, description
+from privgram.multivariate import correlation, describe
 from privgram.noise import GaussianLaw, WishartLaw
 from privgram.papers.sheffet import SketchLaw
 from privgram.regression import RefusedError
@@ -26,6 +24,15 @@ def tables(n=4000, seed=0):
 
 
 NAMES = ("a", "b", "c", "intercept")
+
+
+def partial(one):
+    inverse = np.linalg.inv(one.correlation)
+    size = np.sqrt(inverse.diagonal())
+    return -inverse / np.outer(size, size)
+
+
+# --- equal to references where noise is nothing ---------------------------------------------------
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -53,12 +60,8 @@ def test_correlation_is_that_of_pandas_and_of_residuals(name):
     a, b, *rest = frame.columns
     pair, controls = frame[[a, b]].to_numpy(), frame[rest].assign(ones=1.0).to_numpy()
     residuals = pair - controls @ np.linalg.lstsq(controls, pair)[0]
-    expected = np.corrcoef(residuals.T)[0, 1]
-    held = case.release.correlation([a, b], partial=rest, estimand="normal")
-    assert_allclose(held.matrix[0, 1], expected, atol=DIGITS)
-    everything = case.release.correlation(partial=True, estimand="normal")
-    assert_allclose(everything.matrix[0, 1], expected, atol=DIGITS)
-    assert_allclose(everything.stderr[0, 1], held.stderr[0, 1], rtol=1e-3, atol=1e-6)
+    held = case.release.statistic(partial, list(frame.columns))  # as the guide has it
+    assert_allclose(held.value[0, 1], np.corrcoef(residuals.T)[0, 1], atol=DIGITS)
 
 
 def test_levels_of_a_factor_are_described():
@@ -84,9 +87,8 @@ def test_levels_of_a_factor_are_described():
         pytest.param(SketchLaw(3000, 50.0), marks=pytest.mark.long, id="sketch"),
     ],
 )
-def test_noise_has_the_stated_deviations(law, monkeypatch):
-    """200 draws: each deviation is known to 5 %; 25 % of 12 numbers is 5 of these."""
-    monkeypatch.setattr(description, "POSTERIOR_DRAWS", 20)  # intervals are not looked at
+def test_noise_has_the_stated_deviations(law):
+    """200 draws: each deviation is known to 5 %; 25 % of 9 numbers is 5 of these."""
     rows = tables()
     exact = rows.T @ rows + law.shift_matrix(4)
     rng = np.random.default_rng(1)
@@ -94,39 +96,31 @@ def test_noise_has_the_stated_deviations(law, monkeypatch):
     for _ in range(200):
         one = make_release(law.draw(exact, rng), NAMES, law)
         described = describe(one, estimand="sample")
-        partial, plain = (
-            correlation(one, partial=held, estimand="sample") for held in (True, False)
-        )
         above = np.triu_indices(3, 1)
-        drawn.append([described.mean, described.std, plain.matrix[above], partial.matrix[above]])
+        drawn.append([described.mean, described.std, correlation(one).matrix[above]])
     one = make_release(exact, NAMES, law)
     described = describe(one, estimand="sample")
-    stated = [described.mean_stderr, described.std_stderr] + [
-        correlation(one, partial=held, estimand="sample").stderr[above] for held in (False, True)
-    ]
+    stated = [described.mean_stderr, described.std_stderr, correlation(one).stderr[above]]
     assert_allclose(np.std(drawn, axis=0), stated, rtol=0.25)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("n_rows", [4000, None])
-@pytest.mark.parametrize("partial", [False, True])
-def test_intervals_hold_their_level(n_rows, partial, monkeypatch):
+def test_intervals_hold_their_level(n_rows):
     """600 tables and draws: shares have a deviation of 0.9 %, so 91 % is 4.5 of these below 95."""
-    monkeypatch.setattr(description, "POSTERIOR_DRAWS", 200)
     law = GaussianLaw(60.0, 85.0)
     rng = np.random.default_rng(2)
     root = np.array([[1.0, 0.5, 0.1], [0, 0.8, -0.3], [0, 0, 1]])
     covariance = root.T @ root
-    inverse = np.linalg.inv(covariance) if partial else covariance
-    size = np.sqrt(np.diag(inverse))
-    truth = inverse / np.outer(size, size) * (-1 if partial else 1)
+    size = np.sqrt(np.diag(covariance))
+    truth = covariance / np.outer(size, size)
     above = np.triu_indices(3, 1)
     held = []
     for seed in range(600):
         rows = tables(seed=seed)
         one = make_release(law.draw(rows.T @ rows, rng), NAMES, law)
         described = describe(one)
-        ends = correlation(one, partial=partial, estimand="normal").intervals[above]
+        ends = correlation(one, estimand="normal").intervals[above]
         held.append(
             [
                 *inside(described.mean_interval, [0.3, 0.0, -0.5]),
@@ -139,107 +133,11 @@ def test_intervals_hold_their_level(n_rows, partial, monkeypatch):
     assert (shares < 0.985).all(), shares
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("partial", [True, ["w", "y"]])
-def test_partial_intervals_hold_where_noise_is_near_the_signal(partial, monkeypatch):
-    """250 draws: shares have a deviation of 1.4 %, so 90 % is 3.6 of these below 95.
-
-    Two columns that are nearly one, as an outcome and what instruments move. The first-order law
-    of a ratio of inverse entries gives 82 %.
-    """
-    monkeypatch.setattr(description, "POSTERIOR_DRAWS", 150)
-    names = ["w", "x", "z1", "z2", "y"]
-    frame = np.eye(5)[[3, 2, 0, 1, 4]] * [1, 1, 1, 1, 0.5]  # of z1, z2, x, u, e
-    frame[0] += [0.25, 0.25, 0.3, 0.0, 0.0]
-    frame[4] += 0.5 * frame[0] + [0, 0, 0.3, 0.6, 0]
-    frame[[0, 4]] /= 3
-    exact = np.pad(20_000 / 3 * frame @ frame.T, (0, 1))
-    exact[5, 5] = 20_000.0
-    held = [names.index(name) for name in (names if partial is True else partial)]
-    free = [i for i in range(5) if partial is True or i not in held]
-    inverse = np.linalg.inv(exact[:5, :5])[np.ix_(free, free)]
-    inverse = inverse if partial is True else -np.linalg.inv(inverse)
-    size = np.sqrt(np.abs(inverse.diagonal()))
-    above = np.triu_indices(len(free), 1)
-    truth = (-inverse / np.outer(size, size))[above]
-    law = GaussianLaw(45.0, 45.0 * 2**0.5)
-    rng, estimates = np.random.default_rng(5), []
-    for _ in range(250):
-        one = make_release(law.draw(exact, rng), [*names, "intercept"], law, 20_000)
-        try:
-            ends = correlation(one, [names[i] for i in free], partial=partial).intervals
-        except RefusedError:
-            continue
-        estimates.append(inside(ends[above], truth))
-    assert len(estimates) > 200
-    assert (np.mean(estimates, axis=0) > 0.90).all(), np.mean(estimates, axis=0)
-
-
 def inside(ends, truth):
     return (ends[:, 0] <= truth) & (truth <= ends[:, 1])
 
 
-COUNTS = np.array([90, 210, 30, 1670])  # of rows in which a and b, a, b, none is true
-
-
-def two_valued(counts, law=None, rng=None):
-    columns = pg.Columns({"a": bool, "b": ["no", "yes"]}, intercept=True)
-    table = {"a": [True, True, False, False], "b": ["yes", "no", "yes", "no"]}
-    rows = columns.encode(table)
-    matrix, n = (rows.T * counts) @ rows, int(sum(counts))
-    if law is not None:
-        matrix = law.draw(matrix, rng)
-    return make_release(matrix, columns.names, law, n, columns, columns.bound)
-
-
-def test_two_values_have_the_sampling_error_of_their_rows():
-    """The variance of what each row adds to the correlation, by its rows."""
-    correlations = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="population")
-    a, b = np.repeat([[1, 1], [1, 0], [0, 1], [0, 0]], COUNTS, axis=0).T
-    a, b = (a - a.mean()) / a.std(), (b - b.mean()) / b.std()
-    r = np.mean(a * b)
-    assert_allclose(correlations.matrix[0, 1], r, rtol=1e-6)
-    added = a * b - r * (a**2 + b**2) / 2
-    assert_allclose(correlations.stderr[0, 1], added.std() / np.sqrt(len(a) - 1), rtol=1e-6)
-    normal = two_valued(COUNTS).correlation(["a", "b[yes]"], estimand="normal")
-    assert correlations.stderr[0, 1] > 1.2 * normal.stderr[0, 1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("std", [None, 5.0])
-def test_two_values_of_any_population(std):
-    """400 tables: shares have a deviation of 1.1 %, so 90.5 % is 4 of these below 95."""
-    rng = np.random.default_rng(4)
-    share = COUNTS / COUNTS.sum()
-    a, b, both = share[:2].sum(), share[0] + share[2], share[0]
-    truth = (both - a * b) / np.sqrt(a * (1 - a) * b * (1 - b))
-    held = []
-    for counts in rng.multinomial(COUNTS.sum(), share, size=400):
-        law = None if std is None else GaussianLaw(std, std * 2**0.5)
-        one = two_valued(counts, law, rng=rng).correlation(["a", "b[yes]"], estimand="population")
-        low, high = one.intervals[0, 1]
-        held.append(low <= truth <= high)
-    assert np.mean(held) > 0.905
-
-
-def test_fourth_moments_are_not_guessed():
-    one = make_release(tables().T @ tables(), NAMES, n_rows=4000)
-    refuses(lambda: one.correlation(estimand="population"), RefusedError, 'estimand="normal" if')
-    exact = two_valued(COUNTS)
-    pair = ["a", "b[yes]"]
-    for partial in (True, ["b[no]"]):
-        with pytest.raises(RefusedError, match="fourth moments"):
-            exact.correlation(pair, estimand="population", partial=partial)
-    clipped = dataclasses.replace(exact, bound=1.0)  # rows that count less have other values
-    with pytest.raises(RefusedError, match="fourth moments"):
-        clipped.correlation(pair, estimand="population")
-    # A column that is always true has no variance, and no correlation.
-    constant = two_valued(COUNTS * [1, 1, 0, 0]).correlation(pair, estimand="population")
-    assert np.isnan(constant.intervals[0, 1]).all()
-    with pytest.raises(ValueError, match="'sample' or 'normal' or 'population', not 'rows'"):
-        one.correlation(estimand="rows")
-    with pytest.raises(ValueError, match="'population' or 'sample', not 'normal'"):
-        one.describe(estimand="normal")
+# --- limits and refusals --------------------------------------------------------------------------
 
 
 def test_intervals_stay_within_the_bounds():
@@ -277,11 +175,12 @@ def test_releases_that_cannot_be_described():
     with pytest.raises(ValueError, match=r"interval of 0\.1"):
         describe(make_release(rows.T @ rows, NAMES, n_rows=4000), alpha=0.9)
     release = make_release(rows.T @ rows, NAMES, n_rows=4000)
-    one, listed = (correlation(release, partial=names) for names in ("a", ["a"]))
-    assert str(one) == str(listed)
-    twice = np.column_stack([rows[:, :2], rows[:, :1], rows[:, 3]])
-    dependent = make_release(twice.T @ twice, NAMES, n_rows=4000)
-    refuses(lambda: correlation(dependent, partial=True), RefusedError, "depend on each other")
+    with pytest.raises(ValueError, match="'sample' or 'normal', not 'population'"):
+        release.correlation(estimand="population")
+    with pytest.raises(ValueError, match="'population' or 'sample', not 'normal'"):
+        release.describe(estimand="normal")
+    with pytest.raises(ValueError, match="a is named twice"):
+        release.correlation(["a", "a"])
 
 
 @pytest.mark.parametrize(("n_rows", "clipped"), [(4000, True), (16_000, False)])
@@ -304,45 +203,6 @@ def test_second_rounds_that_may_have_clipped(n_rows, clipped):
         one.correlation()
 
 
-@pytest.mark.slow
-def test_levels_are_held_fixed():
-    """All levels of a factor follow from the ones and all but one."""
-    frame = table("cps1988")[["wage", "region", "parttime"]]
-    columns = pg.Columns(
-        {
-            "wage": (3, 11),
-            "region": ["midwest", "northeast", "south", "west"],
-            "parttime": ["no", "yes"],
-        },
-        intercept=True,
-    )
-    rng = np.random.default_rng(0)
-    one = pg.release(frame, columns, 1e9, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
-    partial = one.correlation(partial=True)
-    assert partial.names == (
-        *("wage", "region[northeast]", "region[south]", "region[west]", "parttime[yes]"),
-    )
-    dummies = np.column_stack(
-        [frame.wage]
-        + [frame.region == at for at in ("northeast", "south", "west")]
-        + [frame.parttime == "yes"]
-    )
-    inverse = np.linalg.inv(np.cov(dummies.astype(float).T))
-    size = np.sqrt(np.diag(inverse))
-    expected = -inverse / np.outer(size, size)
-    assert_allclose(partial.matrix[0, 1:], expected[0, 1:], atol=1e-4)
-    regions = [name for name in one.names if name.startswith("region")]
-    pair = ["wage", "parttime[yes]"]
-    held = one.correlation(pair, partial=regions)
-    assert_allclose(held.matrix[0, 1], partial.matrix[0, 4], atol=1e-4)
-    assert_allclose(held.matrix, one.correlation(pair, partial=regions[1:]).matrix)
-    with pytest.raises(ValueError, match=r"region\[midwest\] follows from the other levels"):
-        one.correlation([*pair, *regions], partial=True)
-    with pytest.raises(ValueError, match=r"name levels of it, as region\[level\]"):
-        one.correlation(["wage", "region"])
-    refuses(lambda: one.correlation(["wage", "wage"]), ValueError, "wage is named twice")
-
-
 def test_hidden_variance_leaves_the_others():
     rows = tables() * [1.0, 1.0, 0.001, 1.0]
     correlations = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))
@@ -356,11 +216,11 @@ def test_they_are_drawn_and_printed():
     from matplotlib import pyplot
 
     one = make_release(tables().T @ tables(), NAMES, GaussianLaw(60.0, 85.0), 4000)
-    described, correlated = one.describe(), one.correlation(partial=["a"])
+    described, correlated = one.describe(), one.correlation(["b", "c"])
     axes = described.plot()
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
     axes = correlated.plot()
-    assert "a held fixed" in axes.get_title(loc="left")
+    assert "2 columns" in axes.get_title(loc="left")
     pyplot.close("all")
     assert "population" in str(described)
     assert str(correlated).splitlines()[1].startswith("b")

@@ -43,12 +43,6 @@ def test_place_for_every_group():
     assert "6 groups by group" in ax.get_title(loc="left")
 
 
-def test_shrunk_beside_own():
-    fits = fits_of(4)
-    ax = fits.shrink().plot("x")
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["pooled", "own", "shrunk"]
-
-
 def test_many_groups_are_not_named():
     ax = fits_of(60).plot("x")
     assert "group" in ax.get_ylabel()

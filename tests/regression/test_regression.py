@@ -13,7 +13,6 @@ from privgram._base.text import short_names
 from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, InverseWishartLaw, SketchLaw
 from privgram.regression import RefusedError, regress
-from privgram.regression.diagnostics import normal_shift
 from privgram.regression.inference import Inference
 from privgram.regression.summary import _number, skewed
 
@@ -218,34 +217,17 @@ def test_summary_of_a_fit_without_intercept_and_inference_shows_none(table):
 
 
 @pytest.mark.parametrize("unit", [1e-20, 3e-4, 1.0, 1e20])
-def test_lasso_knows_no_unit(unit):
+def test_path_of_the_lasso_knows_no_unit(unit):
     pytest.importorskip("sklearn")
     rng = np.random.default_rng(14)
     rows = rng.standard_normal((1000, 3)) * [1.0, 1e-4, 1.0]
     rows[:, 2] += rows[:, :2] @ [0.5, 2e3]
     release = make_release((unit * rows).T @ (unit * rows), "abc", GaussianLaw(0, 0), n_rows=1000)
-    ols = release.regress("c")
-    np.testing.assert_allclose(release.lasso("c", alpha=0.0).used[:-1], ols.used[:-1], rtol=1e-7)
-    penalised = release.lasso("c", alpha=1e-5 * unit**2)
+    path = release.penalty_path("c")
+    np.testing.assert_allclose(path.coefs[-1], release.regress("c").used[:-1], rtol=1e-7)
     # The conditions of the minimum: the gradient is alpha where the coefficient is not zero.
-    gradient = rows[:, :2].T @ (rows[:, 2] - rows[:, :2] @ penalised.used[:-1]) / 1000
-    np.testing.assert_allclose(gradient, 1e-5, rtol=1e-6)
-
-
-def test_lasso_solves_the_lasso(table, release):
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    expected = linear_model.Lasso(alpha=0.05, tol=1e-12).fit(table[:, :3], table[:, 3])
-    fit = release.lasso("y", alpha=0.05)
-    np.testing.assert_allclose(fit.used[:-1], expected.coef_, atol=1e-8)
-    np.testing.assert_allclose(fit.used[-1], expected.intercept_, atol=1e-8)
-    assert np.any(fit.used[:-1] == 0) or np.all(np.abs(expected.coef_) > 0)
-    assert "lasso" in fit.refusal
-
-
-def test_lasso_needs_the_number_of_rows(table):
-    pytest.importorskip("sklearn")
-    release = make_release(table[:, :4].T @ table[:, :4], NAMES[:4])
-    refuses(lambda: release.lasso("y", alpha=0.1), ValueError, "per row")
+    gradient = rows[:, :2].T @ (rows[:, 2] - rows[:, :2] @ path.coefs[1]) / 1000
+    np.testing.assert_allclose(np.abs(gradient).max(), path.alphas[1] / unit**2, rtol=1e-6)
 
 
 # Coverage of 95 % intervals on the paper's data model (section 3.1), at the edge of where
@@ -296,13 +278,13 @@ def paper_moment(n_rows, beta, rng):
 
 
 # Through the whole pipeline, at a bound that clips a good third of the rows: intervals cover the
-# clipped rows' coefficients, miss the model's, and cover those with `unclip`.  Limits as above,
-# for 40 tables of 20 coefficients: a standard error of 0.8 %.
+# clipped rows' coefficients and miss the model's.  Limits as above, for 40 tables of 20
+# coefficients: a standard error of 0.8 %.
 @pytest.mark.long
 def test_coverage_where_rows_are_clipped():
     rng = np.random.default_rng(12)
     n_rows, bound = 2**15, 5.5
-    hits = {"clipped": [], "model": [], "unclip": []}
+    hits = {"clipped": [], "model": []}
     for _ in range(40):
         beta = rng.uniform(-1, 1, 21)
         rows = rng.standard_normal((n_rows, 22))
@@ -311,17 +293,13 @@ def test_coverage_where_rows_are_clipped():
         moment = pg.SecondMoment(22, bound, PAPER_NAMES).update(rows)
         release = pg.release(moment, None, 4.0, 1e-6, rng=rng, mechanism=pg.AnalyzeGauss())
         clipped = clipped_coefficients(beta, bound)
-        for unclip, truths in ((False, {"clipped": clipped, "model": beta}), (True, {"": beta})):
-            fit = release.regress("y", unclip=unclip)
-            low, high = slopes(fit, fit.conf_int()).T
-            for name, truth in truths.items():
-                inside = (low <= truth[:20]) & (truth[:20] <= high)
-                hits[name or "unclip"].append(inside)
-    text = str(release.regress("y").summary())
-    assert re.search(r"clipping moved estimates by up to \d", text)
+        fit = release.regress("y")
+        low, high = slopes(fit, fit.conf_int()).T
+        for name, truth in {"clipped": clipped, "model": beta}.items():
+            hits[name].append((low <= truth[:20]) & (truth[:20] <= high))
+    assert "are shortened" in str(fit.summary())
     share = {name: np.mean(inside) for name, inside in hits.items()}
     assert 0.92 <= share["clipped"] <= 0.98
-    assert 0.92 <= share["unclip"] <= 0.98
     assert share["model"] < 0.9
 
 
@@ -344,37 +322,7 @@ def clipped_coefficients(beta, bound):
     return np.append(beta[:20] / size * along, intercept)
 
 
-def test_unclip_leaves_rows_alone_that_no_bound_can_reach():
-    rng = np.random.default_rng(13)
-    columns = pg.Columns({"u": (-1, 1), "w": (-1, 1)})
-    table = rng.uniform(-1, 1, (5000, 2))
-    moment = pg.SecondMoment(2, columns.bound, columns=columns).update(table)
-    release = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=pg.AnalyzeGauss())
-    plain, unclipped = (release.regress("w", unclip=x) for x in (False, True))
-    np.testing.assert_array_equal(plain.used[:-1], unclipped.used[:-1])
-    assert "as if they were normal" in str(unclipped.summary())
-    assert "moved" not in str(plain.summary())
-
-
-def test_unclip_names_what_it_lacks(table):
-    release = make_release(table[:, :4].T @ table[:, :4], NAMES[:4])
-    refuses(lambda: release.regress("y", unclip=True), ValueError, "number of rows")
-    noisy = make_release(np.diag([1.0, -0.1, 1.0]), "abc", n_rows=100)
-    assert noisy.regress("c", ["a"], unclip=True).used[:-1] == pytest.approx(0.0)
-    refuses(lambda: noisy.regress("c", ridge=1.0, unclip=True), ValueError, "below the signal")
-
-
-@pytest.mark.slow
-def test_shift_of_clipping_by_quadrature():
-    # Two columns, y = 2 x + e, rows longer than 3 clipped: by a fine grid over x and e.
-    x, e = np.meshgrid(*[(np.arange(500) + 0.5) / 31.25 - 8] * 2, indexing="ij")
-    density = np.exp(-(x**2 + e**2) / 2)
-    y = 2 * x + e
-    weight = density * np.minimum(1.0, 9 / (x**2 + y**2)) / density.sum()
-    moment = np.array([[np.sum(weight * a * b) for a in (x, y)] for b in (x, y)])
-    exact = moment[0, 1] / moment[0, 0] - 2
-    assert normal_shift(moment, 3.0, [0], 1, None) == pytest.approx([exact], rel=0.01)
-
+# --- What no epsilon can answer -----------------------------------------------------------
 
 FACTOR = pg.Columns(dict.fromkeys("abc", (0, 1)) | {"x": (0, 1), "y": (0, 4)}, intercept=True)
 
@@ -427,12 +375,12 @@ def test_errors_without_an_end_are_shown_without_a_warning(recwarn):
     assert (marks, len(notes), list(recwarn)) == (((1,), ()), 1, [])
 
 
-def test_lasso_refuses_them_too():
+def test_penalty_path_refuses_them_too():
     pytest.importorskip("sklearn")
     release = factor_release(pg.AnalyzeGauss(), 0)
     matrix = release.matrix - np.eye(6)  # noise that leaves it indefinite
     with pytest.raises(RefusedError, match="depend on each other"):
-        replace(release, matrix=matrix).lasso("y", alpha=0.01)
+        replace(release, matrix=matrix).penalty_path("y")
 
 
 def test_many_dependent_columns_are_not_all_named():

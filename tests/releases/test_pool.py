@@ -10,7 +10,6 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.papers.sheffet import GaussianSketch
 from privgram.privacy import compose
-from privgram.regression import RefusedError
 from privgram.releases.groups import Releases
 from privgram.releases.record import check_independent
 
@@ -120,23 +119,6 @@ def test_groups_in_one_table(tmp_path):
     frame = again.frame()
     assert (frame.shape, frame.index.names[0]) == ((6, 3), "g")
     np.testing.assert_array_equal(frame.loc[1], many[1].matrix)
-    described = again.describe().frame()
-    assert described.index.names[0] == "g"
-    assert described.loc[0].equals(many[0].describe().frame())
-
-
-def test_group_without_rows_hides_no_other():
-    pytest.importorskip("pandas")
-    rows = {"x": np.linspace(-1, 1, 4000), "g": np.zeros(4000)}
-    named = pg.Columns({"x": (-1, 1), "g": pg.Factor([0, 1])}, intercept=True)
-    seeded = np.random.default_rng(0)
-    settings = {"adjacency": "add-remove", "by": "g", "rng": seeded}
-    many = pg.release(rows, named, 1.0, 1e-6, **settings)
-    described = many.describe().frame()
-    assert described.loc[1].isna().all(axis=None)
-    assert described.loc[0].equals(many[0].describe().frame())
-    none = pg.release({"x": [], "g": []}, named, 1.0, 1e-6, **settings)
-    refuses(lambda: none.describe(), RefusedError, "the privacy noise hides the number of rows")
 
 
 def test_file_of_nothing_that_was_saved(tmp_path):

@@ -421,7 +421,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["ridge", "columns", "pca"])
+@pytest.mark.parametrize("kind", ["ridge", "columns"])
 def test_estimators_read_a_row_by_itself(kind, form):
     estimators = pytest.importorskip("privgram.estimators")
     if kind == "columns" and form != "frames":
@@ -433,19 +433,17 @@ def test_estimators_read_a_row_by_itself(kind, form):
         X, y = FORMS[form](features, table["y"])
         if form == "lists" and any(isinstance(cell, (list, tuple)) for cell in y):
             raise Untaken  # alone, it is a row of targets
-        if kind == "pca":
-            model = estimators.PrivatePCA(1, epsilon=1.0, bounds=(-3, 3), missing="drop")
-        elif kind == "columns":
+        if kind == "columns":
             columns = pg.Columns(bounds | {"y": (-1, 1)}, intercept=True, missing="drop")
             model = estimators.PrivateRidge(epsilon=1.0, columns=columns)
+            source, columns = model._table_of_frame(X, y)
         else:
             model = estimators.PrivateRidge(bounds=(-3, 3), target_bounds=(-1, 1), **given)
-        rows = model._table(X, y)
-        return integers(pg.second_moment(rows.source, columns=rows.columns, bound=rows.bound))
+            source, columns, _ = model._table(X, y)
+        return integers(pg.second_moment(source, columns=columns))
 
-    names = ("x", "w") if kind == "pca" else ("x", "w", "y")
     table = {"x": TABLE["x"], "w": TABLE["w"], "y": [0.5, 1, -1, 0, 2, 0.25]}
-    check(read, table, names=names)
+    check(read, table, names=("x", "w", "y"))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -504,6 +502,5 @@ def test_estimators_answer_of_no_rows_as_of_one(rows):
     X, y = np.ones((rows, 2)), np.ones(rows)
     ridge = estimators.PrivateRidge(bounds=(0, 2), target_bounds=(0, 2), **given)
     assert ridge.fit(X, y).release_.n_rows is None
-    assert estimators.PrivatePCA(1, bounds=(0, 2), **given).fit(X).release_.epsilon == 1.0
     model = estimators.PrivateClassifier(classes=[0, 1], bound=2.0, **given).fit(X, y.astype(int))
     assert model.result_.epsilon == 1.0

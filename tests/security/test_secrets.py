@@ -187,16 +187,15 @@ def test_search_finds_sentinels():
     assert LEAK.search(str(pa.array([NUMBER])))
 
 
-ESTIMATORS = ["PrivateRidge", "PrivatePCA"]
+# --- Estimators ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_no_estimator_shows_a_value(name):
+def test_no_estimator_shows_a_value():
     estimators = pytest.importorskip("privgram.estimators")
     failed = 0
     for fault, source in FAULTS.items():
         for X, y in ((source, lambda: np.ones(300)), (table, source)):
-            model = getattr(estimators, name)(epsilon=1.0, delta=1e-6)
+            model = estimators.PrivateRidge(epsilon=1.0, delta=1e-6)
             with quiet() as said:
                 try:
                     model.fit(X(), y())

@@ -237,10 +237,8 @@ def test_estimators(elsewhere, rng):
         )
         coef = linear.fit(put(x), put(y)).coef_
         assert linear.predict(put(x)).shape == (4000,)
-        pca = estimators.PrivatePCA(1, epsilon=2.0, bounds=(-1, 1), random_state=0).fit(put(x))
-        learnt.append([coef, pca.components_, pca.transform(put(x[:9]))])
-    for one, other in zip(*learnt, strict=True):
-        np.testing.assert_array_equal(one, other)
+        learnt.append(coef)
+    np.testing.assert_array_equal(*learnt)
     assert linear.n_features_in_ == 3
     refuses(lambda: linear.predict(put(x[:, :2])), ValueError, "3 features")
     spent = estimators.PrivateRidge(bounds=(-1, 1), target_bounds=(-1, 1))
@@ -249,7 +247,7 @@ def test_estimators(elsewhere, rng):
         "X is on .*device1.* and y on cpu: move them": (elsewhere(x), y),
         "two dimensions": (elsewhere(y), elsewhere(y)),
         "inconsistent numbers": (elsewhere(x), elsewhere(y[1:])),
-        "one or two dimensions": (elsewhere(x), elsewhere(np.ones((4000, 1, 1)))),
+        "one dimension": (elsewhere(x), elsewhere(np.ones((4000, 1, 1)))),
         "requires y": (elsewhere(x), None),
     }
     for message, (X, target) in bad.items():

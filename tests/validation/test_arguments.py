@@ -130,10 +130,3 @@ def test_prediction_names_the_column_it_lacks():
     fit = make_release(np.eye(3) * 1000 + 1, ("a", "b", "y")).regress("y", ["a", "b"])
     with pytest.raises(ValueError, match="no column 'b'"):
         fit.predict(pandas.DataFrame({"a": [1.0], "c": [1.0]}))
-
-
-def test_estimators_learn_from_releases_alone(moment):
-    estimators = pytest.importorskip("privgram.estimators")
-    for kind in (estimators.PrivateRidge, estimators.PrivatePCA):
-        with pytest.raises(TypeError, match="takes a Release, not SecondMoment"):
-            kind().fit_from(moment)

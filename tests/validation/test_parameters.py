@@ -4,7 +4,6 @@ import ast
 import math
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -268,8 +267,6 @@ CASES = {
         "rows 1000 COUNT, n_rows 500 COUNT, n_columns 3 COUNT, delta_max 0.1 NOT_NEGATIVE",
     ),
 }
-if find_spec("sklearn"):
-    CASES["Release.lasso"] = partial(RELEASE.lasso, "y"), "alpha 0.1 NOT_NEGATIVE"
 
 
 def read(call):

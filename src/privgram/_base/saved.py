@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import struct
 import tempfile
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
-from privgram._base.files import write_atomically
+from privgram._base.files import check_distinct, check_room, write_atomically
 from privgram._base.installed import ROOMS
 from privgram._base.text import shown, warn
 
@@ -220,6 +221,16 @@ class ArchiveFormat:
         """Raise ValueError unless a path ends in `.json` or `.npz`."""
         if path.suffix not in (".json", ".npz"):
             raise ValueError(f"{path.name!r} must end in .json or .npz, to hold {self.what}")
+
+    def check_out(self, out: str | os.PathLike[str] | None, **beside: Path | None) -> Path | None:
+        """Where a result is to be written; refused here if it cannot be, before a row is read."""
+        if out is None:
+            return None
+        path = Path(os.fspath(out))
+        self.check_suffix(path)
+        check_distinct({}, {**beside, "out": path})
+        check_room(path)
+        return path
 
     def save(self, path: Path, header: JsonObject, arrays: Arrays) -> None:
         """Write a file of the kind that its suffix says, whole or not at all."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from privgram.regression.groups import GroupFits
 
 #: Options that are of a release alone.
-OF_RELEASE = ("target", "features", "ridge", "unclip")
+OF_RELEASE = ("target", "features", "ridge")
 
 of_release = grouped(
     click.option(
@@ -52,11 +52,6 @@ of_release = grouped(
         default="0",
         metavar="PENALTY",
         help="Penalty on the squared coefficients, in the scale of the released matrix, or auto.",
-    ),
-    click.option(
-        "--unclip",
-        is_flag=True,
-        help="Take off what clipping added to the coefficients, as if rows were normal.",
     ),
 )
 
@@ -88,7 +83,7 @@ def regress(
     fitted in every group. Standard errors count the sampling of the rows and the noise. A saved
     FIT has its formula, and is printed.
 
-    From --epsilon to --purpose the options are of a study, and from --target to --unclip of a
+    From --epsilon to --purpose the options are of a study, and from --target to --ridge of a
     release; --reference, --alpha and --json are of both.
     """
     level_of(alpha)  # which checks it, before anything is spent
@@ -140,13 +135,11 @@ def _of_release(
         raise click.UsageError("a FORMULA names the features: leave --features out")
     names = None if features is None else read_names("--features", features)
     explained = formula or target or ""
-    penalty, unclip = read_penalty(options["ridge"]), options["unclip"]
+    penalty = read_penalty(options["ridge"])
     more = {"reference": options["reference"], "ridge": penalty}
     if not isinstance(release, Releases):
-        fit = release.regress(explained, names, unclip=unclip, **more)
+        fit = release.regress(explained, names, **more)
         return print_fit(fit, alpha, as_json, penalised=penalty != 0)
-    if unclip:
-        raise click.UsageError("--unclip is for one release, not for groups")
     if alpha != 0.05 and not as_json:
         raise click.UsageError(
             "--alpha: groups are shown with standard errors; --json has intervals of any level"

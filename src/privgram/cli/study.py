@@ -102,14 +102,6 @@ def _check_out(out: Path, force: bool) -> None:
 )
 @click.option("--by", help="With FORMULA: a factor, the regression in each of its levels.")
 @answering
-@click.option(
-    "--target",
-    "targets",
-    metavar="TERM",
-    multiple=True,
-    help="Without FORMULA: a term that regressions on the others explain, for which weights are"
-    " proposed. May be repeated.",
-)
 @json_option
 def plan(
     study: Path,
@@ -119,7 +111,6 @@ def plan(
     n_rows: int | None,
     design: Path | None,
     wanted: tuple[str, ...],
-    targets: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -128,14 +119,11 @@ def plan(
     With a FORMULA it is planned by fits of simulated rows. Without one the mechanisms' noise is
     compared, for any regressions on a release, and the plan says which to take.
     """
-    alone = {"targets": "--target"}
     if formula is None:
-        alone = {"wanted": "--target-se", "design": "--design"} | {
-            name: f"--{name.replace('_', '-')}" for name in options
-        }
-    for name in on_command_line(alone):
-        kind = "a plan without a FORMULA" if formula else "a FORMULA"
-        raise click.UsageError(f"{alone[name]} is of {kind}")
+        alone = {"wanted": "--target-se"}
+        for name in on_command_line(["wanted", "design", *options]):
+            option = alone.get(name, f"--{name.replace('_', '-')}")
+            raise click.UsageError(f"{option} is of a FORMULA")
     earlier = None if design is None else open_release(design)
     known = load_study(study)
     if formula is not None:
@@ -157,7 +145,6 @@ def plan(
         delta=known.ledger.usual_delta(epsilon) if delta is None else delta,
         n_rows=n_rows,
         adjacency=known.adjacency,
-        targets=targets or None,
     )
     _print_plan(compared, as_json)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.terms import INTERCEPT, Layout, Piece, Stored, as_factor, parse_terms
-from privgram.columns.variables import Boolean
+from privgram.columns.terms import INTERCEPT, Layout, Stored, parse_terms
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
@@ -110,7 +109,7 @@ def _shared_cells(
     return cells[0], cells[1]
 
 
-# Which term has which stored columns, what each pays of the squared bound, and what it should.
+# Which term has which stored columns, and what each pays of the squared bound.
 #
 # The noise grows with the squared bound of a row, to which a term of weight w adds w^2 for every
 # polynomial in it, whatever the number of its levels.
@@ -135,82 +134,3 @@ def by_term(columns: Columns) -> dict[str, tuple[Stored, ...]]:
 def share(columns: Columns, stored: Collection[Stored]) -> float:
     """The part of the squared bound that some stored columns pay."""
     return math.fsum(one.square for one in stored) / columns.layout.squared_bound()
-
-
-def proposed_weights(columns: Columns, targets: Collection[str]) -> dict[str, float]:
-    """Weights of terms that serve regressions of some terms, single numbers, on the others.
-
-    For each term with stored columns, rounded to three digits, and for those whose columns are
-    also in another, that other's. The intercept has weight 1; if it is not stored, the weights
-    leave the bound about as it is without any. The columns' own weights do not matter.
-
-    The weights give coefficients the least variance by noise, summed over targets y and the other
-    terms t, for a table that is public: values fill their bounds evenly, levels are equally
-    frequent, columns are uncorrelated, and each of the k terms explains an equal part
-    of one half of a target. To first order the sum is in proportion to
-
-        B^4 (sum over t of r_t / w_t^2) (sum over y of 1 / w_y^2 + sum over s of r_s / (6 k w_s^2))
-
-    with B^2 = sum of m_s w_s^2. Here m_t is the number of polynomials in a term, and r_t the mean
-    of 1 / v over them, v the mean square of their columns: 1 / (2 j + 1) for the j-th Legendre
-    polynomial, 1 for true and false, 1 / L for the indicators of L levels. For n random features
-    m_t is 1, and v is 1 / n. Under the same noise the
-    coefficient of a column is the noisier, the smaller v is; the last part is the noise in the
-    features themselves.
-
-    In the shares p_s = m_s w_s^2 / B^2, which add up to 1, the terms count by
-    sum_t r_t m_t / p_t alone, which is least where p_t is in proportion to sqrt(r_t m_t). With a
-    the share of all n targets and S the sum of these roots, 1 / (a (1 - a)) + c / (1 - a)^2,
-    c = S^2 / (6 k n), is left; its least is at a = 2 / (3 + sqrt(1 + 8 c)).
-    """
-    pieces = {term: stored for term, stored in by_term(columns).items() if stored}
-    goals = {target_term(columns, target) for target in targets}
-    if not goals or len(goals) == len(pieces):
-        raise ValueError("targets are some of the terms, and others are there to explain them")
-    sizes = {
-        term: math.sqrt(math.fsum(_reciprocal_mean_square(columns, one.piece) for one in stored))
-        for term, stored in pieces.items()
-    }
-    others = [size for term, size in sizes.items() if term not in goals]
-    total = math.fsum(others)
-    noise = total**2 / (6 * len(others) * len(goals))
-    part = 2 / (3 + math.sqrt(1 + 8 * noise))
-    squares = {
-        term: (part / len(goals) if term in goals else (1 - part) * size / total)
-        / len(pieces[term])
-        for term, size in sizes.items()
-    }
-    ones = squares.pop(INTERCEPT, None)
-    paying = sum(map(len, pieces.values()))
-    unit = 1 / ones if ones is not None else paying
-    weights = {term: float(f"{math.sqrt(unit * square):.3g}") for term, square in squares.items()}
-    # A column in two terms takes the larger weight, and a term without any has weight 1.
-    owners = {one.piece: weights[term] for term in weights for one in pieces[term]}
-    for term in parse_terms(columns.terms, columns.variables):
-        of_columns = [owners[piece] for piece in term.pieces() if piece in owners]
-        if of_columns:
-            weights.setdefault(term.label(columns.variables), min(of_columns))
-    return weights
-
-
-def target_term(columns: Columns, target: str) -> str:
-    """The term of a target, as `by_term` writes it; ValueError if it is not a single number."""
-    (term,) = parse_terms([target], columns.variables)
-    label = term.label(columns.variables)
-    if not by_term(columns).get(label):
-        raise ValueError(f"the target {target!r} is not among the terms, or follows from others")
-    if term.factors or sum(degree for _, degree in term.degrees) != 1:
-        raise ValueError(f"the target {target!r} is not a single number")
-    return label
-
-
-def _reciprocal_mean_square(columns: Columns, piece: Piece) -> float:
-    """1 / v; the mean square of the k-th Legendre polynomial over [-1, 1] is 1 / (2 k + 1)."""
-    reciprocal = 1.0
-    for name, degree in piece.powers:
-        described = columns.layout.variables[name]
-        # True and false are the ends, where the polynomials are 1 in size.
-        reciprocal *= 1 if isinstance(described, Boolean) else 2 * degree + 1
-    for name in piece.factors:
-        reciprocal *= len(as_factor(name, columns.variables))
-    return reciprocal

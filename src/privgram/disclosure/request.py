@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from privgram._base.files import check_distinct, check_room
 from privgram._base.numbers import set_fields
 from privgram.adaptive.rounds import names_of
 from privgram.columns.groups import Groups
@@ -171,11 +170,8 @@ class ReleaseRequest(ReleaseOptions):
             )
         set_fields(self, chosen=named(self.mechanism))
         check_ledger(self.ledger)
-        if (path := self.path) is not None:
-            RELEASE_FORMAT.check_suffix(path)
-            ledger = None if self.ledger is None else self.ledger.path
-            check_distinct({}, {"ledger": ledger, "out": path})
-            check_room(path)
+        ledger = None if self.ledger is None else self.ledger.path
+        RELEASE_FORMAT.check_out(self.path, ledger=ledger)
         if isinstance(self.source, SecondMoment | SecondMoments):
             self._check_made()
         else:

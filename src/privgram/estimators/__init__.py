@@ -1,4 +1,4 @@
-"""scikit-learn's interface: private regressions, classifiers and projections.
+"""scikit-learn's interface: private regressions and classifiers.
 
 They call the library, and compute nothing private of their own.
 
@@ -10,9 +10,8 @@ For example::
     model.fit(table[["age"]], table["pressure"])
     model.coef_, model.result_.conf_int(), model.release_
 
-`fit` spends the budget, and `fit_from` starts from a release there already is, which costs nothing.
-An estimator never holds rows or their exact sums. Until it is fitted all that is learnt raises
-`NotFittedError`.
+`fit` spends the budget. An estimator never holds rows or their exact sums. Until it is fitted all
+that is learnt raises `NotFittedError`.
 
 What the budget does not cover: it is spent again by every `fit`, so a cross-validation of five
 folds spends it six times, and `score` compares with rows that are not protected.
@@ -25,10 +24,8 @@ with extra("sklearn", "privgram.estimators needs"):
 
 from privgram.estimators.classifier import PrivateClassifier
 from privgram.estimators.linear import PrivateRidge
-from privgram.estimators.projection import PrivatePCA
 
 __all__ = [
     "PrivateClassifier",
-    "PrivatePCA",
     "PrivateRidge",
 ]

@@ -11,50 +11,33 @@ import secrets
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_consistent_length, validate_data
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from privgram._base.text import warn
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.variables import FROM_DATA, Number, as_float
-from privgram.disclosure.release import release_for
-from privgram.disclosure.request import ReleaseRequest
-from privgram.privacy.guarantee import Guarantee
-from privgram.releases.release import Release
 from privgram.sources.arrays import check_together, computes, is_array, to_numpy
 from privgram.sources.frames import is_frame
 from privgram.sources.table import check_dimensions
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
 
     from privgram.ledger import Ledger
-    from privgram.mechanisms import Mechanism, Purpose
-
 
 #: What `random_state` and `bounds` may be.
 RandomState: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
 Bounds: TypeAlias = "ArrayLike | Mapping[str, tuple[float, float]] | None"
 #: What is publicly known of columns, or a file of that.
 ColumnDescription: TypeAlias = "Columns | Mapping[str, object] | str | os.PathLike[str] | None"
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingTable:
-    """Rows with their columns and their bound, as `second_moment` takes them."""
-
-    source: Any
-    columns: Columns | None = None
-    bound: float | None = None
-    arrays: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None  # read once more
 
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
@@ -65,6 +48,8 @@ _WARNED: set[str] = set()
 class BudgetedEstimator(BaseEstimator):
     """What spends a budget in every fit: its parameters, its clones, and checks of what it gets."""
 
+    epsilon: float
+    delta: float
     ledger: Ledger | None
     # Not parameters, and so not set by __init__.
     _clones: Any = None
@@ -91,7 +76,7 @@ class BudgetedEstimator(BaseEstimator):
                 "clones of one estimator, such as cross-validation and searches make, are fitted "
                 "without a ledger: every fit spends epsilon and delta again, on rows that mostly "
                 "are the same, and nothing adds them up. ledger=pg.Ledger(path, epsilon, delta) "
-                "holds the total; alpha='auto' and fit_from need no search",
+                "holds the total; alpha='auto' needs no search",
             )
             _WARNED.add(self._clones.id)
 
@@ -126,8 +111,7 @@ class BudgetedEstimator(BaseEstimator):
                 if str(error).startswith(start):
                     raise type(error)(instead) from None
             raise
-        if y.ndim > 2:
-            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
+        y = column_or_1d(y, warn=True)
         check_consistent_length(X, y)
         return X, y
 
@@ -141,8 +125,8 @@ class BudgetedEstimator(BaseEstimator):
         validate_data(self, X, y, reset=True, skip_check_array=True)
         if len(arrays) == 1:
             return X
-        if y.ndim not in (1, 2):
-            raise ValueError(f"y must have one or two dimensions, not {y.ndim}")
+        if y.ndim != 1:
+            raise ValueError(f"y must have one dimension, not {y.ndim}")
         check_consistent_length(X, y)
         return X, y
 
@@ -172,134 +156,34 @@ class BudgetedEstimator(BaseEstimator):
             dash_wrapped=True,
         )
 
+    @property
     @abstractmethod
+    def _paid(self) -> Any:
+        """What the budget was spent on, with its guarantee; None before."""
+
+    def _fitted(self) -> Any:
+        """What the budget was spent on."""
+        if self._paid is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit first"
+            )
+        return self._paid
+
     def _budget(self) -> str:
         """The budget and what became of it, in a line."""
+        paid = self._paid
+        if paid is None:
+            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
+        text = f"epsilon={paid.epsilon:g}, delta={paid.delta:g}: spent"
+        return text + ("; REPRODUCIBLE noise, not private" if paid.reproducible else "")
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._paid is not None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._drops
         return tags
-
-
-class PrivateEstimator(BudgetedEstimator):
-    """A release, which `fit` spends the budget on, and what is learnt of it.
-
-    What is learnt is offered as properties with a trailing underscore, which there are from then
-    on.
-    """
-
-    epsilon: float
-    delta: float
-    _purpose: Purpose
-    # Not parameters, and so not set by __init__.
-    _release: Release | None = None
-    _adopted: bool = False
-    _cached: Any = None
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Learn from a table and spend the budget.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n, n_features)
-            On a GPU, as an array of torch, CuPy or JAX, rows stay there while they are summed.
-        y : array-like of shape (n,) or (n, n_targets)
-            Regressors only. On the device of `X`.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the table or a parameter cannot be used, or the ledger has no room. The estimator is
-            then as it was.
-
-        Notes
-        -----
-        Every call spends (epsilon, delta) again, of these rows' budget; whatever was learnt
-        before is replaced.
-        """
-        with self._unchanged_on_error():
-            table = self._table(X, y)
-            self._adopted, self._cached = False, None
-            self._release = self._spend(table)
-        self._learnt()
-        return self
-
-    def _spend(self, table: TrainingTable) -> Release:
-        """The release of a table, which may be read again, or of its second moment."""
-        self._warn_of_clones()
-        request = ReleaseRequest(
-            table.source,
-            Guarantee(self.epsilon, self.delta, self.adjacency, None),
-            table.columns,
-            self._purpose,
-            mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
-            bound=table.bound,
-            rng=generator(self.random_state),
-            ledger=self.ledger,
-        )
-        release = release_for(request)
-        assert isinstance(release, Release)
-        return release
-
-    @property
-    def release_(self) -> Release:
-        """The release behind all that was learnt."""
-        if self._release is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: call fit first"
-            )
-        return self._release
-
-    def _learnt(self) -> Any:
-        """What the release says, computed once."""
-        source = self.release_
-        if self._cached is None:
-            self._cached = self._learn(source)
-        return self._cached
-
-    def _adopt(self, release: Release, features: Sequence[str]) -> None:
-        """Take over a release, of which some columns are the features."""
-        self._release, self._adopted, self._cached = release, True, None
-        self.n_features_in_ = len(features)
-        self.__dict__.pop("feature_names_in_", None)
-        if list(features) != without_names(len(features)):
-            self.feature_names_in_ = np.array(features, dtype=object)
-
-    @abstractmethod
-    def _table(self, X: Any, y: Any) -> TrainingTable:
-        """These rows, their columns and their bound."""
-
-    @abstractmethod
-    def _learn(self, source: Release) -> Any:
-        """Post-processing of the release."""
-
-    @property
-    def _default_mechanism(self) -> Mechanism | None:
-        """None takes the best for the purpose."""
-        return None
-
-    def _budget(self) -> str:
-        """The budget and what became of it, in a line."""
-        source = self._release
-        if source is None:
-            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
-        text = f"epsilon={source.epsilon:g}, delta={source.delta:g}: spent"
-        text += " before, by the release it was fitted from" if self._adopted else ""
-        return text + ("; REPRODUCIBLE noise, not private" if source.reproducible else "")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._release is not None
-
-
-def check_release(release: object) -> None:
-    if not isinstance(release, Release):
-        raise TypeError(f"fit_from takes a Release, not {type(release).__name__}")
-    check_numbers(release.columns)
 
 
 #: How scikit-learn's refusals begin that quote values of the data, and what is said instead.
@@ -380,29 +264,19 @@ def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
     return parts | {target: y}, target
 
 
-def columns_of(X: Any) -> list[Any]:
-    """Views of the columns of an array of one or two dimensions, of any library."""
-    return [X] if X.ndim == 1 else [X[:, j] for j in range(X.shape[1])]
-
-
 def without_names(n: int) -> list[str]:
     return [f"x{i}" for i in range(n)]
 
 
-def target_names(labelled: Any, y: NDArray[Any], features: list[str]) -> list[str]:
-    """The targets' own names if they have any that will do; or y, or y0, y1, ..."""
-    names: list[Any]
-    if y.ndim == 1:
-        names, default = [getattr(labelled, "name", None)], ["y"]
-    else:
-        names = list(getattr(labelled, "columns", ()))
-        default = [f"y{i}" for i in range(y.shape[1])]
+def target_name(y: Any, features: list[str]) -> str:
+    """The target's own name if it has one that will do; or y."""
+    names = getattr(y, "columns", [getattr(y, "name", None)])
     taken = {*features, INTERCEPT}
-    usable = all(isinstance(name, str) and name for name in names) and not taken & set(names)
-    if usable and len(set(names)) == len(default):
-        return names
-    while taken & set(default):
-        default = [f"{name}_" for name in default]
+    if len(names) == 1 and isinstance(names[0], str) and names[0] and names[0] not in taken:
+        return names[0]
+    default = "y"
+    while default in taken:
+        default += "_"
     return default
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from privgram._base.numbers import check_positive
@@ -204,11 +203,8 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     @property
     def result_(self) -> ClassFit:
         """What was released."""
-        if self._fit is None:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet: call fit first"
-            )
-        return self._fit
+        fit: ClassFit = self._fitted()
+        return fit
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -394,15 +390,9 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
         return read
 
-    def _budget(self) -> str:
-        """The budget and what became of it, in a line."""
-        if self._fit is None:
-            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
-        text = f"epsilon={self._fit.epsilon:g}, delta={self._fit.delta:g}: spent"
-        return text + ("; REPRODUCIBLE noise, not private" if self._fit.reproducible else "")
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._fit is not None
+    @property
+    def _paid(self) -> ClassFit | None:
+        return self._fit
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -13,25 +13,21 @@ from sklearn.base import RegressorMixin
 
 from privgram._base.text import warn
 from privgram.columns import Columns
-from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import Missing
 from privgram.columns.variables import Numeric
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.estimators._base import (
     Bounds,
+    BudgetedEstimator,
     ColumnDescription,
-    PrivateEstimator,
     RandomState,
-    TrainingTable,
     about_zero,
     check_numbers,
-    check_release,
     columns_in,
-    columns_of,
     generator,
     pairs,
-    target_names,
+    target_name,
     with_target,
 )
 from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of_line
@@ -46,7 +42,9 @@ from privgram.secret import Gate, generators
 from privgram.study.config import described
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix, Vector
+    from typing import Self
+
+    from privgram._base.numbers import Vector
     from privgram.columns.features import RandomFeatures
     from privgram.ledger import Ledger
     from privgram.mechanisms import Mechanism
@@ -59,7 +57,7 @@ _BESIDE_COLUMNS = ("bounds", "target_bounds", "bound", "missing", "fit_intercept
 _BESIDE_FEATURES = ("alpha", "bound", "fit_intercept", "missing", "columns", "mechanism")
 
 
-class PrivateRidge(RegressorMixin, PrivateEstimator):
+class PrivateRidge(RegressorMixin, BudgetedEstimator):
     """Ridge regression under differential privacy, and least squares as `alpha=0`.
 
     Parameters
@@ -76,7 +74,8 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         them, a pair each, or pairs by name. Values beyond are clamped. Without, and without
         `columns`, `fit` raises: there is no default that serves tables in units of their own, and
         none is ever taken from the data.
-    target_bounds : the same for the target or targets
+    target_bounds : (float, float) or mapping
+        The same for the target.
     bound : float, optional
         L2 norm to which a row, features, target and intercept mapped to [-1, 1], is clipped.
         By default no row is: it is the square root of the number of columns.
@@ -112,14 +111,14 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,) or (n_targets, n_features), float64
+    coef_ : ndarray of shape (n_features,), float64
         Target units per feature unit. With `columns` the shape is (p,), in the order of
         ``result_.param_names`` without "Intercept": a factor has one for each level but its first.
-    intercept_ : float or ndarray of shape (n_targets,)
-    result_ : OLSResults or list of OLSResults
-        With standard errors, intervals and a summary; one for each target. Intervals are of the
-        unpenalised coefficients. With `features` a `FeatureFit`: what was released, which `save`
-        writes; there are no coefficients then.
+    intercept_ : float
+    result_ : OLSResults
+        With standard errors, intervals and a summary. Intervals are of the unpenalised
+        coefficients. With `features` a `FeatureFit`: what was released, which `save` writes; there
+        are no coefficients then.
     prediction_error_ : float
         With `features`: the root mean square of what predictions leave of the target, as
         released.
@@ -130,7 +129,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
     Notes
     -----
-    Another `alpha` on the same data is free: ``PrivateRidge(alpha=2.0).fit_from(model.release_)``.
+    Further regressions of the same data are free: ``model.release_.regress(...)``.
 
     Examples
     --------
@@ -143,11 +142,11 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     array([ 0.5 , -0.25])
     """
 
-    _purpose = "regression"
-    _targets: list[str]
-    _one_dimensional: bool
+    _target: str
     #: Whether what is learnt is by `columns`.
     _described: bool = False
+    _release: Release | None = None
+    _learnt: OLSResults | None = None
     _fit: FeatureFit | None = None
     _rules: TargetRules = TARGET_RULES
 
@@ -171,22 +170,15 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
     ) -> None:
         self._keep(locals())
 
-    def fit_from(
-        self,
-        release: Release,
-        target: str | Sequence[str] | None = None,
-        features: Sequence[str] | None = None,
-    ) -> Any:
-        """Learn from a release, at no cost.
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a table and spend the budget.
 
         Parameters
         ----------
-        release : Release
-            Of an estimator (`release_`), of `privgram.release` or of a file.
-        target : str or sequence of str, optional
-            Columns to predict; by default the last that is not the intercept.
-        features : sequence of str, optional
-            Columns to predict by, in the order of `X`; by default all others.
+        X : array-like or DataFrame of shape (n, n_features)
+            On a GPU, as an array of torch, CuPy or JAX, rows stay there while they are summed.
+        y : array-like of shape (n,)
+            On the device of `X`.
 
         Returns
         -------
@@ -194,29 +186,31 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
         Raises
         ------
-        ValueError
-            For an unknown column, or with `columns` or `features`.
+        ValueError, TypeError
+            If the table or a parameter cannot be used, or the ledger has no room. The estimator is
+            then as it was.
+
+        Notes
+        -----
+        Every call spends (epsilon, delta) again, of these rows' budget; whatever was learnt
+        before is replaced.
         """
-        if self.columns is not None:
-            raise ValueError("columns= is for fit: release.regress(...) learns at no cost")
-        if self.features is not None:
-            raise ValueError("a release has no random features of its rows: call fit")
-        check_release(release)
-        columns = [name for name in release.names if name != INTERCEPT]
-        single = target is None or isinstance(target, str)
-        if target is None:
-            target = columns[-1:]
-        targets = [target] if isinstance(target, str) else list(target)
-        chosen = [name for name in columns if name not in targets] if features is None else features
-        for name in (*targets, *chosen):
-            release.index(name)
-        if not targets or not chosen:
-            raise ValueError("a regression needs a target and a feature")
         with self._unchanged_on_error():
-            self._adopt(release, list(chosen))
-            self._described = False
-            self._targets, self._one_dimensional = targets, single
-            self._learnt()
+            self._check_penalty()
+            check_features(self.features)
+            self._described = self.columns is not None
+            self._learnt, arrays = None, None
+            if self._described:
+                source, columns = self._table_of_frame(X, y)
+            else:
+                source, columns, arrays = self._table(X, y)
+            self._warn_of_clones()
+            if self.features is None:
+                self._release = self._spend(source, columns)
+            else:
+                self._release = self._spend_on_features(arrays, source, columns)
+        if self.features is None:
+            self._learnt = self._regressed(self._release)
         return self
 
     def predict(self, X: Any) -> Vector:
@@ -232,7 +226,7 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
         Returns
         -------
-        ndarray of shape (m,) or (m, n_targets), float64
+        ndarray of shape (m,), float64
 
         Raises
         ------
@@ -240,82 +234,80 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
             A ValueError: with `columns` and without a penalty, where noise hides the coefficients,
             which are NaN then.
         """
+        fit = self.result_
         if self._described:
-            [fit] = self._learnt()
             return np.asarray(fit.predict(columns_in(X)))
+        rows = self._validate(X, reset=False)
         if self.features is not None:
-            return self._feature_fit().predict(self._validate(X, reset=False))
-        coef, intercept = self.coef_, self.intercept_
-        predicted: Vector = self._validate(X, reset=False) @ coef.T + intercept
-        return predicted
+            return np.asarray(fit.predict(rows))
+        return np.asarray(rows @ self.coef_ + self.intercept_)
+
+    @property
+    def release_(self) -> Release:
+        """The release behind all that was learnt."""
+        release: Release = self._fitted()
+        return release
+
+    @property
+    def _paid(self) -> Release | None:
+        return self._release
 
     @property
     def result_(self) -> Any:
-        """The fit with its inference, or one for each target; with `features` a `FeatureFit`."""
+        """The fit with its inference; with `features` a `FeatureFit`."""
+        release = self._fitted()
         if self.features is not None:
-            return self._feature_fit()
-        fits: list[OLSResults] = self._learnt()
-        return fits[0] if self._one_dimensional else fits
+            return self._fit
+        if self._learnt is None:  # it was refused
+            self._learnt = self._regressed(release)
+        return self._learnt
 
     @property
-    def coef_(self) -> Matrix:
+    def coef_(self) -> Vector:
         """Coefficients in target units per feature unit; with `features` there are none."""
-        coef = np.stack([slopes[:-1] for slopes in self._slopes()])
-        return coef[0] if self._one_dimensional else coef
+        return self._slopes()[:-1]
 
     @property
-    def intercept_(self) -> Any:
+    def intercept_(self) -> float:
         """Intercept in target units; with `features` there is none."""
-        intercept = np.array([slopes[-1] for slopes in self._slopes()])
-        return float(intercept[0]) if self._one_dimensional else intercept
+        return float(self._slopes()[-1])
 
-    def _slopes(self) -> list[Vector]:
-        """The coefficients that `predict` takes, of each target, the constant last."""
+    def _slopes(self) -> Vector:
+        """The coefficients that `predict` takes, the constant last."""
+        fit = self.result_
         if self.features is not None:
             raise AttributeError(NO_SLOPES)
-        return [np.asarray(f.params) if self._described else f.used for f in self._learnt()]
+        return np.asarray(fit.params) if self._described else np.asarray(fit.used)
 
     @property
     def prediction_error_(self) -> float:
         """Root mean square of what predictions leave of the target."""
         if self.features is None:
             raise AttributeError("prediction_error_ is of fits with features=")
-        return self._feature_fit().error
+        return float(self.result_.error)
 
-    def _feature_fit(self) -> FeatureFit:
-        _ = self.release_
-        assert self._fit is not None
-        return self._fit
-
-    def _table(self, X: Any, y: Any) -> TrainingTable:
-        self._check_penalty()
-        check_features(self.features)
-        self._described = self.columns is not None
+    def _table(self, X: Any, y: Any) -> tuple[Any, Columns, Any]:
+        """Columns of arrays by name, their bounds, and with `features` the rows once more."""
         if self.features is not None:
             self._refuse_beside("features", _BESIDE_FEATURES)
-        if self._described:
-            return self._table_of_frame(X, y)
         given = X, y
         X, y = self._rows(X, y)
         features = self._feature_names()
-        self._one_dimensional = y.ndim == 1
-        self._targets = target_names(given[1], y, features)
+        self._target = target_name(given[1], features)
         ranges = pairs(self.bounds, features, "bounds")
-        ranges |= pairs(self.target_bounds, self._targets, "target_bounds")
+        ranges |= pairs(self.target_bounds, [self._target], "target_bounds")
         columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
         check_numbers(columns)
         if not self.fit_intercept:
             ranges = {name: about_zero(pair) for name, pair in ranges.items()}
             columns = Columns(ranges, missing=self.missing)
-        names = [*features, *self._targets]
         # Views: the table and its target are never copied into one.
-        source = dict(zip(names, [*columns_of(X), *columns_of(y)], strict=True))
+        views = [X[:, j] for j in range(X.shape[1])]
+        source = dict(zip([*features, self._target], [*views, y], strict=True))
         if self.features is None:
-            return TrainingTable(source, columns, self.bound)
-        if not self._one_dimensional:
-            raise ValueError("with features=, y has one dimension")
+            return source, columns, None
         places(self.features, features)
-        return TrainingTable(source, columns, arrays=self._validate(*given, reset=False))
+        return source, columns, self._validate(*given, reset=False)
 
     def _refuse_beside(self, name: str, others: Sequence[str]) -> None:
         default = PrivateRidge()
@@ -324,7 +316,9 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
             if value is not usual and (usual is None or value != usual):
                 raise ValueError(f"{other} is not taken beside {name}=: leave it out")
 
-    def _table_of_frame(self, X: Any, y: Any) -> TrainingTable:
+    def _table_of_frame(self, X: Any, y: Any) -> tuple[Any, Columns]:
+        if self.features is not None:
+            self._refuse_beside("features", _BESIDE_FEATURES)
         self._refuse_beside("columns", _BESIDE_COLUMNS)
         columns = described(self.columns).settled(self.adjacency)
         source, name = with_target(X, y, columns)
@@ -332,34 +326,44 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
         label = target.label(name) if isinstance(target, Numeric) else name
         # Refused before anything is spent.
         design(AllColumns(columns), RegressionTerms(label, None))
-        self._targets, self._one_dimensional = [label], True
+        self._target = label
         self.feature_names_in_ = np.array(list(columns_in(X)), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
-        return TrainingTable(source, columns)
+        return source, columns
 
-    def _spend(self, table: TrainingTable) -> Release:
-        """With `features` two releases in one entry of the ledger, each by its share of mu^2."""
-        if self.features is None:
-            return super()._spend(table)
-        assert table.columns is not None
-        assert table.arrays is not None
-        self._warn_of_clones()
+    def _spend(self, source: Any, columns: Columns) -> Release:
+        request = ReleaseRequest(
+            source,
+            Guarantee(self.epsilon, self.delta, self.adjacency, None),
+            columns,
+            "regression",
+            mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
+            bound=self.bound,
+            rng=generator(self.random_state),
+            ledger=self.ledger,
+        )
+        release = release_for(request)
+        assert isinstance(release, Release)
+        return release
+
+    def _spend_on_features(self, arrays: Any, source: Any, columns: Columns) -> Release:
+        """Two releases in one entry of the ledger, each by its share of mu^2."""
+        assert self.features is not None
         rng = generator(self.random_state)
         whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
         noise = AnalyzeGauss().noise_for(whole, self.features.n, 1.0)
         privacy = noise.privacy
         price = replace(noise.price, what="random features")
         gate = Gate(noise, generators.resolve(rng)[0], ledger=self.ledger, price=price)
-        x, target = table.arrays
-        columns = table.columns
+        x, target = arrays
         names = tuple(self._feature_names())
         share = share_of_line(gate, len(target), len(names), whole, self._rules)
         part = _part(whole, privacy, share)
-        request = ReleaseRequest(table.source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
+        request = ReleaseRequest(source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
         first = release_for(request, gate=gate, share=share)
         assert isinstance(first, Release)
-        [fit] = self._fits(first)
-        linear = LinearPart.of(first, fit.used, columns.center[:-2], columns.half_width[:-2])
+        line = self._regressed(first).used
+        linear = LinearPart.of(first, line, columns.center[:-2], columns.half_width[:-2])
         self._fit = FeatureFit(
             features=self.features,
             names=names,
@@ -382,36 +386,18 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
             )
         return first
 
-    def _learn(self, source: Release) -> list[OLSResults]:
-        if self.features is not None:
-            return []
-        return self._fits(source)
-
-    def _fits(self, source: Release) -> list[OLSResults]:
-        features = [] if self._described else self._feature_names()
-        if not self.fit_intercept and source.columns is not None:
-            used = [source.columns.names.index(name) for name in (*features, *self._targets)]
-            if source.columns.center[used].any():
-                raise ValueError(
-                    "a fit through zero needs bounds that are symmetric about zero, and those of "
-                    "the release are not: use fit_intercept=True"
-                )
-        fits = [
-            source.regress(
-                target,
-                None if self._described else list(features),
-                ridge=self._penalty(source, features),
-                intercept=bool(self.fit_intercept),
-            )
-            for target in self._targets
-        ]
-        for fit in fits:
-            if np.isnan(fit.theta).any():
-                free = "PrivateRidge().fit_from(release_)"
-                if self._described:
-                    free = f"release_.regress({fit.target!r}, ridge='auto')"
-                raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
-        return fits
+    def _regressed(self, source: Release) -> OLSResults:
+        names = None if self._described else self._feature_names()
+        fit = source.regress(
+            self._target,
+            names,
+            ridge=self._penalty(source, names or []),
+            intercept=bool(self.fit_intercept),
+        )
+        if np.isnan(fit.theta).any():
+            free = f"release_.regress({fit.target!r}, ridge='auto')"
+            raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
+        return fit
 
     @property
     def _default_mechanism(self) -> Mechanism | None:
@@ -445,7 +431,6 @@ class PrivateRidge(RegressorMixin, PrivateEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         # The checks fit some two hundred rows, whose signal is below the noise of epsilon = 1.
         tags.regressor_tags.poor_score = True
         return tags

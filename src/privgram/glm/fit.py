@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.files import check_distinct, check_process, check_room
+from privgram._base.files import check_process, check_room
 from privgram._base.saved import save_paid
 from privgram.adaptive.rounds import UnreadError
 from privgram.columns.unit import PrivateBound, Unit
@@ -75,7 +74,9 @@ def fit_problem(
     it nor rows is chosen here. All that can be refused is refused before anything is spent; what
     goes wrong in the arithmetic after that ends in a refused fit.
     """
-    path, pid = _checked_path(out, ledger), os.getpid()
+    check_ledger(ledger)
+    beside = None if ledger is None else ledger.path
+    path, pid = GLMResults._format.check_out(out, ledger=beside), os.getpid()
     problem.check()
     generator, reproducible = generators.resolve(rng)
     unit = problem.unit
@@ -201,18 +202,6 @@ def lost(error: Exception) -> str:
         f"an error ended the computation ({type(error).__name__}), which is a defect of privgram: "
         "report it, with the formula and the described columns"
     )
-
-
-def _checked_path(out: str | os.PathLike[str] | None, ledger: Ledger | None) -> Path | None:
-    """Where the fit is to be written; refused here if it cannot be, before anything is spent."""
-    check_ledger(ledger)
-    if out is None:
-        return None
-    path = Path(out)
-    GLMResults._format.check_suffix(path)
-    check_distinct({}, {"ledger": None if ledger is None else ledger.path, "out": path})
-    check_room(path)
-    return path
 
 
 def _bound_units(

@@ -172,8 +172,7 @@ class PCA(Printed):
             rows = rows - self.mean_
         return rows / self.scale @ self.components_.T
 
-    plot = of_results.plot_biplot
-    plot_scree = of_results.plot_scree
+    plot = of_results.plot_scree
 
     def frame(self) -> DataFrame:
         """The components as columns of a data frame (needs pandas), with a row for each name."""

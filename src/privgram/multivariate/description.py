@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +19,6 @@ from privgram.multivariate.variables import (
     Variables,
     check_moved,
     check_unweighted,
-    implied,
     is_clipped,
 )
 from privgram.regression import RefusedError
@@ -37,31 +35,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame
 
-    from privgram.noise import NoiseLaw
     from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
 
-#: Draws of the second moment: an end of an interval errs by 4 % of half its width.
-POSTERIOR_DRAWS = 1000
-
 #: What intervals of correlations are of; see `correlation`.
-CorrelationEstimand = Literal["sample", "normal", "population"]
-
-#: What a fourth moment would have to say.
-FOURTH_MOMENTS = (
-    "the sampling error of correlations takes fourth moments, which a release does not hold: take "
-    'estimand="sample", for intervals about the rows at hand, or estimand="normal" if the rows are '
-    "about normal. "
-    "Truth values and levels of factors need none: ask for these columns alone, without partial"
-)
-
-#: Why columns cannot be held fixed.
-LOST = (
-    "the noise is too large to hold these columns fixed, or they depend on each other: "
-    "take fewer columns, or release with more epsilon"
-)
+CorrelationEstimand = Literal["sample", "normal"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -140,7 +120,7 @@ class Description(Printed):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Correlation(Printed):
-    """Correlations of p columns, or partial ones.
+    """Correlations of p columns.
 
     Attributes
     ----------
@@ -156,10 +136,8 @@ class Correlation(Printed):
         Standard deviation that noise alone would give to the correlation of columns without any.
     alpha : float
         1 - level of the intervals.
-    estimand : {"sample", "normal", "population"}
-        Whether they are about the rows, or what those are a sample of: normal, or any.
-    partial : bool or tuple of str
-        Whether the other columns are held fixed, or which are.
+    estimand : {"sample", "normal"}
+        Whether they are about the rows, or the normal population that those are a sample of.
     """
 
     names: tuple[str, ...]
@@ -169,7 +147,6 @@ class Correlation(Printed):
     noise: Matrix
     alpha: float
     estimand: CorrelationEstimand
-    partial: bool | tuple[str, ...]
 
     def frame(self) -> DataFrame:
         """The matrix as a data frame (needs pandas)."""
@@ -251,29 +228,23 @@ def correlation(
     release: ReleaseRecord,
     columns: Sequence[str] | None = None,
     *,
-    partial: bool | Sequence[str] = False,
     alpha: float = 0.05,
     estimand: CorrelationEstimand = "sample",
 ) -> Correlation:
-    """Correlations of released columns, or partial ones, with errors and intervals.
+    """Correlations of released columns, with errors and intervals.
 
     Parameters
     ----------
     release : Release
         With an intercept, or all levels of a factor.
     columns : sequence of str, optional
-        Released columns, or indicators such as "sex[f]"; by default all but the intercept and
-        those held fixed. With all others fixed, one level of a factor is left out: by default the
-        first.
-    partial : bool or sequence of str
-        What is held fixed: for each pair all other columns, or the columns named.
+        Released columns, or indicators such as "sex[f]"; by default all but the intercept.
     alpha : float, default 0.05
         1 - level of the intervals, in (0, 0.5].
-    estimand : {"sample", "normal", "population"}, default "sample"
+    estimand : {"sample", "normal"}, default "sample"
         The correlations of the rows at hand, whatever they are: errors are of the noise alone. Or
-        those of a population of normal rows, as Fisher's intervals are. Or those of any
-        population: of pairs of truth values or levels of factors only, whose fourth moments
-        follow from the second.
+        those of a population of normal rows, as Fisher's intervals are: sampling errors of others
+        take fourth moments, which a release does not hold.
 
     Returns
     -------
@@ -282,8 +253,7 @@ def correlation(
     Raises
     ------
     RefusedError
-        A ValueError: where the noise hides all variances or the number of rows, or is too large
-        for what is held fixed; where the sampling error takes fourth moments; where adaptive rounds
+        A ValueError: where the noise hides all variances or the number of rows, or adaptive rounds
         may have clipped too many rows.
     ValueError
         If there is no intercept, no such column, or `alpha` or `estimand` is out of its range.
@@ -291,66 +261,36 @@ def correlation(
     Notes
     -----
     An interval holds the values r at which the estimate is within `quantile` standard errors, the
-    errors those at r: (1 - r^2)^2 / (n - 1 - k) of sampling normal rows, k columns being held
-    fixed, and of noise the variance of a^T N b - r (a^T N a + b^T N b) / 2, for the standardised
-    columns' rows a and b. The means are taken with the released count of the ones. For two
-    columns of two values and skewnesses s and t the sampling variance is
-    (1 - r^2 + s t (r + r^3 / 2) - 3 (s^2 + t^2) r^2 / 4) / (n - 1) [1]_.
-
-    With columns held fixed no such expansion holds where the noise is near the signal in some
-    direction of these. The interval is then a central one of the posterior that a flat prior of the
-    second moment gives, by 1000 draws, which are always the same for the same release.
-
-    References
-    ----------
-    .. [1] G. U. Yule, "On the methods of measuring association between two attributes", J. R.
-       Statist. Soc. 75 (1912).
+    errors those at r: (1 - r^2)^2 / (n - 1) of sampling normal rows, and of noise the variance of
+    a^T N b - r (a^T N a + b^T N b) / 2, for the standardised columns' rows a and b. The means are
+    taken with the released count of the ones.
     """
     quantile = quantile_of(alpha)
     check_one_of(estimand, "estimand", get_args(CorrelationEstimand))
-    if isinstance(partial, str):
-        partial = [partial]
-    fixed = () if isinstance(partial, bool) else tuple(partial)
-    if columns is None and partial:
-        everything = Variables(release).names
-        left_out = fixed or implied(release, everything)
-        columns = [name for name in everything if name not in left_out]
-    if partial is True and (follows := implied(release, columns or ())):
-        raise ValueError(
-            f"{shown(follows[0])} follows from the other levels of its factor, which leave nothing "
-            "of it where they are held fixed: leave one of these levels out"
-        )
     basis = _Basis(release, columns, estimand)
-    if estimand == "population" and (partial or not basis.two_valued):
-        raise RefusedError(FOURTH_MOMENTS)
     if basis.clipped:
         raise RefusedError(CLIPPED)
-    rest = partial is True
-    a, matrix, frame, held = basis.standardised(fixed, rest)
+    a, matrix = basis.standardised()
     p = len(a)
     law, released = release.noise, release.matrix
     stderr, noise, intervals = np.zeros((p, p)), np.zeros((p, p)), np.ones((p, p, 2))
-    sign = -1.0 if rest else 1.0
+    # Of normal rows, by powers of r; of the rows at hand there is none.
+    by_sampling = Polynomial([1.0, 0.0, -1.0]) ** 2 / max(basis.count - 1, 1.0)
+    by_sampling = Polynomial([0.0]) if estimand == "sample" else by_sampling
     for i in range(p - 1):
-        b = sign * a[i + 1 :]
+        b = a[i + 1 :]
         one = np.broadcast_to(a[i], b.shape)
         variances = law.entry_variance(released, np.stack([one, b, one - b, one + b], axis=1))
         # The variance of the noise is quadratic in r.
         by_noise = _parabola(variances[:, 3, 3] / 4, variances[:, 0, 1], variances[:, 2, 2] / 4)
         for j, coefficients in enumerate(by_noise.T, i + 1):
-            variance = Polynomial(coefficients) + basis.sampling(i, j, held)
+            variance = Polynomial(coefficients) + by_sampling
             r = matrix[i, j]
             start = min(max(r, -1.0), 1.0)
             inside = quantile**2 * variance - Polynomial([r, -1.0]) ** 2
             stderr[i, j] = stderr[j, i] = math.sqrt(max(variance(start), 0.0))
             noise[i, j] = noise[j, i] = math.sqrt(max(coefficients[0], 0.0))
             intervals[i, j] = intervals[j, i] = hull(inside, -1.0, 1.0, start)
-    if partial:
-        sampled = 0.0 if estimand == "sample" else 1 / max(basis.count - 1 - held, 1.0)
-        tails = np.array([alpha / 2, 1 - alpha / 2])
-        intervals = _posterior_intervals(law, released, frame, p, rest, sampled, tails)
-        if p > 1 and np.isnan(intervals[~np.eye(p, dtype=bool)]).all():
-            raise RefusedError(LOST)
     return Correlation(
         names=basis.names,
         matrix=matrix,
@@ -359,7 +299,6 @@ def correlation(
         noise=noise,
         alpha=alpha,
         estimand=estimand,
-        partial=fixed or rest,
     )
 
 
@@ -371,7 +310,7 @@ class _Basis(Variables):
     """
 
     def __init__(
-        self, release: ReleaseRecord, columns: Sequence[str] | None, estimand: CorrelationEstimand
+        self, release: ReleaseRecord, columns: Sequence[str] | None, estimand: str
     ) -> None:
         check_moved(release)
         super().__init__(release, columns, center=True)
@@ -455,118 +394,23 @@ class _Basis(Variables):
             return math.nan, math.nan, least, most
         return std, error / (2 * std), least, most
 
-    def sampling(self, i: int, j: int, held: int) -> Polynomial:
-        """Variance that sampling gives a correlation r with so many columns fixed, by powers of r.
-
-        Of the data there is none.
-        """
-        if self.estimand == "sample":
-            return Polynomial([0.0])
-        one_row = Polynomial([1.0, 0.0, -1.0]) ** 2
-        if self.estimand == "population":
-            s, t = self._skewness[[i, j]]
-            one_row = Polynomial([1.0, s * t, -1.0 - 0.75 * (s**2 + t**2), s * t / 2])
-        return one_row / max(self.count - 1 - held, 1.0)
-
-    @cached_property
-    def _skewness(self) -> Vector:
-        """Of columns with two values, the public bounds."""
-        low, high = self._limits
-        mean = self._moments[0]
-        with np.errstate(divide="ignore", invalid="ignore"):  # NaN hides what has one value
-            skewness: Vector = (low + high - 2 * mean) / np.sqrt((mean - low) * (high - mean))
-        return skewness
-
-    def standardised(
-        self, fixed: tuple[str, ...], rest: bool
-    ) -> tuple[Matrix, Matrix, Matrix, int]:
-        """Rows with variance 1, less what is held fixed; correlations; all rows; how many held."""
-        fixed = tuple(name for name in fixed if name not in implied(self.release, fixed))
-        controls = _Basis(self.release, fixed, "sample").frame if fixed else self.frame[:0]
-        frame, p = np.vstack([self.frame, controls, self.one]), len(self.frame)
-        moment = frame @ self.matrix @ frame.T
-        if fixed or rest:
-            values = np.linalg.eigvalsh(moment if rest else moment[p:, p:])
-            if values[0] <= 1e-12 * values[-1]:
-                raise RefusedError(LOST)
-        scatter = _scatter(moment, p, rest)
-        rows = self.frame - np.linalg.solve(moment[p:, p:], moment[p:, :p]).T @ frame[p:]
-        rows = scatter @ rows if rest else rows
+    def standardised(self) -> tuple[Matrix, Matrix]:
+        """Rows with variance 1, and correlations; NaN where noise hides a variance."""
+        sums, ones = self.frame @ self.matrix @ self.one, float(self.one @ self.matrix @ self.one)
+        rows = self.frame - np.outer(sums / ones, self.one)
+        scatter = self.frame @ self.matrix @ self.frame.T - np.outer(sums, sums) / ones
         size = scatter.diagonal()
-        hidden = size <= 0
-        if not (fixed or rest):
-            law = self.release.noise
-            noise = law.entry_variance(self.release.matrix, rows).diagonal()
-            hidden = ~((size > 0) & (noise <= TRUSTED_COUNT * size**2))
+        noise = self.release.noise.entry_variance(self.release.matrix, rows).diagonal()
+        hidden = ~((size > 0) & (noise <= TRUSTED_COUNT * size**2))
         if hidden.all():
             raise RefusedError("the noise hides the variances of these columns")
         size = np.where(hidden, math.nan, size)
-        rows = rows / np.sqrt(size)[:, None]
-        correlations = scatter / np.sqrt(np.outer(size, size)) * (-1.0 if rest else 1.0)
+        correlations = scatter / np.sqrt(np.outer(size, size))
         np.fill_diagonal(correlations, 1.0)
-        return rows, correlations, frame, max(p - 2, 0) if rest else len(fixed)
+        return rows / np.sqrt(size)[:, None], correlations
 
 
 def _parabola(at_minus_one: ArrayLike, at_zero: ArrayLike, at_one: ArrayLike) -> Matrix:
     """Coefficients of the parabolas with these values at -1, 0 and 1, shape (3, ...)."""
     low, middle, high = map(np.asarray, (at_minus_one, at_zero, at_one))
     return np.array([middle, (high - low) / 2, (high + low) / 2 - middle])
-
-
-def _scatter(moment: Matrix, size: int, rest: bool) -> Matrix:
-    """Scatter (..., p, p) of the first p columns with the others held fixed, or its inverse.
-
-    The moments (..., k, k) are of the columns, and of what is held fixed with the ones. With `rest`
-    each pair's other columns are held fixed as well: then the inverse says it.
-    """
-    across = moment[..., :size, size:]
-    held = np.linalg.solve(moment[..., size:, size:], across.mT)
-    scatter: Matrix = moment[..., :size, :size] - across @ held
-    return np.asarray(np.linalg.inv(scatter)) if rest else scatter
-
-
-def _posterior_intervals(
-    law: NoiseLaw,
-    released: Matrix,
-    frame: Matrix,
-    size: int,
-    rest: bool,
-    sampling: float,
-    tails: Vector,
-) -> NDArray[np.float64]:
-    """Quantiles of the posterior of each partial correlation, shape (p, p, len(tails)).
-
-    With a flat prior on the positive definite matrices the second moment has the law of the release
-    less the noise, restricted to them: no expansion is needed (docs/theory/inference.md).
-
-    The law is that of the noise in `released`, (d, d), and the frame (k, d) has the columns, what
-    is held fixed and the ones, as images of the released columns; `size` and `rest` are as of
-    `_scatter`. Sampling adds the variance `sampling` to Fisher's z of a correlation.
-
-    Always the same for the same release. NaN where no more than half of the draws are second
-    moments of the pair and of what is held fixed.
-    """
-    rng = np.random.default_rng(zlib.crc32(released.tobytes()))  # nothing secret is drawn
-    middle = 2 * released - law.shift_matrix(len(released))
-    drawn = np.array(
-        [frame @ (middle - law.draw(released, rng)) @ frame.T for _ in range(POSTERIOR_DRAWS)]
-    )
-    block = drawn if rest else drawn[:, size:, size:]
-    lost = np.linalg.eigvalsh(block)[:, 0] <= 0
-    drawn[lost] = np.eye(len(frame))
-    scatter = _scatter(drawn, size, rest)
-    above = np.triu_indices(size, 1)
-    variances = scatter.diagonal(axis1=1, axis2=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        r = scatter[:, *above] / np.sqrt(variances[:, above[0]] * variances[:, above[1]])
-        z = np.arctanh(-r if rest else r) + np.sqrt(sampling) * rng.standard_normal(
-            (POSTERIOR_DRAWS, 1)
-        )
-    defined = np.isfinite(z) & ~lost[:, None]
-    few = 2 * defined.sum(axis=0) <= POSTERIOR_DRAWS
-    z = np.where(few, 0.0, np.where(defined, z, np.nan))
-    # By this definition a further draw lies below with just the probability.
-    quantiles = np.nanquantile(z, tails, axis=0, method="weibull")
-    ends = np.ones((size, size, len(tails)))
-    ends[above] = ends[above[::-1]] = np.where(few, np.nan, np.tanh(quantiles)).T
-    return ends

@@ -164,7 +164,7 @@ def prefix_variances(variances: Vector) -> Matrix:
 
 
 class IntervalEstimates(NamedTuple):
-    """IntervalEstimates with the ends of their intervals; NaN in groups that the noise hides."""
+    """Estimates with the ends of their intervals; NaN in groups that the noise hides."""
 
     estimate: Matrix
     lower: Matrix

@@ -14,7 +14,7 @@ import numpy as np
 from privgram._base.text import shown
 from privgram.columns.encoding import parts_of
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import Boolean, Dates, Factor, Level, Log, Number, Variable
+from privgram.columns.variables import Dates, Factor, Level, Log, Number, Variable
 from privgram.noise import standard_wishart
 from privgram.regression import RefusedError
 from privgram.regression.design import image_of_label, intercept_of
@@ -193,18 +193,6 @@ class Variables:
         return lower, upper
 
     @cached_property
-    def two_valued(self) -> bool:
-        """Whether every column is a truth value or a level, and rows contribute in full."""
-        described = self.release.columns
-        if described is None or self.release.bound < described.bound:
-            return False
-        levels = {level for several in _levels(self.release) for level in several}
-        return all(
-            name in levels or isinstance(described.variables.get(name), Boolean)
-            for name in self.names
-        )
-
-    @cached_property
     def ones(self) -> Vector | None:
         """The ones as an image of the released columns, shape (d,); None about zero."""
         return intercept_of(self.release) if self.center else None
@@ -372,17 +360,6 @@ def sampling_error(root: Matrix, dof: int, rng: np.random.Generator) -> Matrix:
 def indicators_of(name: str, factor: Factor) -> list[str]:
     """Names of the indicators of a factor's levels."""
     return [f"{name}[{level}]" for level in factor.names]
-
-
-def _levels(release: ReleaseRecord) -> list[list[str]]:
-    """Names of the indicators of each factor that describes the table."""
-    variables = release.variables.items()
-    return [indicators_of(name, each) for name, each in variables if isinstance(each, Factor)]
-
-
-def implied(release: ReleaseRecord, names: Sequence[str]) -> list[str]:
-    """First levels of the factors of which all levels are named: they follow from the others."""
-    return [several[0] for several in _levels(release) if set(several) <= set(names)]
 
 
 def image_of(release: ReleaseRecord, name: str) -> tuple[Vector, float, float]:

@@ -389,12 +389,12 @@ class LeastSquares extends Regression {
 export function read(text) {
   const odd = { NaN: "null", Infinity: "1e999" }; // Python writes them, JSON has none
   const file = JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|NaN|Infinity/g, (one) => odd[one] ?? one));
-  const { question, ridge, unclip, matrix, release, derived } = file.fit ?? {}, of = file.release ?? { ...release, matrix };
+  const { question, ridge, matrix, release, derived } = file.fit ?? {}, of = file.release ?? { ...release, matrix };
   ensure(/^privgram-(release|regression|release-fit)$/.test(file.format), "neither a release nor a regression");
   ensure(file.version === 1, `the file is of version ${file.version}, and version 1 is read here`);
   ensure(derived ?? of.derived, "it lacks what a reader needs: save it again, in Python");
   if (!question) return derived ? new Fit(file.fit) : new Release(of);
-  const isPlain = !ridge && !unclip && ![question.endogenous, question.absorbed].flat().length;
+  const isPlain = !ridge && ![question.endogenous, question.absorbed].flat().length;
   ensure(isPlain, "penalties, instruments and absorbed factors are not read here");
   return new Release(of).regress(question.target, question.features, { ...question, reference: question.references });
 }

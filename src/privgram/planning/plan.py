@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from privgram._base.numbers import check_integer
 from privgram._base.text import Printed, aligned, number, shown
 from privgram.columns import Columns
-from privgram.columns.structure import by_term, proposed_weights, share, target_term
+from privgram.columns.structure import by_term, share
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, semicircle
 from privgram.mechanisms._base import check_mechanism
 from privgram.privacy.guarantee import Guarantee
@@ -30,9 +30,6 @@ __all__ = [
     "TermRow",
     "plan",
 ]
-
-#: Weight, share and noise of a term.
-Facts: TypeAlias = tuple[float | None, float | None, float | None]
 
 _LOOK_TWICE = (
     "For regressions, AdaptiveGaussian() adds far less at the same guarantee where columns are "
@@ -74,10 +71,7 @@ class TermRow:
     weight, share, noise : float or None
         The weight, the part of the squared bound that it pays, and the standard deviation of the
         noise that the recommended mechanism adds to the sum of the products of one of its columns
-        and the target, without weights; or, where no targets are given, and a column of weight 1.
-        None where nothing is stored.
-    proposed_weight, proposed_share, proposed_noise : float or None
-        What these would be with the proposed weights; None without targets.
+        and a column of weight 1. None where nothing is stored.
     """
 
     term: str
@@ -85,9 +79,6 @@ class TermRow:
     weight: float | None
     share: float | None
     noise: float | None
-    proposed_weight: float | None = None
-    proposed_share: float | None = None
-    proposed_noise: float | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -106,8 +97,6 @@ class Plan(Printed):
         Why.
     terms : tuple of TermRow
         What each term of `Columns` pays; empty for a number of columns.
-    weights : dict of str to float or None
-        Weights to give to `Columns` for regressions of `targets`; None without targets.
     """
 
     n_columns: int
@@ -120,7 +109,6 @@ class Plan(Printed):
     recommended: str
     reason: str
     terms: tuple[TermRow, ...] = ()
-    weights: dict[str, float] | None = None
 
     def to_dict(self) -> JsonObject:
         """Return the plan as plain values, for JSON."""
@@ -141,37 +129,25 @@ class Plan(Printed):
 
     def terms_table(self) -> tuple[list[str], list[list[str]]]:
         """Return the headings and the cells of the table of terms, as text."""
-        heads = ["term", "columns", "weight", "share", "noise"]
-        if self.weights is not None:
-            heads += ["proposed weight", "its share", "its noise"]
         cells = []
         for row in self.terms:
-            line = [shown(row.term), f"{row.columns:,}", number(row.weight), _share(row.share)]
-            line += [number(row.noise), number(row.proposed_weight), _share(row.proposed_share)]
-            cells.append([*line, number(row.proposed_noise)][: len(heads)])
-        return heads, cells
+            part = "-" if row.share is None else f"{row.share:.1%}"
+            line = [shown(row.term), f"{row.columns:,}", number(row.weight), part]
+            cells.append([*line, number(row.noise)])
+        return ["term", "columns", "weight", "share", "noise"], cells
 
     @property
     def terms_notes(self) -> tuple[str, ...]:
         """What belongs below the table of terms, a paragraph each."""
         if not self.terms:
             return ()
-        beside = "a column of weight 1" if self.weights is None else "the target"
         words: tuple[str, ...] = (
             "Share is what a term pays of the squared bound, to which noise is in proportion: its "
             "squared weight for each of its polynomials, whatever the number of its levels. Noise "
-            f"is that of the sum of one of its columns times {beside}.",
+            "is that of the sum of one of its columns times a column of weight 1.",
         )
         if any(not row.columns for row in self.terms):
             words += ("A term of 0 columns follows from the others and costs nothing.",)
-        if self.weights is not None:
-            words += (
-                "The proposed weights are the best ones for a table whose values fill their bounds "
-                "evenly, whose levels are equally frequent, and whose terms explain equal parts of "
-                "one half of a target. Terms whose columns are rarely far from zero pay more, in "
-                "proportion to the square root of the sum of 1/v, v the mean square of a column.",
-                f"Columns(..., weights={self.weights!r})",
-            )
         return words
 
     @property
@@ -202,7 +178,6 @@ def plan(
     n_rows: int | None = None,
     adjacency: Adjacency = "replace",
     *,
-    targets: Iterable[str] | None = None,
     mechanisms: Iterable[Mechanism] = (),
 ) -> Plan:
     """Say which mechanism to take for a release, and what its terms pay.
@@ -223,9 +198,6 @@ def plan(
         Number of rows, if it is public.
     adjacency : {"replace", "add-remove"}
         Neighbouring tables: one row replaced, or one added or removed.
-    targets : iterable of str, optional
-        Terms of the Columns that regressions on the others are to explain: weights are proposed
-        that serve them (`privgram.columns.structure.proposed_weights` says how).
     mechanisms : iterable of Mechanism, optional
         Others to compare, such as those of `privgram.papers.sheffet`.
 
@@ -246,10 +218,6 @@ def plan(
     >>> print(pg.plan(22, bound=4.7, epsilon=0.5, delta=1e-6))  # doctest: +SKIP
     """
     columns = n_columns.settled(adjacency) if isinstance(n_columns, Columns) else None
-    if targets is not None and columns is None:
-        raise ValueError("targets are terms: plan(columns, ...) of Columns")
-    if isinstance(targets, str):
-        targets = [targets]
     if isinstance(n_columns, Columns):
         bound = n_columns.bound if bound is None else bound
         n_columns = len(n_columns)
@@ -265,7 +233,6 @@ def plan(
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
     compared = (*_candidates(guarantee.delta), *map(check_mechanism, mechanisms))
 
-    goals = None if targets is None else tuple(targets)
     rows = []
     for mechanism in compared:
         noise, refusal = _calibrate(mechanism, guarantee, n_columns, bound, n_rows)
@@ -281,13 +248,11 @@ def plan(
     rows.sort(key=lambda row: math.inf if row.noise is None else row.noise)
     ours = set(map(_name, _candidates(guarantee.delta)))
     recommended, reason = _recommend([r for r in rows if r.mechanism in ours], n_columns, n_rows)
-    weights = None
     terms: tuple[TermRow, ...] = ()
-    if columns is not None and (goals is not None or not columns.plain):
+    if columns is not None and not columns.plain:
         (std,) = (row.noise for row in rows if row.mechanism == recommended)
         assert std is not None
-        weights = None if goals is None else proposed_weights(columns, goals)
-        terms = _terms(columns, std, goals, weights)
+        terms = _terms(columns, std)
     return Plan(
         n_columns=n_columns,
         bound=bound,
@@ -299,36 +264,20 @@ def plan(
         recommended=recommended,
         reason=reason,
         terms=terms,
-        weights=weights,
     )
 
 
-def _terms(
-    columns: Columns,
-    noise: float,
-    targets: tuple[str, ...] | None,
-    weights: dict[str, float] | None,
-) -> tuple[TermRow, ...]:
-    """What every term pays, at the standard deviation that the noise has without new weights."""
-    nothing: Facts = (None, None, None)
-
-    def facts(columns: Columns, noise: float) -> list[Facts]:
-        stored = by_term(columns)
-        weights = [max((one.weight for one in term), default=None) for term in stored.values()]
-        goal = 1.0 if not targets else stored[target_term(columns, targets[0])][0].weight
-        return [
-            nothing if weight is None else (weight, share(columns, term), noise / (weight * goal))
-            for weight, term in zip(weights, stored.values(), strict=True)
-        ]
-
-    now, then = facts(columns, noise), [nothing] * len(by_term(columns))
-    if weights is not None:
-        other = columns.replace(weights=weights)
-        then = facts(other, noise * (other.bound / columns.bound) ** 2)
-    return tuple(
-        TermRow(term, sum(one.size for one in stored), *before, *after)
-        for (term, stored), before, after in zip(by_term(columns).items(), now, then, strict=True)
-    )
+def _terms(columns: Columns, noise: float) -> tuple[TermRow, ...]:
+    """What every term pays, at the standard deviation that the noise has without weights."""
+    rows = []
+    for term, stored in by_term(columns).items():
+        size = sum(one.size for one in stored)
+        weight = max((one.weight for one in stored), default=None)
+        if weight is None:
+            rows.append(TermRow(term, size, None, None, None))
+        else:
+            rows.append(TermRow(term, size, weight, share(columns, stored), noise / weight))
+    return tuple(rows)
 
 
 def _candidates(delta: float) -> list[Mechanism]:
@@ -395,7 +344,3 @@ def _name(mechanism: Mechanism) -> str:
         if getattr(mechanism, field.name) != field.default
     ]
     return f"{type(mechanism).__name__}({', '.join(settings)})"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"

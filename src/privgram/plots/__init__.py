@@ -5,9 +5,7 @@ and units are on the axes, and what noise alone could have made is greyed: a plo
 without the text around it.
 """
 
-from privgram.plots.of_release import plot_matrix
 from privgram.plots.of_results import (
-    plot_biplot,
     plot_coefficients,
     plot_correlation,
     plot_description,
@@ -17,12 +15,10 @@ from privgram.plots.of_results import (
 )
 
 __all__ = [
-    "plot_biplot",
     "plot_coefficients",
     "plot_correlation",
     "plot_description",
     "plot_forest",
-    "plot_matrix",
     "plot_profile",
     "plot_scree",
 ]

@@ -133,41 +133,6 @@ def lines_of(intro: str, names: Iterable[str], width: int = 70) -> str:
     return "\n".join(lines).replace("\xa0", " ")
 
 
-def write_names(
-    ax: Axes, names: Sequence[str], points: NDArray[np.float64], colors: Sequence[Any]
-) -> list[str]:
-    """Write names beside points where they hide no other; those without room are returned.
-
-    The farthest from the origin come first. Limits must have been set.
-    """
-    size = 8.5
-    box = ax.get_window_extent()
-    across, up = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
-    unit = np.array([box.width / across, box.height / up]) * 72 / ax.figure.dpi  # points
-    taken: list[tuple[float, float, float, float]] = []
-    left_out = []
-    for i in np.argsort(-np.hypot(*points.T), kind="stable").tolist():
-        (x, y), text = points[i] * unit, cut(names[i])
-        width = 0.58 * size * len(text)
-        side, way = (1 if x >= 0 else -1), (1 if y >= 0 else -1)
-        for step in (0, 1, -1, 2, -2):
-            low = y - size / 2 + way * (size * 0.7 + step * 1.15 * size)
-            left = x + 4 if side > 0 else x - 4 - width
-            place = (left, low, left + width, low + 1.1 * size)
-            if not any(
-                left < b[2] and b[0] < place[2] and low < b[3] and b[1] < place[3] for b in taken
-            ):
-                break
-        else:
-            left_out.append(names[i])
-            continue
-        taken.append(place)
-        beside, end = (4 * side, low - y + size / 2), "left" if side > 0 else "right"
-        style = {"ha": end, "va": "center", "fontsize": size, "color": colors[i]}
-        ax.annotate(text, tuple(points[i]), beside, textcoords="offset points", **style)
-    return left_out
-
-
 def cut(name: str) -> str:
     """Shorten a name, and take away what a picture would act on."""
     # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from privgram._base.numbers import check_integer, check_one_of
+from privgram._base.numbers import check_one_of
 from privgram.plots._axes import (
     BLUE,
     GREY,
@@ -25,7 +25,6 @@ from privgram.plots._axes import (
     name_both,
     plot,
     write_beside,
-    write_names,
 )
 
 if TYPE_CHECKING:
@@ -149,14 +148,12 @@ def plot_forest(
     name: str,
     ax: Axes | None = None,
     *,
-    shrunk: Any = None,
     alpha: float = 0.05,
 ) -> Axes:
     """Draw one coefficient of every group with its confidence interval, and the pooled one.
 
     Ordered by the estimate. The band is the pooled mean (random effects) with its interval;
-    groups whose release is too noisy are named without a point. Shrunk coefficients, if given, are
-    drawn beside the groups' own.
+    groups whose release is too noisy are named without a point.
 
     Parameters
     ----------
@@ -164,8 +161,6 @@ def plot_forest(
     name : str
         Which coefficient.
     ax
-    shrunk : Shrunk, optional
-        What `GroupFits.shrink` makes.
     alpha : float, default 0.05
         1 - level of the intervals, in (0, 0.5].
 
@@ -194,9 +189,6 @@ def plot_forest(
             ends = [value[i] - reach[i], value[i] + reach[i]]
             ax.plot(ends, [row, row], color=BLUE, linewidth=2.0 if few else 0.8, alpha=0.7)
     ax.plot(value[order], range(n), "o" if few else ".", color=BLUE, label="own", markersize=5)
-    if shrunk is not None:
-        moved = shrunk.estimate[order, at]
-        ax.plot(moved, range(n), "|", color=ORANGE, label="shrunk", markersize=9)
     lay_rows(ax, [str(fits.groups[i]) for i in order], f"{cut(fits.by)}, by coefficient")
     ax.set_xlabel(f"change of {cut(fits.target)} per unit of {cut(name)}")
     heading(ax, f"{cut(name)} in {n} groups by {cut(fits.by)}, {1 - alpha:.0%} intervals")
@@ -277,13 +269,9 @@ def plot_correlation(correlation: Any, ax: Axes | None = None) -> Axes:
     ax.figure.colorbar(image, ax=ax, shrink=0.85, pad=0.02).outline.set_visible(False)
     pairs = np.triu_indices(p, 1)
     part = faint[pairs].mean() if p > 1 else 0.0
-    partial = correlation.partial
-    held = partial if isinstance(partial, tuple) else ("all others",) if partial else ()
     heading(
         ax,
-        f"Correlations of {p} columns"
-        + (f", {cut(', '.join(held))} held fixed" if held else "")
-        + f"\ngrey: as noise alone would make ({part:.0%} of the pairs)",
+        f"Correlations of {p} columns\ngrey: as noise alone would make ({part:.0%} of the pairs)",
     )
     return ax
 
@@ -353,63 +341,6 @@ def _logarithmic(ax: Axes, edge: float, values: NDArray[np.float64]) -> None:
     else:  # too narrow a range for powers of ten
         ticks = [0.0, edge, float(values.max())]
         ax.set_yticks(ticks, [f"{tick:.2g}" for tick in ticks])
-
-
-@plot
-def plot_biplot(pca: Any, ax: Axes | None = None, *, axes: tuple[int, int] = (1, 2)) -> Axes:
-    """Draw columns as arrows by their loadings on two components.
-
-    Arrows that point the same way are columns that go together. Crosses at the ends are two
-    standard errors of sampling and privacy noise; an arrow is greyed if it is within both.
-    Rows are secret, so there are none.
-
-    Parameters
-    ----------
-    pca : PCA
-        Of two components at least.
-    ax
-    axes : (int, int)
-        Which components, counted from 1.
-
-    Raises
-    ------
-    ValueError
-        If there are no such components.
-    """
-    k = pca.n_components_
-    if k < 2:
-        raise ValueError("a biplot draws two components, and there is one: ask for two, as pca(2)")
-    at = [check_integer(axis, "axes", 1, k) - 1 for axis in axes]
-    loadings = pca.loadings[:, at]
-    components = np.where(loadings != 0, pca.components_[at].T, 1.0)
-    errors = 2 * np.abs(loadings / components) * pca.stderr[at].T
-    ax = axes_for(ax, (6.5, 6.0))
-    ink = ax.xaxis.label.get_color()
-    colors: list[Any] = []
-    for (x, y), (dx, dy) in zip(loadings, errors, strict=True):
-        clear = abs(x) > dx or abs(y) > dy
-        color = BLUE if clear else GREY
-        ax.annotate("", (x, y), (0, 0), arrowprops={"arrowstyle": "->", "color": color})
-        ax.errorbar(x, y, dy, dx, color=color, linewidth=0.8, alpha=0.6)
-        colors.append(ink if clear else GREY)
-    reach = 1.25 * float(np.abs(loadings).max() or 1.0)
-    ax.set_xlim(-reach, reach)
-    ax.set_ylim(-reach, reach)
-    ax.axhline(0.0, color=GREY, linewidth=0.6)
-    ax.axvline(0.0, color=GREY, linewidth=0.6)
-    if pca.of_correlations:
-        turn = np.linspace(0, 2 * np.pi, 200)
-        ax.plot(np.cos(turn), np.sin(turn), color=GREY, linewidth=0.6, linestyle=":")
-    share = pca.explained_variance_ratio_
-    across, up = (f"component {j + 1} ({share[j]:.0%} of the variance)" for j in at)
-    ax.set_xlabel(across)
-    ax.set_ylabel(up)
-    text = "Columns by their loadings; crosses: two standard errors"
-    if unnamed := write_names(ax, pca.names, loadings, colors):
-        text += f"\n{len(unnamed)} short arrow{'s' * (len(unnamed) > 1)} without a name"
-    heading(ax, text)
-    bare(ax)
-    return ax
 
 
 @plot

@@ -12,7 +12,7 @@ from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
 from privgram.regression.prediction import Prediction
 from privgram.regression.results import RegressionResults
-from privgram.regression.selection import PenaltyPath, lasso, penalty_path
+from privgram.regression.selection import PenaltyPath, penalty_path
 
 __all__ = [
     "IVResults",
@@ -23,7 +23,6 @@ __all__ = [
     "RegressionResults",
     "WaldTest",
     "iv",
-    "lasso",
     "penalty_path",
     "regress",
 ]

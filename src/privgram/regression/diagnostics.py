@@ -11,20 +11,15 @@ import numpy as np
 from privgram._base.text import listed, shown
 from privgram.columns.terms import INTERCEPT
 from privgram.regression.design import Design, intercept_of
-from privgram.regression.inference import rows_behind, uncounted
+from privgram.regression.inference import rows_behind
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix, Vector
+    from privgram._base.numbers import Matrix
     from privgram.releases.record import ReleaseRecord
 
 #: Columns are said to depend on each other where a direction of the features is within so many
 #: standard deviations of nothing though all others exceed so many.
 NOTHING, CLEAR_EFFECT = 2.0, 10.0
-
-#: Simulated numbers; rows are these over the columns, but no fewer than so many.
-_SIMULATED_NUMBERS, _FEWEST_ROWS = 2**21, 2**15
-#: The fixed point is left after so many steps, or moves of this part of the trace.
-_STEPS, _SETTLED = 20, 1e-5
 
 
 def differences(design: Design, ends: Matrix | None = None) -> list[str]:
@@ -154,12 +149,6 @@ def pinned(release: ReleaseRecord, design: Design) -> str | None:
     )
 
 
-# What clipping rows did to a regression, were the rows normal (docs/theory/inference.md).
-#
-# A row r with q = |r|^2 > B^2 enters the second moment with the weight w = B^2 / q. So coefficients
-# miss those of the rows themselves by E[w x x^T]^{-1} E[w x e], e = y - x^T theta, and for normal
-# rows E[w x e] is an average over the clipped rows alone, which simulation finds to a few percent.
-
 #: With more of the rows clipped, adaptive rounds can take more off variances than their errors say.
 MOST_CLIPPED = 0.03
 
@@ -182,58 +171,3 @@ def clipped_share(release: ReleaseRecord) -> float:
     rows = rows_behind(release)
     clipped = float(recorded["clipped_rows"] + 2 * recorded["clipped_rows_std"])
     return math.inf if rows is None else clipped / max(rows, 1.0)
-
-
-def clipping_shift(release: ReleaseRecord, design: Design, n_rows: float | None) -> Vector:
-    """What clipping added to coefficients of the scaled columns, were the rows normal."""
-    if release.privacy_unit is not None:
-        raise ValueError("unclip is for rows that were clipped alone, not for units: leave it out")
-    if not clips(release):
-        return np.zeros(len(design.images) - 1)
-    if design.positions is None:
-        raise ValueError("unclip is of released columns, not of terms of factors: leave it out")
-    *chosen, goal = design.positions
-    if n_rows is None or n_rows <= len(chosen):
-        raise ValueError(f"unclip needs the number of rows: {uncounted(release)}")
-    moment = release.unbiased / n_rows
-    if np.linalg.eigvalsh(moment[np.ix_(chosen, chosen)])[0] <= 0:
-        raise ValueError(
-            "unclip needs noise below the signal in all directions of the features: leave it out"
-        )
-    ones = release.names.index(INTERCEPT) if INTERCEPT in release.names else None
-    return normal_shift(moment, release.bound, chosen, goal, ones)
-
-
-def normal_shift(
-    moment: Matrix, bound: float, chosen: list[int], goal: int, ones: int | None
-) -> Vector:
-    """What clipping to norm B added to the coefficients (len(chosen),), if the rows were normal.
-
-    The moment (d, d), per row, is of all columns of the clipped rows, positive definite on the
-    features. Without a column of ones the mean is taken as zero.
-    """
-    n_rows = max(_SIMULATED_NUMBERS // len(moment), _FEWEST_ROWS)
-    half = np.random.default_rng(0).standard_normal((n_rows // 2, len(moment)))
-    normal = np.concatenate([half, -half])  # a mean of exactly zero
-    # The law of the rows whose clipped second moment is the given one, by fixed point.
-    whole, before = moment, np.inf
-    for _ in range(_STEPS):
-        mean = np.zeros(len(moment)) if ones is None else whole[ones] / whole[ones, ones]
-        covariance = whole - np.outer(mean, mean)
-        values, vectors = np.linalg.eigh(covariance)
-        root = np.sqrt(np.maximum(values, 0.0)) * vectors
-        rows = mean + normal @ root.T
-        square = np.einsum("ij,ij->i", rows, rows)
-        clipped = square > bound**2
-        rows, square = rows[clipped], square[clipped, None]
-        lost = rows.T @ ((1 - bound**2 / square) * rows) / len(normal)
-        whole = moment + lost
-        if abs(np.trace(lost) - before) <= _SETTLED * np.trace(moment):
-            break
-        before = np.trace(lost)
-    gram = whole[np.ix_(chosen, chosen)]
-    contrast = np.zeros(len(moment))
-    contrast[goal], contrast[chosen] = 1.0, -np.linalg.solve(gram, whole[chosen, goal])
-    slope = -2 * (bound / square) ** 2 * (rows @ (covariance @ contrast))[:, None]
-    pull = (rows[:, chosen] * slope).sum(axis=0) / len(normal)
-    return np.linalg.solve(moment[np.ix_(chosen, chosen)], pull)

@@ -265,11 +265,6 @@ class GLMResults(SavedFit, RegressionResults):
         Returns
         -------
         ndarray of shape (m,), float64
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
         """
         check_one_of(which, "which", ("mean", "linear"))
         if self.refusal is not None:

@@ -1,9 +1,8 @@
-"""One regression in every group of a table: compared, pooled and shrunk towards each other."""
+"""One regression in every group of a table: compared and pooled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -12,27 +11,23 @@ import numpy as np
 from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import as_text, framed, shown
-from privgram.regression.inference import RefusedError, rows_behind
+from privgram.regression.inference import RefusedError
 from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
 from privgram.regression.pooling import (
     Estimates,
     Pooled,
     PoolingMethod,
-    corrected_scores,
     difference,
-    empirical_bayes,
     pooled,
 )
 from privgram.releases.record import ReleaseRecord, check_independent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame
 
     from privgram.plots import of_results
-    from privgram.regression.design import Features
 else:
     of_results = LazyModule("privgram.plots.of_results")
 
@@ -237,143 +232,19 @@ class GroupFits(Mapping[Any, OLSResults]):
         fits = [self._fits[self.groups[i]] for i in np.flatnonzero(self._known)]
         return pooled(f"{self.target} in {len(fits)} groups by {self.by}", fits, method)
 
-    def shrink(self) -> Shrunk:
-        """Shrink the groups' coefficients towards each other: empirical Bayes.
-
-        Coefficients of a group are taken as drawn from a normal law with a mean and a covariance,
-        which all releases together tell. A group gets its posterior mean: its own coefficients in
-        directions in which its release is accurate, and the others' in directions in which it is
-        not. No group is refused.
-
-        Returns
-        -------
-        Shrunk
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: if all groups together are too noisy for a fit.
-        """
-        design = next(iter(self._fits.values())).design
-        blocks = [design.block(release) for release in self._releases.values()]
-        q = design.transform.shape[1]
-        total = np.sum([block - law.shift_matrix(q + 1) for law, block in blocks], axis=0)
-        rows = sum(rows_behind(release) or 0.0 for release in self._releases.values())
-        if np.linalg.eigvalsh(total)[0] <= 0 or rows < 1:
-            raise RefusedError(
-                "all groups together are too noisy for a fit: take a larger epsilon, fewer groups "
-                "or fewer columns"
-            )
-        common = np.linalg.solve(total[:q, :q], total[:q, q])
-        variance = float(total[q, q] - total[q, :q] @ common) / rows
-        mean, between, means, covariances = empirical_bayes(
-            *corrected_scores(blocks, common, variance)
-        )
-        p = len(self.param_names)
-        transform, offset = design.transform[:p], design.offset[:p]
-        return Shrunk(
-            self,
-            (common + means) @ transform.T + offset,
-            transform @ covariances @ transform.T,
-            transform @ (common + mean) + offset,
-            transform @ between @ transform.T,
-        )
-
     plot = of_results.plot_forest
 
     def __str__(self) -> str:
-        head = self._head
+        head = f"{self.target} in {len(self.groups)} groups by {self.by}"
         if self.refusals:
             head += f"; refused in {len(self.refusals)}: see refusals"
-        return f"{head}\n{self._as_text(self._estimates, self._errors)}"
-
-    @property
-    def _head(self) -> str:
-        return f"{self.target} in {len(self.groups)} groups by {self.by}"
-
-    def _as_text(self, estimates: Matrix, errors: Matrix) -> str:
-        """Coefficients of all groups and their errors, (groups, p) each, as a table."""
         columns: dict[str, Vector] = {}
         for j, name in enumerate(self.param_names):
-            columns |= {name: estimates[:, j], f"({name} se)": errors[:, j]}
-        return as_text(tuple(map(str, self.groups)), columns)
+            columns |= {name: self._estimates[:, j], f"({name} se)": self._errors[:, j]}
+        return f"{head}\n{as_text(tuple(map(str, self.groups)), columns)}"
 
     def __repr__(self) -> str:
         return (
             f"<GroupFits of {shown(self.target)} in {len(self.groups)} groups by {shown(self.by)}"
             f", {len(self.refusals)} without inference>"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Shrunk:
-    """Coefficients of groups, shrunk towards each other.
-
-    Attributes
-    ----------
-    fits : GroupFits
-        What they were made of.
-    estimate : ndarray of shape (groups, p), float64
-        Posterior means, in the order of `fits.groups` and `fits.param_names`.
-    covariance : ndarray of shape (groups, p, p), float64
-        Posterior covariances, the mean and the covariance between groups taken as known.
-    mean : ndarray of shape (p,), float64
-        Mean of the groups' coefficients.
-    between : ndarray of shape (p, p), float64
-        Covariance of the groups' coefficients.
-    """
-
-    fits: GroupFits
-    estimate: Matrix
-    covariance: Matrix
-    mean: Vector
-    between: Matrix
-
-    @property
-    def params(self) -> DataFrame:
-        """Posterior means, as `GroupFits.params`."""
-        return self.fits._framed(self.estimate)
-
-    @property
-    def bse(self) -> DataFrame:
-        """Posterior standard deviations, as `GroupFits.bse`."""
-        return self.fits._framed(self._errors)
-
-    @property
-    def _errors(self) -> Matrix:
-        return np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))
-
-    def __str__(self) -> str:
-        head = f"{self.fits._head}, shrunk towards each other"
-        return f"{head}\n{self.fits._as_text(self.estimate, self._errors)}"
-
-    def __repr__(self) -> str:
-        return f"<Shrunk coefficients of {self.fits!r}>"
-
-    def predict(self, group: object, X: Features) -> Vector:
-        """Predicted target in a group.
-
-        Parameters
-        ----------
-        group
-            One of the groups, also one without a fit.
-        X : array-like of shape (m, p), DataFrame or mapping
-            As of `OLSResults.predict`.
-
-        Returns
-        -------
-        ndarray of shape (m,), float64
-
-        Raises
-        ------
-        KeyError
-            If there is no such group.
-        """
-        if group not in self.fits.groups:
-            raise KeyError(group)
-        coef = self.estimate[self.fits.groups.index(group)]
-        return np.asarray(next(iter(self.fits.values()))._rows(X) @ coef)
-
-    def plot(self, name: str, ax: Axes | None = None, **options: Any) -> Axes:
-        """Draw one coefficient of every group, shrunk; see `privgram.plots.plot_forest`."""
-        return self.fits.plot(name, ax, shrunk=self, **options)

@@ -259,8 +259,6 @@ class IVResults(OfRelease):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If `alpha` is out of its range, or there are several endogenous columns: test points
             with `anderson_rubin_test`.

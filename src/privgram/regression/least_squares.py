@@ -13,7 +13,7 @@ from privgram._base.numbers import MAX_BOUND, MIN_BOUND, check_not_negative
 from privgram.columns.terms import INTERCEPT, parse_one, parse_terms
 from privgram.regression.design import Design, Origin, RegressionTerms, left_out, ones_of
 from privgram.regression.design import design as terms_design
-from privgram.regression.diagnostics import clipping_shift, dependent
+from privgram.regression.diagnostics import dependent
 from privgram.regression.inference import RefusedError, rows_behind
 from privgram.regression.ols import OLSResults
 
@@ -370,7 +370,6 @@ def regress(
     *,
     ridge: float | str | ArrayLike = 0.0,
     intercept: bool = True,
-    unclip: bool = False,
     reference: Mapping[str, Any] | None = None,
 ) -> OLSResults:
     """Least squares or ridge regression of one released column on others.
@@ -387,15 +386,10 @@ def regress(
         Penalty on the squared coefficients, one for all or one for each feature, in the
         scale of the released matrix (with `Columns`: every column mapped to [-1, 1]), added
         to what the mechanism itself put on the diagonal; not on the intercept.  "auto"
-        chooses it for prediction, by sampling and privacy noise, from the release alone; with
-        random features it always does.
+        chooses it for prediction, by sampling and privacy noise, from the release alone.
     intercept : bool
         Use the column of ones. Without it the fit goes through the origin of own units, which takes
         the ones too, unless all bounds are about 0.
-    unclip : bool
-        Take off what clipping rows to the bound added to the coefficients, as it
-        would be were the rows normal (`privgram.regression.summary`); not for a marginal,
-        whose rows' norms are unknown.  By default the fit is that of the clipped rows.
     reference : mapping of str to level, optional
         The level of a factor that is left out, the first by default.
 
@@ -408,19 +402,15 @@ def regress(
     Raises
     ------
     ValueError
-        For an unknown column, the target among the features, or `unclip` where the number
-        of rows is private or noise exceeds the signal.
+        For an unknown column, or the target among the features.
     """
-    return fit_ols(
-        release, terms_of(release, target, features, intercept, reference), ridge, unclip
-    )
+    return fit_ols(release, terms_of(release, target, features, intercept, reference), ridge)
 
 
 def fit_ols(
     release: ReleaseRecord,
     terms: RegressionTerms,
     ridge: float | str | ArrayLike = 0.0,
-    unclip: bool = False,
 ) -> OLSResults:
     """What was asked of `regress`, read and named."""
     design = design_of(release, terms)
@@ -438,11 +428,8 @@ def fit_ols(
         theta = solve(release, design, matrix, ridge)
     except RefusedError as error:
         nothing = np.full(len(matrix) - 1, math.nan)
-        return OLSResults(release, design, nothing, ridge, n_rows, None, str(error), terms)
-    clipping = clipping_shift(release, design, n_rows) if unclip else None
-    if clipping is not None:
-        theta = theta - clipping
-    return OLSResults(release, design, theta, ridge, n_rows, clipping, question=terms)
+        return OLSResults(release, design, nothing, ridge, n_rows, str(error), terms)
+    return OLSResults(release, design, theta, ridge, n_rows, question=terms)
 
 
 def _with_ridge(

@@ -14,13 +14,7 @@ from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
 from privgram.regression.design import Design, RegressionTerms, intercept_of
-from privgram.regression.diagnostics import (
-    caveats,
-    clipping_shift,
-    clips,
-    dependent,
-    pinned,
-)
+from privgram.regression.diagnostics import caveats, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     ALL_OPEN,
@@ -39,10 +33,6 @@ if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 else:
     of_results = LazyModule("privgram.plots.of_results")
-
-
-#: The summary mentions clipping if it may have moved an estimate by so many standard errors.
-NOTICED_SHIFT = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +58,6 @@ class OLSResults(OfRelease):
         The columns of the release that were used, and the way to own units.
     theta : ndarray of shape (q,), float64
         Coefficients of the design's columns, with all shrinkage.
-    unclip : bool
-        Whether the effect of clipping was taken off, as if the rows were normal.
-    clipping : ndarray of shape (q,), float64, or None
-        What was taken off, of the coefficients of the design's columns.
     caution : str or None
         What to do about columns that seem to depend on each other, or None.
     without : str or None
@@ -87,7 +73,6 @@ class OLSResults(OfRelease):
     theta: Vector
     ridge: float | str | Vector
     n_rows: float | None
-    clipping: Vector | None = None
     without: str | None = None
     question: RegressionTerms | None = None
     not_scores: str | None = None
@@ -97,7 +82,7 @@ class OLSResults(OfRelease):
     @property
     def _asked(self) -> JsonObject:  # type: ignore[override]
         ridge = self.ridge.tolist() if isinstance(self.ridge, np.ndarray) else self.ridge
-        return {"ridge": ridge, "unclip": self.unclip, "without": self.without}
+        return {"ridge": ridge, "without": self.without}
 
     @cached_property
     def used(self) -> Vector:
@@ -130,21 +115,9 @@ class OLSResults(OfRelease):
         return self._about("sample").estimate  # where the number of rows alone is missing
 
     @cached_property
-    def _offset(self) -> Vector:
-        """What is to be added to coefficients in own units: the bounds' part, less clipping."""
-        if self.clipping is None:
-            return self.design.offset
-        return self.design.offset - self.design.transform @ self.clipping
-
-    @cached_property
     def _equations(self) -> Equations:  # type: ignore[override]
         law, block = self.design.block(self.release)
         return Equations(law, block, degrees_behind(self.release, self.n_rows))
-
-    @property
-    def unclip(self) -> bool:
-        """Whether the effect of clipping was taken off, as if the rows were normal."""
-        return self.clipping is not None
 
     @cached_property
     def caution(self) -> str | None:
@@ -154,41 +127,6 @@ class OLSResults(OfRelease):
         offered by it would hold less than their level (docs/theory/inference.md).
         """
         return dependent(self.release, self.design)
-
-    def compare_f_test(self, restricted: OLSResults) -> tuple[float, float, int]:
-        """Test a fit of fewer parameters on the same release against this one.
-
-        Parameters
-        ----------
-        restricted : OLSResults
-            Of the same target, whose parameters are among these.
-
-        Returns
-        -------
-        fvalue, pvalue : float
-        df_diff : int
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
-        ValueError
-            If `restricted` is of another release or target, or is not nested in this fit.
-        """
-        left = [name for name in self.param_names if name not in restricted.param_names]
-        nested = len(left) == len(self.param_names) - len(restricted.param_names)
-        if restricted.release is not self.release or restricted.target != self.target:
-            raise ValueError(
-                "the restricted fit is of another release or target: fit both on one release"
-            )
-        if not nested or not left:
-            raise ValueError(
-                "the restricted fit has parameters that this one has not, or all: leave out some "
-                "terms of this fit"
-            )
-        places = [self.param_names.index(name) for name in left]
-        test = self.f_test(np.eye(len(self.param_names))[places])
-        return test.fvalue, test.pvalue, test.df
 
     def anova(self, typ: Literal[1, 2, 3] = 2) -> Anova:
         """Analysis of variance: what each term explains, with F tests.
@@ -204,8 +142,6 @@ class OLSResults(OfRelease):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If there is no such type.
         """
@@ -227,7 +163,7 @@ class OLSResults(OfRelease):
     def llf(self) -> float:
         """Logarithm of the likelihood of normal errors, at the estimate.
 
-        It differs between fits by noise too: `compare_f_test` counts that, a likelihood ratio not.
+        It differs between fits by noise too: `f_test` counts that, a likelihood ratio not.
         RefusedError for weighted rows, of whose weights the logarithms were not released.
         """
         self._need_inference()
@@ -304,29 +240,12 @@ class OLSResults(OfRelease):
 
     def _notes(self) -> list[str]:
         notes = self._way()
-        if self.unclip:
-            notes.append("The effect of clipping rows was taken off, as if they were normal.")
-        elif self.refusal is None and clips(self.release):
+        if self.refusal is None and clips(self.release):
             notes.append("Rows far out in several columns are shortened; estimates are of those.")
-            moved = self._moved_by_clipping
-            if moved > NOTICED_SHIFT:
-                notes.append(
-                    f"If rows were normal, clipping moved estimates by up to {moved:.1f} std err: "
-                    "see unclip. If no row is longer, it moved none."
-                )
         notes += caveats(self.release, self.n_rows, self.design)
         if self.caution is not None:
             notes.append(f"{self.caution[0].upper()}{self.caution[1:]}.")
         return notes
-
-    @cached_property
-    def _moved_by_clipping(self) -> float:
-        """What clipping did to the estimates if the rows were normal, in standard errors: slow."""
-        if self.design.positions is None:  # indicators are not normal
-            return 0.0
-        moved = self.design.transform @ clipping_shift(self.release, self.design, self.n_rows)
-        size = len(self.param_names)
-        return float(np.max(np.abs(moved[:size]) / self.inference.stderr[:size], initial=0.0))
 
     def __repr__(self) -> str:
         names = ", ".join(map(shown, self.design.names))

@@ -1,4 +1,4 @@
-"""Estimates of several regressions together: their differences, pooled, or each by all of them.
+"""Estimates of several regressions together: their differences, or pooled.
 
 The rows of groups are different ones and so is their noise: what is estimated from two of them is
 independent. Between two windows of a stream the noise is shared, in a way that is known.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from privgram._base.text import as_text
-from privgram.noise import MaskedLaw, NoiseLaw, TiedLaw
+from privgram.noise import MaskedLaw, TiedLaw
 from privgram.regression.inference import Inference, RefusedError
 from privgram.regression.results import Results
 from privgram.regression.summary import heads_of
@@ -186,70 +186,6 @@ def _paule_mandel(b: Vector, v: Vector) -> float:
     while excess(high) > 0:
         high *= 4
     return float(brentq(excess, 0.0, high, xtol=1e-12 * high, rtol=1e-12))
-
-
-#: Information along a direction counts if it is so many times what noise alone has there.
-CLEAR_INFORMATION = 4.0
-
-#: Steps of the EM algorithm at most, and the relative change of the covariance at which it ends.
-EM_STEPS, EM_TOLERANCE = 300, 1e-4
-
-
-def corrected_scores(
-    blocks: Sequence[tuple[NoiseLaw, Matrix]], mean: Vector, variance: float
-) -> tuple[Matrix, Matrix]:
-    """What each group says of its coefficients, less the common ones `mean` (q,): corrected scores.
-
-    docs/theory/inference.md has them, and `empirical_bayes`.
-    Information (groups, q, q), positive semidefinite, and score (groups, q), of releases (q + 1, q
-    + 1) of the features and, last, the target, with the laws of their noise, taken about `mean`.
-    The variance is of an error, s^2.
-    """
-    q = len(mean)
-    v = np.append(mean, -1.0)
-    information, scores = np.zeros((len(blocks), q, q)), np.zeros((len(blocks), q))
-    for group, (law, released) in enumerate(blocks):
-        block = released - law.shift_matrix(q + 1)
-        a, left = block[:q, :q], block[:q, q] - block[:q, :q] @ mean
-        sizes, vectors = np.linalg.eigh(a)
-        omega = law.sandwich(released, np.outer(v, v))[:q, :q]
-        omega = omega + variance * (vectors * np.maximum(sizes, 0.0)) @ vectors.T
-        inverse = np.zeros((q + 1, q + 1))
-        inverse[:q, :q] = np.linalg.inv(omega)
-        noise_alone = law.sandwich(released, inverse)  # what noise has by itself
-        weighted = a @ inverse[:q, :q]
-        sizes, vectors = np.linalg.eigh(weighted @ a)
-        idle = np.einsum("ji,jk,ki->i", vectors, noise_alone[:q, :q], vectors)
-        clear = sizes > CLEAR_INFORMATION * idle
-        score = weighted @ left - (noise_alone[:q, q] - noise_alone[:q, :q] @ mean)
-        information[group] = (vectors * np.where(clear, sizes - idle, 0.0)) @ vectors.T
-        scores[group] = (vectors * clear) @ (vectors.T @ score)
-    return information, scores
-
-
-def empirical_bayes(information: Matrix, score: Matrix) -> tuple[Vector, Matrix, Matrix, Matrix]:
-    """Mean and covariance between groups by EM, and each group's posterior mean and covariance.
-
-    Of information (groups, q, q) and score (groups, q), at 0: shapes (q,), (q, q), (groups, q) and
-    (groups, q, q).
-    """
-    q = score.shape[1]
-    between: Matrix = np.eye(q) / 10
-    for _ in range(EM_STEPS):
-        covariances = np.asarray(np.linalg.inv(np.linalg.inv(between) + information), np.float64)
-        # The mean by least squares: with the groups' spread integrated out.
-        through = information @ covariances
-        weights = (information - through @ information).sum(axis=0)
-        pulls = (score - np.einsum("gij,gj->gi", through, score)).sum(axis=0)
-        mean: Vector = np.linalg.lstsq(weights, pulls, rcond=1e-10)[0]
-        away: Matrix = np.einsum("gij,gj->gi", covariances, score - information @ mean)
-        new = covariances.mean(axis=0) + away.T @ away / len(away)
-        new = (new + new.T) / 2 + 1e-12 * np.trace(new) * np.eye(q)
-        change = np.abs(new - between).max()
-        between = np.asarray(new, np.float64)
-        if change <= EM_TOLERANCE * np.abs(new).max():
-            break
-    return mean, between, mean + away, covariances
 
 
 def change(fit: OLSResults, earlier: OLSResults) -> Estimates:

@@ -88,7 +88,7 @@ NOT_HELD = {
             "llf",
             "aic",
         ),
-        *("bic", "prsquared", "llnull", "deviance", "null_deviance", "compare_f_test", "anova"),
+        *("bic", "prsquared", "llnull", "deviance", "null_deviance", "anova"),
         *("get_prediction", "feature_std"),
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
@@ -96,11 +96,11 @@ NOT_HELD = {
     ),
     (
         *("ssr", "ess", "centered_tss", "uncentered_tss"),
-        *("compare_lr_test", "compare_lm_test", "t_test_pairwise"),
+        *("compare_f_test", "compare_lr_test", "compare_lm_test", "t_test_pairwise"),
     ): (
         "would be compared between fits as if features alone told them apart, by statsmodels' "
-        "anova_lm for one, and noise does too. wald_test counts it, and so do compare_f_test and "
-        "anova() of least squares on a release"
+        "anova_lm for one, and noise does too. f_test counts it, and so does anova() of "
+        "least squares on a release"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
         "takes fourth moments, which a release does not hold: robust standard errors come with "
@@ -407,8 +407,6 @@ class Results:
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If the hypothesis is not linear, or of other names.
         """
@@ -440,8 +438,6 @@ class Results:
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If the hypothesis is not linear, or of other names.
         """
@@ -462,11 +458,6 @@ class Results:
         DataFrame
             Needs pandas. A row a term: "statistic", "pvalue", "df_constraint" and "df_denom", as
             of `wald_test`; NaN where the noise hides a coefficient.
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
         """
         self._need_inference()
         rows, unit = [], np.eye(len(self.param_names))
@@ -514,7 +505,7 @@ class Results:
         Returns
         -------
         Summary
-            With `tables`, `as_text`, `as_html`, `as_latex` and `as_csv`; text when printed.
+            With `tables`, `as_text`, `as_html`, `as_latex` and `frame`; text when printed.
         """
         refusal = self.refusal
         if refusal is not None and self._adviser is not None:
@@ -634,10 +625,30 @@ class Results:
     __maketables_stat_labels__: ClassVar = {"epsilon": "Epsilon", "delta": "Delta"}
 
 
-class OfDesign(Results):
-    """A result whose parameters are those of a design, with its own `_contrasts`."""
+class RegressionResults(Results):
+    """What `privgram.Study.regress` returns, whatever the formula, and a regression on a release.
+
+    It is one of three: `GLMResults` where it is by scores, and where it is of a release of the
+    columns `OLSResults`, or with instruments `IVResults`. All three have what is said here.
+
+    Attributes
+    ----------
+    parameters : dict
+        How it came about: "method" and "reason", and what else is public of its noise.
+    adjacency : {"replace", "add-remove"}
+    privacy : Profile
+        Of all that the result was computed from.
+    reproducible : bool
+        Whether the noise came from a generator with a seed: then it is no private result.
+    """
 
     design: Design
+    parameters: JsonObject
+    adjacency: Adjacency
+    privacy: Profile
+    reproducible: bool
+
+    _minimises_squares: ClassVar[bool] = True
 
     @property
     def _described(self) -> Columns | None:
@@ -668,31 +679,6 @@ class OfDesign(Results):
         features = features_of(self.design, self._described, table)
         ones = np.ones((len(features), len(self.param_names) - features.shape[1]))
         return np.column_stack([features, ones])
-
-
-class RegressionResults(OfDesign):
-    """What `privgram.Study.regress` returns, whatever the formula, and a regression on a release.
-
-    It is one of three: `GLMResults` where it is by scores, and where it is of a release of the
-    columns `OLSResults`, or with instruments `IVResults`. All three have what is said here.
-
-    Attributes
-    ----------
-    parameters : dict
-        How it came about: "method" and "reason", and what else is public of its noise.
-    adjacency : {"replace", "add-remove"}
-    privacy : Profile
-        Of all that the result was computed from.
-    reproducible : bool
-        Whether the noise came from a generator with a seed: then it is no private result.
-    """
-
-    parameters: JsonObject
-    adjacency: Adjacency
-    privacy: Profile
-    reproducible: bool
-
-    _minimises_squares: ClassVar[bool] = True
 
     @property
     def proof_status(self) -> ProofStatus:
@@ -849,11 +835,6 @@ class RegressionResults(OfDesign):
         Prediction
             Of another family than "gaussian" of means alone, whose intervals are those of the
             linear predictor, on the scale of the mean.
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
         """
         self._need_inference()
         rows, family = self._rows(X), self._family

@@ -68,42 +68,6 @@ LARS_FIRST = 1e8
 LAST = 1e-4
 
 
-def lasso(
-    release: ReleaseRecord,
-    target: str | int,
-    features: Iterable[str | int] | None = None,
-    *,
-    alpha: float,
-    intercept: bool = True,
-) -> OLSResults:
-    """L1-penalised regression by scikit-learn's Gram solver (extra `sklearn`).
-
-    Parameters
-    ----------
-    release, target, features, intercept
-        As in `regress`.
-    alpha : float
-        Penalty per row, not negative: minimises ||y - X b||^2 / (2 n) + alpha ||b||_1 in the
-        scale of the released matrix; not on the intercept.
-
-    Returns
-    -------
-    OLSResults
-        Without standard errors.
-
-    Raises
-    ------
-    RefusedError
-        A ValueError: for a released matrix that is not positive definite on the features.
-    ValueError
-        If `alpha` is negative, or the number of rows is unknown.
-    """
-    alpha = check_not_negative(alpha, "alpha")
-    problem = _Problem.of(release, target, features, intercept)
-    _, coefs = problem.knots(alpha * problem.n_rows)
-    return problem.fit(coefs[-1], "the lasso has no standard errors here")
-
-
 @dataclass(frozen=True, eq=False)
 class PenaltyPath:
     """Fits for falling penalties, and which of them is best.

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from dataclasses import dataclass
 from html import escape
-from io import StringIO
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.numbers import is_number
 from privgram._base.text import as_frame, facts_html, short_names, shown
 from privgram.regression.inference import Inference, students
 
@@ -70,13 +67,6 @@ class SummaryTable:
             rows.append(f"<tr>{''.join(cells)}</tr>")
         return f"<table>{''.join(rows)}</table>"
 
-    def as_csv(self) -> str:
-        """The table as values between commas."""
-        lines = StringIO()
-        rows = ([_as_text(cell) for cell in row] for row in self.data)
-        csv.writer(lines, lineterminator="\n").writerows(rows)
-        return lines.getvalue()
-
     def as_latex_tabular(self) -> str:
         """The table as a LaTeX tabular."""
         form = "l" + "r" * (max(map(len, self.data)) - 1)
@@ -86,7 +76,7 @@ class SummaryTable:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A regression's summary as data, and as text, HTML, LaTeX or CSV."""
+    """A regression's summary as data, and as text, HTML or LaTeX."""
 
     facts: dict[str, str]  # what was fitted to what, and under which guarantee
     names: tuple[str, ...]  # of the rows: the parameters
@@ -143,10 +133,6 @@ class Summary:
         )
 
     _repr_html_ = as_html
-
-    def as_csv(self) -> str:
-        """Both tables as values between commas."""
-        return "\n".join(table.as_csv() for table in self.tables)
 
     def as_latex(self) -> str:
         """Both tables as LaTeX, with the notes below."""
@@ -232,12 +218,6 @@ def skewed(
             for i in np.flatnonzero(rows):
                 marks[i].append(len(notes))
     return tuple(map(tuple, marks))
-
-
-def _as_text(cell: str) -> str:
-    """A cell of a CSV file that spreadsheets do not take for a formula: names come from outside."""
-    formula = cell.startswith(("=", "+", "-", "@")) and not is_number(cell)
-    return f"'{cell}" if formula else cell
 
 
 def _latex(text: str) -> str:

@@ -15,7 +15,7 @@ from privgram._base.text import as_frame, shown
 from privgram.columns.survival import EXPOSURE, PIECE
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.glm import GLMResults
-from privgram.regression.inference import RefusedError, level_of, students
+from privgram.regression.inference import level_of, students
 from privgram.regression.summary import Summary, counted
 
 if TYPE_CHECKING:
@@ -148,11 +148,6 @@ class SurvivalResults(GLMResults):
         Returns
         -------
         ndarray of shape (m,), float64
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: where there is no inference.
         """
         check_one_of(which, "which", ("lhr", "hr"))
         linear = super().predict(X, which="linear")
@@ -176,8 +171,6 @@ class SurvivalResults(GLMResults):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If a time is beyond the last cut.
         """
@@ -219,8 +212,6 @@ class SurvivalResults(GLMResults):
 
         Raises
         ------
-        RefusedError
-            A ValueError: where there is no inference.
         ValueError
             If a time is beyond the last cut, or X lacks a variable.
         """
@@ -322,6 +313,3 @@ def read_fit(path: Path) -> GLMResults:
         if not len(of_times.cuts) == len(of_times.columns.variables[PIECE].names) + 1:  # type: ignore[attr-defined]
             raise ValueError("the cuts are others than those of the pieces")
     return of_times
-
-
-__all__ = ["RefusedError", "SurvivalCurves", "SurvivalResults"]

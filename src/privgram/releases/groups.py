@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,13 @@ import numpy as np
 from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import check_integer
 from privgram._base.saved import ArchiveFormat
-from privgram._base.text import Printed, as_frame, as_text, listed
+from privgram._base.text import as_frame
 from privgram.columns.groups import Groups
 from privgram.releases.release import Release, added, build
 
 if TYPE_CHECKING:
     import privgram.regression.groups as group_fits  # by its module, as in `release`
     from privgram.columns.variables import Level
-    from privgram.multivariate.description import Description
     from privgram.privacy import ProofStatus
 else:
     group_fits = LazyModule("privgram.regression.groups")
@@ -31,54 +30,6 @@ RELEASES_FORMAT = ArchiveFormat(
 
 #: What differs between the releases of groups besides the matrices.
 DIFFERING = ("noise", "parameters")
-
-
-def _stacked(by: str, frames: Mapping[Level, Any]) -> Any:
-    with extra("pandas", "a table of groups as a data frame needs"):
-        import pandas as pd
-    return pd.concat(frames, names=[by])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class GroupDescriptions(Printed):
-    """Counts, means and standard deviations in the groups of a table.
-
-    Attributes
-    ----------
-    by : str
-        The column that says the group.
-    groups : dict of level to Description or None
-        None of a group whose noise hides how many rows it has.
-    """
-
-    by: str
-    groups: dict[Level, Description | None]
-
-    def __getitem__(self, group: Level) -> Description | None:
-        return self.groups[group]
-
-    def frame(self) -> Any:
-        """The frames of the groups, one below the other, as a pandas DataFrame (extra `pandas`).
-
-        NaN of a group whose noise hides how many rows it has.
-        """
-        frames = {group: one.frame() for group, one in self.groups.items() if one is not None}
-        nothing = next(iter(frames.values())) * np.nan
-        return _stacked(self.by, {group: frames.get(group, nothing) for group in self.groups})
-
-    def __str__(self) -> str:
-        known = {group: one for group, one in self.groups.items() if one is not None}
-        first = next(iter(known.values()))
-        columns = {
-            head: np.concatenate([one.columns[head] for one in known.values()])
-            for head in first.columns
-        }
-        names = [f"{group} {name}" for group, one in known.items() for name in one.names]
-        hidden = [str(group) for group, one in self.groups.items() if one is None]
-        below = [f"{self.by} and column, with {1 - first.alpha:.0%} intervals."]
-        if hidden:
-            below.append(f"The noise hides how many rows have: {listed(hidden)}.")
-        return as_text(names, columns, *below, digits=5)
 
 
 class Releases(Mapping[Any, Release]):
@@ -172,40 +123,6 @@ class Releases(Mapping[Any, Release]):
 
     regress = group_fits.regress_groups
 
-    def describe(
-        self, columns: Sequence[str] | None = None, *, alpha: float = 0.05
-    ) -> GroupDescriptions:
-        """Counts, means and standard deviations in every group.
-
-        Parameters
-        ----------
-        columns : sequence of str, optional
-            By default all.
-        alpha : float, default 0.05
-            1 - level of the intervals, in (0, 0.5].
-
-        Returns
-        -------
-        GroupDescriptions
-            Of a group whose noise hides how many rows it has there is none.
-
-        Raises
-        ------
-        RefusedError
-            If that is so in every group.
-        """
-        from privgram.regression.inference import RefusedError
-
-        described: dict[Level, Description | None] = dict.fromkeys(self)
-        for group, one in self.items():
-            try:
-                described[group] = one.describe(columns, alpha=alpha)
-            except RefusedError as error:
-                refused = error
-        if not any(described.values()):
-            raise refused
-        return GroupDescriptions(self.by, described)
-
     def frame(self) -> Any:
         """The matrices of all groups below one another, as a pandas DataFrame (extra `pandas`).
 
@@ -214,10 +131,11 @@ class Releases(Mapping[Any, Release]):
         pandas.DataFrame
             A row for each group and column, a column for each column.
         """
-        return _stacked(
-            self.by,
-            {group: as_frame(one.matrix, self.names, self.names) for group, one in self.items()},
-        )
+        with extra("pandas", "a table of groups as a data frame needs"):
+            import pandas as pd
+        names = self.names
+        frames = {group: as_frame(one.matrix, names, names) for group, one in self.items()}
+        return pd.concat(frames, names=[self.by])
 
     def total(self) -> Release:
         """The sum of the matrices: a release of the table as a whole, with the noise of all.

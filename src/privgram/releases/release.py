@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     # By modules: a function has the name of its own.
     import privgram.multivariate.statistic as statistics
     import privgram.regression.iv as instruments
-    from privgram import multivariate, plots, regression
+    from privgram import multivariate, regression
     from privgram.page import of_release
     from privgram.privacy import Profile
 else:
-    multivariate, plots = LazyModule("privgram.multivariate"), LazyModule("privgram.plots")
+    multivariate = LazyModule("privgram.multivariate")
     regression = LazyModule("privgram.regression")
     of_release = LazyModule("privgram.page.of_release")
     instruments = LazyModule("privgram.regression.iv")
@@ -47,14 +47,12 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
 
     regress = regression.regress
     iv = instruments.iv
-    lasso = regression.lasso
     penalty_path = regression.penalty_path
     pca = multivariate.pca
     describe = multivariate.describe
     correlation = multivariate.correlation
     statistic = statistics.statistic
     synthesize = multivariate.synthesize
-    plot = plots.plot_matrix
     to_html = of_release.to_html
 
     def save(self, path: str | os.PathLike[str]) -> None:

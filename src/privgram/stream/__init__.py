@@ -290,11 +290,7 @@ class Stream:
             If the table cannot be read, or the stream's file written. Where that of the release
             cannot be, after the period was published, a `UserWarning` says so.
         """
-        path = None if out is None else Path(out)
-        if path is not None:
-            RELEASE_FORMAT.check_suffix(path)
-            check_distinct({}, {"path": self.path, "key": self.key, "out": path})
-            check_room(path)
+        path = RELEASE_FORMAT.check_out(out, path=self.path, key=self.key)
         self._next(self._read(), period)  # before the pass
         moment = self._moment(source, threads, progress)
         digest = _digest(moment)

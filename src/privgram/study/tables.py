@@ -5,15 +5,13 @@ Secret side: a client of the gate. It reads once, and draws the counts of each l
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.files import check_distinct, check_room
+from privgram._base.files import check_room
 from privgram._base.saved import save_paid
 from privgram._base.text import shown
 from privgram.columns import Columns
@@ -122,7 +120,9 @@ def summarize_table(
     run: RunOptions,
 ) -> DistributionResults:
     """Count the steps of a column by groups, with noise; all refusals are before the spend."""
-    ledger, path = run.ledger, _checked_path(run)
+    ledger = run.ledger
+    check_ledger(ledger)
+    path = DISTRIBUTION_FORMAT.check_out(run.out, ledger=None if ledger is None else ledger.path)
     if not guarantee.delta:
         raise ValueError("counts of steps have Gaussian noise, which takes a positive delta")
     if one_round(source):
@@ -186,15 +186,3 @@ def summarize_table(
     if path is not None:
         save_paid(found.save, path)
     return found
-
-
-def _checked_path(run: RunOptions) -> Path | None:
-    """Where the summary is to be written; refused here if it cannot be, before a row is read."""
-    check_ledger(run.ledger)
-    if run.out is None:
-        return None
-    path = Path(os.fspath(run.out))
-    DISTRIBUTION_FORMAT.check_suffix(path)
-    check_distinct({}, {"ledger": None if run.ledger is None else run.ledger.path, "out": path})
-    check_room(path)
-    return path
