@@ -96,7 +96,7 @@ def options_from(request: type, *names: str) -> Decorator:
 
 
 def _option(one: Option) -> Decorator:
-    kinds = {"float": float, "path-like": PATH}
+    kinds = {"float": float, "int": POSITIVE, "path-like": PATH}
     kind: Any = kinds.get(one.kind.partition(",")[0])
     default = None if one.default is Parameter.empty else one.default
     return click.option(

@@ -21,6 +21,7 @@ from privgram.cli._shared import (
     json_option,
     on_command_line,
     open_release,
+    options_from,
     print_json,
     print_lines,
     read_number,
@@ -28,6 +29,7 @@ from privgram.cli._shared import (
 from privgram.columns.sql import DIALECTS
 from privgram.sources.files import find_files
 from privgram.study.config import described, read_study, table_name
+from privgram.study.options import StudyRequest
 
 if TYPE_CHECKING:
     from privgram.planning.plan import Plan
@@ -193,44 +195,11 @@ def sql(study: Path, dialect: str, table: tuple[str, ...]) -> None:
 @click.option(
     "-o", "--out", type=PATH, default=Path("study.toml"), help="File of the study, .toml."
 )
-@click.option(
-    "--columns",
-    metavar="FILE",
-    help="TOML or JSON file of public bounds or levels for each column, instead of lines to fill"
-    " in.",
-)
-@click.option("--ledger", help="File of the budget. Default: TABLE's name, with .ledger.")
-@click.option("--epsilon", type=float, help="The budget of all that is ever released, above 0.")
-@click.option("--delta", type=float, help="The same, in [0, 1).")
-@click.option(
-    "--adjacency",
-    type=click.Choice(["replace", "add-remove"]),
-    help="Which tables are neighbours: those with one row replaced (the number of rows is public),"
-    " or with one row added or removed (it is private).",
-)
-@click.option(
-    "--composition",
-    type=click.Choice(["gaussian", "basic"]),
-    show_default="gaussian; basic at delta 0",
-    help="How spends add up. gaussian: as Gaussian noise, whatever is decided by earlier releases."
-    " basic adds epsilons and deltas, for any releases.",
-)
-@click.option(
-    "--unit",
-    metavar="COLUMN",
-    help="Column that tells whose row a row is. All rows of one unit are then protected"
-    " together, and the number of units is public instead of that of rows. The file may say more"
-    " of it: unit = {name = COLUMN, bound = 3.0, fixed_effects = true}.",
-)
+@options_from(
+    StudyRequest, "columns", "ledger", "epsilon", "delta", "adjacency", "composition", "unit",
+    "weights", "missing", "threads",
+)  # fmt: skip
 @click.option("--max-rows", type=POSITIVE, help="No unit of up to so many rows is scaled down.")
-@click.option("--weights", metavar="COLUMN", help="Column that weights rows.")
-@click.option(
-    "--missing",
-    type=click.Choice(["error", "drop"]),
-    help="What to do about a row with a missing value. Default: error, or drop if neighbours are"
-    " by add-remove.",
-)
-@click.option("--threads", type=POSITIVE, help="Default: one for each core.")
 def init(
     tables: tuple[str, ...],
     out: Path,

@@ -37,12 +37,18 @@ def reporter(progress: Progress, total: int | None) -> AbstractContextManager[Re
 
 @contextmanager
 def _reported(progress: Progress, total: int | None) -> Iterator[Report]:
+    of = "" if total is None else f" of {total:,}"
+
+    def show(rows: int) -> None:
+        if callable(progress):
+            progress(rows, total)
+        else:
+            print(f"\r{rows:,}{of} rows", end="", file=sys.stderr, flush=True)
+
+    with _throttled(show) as report:
+        yield report
     if progress is True:
-        with _on_stderr(total) as show, _throttled(show) as report:
-            yield report
-    elif progress:
-        with _throttled(lambda rows: progress(rows, total)) as report:
-            yield report
+        print(file=sys.stderr)
 
 
 @contextmanager
@@ -61,25 +67,3 @@ def _throttled(show: Callable[[int], object]) -> Iterator[Report]:
     yield report
     if reported != last:
         show(last)
-
-
-@contextmanager
-def _on_stderr(total: int | None) -> Iterator[Callable[[int], object]]:
-    try:
-        from rich import progress
-        from rich.console import Console
-    except ImportError:
-        of = "" if total is None else f" of {total:,}"
-        yield lambda rows: print(f"\r{rows:,}{of} rows", end="", file=sys.stderr, flush=True)
-        print(file=sys.stderr)
-        return
-    bar = progress.Progress(
-        progress.BarColumn(),
-        progress.TextColumn("{task.completed:,.0f} rows"),
-        progress.TimeElapsedColumn(),
-        console=Console(stderr=True),
-        auto_refresh=False,  # by a thread of its own
-    )
-    with bar:
-        task = bar.add_task("", total=total)
-        yield lambda rows: bar.update(task, completed=rows, refresh=True)

@@ -851,3 +851,9 @@ def test_under_an_erratum_the_true_delta_is_kept(rng, monkeypatch):
         A, 3, 4, epsilon=0.9, delta=1e-6, calibration="published", allow_published_erratum=True
     )
     assert made.delta == made.privacy.delta(0.9) > 1e-6
+
+
+@pytest.mark.parametrize("length", [1 - 2.0**-53, 1.0, 1 + 2.0**-52])
+def test_grid_of_a_basis_is_that_of_length_one(length):
+    whole, step = pfp.on_grid(np.array([[length], [0.0]]))
+    assert (whole[0, 0], step) == (2.0**20, 2.0**-20)

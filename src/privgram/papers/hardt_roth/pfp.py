@@ -224,7 +224,8 @@ def project(
 def on_grid(W: Matrix) -> tuple[Matrix, float]:
     """W as integers times a power of two, their column norms about 2**BASIS_BITS at most."""
     norm = math.sqrt(float(np.einsum("ij,ij->j", W, W).max()))
-    step = 2.0 ** (math.ceil(math.log2(norm or 1.0)) - BASIS_BITS)
+    # A hair less: lengths of 1 are so but for rounding.
+    step = 2.0 ** (math.ceil(math.log2(norm or 1.0) - 1e-12) - BASIS_BITS)
     return np.rint(W / step), step
 
 
