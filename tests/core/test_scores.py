@@ -88,10 +88,12 @@ def test_counts_are_the_twins(rng, kind, shape):
         known = norms[np.isfinite(norms)][: bins // 2]
         edges[: len(known)] = known  # norms that are exactly on an edge
         edges.sort()
-        counts = np.full(bins, 3)
-        found = scores.norm_counts(images, score, edges, counts, True)
-        assert found == (-1, len(missing(of)))
-        np.testing.assert_array_equal(counts - 3, oracle.norm_counts(*of, edges))
+        even = np.linspace(1e-9, 10.0 ** rng.integers(-2, 3), 4 * bins)
+        for some in (edges, even, np.append(even, [np.inf, np.inf])):
+            counts = np.full(len(some), 3)
+            found = scores.norm_counts(images, score, some, counts, True)
+            assert found == (-1, len(missing(of)))
+            np.testing.assert_array_equal(counts - 3, oracle.norm_counts(*of, some))
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "binomial", "poisson", "huber"])

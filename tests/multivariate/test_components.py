@@ -107,15 +107,6 @@ def test_public_count_is_used_where_every_row_counts_in_full(sample):
         np.testing.assert_allclose(mean_and_covariance(other)[0], released, rtol=1e-12)
 
 
-def test_known_shift_does_not_inflate_the_covariance(sample):
-    rows, gram = sample
-    columns = Columns(BOUNDS, intercept=True)
-    release = make_release(gram + 9.0 * np.eye(3), NAMES, SketchLaw(1000, 9.0), columns=columns)
-    mean, covariance = mean_and_covariance(release)
-    np.testing.assert_allclose(mean, rows.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(covariance, np.cov(rows.T), rtol=1e-10)
-
-
 def test_mean_stays_within_the_bounds_and_needs_ones(sample):
     columns = Columns(BOUNDS, intercept=True)
     gram = np.array([[9.0, 0.0, 80.0], [0.0, 9.0, -80.0], [80.0, -80.0, -3.0]])

@@ -203,14 +203,6 @@ def test_second_rounds_that_may_have_clipped(n_rows, clipped):
         one.correlation()
 
 
-def test_hidden_variance_leaves_the_others():
-    rows = tables() * [1.0, 1.0, 0.001, 1.0]
-    correlations = correlation(make_release(rows.T @ rows, NAMES, GaussianLaw(5.0, 7.0), 4000))
-    assert np.isnan(correlations.matrix[0, 2])
-    assert np.isnan(correlations.intervals[1, 2]).all()
-    assert np.isfinite(correlations.intervals[0, 1]).all()
-
-
 def test_they_are_drawn_and_printed():
     pytest.importorskip("matplotlib").use("agg")
     from matplotlib import pyplot

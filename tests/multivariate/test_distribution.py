@@ -15,11 +15,13 @@ from privgram.multivariate.distribution import (
     Grid,
     consistent,
     noise_covariance,
+    not_negative,
     prefix_variances,
 )
 from privgram.privacy import GaussianProfile
+from privgram.study.tables import level_shares
 
-VARIANCES = ([2.0, 3.0, 0.5], [0.0, 1.0, 4.0], [7.0])
+VARIANCES = ([2.0, 3.0, 0.5, 1.0], [0.0, 1.0, 4.0], [3.0, np.inf, 2.0], [7.0])
 
 
 def design(depth):
@@ -60,13 +62,13 @@ def test_consistent_counts_are_those_of_the_normal_equations(variances):
     [((0, 50), range(51)), ((18, 90), range(18, 91)), ((-3, 3000), range(-3, 3000, 7))],
 )
 def test_whole_numbers_are_values_of_the_grid(described, whole):
-    grid = Grid(Columns({"x": described}).variables["x"], 6)
+    grid = Grid(Columns({"x": described}).variables["x"], 12)
     assert np.isin(np.array(whole, float), np.round(grid.values, 9)).all()
     assert grid.values[0] == described[0]
     assert grid.values[-1] == pytest.approx(described[1])
 
 
-def results(x, bounds=(0.0, 1.0), mu=0.25, rng=None, public=True, depth=6):
+def results(x, bounds=(0.0, 1.0), mu=0.25, rng=None, public=True, depth=12):
     """What `Study.summarize` would give for one group of rows, by the law of its noise."""
     columns = Columns({"x": bounds}, intercept=True)
     grid = Grid(columns.variables["x"], depth)
@@ -89,7 +91,7 @@ def results(x, bounds=(0.0, 1.0), mu=0.25, rng=None, public=True, depth=6):
 
 def test_without_noise_statistics_are_numpys():
     x = np.round(np.random.default_rng(0).beta(2, 5, 4001), 3)
-    found = replace(results(x, (0, 1000), depth=6), variances=np.full(7, 1e-12))
+    found = replace(results(x, (0, 1000)), variances=np.full(13, 1e-12))
     x = np.round(1000 * x)
     found = replace(found, counts=results(x, (0, 1000)).counts)
     assert found.count().estimate[0] == pytest.approx(4001)
@@ -199,17 +201,35 @@ def test_bad_questions_are_refused(call, message):
     refuses(lambda: call(results(np.ones(9))), ValueError, message)
 
 
+def test_counts_that_are_not_negative_are_the_nearest_by_siblings():
+    """Down a tree: of two children that add up to their parent the nearest to what they were."""
+    rng = np.random.default_rng(4)
+    counts = rng.normal(1, 3, (20, 8))
+    found = not_negative(counts)
+    assert (found >= 0).all()
+    np.testing.assert_allclose(found.sum(1), np.maximum(counts.sum(1), 0))
+    np.testing.assert_allclose(not_negative(np.abs(counts)), np.abs(counts))
+    for size in (4, 2, 1):
+        mine, was = (x.reshape(20, -1, 2, size).sum(-1) for x in (found, counts))
+        whole = mine.sum(-1)
+        tried = np.linspace(0, 1, 1001)[:, None, None] * whole  # of the first child
+        off = (tried - was[..., 0]) ** 2 + (whole - tried - was[..., 1]) ** 2
+        at = np.take_along_axis(tried, off.argmin(0)[None], 0)[0]
+        np.testing.assert_allclose(mine[..., 0], at, atol=2e-3 * whole.max())
+
+
 def test_depth_falls_with_very_many_groups():
     number, truth = Columns({"x": (0, 1), "t": bool}).variables.values()
-    assert [distribution.depth_for(number, n) for n in (1, 1000, 10_000)] == [6, 5, 3]
+    assert [distribution.depth_for(number, n) for n in (1, 1000, 10_000)] == [12, 8, 4]
     assert distribution.depth_for(truth, 1) == 1
 
 
 def test_sums_of_a_tree_have_the_noise_that_the_theory_says():
     """In that of one count at the whole budget; the root of the matrix of sums is the other."""
-    empty = [np.zeros((1, BRANCHES**h)) for h in range(7)]
-    _, nodes = consistent(empty, [0.0, *[6.0] * 6])
-    assert np.sqrt(prefix_variances(nodes).sum(0).mean()) == pytest.approx(3.90, abs=0.01)
+    empty = [np.zeros((1, BRANCHES**h)) for h in range(13)]
+    shares = level_shares(("quantile",), 12, True, 1)[1:]
+    _, nodes = consistent(empty, [0.0, *(1 / shares)])
+    assert np.sqrt(prefix_variances(nodes).sum(0).mean()) == pytest.approx(4.45, abs=0.01)
     root = np.cumprod(np.append(1.0, 1 - 0.5 / np.arange(1, 4096)))
     lengths = np.sqrt(np.cumsum(root**2))
     assert lengths[-1] * lengths.mean() == pytest.approx(3.55, abs=0.01)

@@ -23,6 +23,7 @@ from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
 from privgram.secret.gate import Sum
+from privgram.secret.kinds import UNIT_PARTS
 from privgram.secret.sweep import LevelSweep, UnitSweep, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
@@ -66,6 +67,8 @@ def kinds_of(rng, of_units):
             yield Outer(model, clip, together)
             yield Histogram(model, EDGES, together)
             yield Histogram(model, EDGES, together, ranked=False)
+        if of_units:
+            yield Histogram(model, EDGES, ranked=False, rows=3)
 
 
 def maps(rng):
@@ -249,6 +252,37 @@ def test_units_are_counted_by_the_root_of_their_sum_of_squares(rng):
     np.testing.assert_array_equal(
         np.array(integers(total)) / PARTS, np.bincount(at, minlength=len(EDGES))
     )
+
+
+def test_rows_of_a_unit_count_as_one_of_so_many_or_of_all_that_it_has(rng):
+    """Of up to four: a row is a quarter of the most, and one of nine a ninth; zeros are no rows."""
+    counted = Histogram(Model.features(1), np.array([0.15, 0.25, np.inf]), ranked=False, rows=4)
+    x = np.array([0.1, 0.2, 0.2, 0.0, np.nan, np.inf, *[0.3] * 9])[:, None]
+    with np.errstate(all="ignore"):
+        [total] = totals(Image(np.eye(1), 1.0), [counted], x, [0, 3, 6])
+    assert integers(total) == [UNIT_PARTS // 4, UNIT_PARTS // 2, 9 * (UNIT_PARTS // 9)]
+    assert counted.unit_of(None) == 4 / UNIT_PARTS
+    for odd in ({"rows": 4}, {"rows": 2.5, "ranked": False}, {"rows": -1, "ranked": False}):
+        with pytest.raises(ValueError, match="unranked"):
+            Histogram(Model.features(1), EDGES, **odd)
+
+
+def test_joined_bins_are_those_of_fewer_edges(rng):
+    edges, x = np.append(np.arange(1, 8) / 8, np.inf), rng.random((50, 1))
+    kinds = [
+        Histogram(model := Model.features(1), edges, ranked=False),
+        Histogram(model, edges[1::2].copy(), ranked=False),
+        Histogram(model, edges),
+    ]
+    fine, coarse, ranked = totals(Image(np.eye(1), 1.0), kinds, x)
+    joined = fine.joined(2)
+    assert integers(joined) == integers(coarse)
+    assert joined.kind.moves("replace") == coarse.kind.moves("replace")
+    np.testing.assert_array_equal(joined.kind.edges, coarse.kind.edges)
+    with pytest.raises(TypeError, match="joined"):
+        ranked.joined(2)
+    with pytest.raises(ValueError, match="reshape"):
+        fine.joined(3)
 
 
 def test_weighted_counts_move_as_they_are_calibrated_for_in_integers():

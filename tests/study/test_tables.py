@@ -96,6 +96,56 @@ def test_all_sources_are_counted_alike(form, table, without_noise, tmp_path):
     np.testing.assert_array_equal(found.counts, again.counts)
 
 
+def test_engine_counts_as_a_pass_over_the_rows(table, without_noise):
+    """Its values on a step, missing ones and levels that are not listed too."""
+    duckdb = pytest.importorskip("duckdb")
+    rows = table[["age", "union", "hired", "region", "year"]].astype({"age": float})
+    rows.loc[3, "age"], rows.loc[4, "year"], rows.loc[5, "age"] = np.nan, 1999, np.inf
+    columns = {name: x for name, x in COLUMNS.items() if name != "wage"}
+    engine = duckdb.connect()
+    engine.register("people", rows)
+    query = study_of(pg.Query(engine, "select * from people;"), columns, missing="drop")
+    for column, by in (("age", ()), ("age", ["year", "region"]), ("union", "year"), ("hired", ())):
+        found = query.summarize(column, by=by, epsilon=0.5)
+        again = study_of(rows, columns, missing="drop").summarize(column, by=by, epsilon=0.5)
+        np.testing.assert_allclose(found.counts, again.counts, atol=1e-6)
+    error = study_of(query.table, columns)
+    with pytest.raises(ValueError, match="missing='drop'"):
+        error.summarize("age", epsilon=0.5)
+    with pytest.raises(ValueError, match="no column named 'age'"):
+        study_of(pg.Query(engine, "select 1 as z"), columns).summarize("age", epsilon=0.5)
+    with pytest.raises(ValueError, match="logarithm"):
+        study_of(query.table, {"wage": pg.Log(2, 500)}).summarize("wage", epsilon=0.5)
+    assert not error.entries
+
+
+@pytest.mark.parametrize("missing", ["error", "drop"])
+def test_rows_of_a_unit_count_in_full_up_to_the_most(missing, table, without_noise):
+    rng = np.random.default_rng(1)
+    rows = table[["age", "year"]].astype({"age": float})
+    rows["who"] = rng.integers(0, 700, len(rows)).astype(str)  # of four rows or so
+    if missing == "drop":
+        rows.loc[rng.integers(0, len(rows), 50), "age"] = np.nan
+    columns = {"age": (18, 90), "year": COLUMNS["year"]}
+    study = study_of(rows, columns, unit=pg.Unit("who", max_rows=4), missing=missing)
+    found = study.summarize("age", by="year", epsilon=0.5)
+    share = 4 / rows.groupby("who").who.transform("size").clip(lower=4)
+    at = rows.age.clip(18, 90).round() - 18
+    for g, year in enumerate(COLUMNS["year"].levels):
+        kept = (rows.year == year) & rows.age.notna()
+        counted = np.bincount(at[kept].astype(int), share[kept], 73)
+        steps = (found.grid.size - 1) // 72
+        np.testing.assert_allclose(found.counts[g, ::steps][:73], counted, rtol=1e-4, atol=1e-6)
+    assert (found.unit, found.rows_of_unit) == ("who", 4)
+    assert "all rows of one who" in str(found)
+    single = study_of(rows, columns, missing=missing).summarize("age", by="year", epsilon=0.5)
+    for one, other in ((found.mean(), single.mean()), (found.sd(), single.sd())):
+        assert (one.upper - one.lower > 1.7 * (other.upper - other.lower)).all()
+    for unit in (pg.Unit("who"), pg.Unit("who", max_rows=4, fixed_effects=True)):
+        with pytest.raises(ValueError, match="max_rows="):
+            study_of(rows, columns, unit=unit).summarize("age", epsilon=0.5)
+
+
 def test_odd_rows_count_nothing_or_at_a_bound_and_change_no_other(without_noise):
     x = np.array([1.0, 2.0, 3.0])
     odd = [np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 1.5]
@@ -124,7 +174,8 @@ def test_noise_of_a_tree_is_for_its_share_and_a_public_number_takes_none(adjacen
     assert (found.variances[0] == 0) == public
     assert (found.counts.sum() == pytest.approx(len(table), abs=1e-6)) == public
     mu = found.privacy.sensitivity_ratio
-    share = 1 / (6 if public else 7)
+    shares = np.append([] if public else [1.0], 0.9 ** np.arange(12))
+    share = shares[-1] / shares.sum()
     moves = 2.0 if adjacency == "replace" else 1.0
     assert found.variances[-1] == pytest.approx(moves / mu**2 / share, rel=1e-6)
 
@@ -160,7 +211,7 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
         (lambda s: study_of(s.table, delta=0.0, composition="basic").summarize(
             "age", epsilon=1), ValueError, "positive delta"),
         (lambda s: study_of(s.table, unit="year", columns={"age": (18, 90)}).summarize(
-            "age", epsilon=1), ValueError, "describe"),
+            "age", epsilon=1), ValueError, "max_rows="),
         (lambda s: study_of(s.table, {"age": (18, 90), "w": (0, 1)}, weights="w").summarize(
             "age", epsilon=1), ValueError, "weights"),
     ],
@@ -201,7 +252,7 @@ def test_only_counts_take_the_whole_budget(table):
     mu = found.privacy.sensitivity_ratio
     assert found.variances[0] == pytest.approx(2 / mu**2, rel=1e-6)
     moments = study_of(table).summarize("age", statistics=["mean"], epsilon=1.0)
-    assert len(moments.variances) == 7
+    assert len(moments.variances) == 13
     assert moments.variances[1] < study_of(table).summarize("age", epsilon=1.0).variances[1]
 
 
@@ -213,7 +264,7 @@ def test_thousands_of_groups_are_one_pass():
     rows = {"x": rng.random(n), "g": group}
     study = study_of(rows, {"x": (0, 1), "g": pg.Factor(list(range(k)))}, epsilon=20.0)
     found = study.summarize("x", by="g", epsilon=20.0)
-    assert found.counts.shape == (k, BRANCHES**3)
+    assert found.counts.shape == (k, BRANCHES**4)
     error = found.counts.sum(1) - np.bincount(group, minlength=k)
     assert np.abs(error).max() < 6 * math.sqrt(found.variances[0])
 

@@ -358,6 +358,22 @@ class MomentQuery:
             )
         return _Writer(self, dialect, kinds or {}).text(source)
 
+    def steps(
+        self,
+        column: str,
+        by: tuple[str, ...],
+        size: int,
+        width: int,
+        source: str,
+        dialect: Dialect,
+        kinds: Mapping[str, str],
+    ) -> str:
+        """The query of the rows by cell: the nearest of `size` values of a number, in its group.
+
+        Cells of a group are `width`, and -1 is that of rows with a missing value.
+        """
+        return _Writer(self, dialect, kinds).steps(column, by, size, width, source)
+
 
 class _Writer:
     """Writes the stages of a query, each a SELECT from the one before."""
@@ -370,19 +386,35 @@ class _Writer:
         self._values: dict[tuple[str, float], str] = {}  # clamped numbers, by weight
 
     def text(self, source: str) -> str:
+        entries = [self._value(stored) for stored in self.encoder.layout.stored]
+        text = self._values_of(source)
+        for stage in self._polynomials():
+            text = self._around(text, stage)
+        if self.query.unit is not None:
+            return self._by_unit(self._around(text, self._written_out(entries)))
+        return self._by_level(self._around(text, self._integers(entries)))
+
+    def steps(self, column: str, by: tuple[str, ...], size: int, width: int, source: str) -> str:
+        d, value = self.dialect, self._scaled(column, 1.0)
+        place = d.nearest(f"({value} + {d.of(1.0)}) * {d.of((size - 1) / 2)}")
+        if by:
+            place = f"f{self.encoder.factors.index(by)} * {width} + {place}"
+        cell = {"cell": f"CASE WHEN complete = 1 THEN {place} ELSE -1 END"}
+        text = self._around(self._values_of(source), cell, more=False)
+        counts = {"cell": "", "n": "count(*)", "probe": d.probe}
+        return self._around(text, counts, more=False) + "\nGROUP BY cell"
+
+    def _values_of(self, source: str) -> str:
+        """Rows with their numbers, clamped, and the codes of their levels."""
         raw = {f"x{i}": self.dialect.quoted(name) for name, i in self.place.items()}
         if self.query.unit is not None:
             raw["unit_id"] = self.dialect.unit.format(
                 self.dialect.quoted(self.query.unit.unit.name)
             )
-        entries = [self._value(stored) for stored in self.encoder.layout.stored]
-        doubles, scaled = self._read()
         text = _select(raw, source)
-        for stage in (doubles, scaled, *self._polynomials()):
+        for stage in self._read():
             text = self._around(text, stage)
-        if self.query.unit is not None:
-            return self._by_unit(self._around(text, self._written_out(entries)))
-        return self._by_level(self._around(text, self._integers(entries)))
+        return text
 
     def _around(self, text: str, columns: Mapping[str, str], more: bool = True) -> str:
         """A SELECT from another, of its columns and more of them, or of others."""

@@ -1,8 +1,9 @@
 """Counts, means, deviations, quantiles and histograms of one column, from noisy counts of steps.
 
-The range of the column has 4^h steps. They, and runs of 4, 16, ... of them, are counted with noise
-in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum of
-counts of steps, and its noise has a variance in closed form (docs/theory/tables.md) [1]_, [2]_.
+The range of the column has 2^h steps. They, and runs of 2, 4, 8, ... of them, are counted with
+noise in every group: a tree. `consistent` makes the counts add up; whatever is asked is then a sum
+of counts of steps, and its noise has a variance in closed form (docs/theory/distributions.md)
+[1]_, [2]_.
 
 References
 ----------
@@ -49,19 +50,19 @@ else:
 StatisticName = Literal["count", "mean", "sd", "quantile"]
 
 #: Children of a node, and how many times over at most.
-BRANCHES, DEEPEST = 4, 6
+BRANCHES, DEEPEST = 2, 12
 
 #: Steps of all groups together: what their counts take of memory is 8 bytes for each.
-MOST_STEPS = 1 << 20
+MOST_STEPS = 1 << 18
 
 #: A group with fewer rows than so many deviations of their number's noise is hidden.
 DEVIATIONS_SEEN = 4.0
 
 #: A run of equal sums that is so many nodes of a level long has hardly any noise of that level.
-AVERAGED = 2
+AVERAGED = 1
 
 #: A deviation is no less than this part of that of a single sum, however long the run is.
-LEAST = 0.35
+LEAST = 0.4
 
 
 def depth_for(described: Numeric, n_groups: int) -> int:
@@ -112,23 +113,37 @@ class Grid:
 
 
 def consistent(noisy: Sequence[Matrix], variances: Sequence[float]) -> tuple[Matrix, Vector]:
-    """Least squares of a tree's counts: of the steps (G, 4^h), and a variance for each level.
+    """Least squares of a tree's counts: of the steps (G, 2^h), and a variance for each level.
 
-    `noisy` are counts (G, 4^l) of the levels l = 0, ..., h, with noise of the `variances`. The
+    `noisy` are counts (G, 2^l) of the levels l = 0, ..., h, with noise of the `variances`, which is
+    infinite where a level was not counted. The
     variances that are returned are those of a node as its own count and its children's tell it.
     """
     best, seen = list(noisy), [float(x) for x in variances]
     for level in range(len(best) - 2, -1, -1):
-        children = _by_parent(best[level + 1]).sum(-1)
+        children = best[level + 1][:, ::2] + best[level + 1][:, 1::2]
         of_children = BRANCHES * seen[level + 1]
-        weight = of_children / (of_children + seen[level])  # 1 where the count is public
+        counted = seen[level] < math.inf
+        weight = of_children / (of_children + seen[level]) if counted else 0.0  # 1 where public
         best[level] = weight * best[level] + (1 - weight) * children
-        seen[level] *= weight
+        seen[level] = weight * seen[level] if counted else of_children
     counts = best[0]
-    for children in map(_by_parent, best[1:]):
-        off = (counts - children.sum(-1)) / BRANCHES
-        counts = (children + off[..., None]).reshape(len(counts), -1)
+    for nodes in best[1:]:
+        off = (counts - nodes[:, ::2] - nodes[:, 1::2]) / BRANCHES
+        counts = nodes + np.repeat(off, BRANCHES, axis=1)
     return counts, np.array(seen)
+
+
+def not_negative(counts: Matrix) -> Matrix:
+    """The nearest counts of steps of which none is negative: from the root down, by siblings."""
+    levels = [counts]
+    while levels[-1].shape[-1] > 1:
+        levels.append(levels[-1][:, ::2] + levels[-1][:, 1::2])
+    found = np.maximum(levels.pop(), 0.0)
+    for nodes in levels[::-1]:
+        first = np.clip((found + nodes[:, ::2] - nodes[:, 1::2]) / 2, 0.0, found)
+        found = np.stack([first, found - first], axis=-1).reshape(len(counts), -1)
+    return found
 
 
 def _by_parent(nodes: Matrix) -> Matrix:
@@ -136,7 +151,7 @@ def _by_parent(nodes: Matrix) -> Matrix:
 
 
 def noise_covariance(sums: Matrix, variances: Vector) -> Matrix:
-    """Covariance (k, k) of the noise in sums over steps, weighted by `sums` (k, 4^h)."""
+    """Covariance (k, k) of the noise in sums over steps, weighted by `sums` (k, 2^h)."""
     means, found = sums, np.zeros((len(sums), len(sums)))
     for variance in variances[:0:-1]:
         children = _by_parent(means)
@@ -148,9 +163,9 @@ def noise_covariance(sums: Matrix, variances: Vector) -> Matrix:
 
 
 def prefix_variances(variances: Vector) -> Matrix:
-    """Variances (h, 4^h) of noise, by level from 1 on, in sums up to each step given their total.
+    """Variances (h, 2^h) of noise, by level from 1 on, in sums up to each step given their total.
 
-    That total itself moves the sum up to step i by (i + 1) / 4^h times its own noise.
+    That total itself moves the sum up to step i by (i + 1) / 2^h times its own noise.
     """
     depth = len(variances) - 1
     i = np.arange(BRANCHES**depth)
@@ -204,6 +219,11 @@ class DistributionResults(Printed, SavedFit):
         The guarantee, and its profile.
     reproducible : bool
         True if the noise came from a generator the caller seeded.
+    unit : str or None
+        Whose rows are protected together, if not single rows.
+    rows_of_unit : int
+        As so many rows a unit counts at most: those of one with more count less. Sampling varies as
+        if all rows of a unit were alike.
     """
 
     column: str
@@ -219,6 +239,8 @@ class DistributionResults(Printed, SavedFit):
     adjacency: Adjacency
     privacy: Profile
     reproducible: bool
+    unit: str | None = None
+    rows_of_unit: int = 1
     refusal: str | None = None
 
     _format: ClassVar[ArchiveFormat] = DISTRIBUTION_FORMAT
@@ -258,6 +280,11 @@ class DistributionResults(Printed, SavedFit):
         """How well it is founded; see `Release.proof_status`."""
         return self.privacy.proof_status
 
+    def _sampled(self, estimand: Estimand) -> int:
+        """How many times over rows are sampled: not at all, or units whole."""
+        check_one_of(estimand, "estimand", get_args(Estimand))
+        return self.rows_of_unit if estimand == "population" else 0
+
     # --- estimates ------------------------------------------------------------------------
 
     def count(self, alpha: float = 0.05) -> IntervalEstimates:
@@ -295,20 +322,46 @@ class DistributionResults(Printed, SavedFit):
     def mean(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Means, shape (n_groups,), of the population or of the rows at hand; by Fieller's method.
 
-        Intervals are wider by what rounding to the steps may have moved.
+        Where the noise hides whether there are rows at all, far out, they may only move a mean
+        outwards: its nearer end is that of values that are cut there. Intervals are wider by what
+        rounding to the steps may have moved.
         """
-        z2, (middle, half, _, sums), n = quantile_of(alpha) ** 2, self._powers, self._sizes
-        mean, variance, _ = self._moments
-        noise = self._moment_noise
-        sampling = variance * n if _of_population(estimand) else 0.0
+        middle, half, powers, _ = self._powers
+        f, found = powers[1], np.full((3, len(self.counts)), np.nan)
+        for g, n in enumerate(self._sizes):
+            if math.isnan(n):
+                continue
+            low, high = self._seen_from(g)
+            own = not_negative(self.counts[g : g + 1])[0]
+            ends = (
+                self._end_of_mean(g, cut, side, alpha, estimand)
+                for cut, side in ((np.minimum(f, f[high]), -1), (np.maximum(f, f[low]), 1))
+            )
+            lower, upper = sorted(ends)
+            found[:, g] = np.clip(own @ f / max(own.sum(), 1e-300), lower, upper), lower, upper
+        return self._in_units(*(middle + half * found))
+
+    def _seen_from(self, g: int) -> tuple[int, int]:
+        """The first and the last step beyond which a group has rows that no noise hides."""
+        up_to, n = self._up_to[g], self._sizes[g]
+        below, above = (2 * np.sqrt(self._below_variance(p)) for p in (0.0, 1.0))
+        low, high = np.flatnonzero(up_to > below), np.flatnonzero(n - up_to > above)
+        first = int(low[0]) if len(low) else len(up_to) - 1
+        last = int(high[-1]) + 1 if len(high) else 0
+        return min(first, len(up_to) - 1), min(last, len(up_to) - 1)
+
+    def _end_of_mean(self, g: int, f: Vector, side: int, alpha: float, estimand: Estimand) -> float:
+        """An end of the interval of the mean of a value f of each step."""
+        z2, n, counts = quantile_of(alpha) ** 2, self._sizes[g], self.counts[g]
+        noise = noise_covariance(np.stack([np.ones_like(f), f]), self.variances)
+        total = float(counts @ f)
+        variance = max(float(counts @ f**2) / n - (total / n) ** 2, 0.0)
         a = n**2 - z2 * noise[0, 0]
-        b = n * sums[:, 1] - z2 * noise[0, 1]
-        c = sums[:, 1] ** 2 - z2 * (noise[1, 1] + sampling)
-        with np.errstate(all="ignore"):
-            root = np.sqrt(np.maximum(b**2 - a * c, 0.0)) / a
-            ends = [np.where(a > 0, b / a + side * root, side) for side in (-1, 1)]
-        lower, upper = (middle + half * np.where(np.isnan(n), np.nan, end) for end in ends)
-        return self._in_units(middle + half * mean, lower, upper)
+        b = n * total - z2 * noise[0, 1]
+        c = total**2 - z2 * (noise[1, 1] + variance * n * self._sampled(estimand))
+        if a <= 0:
+            return float(side)
+        return float((b + side * math.sqrt(max(b**2 - a * c, 0.0))) / a)
 
     def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Standard deviations, shape (n_groups,), as `mean`; the divisor is n - 1."""
@@ -317,10 +370,9 @@ class DistributionResults(Printed, SavedFit):
         one = np.ones_like(n)
         weights = np.stack([mean**2 - variance, -2 * mean, one])
         error = np.einsum("ig,ij,jg->g", weights, self._moment_noise, weights) / n**2
-        if _of_population(estimand):
-            binomial = np.stack([mean**4, -4 * mean**3, 6 * mean**2, -4 * mean, one])
-            fourth = (binomial * sums.T).sum(0) / n
-            error = error + np.maximum(fourth - variance**2, 0.0) / n
+        binomial = np.stack([mean**4, -4 * mean**3, 6 * mean**2, -4 * mean, one])
+        fourth = (binomial * sums.T).sum(0) / n
+        error = error + self._sampled(estimand) * np.maximum(fourth - variance**2, 0.0) / n
         off = z * np.sqrt(error)
         sd, lower, upper = (
             half * np.sqrt(np.maximum(variance + side, 0.0)) for side in (0.0, -off, off)
@@ -354,6 +406,14 @@ class DistributionResults(Printed, SavedFit):
         runs = ((fit.x, np.diff(fit.blocks)) for fit in fits)
         return [(sums, np.repeat(lengths, lengths)) for sums, lengths in runs]
 
+    @cached_property
+    def _up_to(self) -> Matrix:
+        """Estimated rows of each group up to each step: sums of counts of which none is negative.
+
+        They are nearer than sums by isotonic regression, and have no law of their own.
+        """
+        return np.cumsum(not_negative(self.counts), axis=1)
+
     def _below_variance(self, p: float, run: NDArray[np.int64] | None = None) -> Vector:
         """Noise of the rows up to each step, less p times all rows; in the mean of a run of sums.
 
@@ -376,10 +436,10 @@ class DistributionResults(Printed, SavedFit):
         """Quantiles, shape (n_groups, n_q): the least value with at least the part q of the rows.
 
         They do not fall with q. An interval has all values at which the distribution function may
-        be q, by the noise, and of a population by sampling too (docs/theory/tables.md).
+        be q, by the noise, and of a population by sampling too (docs/theory/distributions.md).
         """
         z, parts = quantile_of(alpha), check_quantiles(q)
-        population, last = _of_population(estimand), self.grid.size - 1
+        sampled, last = self._sampled(estimand), self.grid.size - 1
         found = np.full((3, len(self.counts), len(parts)), np.nan)
         for g, n in enumerate(self._sizes):
             if math.isnan(n):
@@ -387,12 +447,12 @@ class DistributionResults(Printed, SavedFit):
             below, run = self._below[g]
             for k, p in enumerate(parts):
                 variance = self._below_variance(p, run)
-                half = z * np.sqrt(variance + (n * p * (1 - p) if population else 0.0))
+                half = z * np.sqrt(variance + sampled * n * p * (1 - p))
                 off = below - p * n
                 first = int((off >= -half).argmax()) if (off >= -half).any() else last
                 open_ = np.flatnonzero(off < half)
                 end = int(open_[-1]) + 1 if len(open_) else 0
-                at = min(int(np.searchsorted(off, 0.0)), last)
+                at = min(int(np.searchsorted(self._up_to[g], p * n * (1 - 1e-12))), last)
                 found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
         seen = ~np.isnan(found)
         found[seen] = self.grid.at(found[seen])
@@ -402,17 +462,17 @@ class DistributionResults(Printed, SavedFit):
         self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
         """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
-        z, population = quantile_of(alpha), _of_population(estimand)
+        z, sampled = quantile_of(alpha), self._sampled(estimand)
         where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
         found = np.full((3, len(self.counts), len(where)), np.nan)
         for g, n in enumerate(self._sizes):
             if math.isnan(n):
                 continue
             for k, i in enumerate(where):
-                p = min(max(float(self._below[g][0][i]) / n, 0.0), 1.0) if i >= 0 else 0.0
+                p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0) if i >= 0 else 0.0
                 raw = float(self.counts[g, : i + 1].sum()) / n
                 variance = float(self._below_variance(p)[i]) / n**2 if i >= 0 else 0.0
-                half = z * math.sqrt(variance + (p * (1 - p) / n if population else 0.0))
+                half = z * math.sqrt(variance + sampled * p * (1 - p) / n)
                 found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
         return IntervalEstimates(*found)
 
@@ -480,6 +540,7 @@ class DistributionResults(Printed, SavedFit):
             below.append(f"The noise hides how many rows have: {listed(names)}.")
         below.append(
             f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
+            + (f", all rows of one {shown(self.unit)}" if self.unit is not None else "")
             + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
         )
         columns = self.heads(alpha)
@@ -572,11 +633,6 @@ def _framed(
     else:
         index = pd.Index([column] * len(groups))
     return pd.DataFrame(heads, index)
-
-
-def _of_population(estimand: Estimand) -> bool:
-    check_one_of(estimand, "estimand", get_args(Estimand))
-    return estimand == "population"
 
 
 def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:

@@ -6,12 +6,16 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from privgram._base.log import log
 from privgram._core.arrow import Stream
 from privgram.columns import Columns
-from privgram.columns.sql import DIALECTS, Dialect, dialect_of
+from privgram.columns.sql import DIALECTS, PROBE, Dialect, dialect_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Log, Number, Variable
 from privgram.moment import SecondMoment
@@ -202,19 +206,45 @@ def total(request: ScanRequest, new: object = None) -> SecondMoment:
         raise ValueError("a query has no groups: make a Query of each, and a release of each")
     if request.bound not in (None, columns.bound):
         raise ValueError("the bound of a query's rows is that of its columns: leave out bound")
-    text = _text(request, columns)
+    text = _text(request, columns, columns.query(request.unit).text)
     return SecondMoment.from_sql(_answer(query, text), columns, unit=request.unit)
 
 
-def _text(request: ScanRequest, columns: Columns) -> str:
+@dataclass(frozen=True, eq=False)
+class StepCounts:
+    """Rows of a query by step of a number and group. SECRET: each is in one of them, or in none."""
+
+    counts: NDArray[np.int64]
+    n_rows: int
+    n_dropped: int
+
+
+def count_steps(
+    request: ScanRequest, column: str, by: tuple[str, ...], size: int, n_groups: int, width: int
+) -> StepCounts:
+    """Have the engine count rows by the nearest of `size` values of a column, in each group."""
+    columns = request.scaling
+    assert columns is not None
+    write = partial(columns.query(None).steps, column, by, size, width)
+    counts, lost = np.zeros(n_groups * width, np.int64), 0
+    for cell, n, probe in _answer(request.source, _text(request, columns, write)):
+        if int(probe) != PROBE or not -1 <= int(cell) < len(counts):
+            raise ValueError("the engine does not round as doubles do: pass the rows themselves")
+        if int(cell) < 0:
+            lost += int(n)
+        else:
+            counts[int(cell)] += int(n)
+    return StepCounts(counts, int(counts.sum()), lost)
+
+
+def _text(request: ScanRequest, columns: Columns, write: Callable[..., str]) -> str:
     """The query of the sums, once it was run on no rows: what cannot be run says so by no data."""
     query: Query = request.source
     select = query.sql.strip().rstrip(";")
-    sums = columns.query(request.unit)
     held = _asked(lambda: query.held(select))
     kinds = {} if held is None else _check_kinds(held, request, columns)
     _, empty = texts = [
-        sums.text(f"({source}) AS t", query.engine, kinds)
+        write(f"({source}) AS t", query.engine, kinds)
         for source in (f"\n{select}\n", f"SELECT * FROM (\n{select}\n) AS t WHERE 1 = 0")
     ]
     _asked(lambda: query.rows(empty))

@@ -50,12 +50,6 @@ from privgram.study.options import (
     TableRegressRequest,
 )
 
-#: Said of statistics that no second moment holds, where units are protected.
-NOT_OF_UNITS = (
-    "summaries and histograms are of rows that are protected singly, and this study protects "
-    "units: release(by=...).describe() has counts, means and deviations of these"
-)
-
 if TYPE_CHECKING:
     import numpy as np
 
@@ -318,7 +312,7 @@ class Study:
         BudgetExceeded
             If the budget has no room for it. Nothing is spent then.
         ValueError, TypeError, OSError
-            As `regress`; where units are protected, or the rows are in a warehouse.
+            As `regress`; of units where nothing says how many rows one has at most.
         """
         from privgram.multivariate.distribution import check_quantiles, check_statistics
 
@@ -354,7 +348,6 @@ class Study:
     ) -> DistributionResults:
         from privgram.study.tables import column_and_groups, summarize_table
 
-        self._check_singly()
         by = options.factors
         used = column_and_groups(self.columns, column, by)
         label = options.label or " by ".join([column, *([", ".join(by)] if by else [])])
@@ -363,7 +356,7 @@ class Study:
         log.info("summarize %s at epsilon=%g", shown(label), price.epsilon)
         with self._saying_what_is_left():
             asked = used, column, by, statistics, q, price, run
-            found = summarize_table(self._source(used), *asked)
+            found = summarize_table(self._source(used), *asked, unit=self.unit)
         log.info("answered")
         return found
 
@@ -451,7 +444,8 @@ class Study:
             column, by = request.formula, request.by or ()
             factors = (by,) if isinstance(by, str) else tuple(by)  # type: ignore[arg-type]
             used = column_and_groups(columns, column, factors)
-            self._check_singly()
+            if self.unit is not None:
+                raise ValueError("a summary is planned of rows that are protected singly")
             n_rows = self._rows(used) if n_rows is None else check_integer(n_rows, "n_rows", 1)
             fits, each = summaries_of(column, factors, columns, price, design, n_rows)
         else:
@@ -472,11 +466,6 @@ class Study:
             epsilon=request.epsilon,
         )
         return plan if options.cuts is None else replace(plan, notes=(*plan.notes, FEW_PIECES))
-
-    def _check_singly(self) -> None:
-        """Refuse what is of rows that are protected singly."""
-        if self.unit is not None:
-            raise ValueError(NOT_OF_UNITS)
 
     def _rows(self, used: Columns) -> int:
         if self.adjacency != "replace" or self.unit is not None:

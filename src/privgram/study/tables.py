@@ -5,6 +5,7 @@ Secret side: a client of the gate. It reads once, and draws the counts of each l
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,6 @@ from privgram.disclosure.norm_bound import check_size
 from privgram.disclosure.release import warn_of_weak
 from privgram.disclosure.request import BYTES_OF_ENTRY
 from privgram.ledger import check_ledger
-from privgram.mechanisms import one_round
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.multivariate.distribution import (
     BRANCHES,
@@ -31,12 +31,14 @@ from privgram.multivariate.distribution import (
     consistent,
     depth_for,
 )
-from privgram.scan.executor import accumulate
+from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
+from privgram.scan.warehouse import Query, count_steps
 from privgram.secret import Gate, Histogram, Image, Model, generators
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
+    from privgram.columns.unit import Unit
     from privgram.disclosure.request import RunOptions
     from privgram.multivariate.distribution import StatisticName
     from privgram.privacy.guarantee import Guarantee
@@ -45,14 +47,17 @@ if TYPE_CHECKING:
 SUMMARIZED = "a number, date or truth value is summarized"
 GROUPED = "by= takes factors, whose public levels are the groups"
 
-NO_ROWS = (
-    "steps are counted where rows are read, and a query's stay where they are: "
-    "release().describe() has counts, means and deviations of these"
+OF_UNITS = (
+    "where a unit is protected, its rows count as a share of the most that one may have: "
+    "unit=pg.Unit({!r}, max_rows=...), without fixed effects, of rows that this machine reads"
 )
 MISSING = (
     "a row has a missing value, or a level that is not listed: study.check() counts them, and "
     "missing='drop' leaves such rows out"
 )
+
+#: So many groups are very many.
+MANY = 1000
 
 #: The bound of an image is larger than that of rows by this part: rounding shortens none.
 ROUNDING = 2.0**-30
@@ -76,10 +81,18 @@ def column_and_groups(columns: Columns, column: str, by: Sequence[str]) -> Colum
     return Columns(used, intercept=True, missing=columns.missing, terms=terms)
 
 
-def level_shares(statistics: Sequence[StatisticName], depth: int, public: bool) -> Vector:
-    """Shares of the budget of a tree's levels: alike for quantiles, falling for moments alone."""
-    falling = 1.0 if "quantile" in statistics else 0.5
+def level_shares(
+    statistics: Sequence[StatisticName], depth: int, public: bool, n_groups: int
+) -> Vector:
+    """Shares of the budget of a tree's levels: a tenth less by level, and faster for moments alone.
+
+    Errors of quantiles are largest where few rows are, which coarse nodes tell. Of very many groups
+    every other level is left out, and has no noise to be drawn.
+    """
+    falling = 0.9 if "quantile" in statistics else 0.7
     of_levels = falling ** np.arange(depth)
+    if n_groups > MANY:
+        of_levels[depth - 2 :: -2] = 0.0
     weights = np.append(0.0 if public else 1.0, of_levels)
     shares: Vector = weights / max(weights.sum(), 1.0)
     return shares
@@ -102,13 +115,6 @@ def steps_image(columns: Columns, column: str, by: Sequence[str], grid: Grid) ->
     return Image(at[None], float(columns.bound) * (1 + ROUNDING))
 
 
-def node_edges(n_groups: int, depth: int, level: int) -> Vector:
-    """Ends of the nodes of a level, of all groups; a row at the last step is in the last node."""
-    edges = np.arange(1, n_groups * BRANCHES**level + 1) * float(BRANCHES ** (depth - level)) + 0.5
-    edges[-1] = np.inf
-    return edges
-
-
 def summarize_table(
     source: Any,
     columns: Columns,  # of the column and the factors alone
@@ -118,6 +124,7 @@ def summarize_table(
     q: tuple[float, ...],
     guarantee: Guarantee,
     run: RunOptions,
+    unit: Unit | None = None,
 ) -> DistributionResults:
     """Count the steps of a column by groups, with noise; all refusals are before the spend."""
     ledger = run.ledger
@@ -125,46 +132,56 @@ def summarize_table(
     path = DISTRIBUTION_FORMAT.check_out(run.out, ledger=None if ledger is None else ledger.path)
     if not guarantee.delta:
         raise ValueError("counts of steps have Gaussian noise, which takes a positive delta")
-    if one_round(source):
-        raise ValueError(NO_ROWS)
+    in_engine, most_rows = isinstance(source, Query), 0
+    if unit is not None:
+        if unit.max_rows is None or unit.bound is not None or unit.fixed_effects or in_engine:
+            raise ValueError(OF_UNITS.format(unit.name))
+        most_rows = unit.max_rows
     described = as_numeric(column, columns.variables)
     n_groups = int(np.prod([len(as_factor(name, columns.variables)) for name in by], dtype=int))
     depth = 0 if statistics == ("count",) else depth_for(described, n_groups)
-    grid, levels = Grid(described, depth), range(depth + 1)
+    grid, width = Grid(described, depth), BRANCHES**depth
     if path is not None:
-        check_room(path, n_groups * BRANCHES**depth * BYTES_OF_ENTRY[path.suffix])
-    scan = ScanRequest(source, columns, threads=run.threads, progress=run.progress)
+        check_room(path, n_groups * width * BYTES_OF_ENTRY[path.suffix])
+    scan = ScanRequest(source, columns, unit=unit, threads=run.threads, progress=run.progress)
     noise = AdaptiveGaussian().noise_for(guarantee, len(columns), columns.bound)
     if ledger is not None:  # before the pass
         ledger.check(noise.price)
     generator, reproducible = generators.resolve(run.rng)
     rows = []
 
-    def reader(new: Any) -> Any:
-        read = accumulate(scan, new)[0]
+    def seen(read: Any) -> Any:
         if read.n_dropped and columns.missing == "error":  # nothing is spent yet
             raise ValueError(MISSING)
         rows.append(read.n_rows + read.n_dropped)
         return read
 
+    read_all = accumulate if unit is None else accumulate_units
     price = replace(noise.price, what=f"summarize({shown(column)})")
-    gate = Gate(noise, generator, reader, ledger=ledger, price=price)
-    model = Model.features(1)
-    nodes = [Histogram(model, node_edges(n_groups, depth, level), ranked=False) for level in levels]
-    sums = gate.read(steps_image(columns, column, by, grid), *nodes)
-    known = rows[0] if guarantee.size_is_public else None
+    gate = Gate(
+        noise, generator, lambda new: seen(read_all(scan, new)[0]), ledger=ledger, price=price
+    )
+    if in_engine:
+        made = count_steps(scan, column, by, grid.size, n_groups, width)
+        cells = gate.adopt(seen(made))
+    else:
+        edges = np.append(np.arange(1, n_groups * width) + 0.5, np.inf)
+        kind = Histogram(Model.features(1), edges, ranked=False, rows=most_rows)
+        [cells] = gate.read(steps_image(columns, column, by, grid), kind)
+    known = rows[0] if guarantee.size_is_public and unit is None else None
     check_size(known)
     if not reproducible:
         warn_of_weak(guarantee, known)
     total = known if not by and columns.missing == "error" else None
-    shares = level_shares(statistics, depth, total is not None)
+    shares = level_shares(statistics, depth, total is not None, n_groups)
     noisy, variances = [], []
-    for counts, share in zip(sums, shares.tolist(), strict=True):
-        if share == 0:  # the number of all rows is public
-            noisy.append(np.full((1, 1), float(total or 0)))
-            variances.append(0.0)
+    for level, share in enumerate(shares.tolist()):
+        if share == 0:  # not counted; or the number of all rows, which is public
+            noisy.append(np.full((1, BRANCHES**level), float(total or 0)))
+            variances.append(math.inf if level else 0.0)
             continue
-        drawn = gate.release(counts, min(share, gate.left))
+        nodes = cells.joined(BRANCHES ** (depth - level))
+        drawn = gate.release(nodes, min(share, gate.left))
         noisy.append(drawn.values.reshape(n_groups, -1))
         variances.append(drawn.std**2)
     steps, of_nodes = consistent(noisy, variances)
@@ -182,6 +199,8 @@ def summarize_table(
         adjacency=guarantee.adjacency,
         privacy=noise.privacy,
         reproducible=reproducible,
+        unit=None if unit is None else unit.name,
+        rows_of_unit=max(most_rows, 1),
     )
     if path is not None:
         save_paid(found.save, path)

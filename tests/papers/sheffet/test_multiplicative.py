@@ -89,13 +89,6 @@ def test_sketch_and_inverse_wishart_are_one_experiment():
     assert sketch.privacy == inverse.privacy
 
 
-def test_one_column_cannot_be_replaced_orthogonally():
-    replace, add = (
-        GaussianSketch(10).calibrate(1, 1.0, EPSILON, DELTA, a) for a in ("replace", "add-remove")
-    )
-    assert replace.regulariser == add.regulariser
-
-
 def test_algorithm_4_takes_its_degrees_of_freedom_from_a_public_n(moment):
     release = pg.release(moment, None, EPSILON, DELTA, mechanism=InverseWishart())
     assert release.parameters["dof"] == 204
@@ -179,9 +172,14 @@ def test_fewer_rows_than_columns_give_a_singular_release(moment):
         assert values[3] > 4 * step
 
 
+#: Each mechanism and each calibration with one other: a ladder is calibrated for a second.
+EITHER = pytest.mark.parametrize(
+    ("mechanism", "calibration"), [*zip(ADAPTIVE, ["exact", "published"], strict=True)], ids=repr
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("calibration", ["exact", "published"])
-@pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
+@EITHER
 def test_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
     release = pg.release(rich(1), None, EPSILON, DELTA, mechanism=by(calibration, mechanism))
     p = release.parameters
@@ -192,8 +190,7 @@ def test_small_eigenvalue_leaves_the_regulariser(mechanism, calibration):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("calibration", ["exact", "published"])
-@pytest.mark.parametrize("mechanism", ADAPTIVE, ids=repr)
+@EITHER
 def test_middling_eigenvalue_lowers_the_regulariser(mechanism, calibration):
     mechanism = by(calibration, mechanism)
     noise = mechanism.calibrate(3, 1.0, EPSILON, DELTA)
