@@ -91,13 +91,14 @@ def power_law(power, size=8.0, rank=70.0):
 @pytest.mark.parametrize("power", [1.2, 1.9, 2.1, 4.0])
 def test_tail_is_heavy_where_counts_before_the_clip_fall_as_those_without_second_moment(power):
     edges, beyond = power_law(power)
-    clip = choose_clip(edges, beyond, 10.0, deviation=60.0)
+    clip = choose_clip(edges, beyond, 10.0, deviation=60.0, n=1e5)
     assert (clip.size, clip.n_beyond) == (8.0, pytest.approx(70.0))
     assert clip.is_heavy == (power < 2)
+    assert not choose_clip(edges, beyond, 10.0, deviation=60.0, n=700).is_heavy  # all are the tail
     beyond[edges >= 8] = 1.0  # noise in the count at the clip makes no lighter tail of it
-    assert choose_clip(edges, beyond, 10.0, deviation=60.0).is_heavy == clip.is_heavy
-    edges, beyond = power_law(power, size=1.0)  # within the bulk
-    assert not choose_clip(edges, beyond, 10.0, deviation=60.0).is_heavy
+    assert choose_clip(edges, beyond, 10.0, deviation=60.0, n=1e5).is_heavy == clip.is_heavy
+    edges, beyond = power_law(power, size=1.5)  # within the bulk
+    assert not choose_clip(edges, beyond, 10.0, deviation=60.0, n=1e5).is_heavy
 
 
 def test_noise_keeps_no_counts_up_beyond_what_is_well_seen():
@@ -106,16 +107,19 @@ def test_noise_keeps_no_counts_up_beyond_what_is_well_seen():
     noisy = np.maximum(beyond, np.where(edges < edges[-1], 79.0, 0.0))
     clip = choose_clip(edges, noisy, 10.0, deviation=38.0)
     assert clip.size < 20
-    assert clip.excess < 70 * clip.size
+    assert clip.excess < 40 * clip.size  # but for the half octave by the clip
     assert choose_clip(edges, noisy, 10.0).size == edges[-1]  # of which nothing is known
 
 
 def test_excess_and_lost_squares_are_those_of_counts_that_stand_out_of_their_noise():
+    """By one deviation within half an octave of the clip, and by three farther out."""
     edges, beyond = power_law(3.0)
-    clip = choose_clip(edges, beyond, 10.0, deviation=1.0)
+    clip = choose_clip(edges, beyond, 10.0, deviation=0.1)
     scores = 8.0 * (np.arange(70) + 0.5) ** (-1 / 3) * 70 ** (1 / 3)  # as many beyond each edge
     assert clip.excess == pytest.approx((scores - 8).clip(0).sum(), rel=0.1)
     assert clip.lost_squares == pytest.approx((scores**2 - 64).clip(0).sum(), rel=0.25)
-    assert choose_clip(edges, beyond, 10.0, deviation=60.0).lost_squares == 0.0
+    near = choose_clip(edges, beyond, 10.0, deviation=20.0)
+    assert near.excess == pytest.approx((scores.clip(8, 8 * 2**0.5) - 8).sum(), rel=0.25)
+    assert choose_clip(edges, beyond, 10.0, deviation=70.0).lost_squares == 0.0
     unknown = choose_clip(edges, beyond, 10.0)
     assert (unknown.excess, unknown.lost_squares) == (0.0, 0.0)

@@ -1,4 +1,4 @@
-"""`Study.summarize` and `Study.histogram`: what is counted, what it costs, what is refused."""
+"""`Study.summarize`: what is counted, what it costs, what is refused."""
 
 import math
 
@@ -189,10 +189,11 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
     with pytest.raises(BudgetExceeded, match="is left"):
         study.summarize("age", epsilon=2.9)
     assert len(study.entries) == 1
-    shown = study.histogram("age", bins=5, epsilon=0.5, label="ages")
+    ages = study.summarize("age", statistics=["count", "quantile"], epsilon=0.5, label="ages")
     assert [x.label for x in study.entries] == ["wage by region, year", "ages"]
-    assert shown.of.histogram(9).counts.estimate.shape == (1, 9)
-    assert len(shown.frame()) == 5
+    found = ages.histogram(5)
+    assert found.of.histogram(9).counts.estimate.shape == (1, 9)
+    assert len(found.frame()) == 5
 
 
 @pytest.mark.parametrize(
@@ -206,7 +207,6 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
         (lambda s: s.summarize("age", statistics=["mode"], epsilon=1), ValueError, "statistics"),
         (lambda s: s.summarize("age", q=0, epsilon=1), ValueError, "q must"),
         (lambda s: s.summarize("age"), TypeError, "epsilon"),
-        (lambda s: s.histogram("age", bins=0, epsilon=1), ValueError, "bins"),
         (lambda s: s.summarize("age", epsilon=1, out="x.csv"), ValueError, "must end"),
         (lambda s: study_of(s.table, delta=0.0, composition="basic").summarize(
             "age", epsilon=1), ValueError, "positive delta"),

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.adaptive.rules import SEEN
+from privgram.adaptive.rules import SEEN, TAIL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -99,9 +99,12 @@ def excess_beyond(edges: Vector, beyond: Vector) -> Vector:
     return np.append(taken, 0.0)
 
 
-def seen_beyond(beyond: Vector, deviation: float) -> Vector:
-    """Numbers beyond each edge, 0 where noise of this deviation may have made them."""
-    return np.where(beyond > SEEN * deviation, beyond, 0.0)
+def seen_beyond(beyond: Vector, deviation: float, near: NDArray[np.bool_]) -> Vector:
+    """Numbers beyond each edge, 0 where noise of this deviation may have made them.
+
+    At edges that are `near` one deviation is seen: noise is not taken for long rows there.
+    """
+    return np.where(beyond > np.where(near, 1.0, SEEN) * deviation, beyond, 0.0)
 
 
 def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
@@ -109,7 +112,7 @@ def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
 
     Noise of this deviation may keep them up over all edges, and no tail with a mean does.
     """
-    well = np.flatnonzero(beyond > 2 * SEEN * deviation)
+    well = np.flatnonzero(beyond > SEEN * deviation)
     if not len(well):
         return beyond
     last = int(well[-1])
@@ -117,18 +120,19 @@ def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
     return np.where(np.arange(len(edges)) > last, np.minimum(beyond, most), beyond)
 
 
-def has_heavy_tail(edges: Vector, beyond: Vector, size: float, rank: float, typical: float) -> bool:
-    """Whether numbers beyond edges fall so slowly before a length that squares have no mean.
+def has_heavy_tail(
+    edges: Vector, beyond: Vector, start: float, size: float, rank: float, n: float = math.inf
+) -> bool:
+    """Whether numbers beyond edges fall so slowly up to a length that squares have no mean.
 
-    `rank` were to be beyond it, which noise does not change. What is about the root mean square
-    `typical` is no tail.
+    `rank` were to be beyond it, which noise does not change. The tail begins at `start`, where no
+    more than `TAIL` of all `n` are beyond.
     """
-    octave = size / 2 * (1 + 1e-9)
-    if size == edges[-1] or octave < typical:
+    if size == edges[-1] or start < edges[0] * (1 - 1e-8):
         return False
-    first = int(np.searchsorted(edges, octave * (1 - 1e-8)))
+    first = int(np.searchsorted(edges, start * (1 - 1e-8)))
     slowest: float = rank * (size / float(edges[first])) ** 2
-    return float(beyond[first]) < slowest
+    return float(beyond[first]) < min(slowest, TAIL * n)
 
 
 def _weights(size: int) -> NDArray[np.int64]:

@@ -250,8 +250,8 @@ class AdaptiveRounds(ABC):
         most = max(most, ADAPTIVE.seen * self.beyond_std)
         beyond = self.count(transform, edges, share)
         choice = choose_radius(edges, beyond, most)
-        squares, typical = (edges**2, choice.size**2), first - transform.constant
-        self.is_heavy = has_heavy_tail(squares[0], beyond, squares[1], most, typical)
+        square = choice.size**2
+        self.is_heavy = has_heavy_tail(edges**2, beyond, square / 2, square, most)
         return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
 

@@ -35,6 +35,10 @@ class ClippingRule:
     #: Both of scores whose clip depends on features alone: clipping hardly biases them, so that
     #: more of them may be clipped.
     unbiased: tuple[float, float] = (10.0, 1.4)
+    #: The octaves beyond the clip whose counts are seen where they exceed one deviation. By all
+    #: counts of 1.5 deviations nine of ten widths at epsilon 1 were 4.7 for 4.0; by none, 14 % of
+    #: tables for 6 % were held below 90 % at epsilon 4.
+    near: float = 0.5
     #: Edges of the norm histogram for each factor of 2, the first of them in root mean squares.
     per_octave: int = 4
     nearest: float = 0.5
@@ -81,15 +85,16 @@ def choose_clip(
     one_way: Vector | None = None,
     deviation: float = math.inf,
     rank: float = CLIPPING.rank,
+    n: float = math.inf,
 ) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
-    `beyond` (m,) are released counts of scores longer than each of the ascending `edges` (m,), with
-    noise of about `deviation`; a score's noise has the deviation `noise` for a clip of 1. Where the
-    k scores beyond L all point one way and are longer by L each, what clipping takes is k / `noise`
-    times that noise: so k = c times `noise` bounds their ratio by c times their alignment and their
-    mean excess. What clipping takes is no longer than the sum of excesses: as much of it as is seen
-    is allowed for where that is more.
+    `beyond` (m,) are released counts of `n` scores that are longer than each of the ascending
+    `edges` (m,), with noise of about `deviation`; a score's noise has the deviation `noise` for a
+    clip of 1. Where the k scores beyond L all point one way and are longer by L each, what clipping
+    takes is k / `noise` times that noise: so k = c times `noise` bounds their ratio by c times
+    their alignment and their mean excess. What clipping takes is no longer than the sum of
+    excesses: as much of it as is seen is allowed for where that is more.
     Of scores that may all point one way the counts `one_way` (m,), without what noise may have made
     of none, bound what clipping takes by its allowance.
     """
@@ -108,11 +113,12 @@ def choose_clip(
     if math.isinf(deviation):  # nothing is seen
         return clip
     at = int(np.searchsorted(edges, choice.size))
-    seen = seen_beyond(beyond, deviation)
-    typical = float(edges[0]) / CLIPPING.nearest
+    near = edges <= choice.size * 2.0**CLIPPING.near * (1 + 1e-9)
+    seen = seen_beyond(beyond, deviation, near)
+    start, hidden = choice.size / 4, max(rank * noise, deviation)
     return replace(
         clip,
         excess=float(excess_beyond(edges, seen)[at]),
         lost_squares=float(excess_beyond(edges**2, seen)[at]),
-        is_heavy=has_heavy_tail(edges, beyond, choice.size, max(rank * noise, deviation), typical),
+        is_heavy=has_heavy_tail(edges, beyond, start, choice.size, hidden, n),
     )

@@ -452,7 +452,8 @@ class OneStepEstimator:
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
         if self.one_way:
-            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std)
+            n = state.rows / self.each
+            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
         rank, allowance = CLIPPING.unbiased
         clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
         return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)

@@ -63,7 +63,7 @@ def plot_histogram(found: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     found : HistogramResults
-        As `Study.histogram` returns it.
+        As `DistributionResults.histogram` returns it.
     ax
     """
     ax = axes_for(ax, (7.5, 4.0))

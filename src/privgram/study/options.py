@@ -331,12 +331,14 @@ class TableRegressRequest(AnswerOptions):
         return {each.name: getattr(self, each.name) for each in fields(RegressRequest)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class TableOptions:
-    """What becomes of a summary, and what it costs.
+@dataclass(frozen=True)
+class SummarizeRequest:
+    """What `Study.summarize` takes.
 
     Parameters
     ----------
+    column : str
+        A number, logarithm, date or truth value among the columns.
     by : str or sequence of str
         Factors among the columns: their levels, crossed, are the groups. By default all rows
         together.
@@ -351,32 +353,6 @@ class TableOptions:
         anything is spent.
     rng : numpy.random.Generator, optional
         For experiments only: the answer is then marked `reproducible`.
-    """
-
-    by: str | Sequence[str] = ()
-    epsilon: float | None = None
-    delta: float | None = None
-    label: str = ""
-    out: str | os.PathLike[str] | None = None
-    rng: np.random.Generator | None = None
-
-    @property
-    def factors(self) -> tuple[str, ...]:
-        """The factors by name."""
-        several = (self.by,) if isinstance(self.by, str) else self.by
-        if not (isinstance(several, Sequence) and all(isinstance(x, str) for x in several)):
-            raise TypeError("by= has names of factors, whose public levels are the groups")
-        return tuple(several)
-
-
-@dataclass(frozen=True)
-class SummarizeRequest(TableOptions):
-    """What `Study.summarize` takes.
-
-    Parameters
-    ----------
-    column : str
-        A number, logarithm, date or truth value among the columns.
     statistics : sequence of {"count", "mean", "sd", "quantile"}
         What is shown. Without "quantile" the budget is spent on the others, and with "count" alone
         on counts.
@@ -386,26 +362,22 @@ class SummarizeRequest(TableOptions):
 
     column: str
     _: KW_ONLY
+    by: str | Sequence[str] = ()
+    epsilon: float | None = None
+    delta: float | None = None
+    label: str = ""
+    out: str | os.PathLike[str] | None = None
+    rng: np.random.Generator | None = None
     statistics: StatisticName | Sequence[StatisticName] = ("count", "mean", "sd", "quantile")
     q: float | Sequence[float] = (0.25, 0.5, 0.75)
 
-
-@dataclass(frozen=True)
-class HistogramRequest(TableOptions):
-    """What `Study.histogram` takes.
-
-    Parameters
-    ----------
-    column : str
-        As of `summarize`.
-    bins : int or sequence of float
-        How many of equal width on the column's scale, or their edges. They cost nothing: the answer
-        has others too.
-    """
-
-    column: str
-    _: KW_ONLY
-    bins: int | Sequence[float] = 40
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """The factors by name."""
+        several = (self.by,) if isinstance(self.by, str) else self.by
+        if not (isinstance(several, Sequence) and all(isinstance(x, str) for x in several)):
+            raise TypeError("by= has names of factors, whose public levels are the groups")
+        return tuple(several)
 
 
 @dataclass(frozen=True, eq=False)

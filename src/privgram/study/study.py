@@ -40,13 +40,11 @@ from privgram.study.config import (
     table_name,
 )
 from privgram.study.options import (
-    HistogramRequest,
     PlanRequest,
     RegressRequest,
     ReleaseOfStudy,
     StudyRequest,
     SummarizeRequest,
-    TableOptions,
     TableRegressRequest,
 )
 
@@ -54,11 +52,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
-    from privgram.multivariate.distribution import (
-        DistributionResults,
-        HistogramResults,
-        StatisticName,
-    )
+    from privgram.multivariate.distribution import DistributionResults
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
@@ -314,44 +308,14 @@ class Study:
             As `regress`; of units where nothing says how many rows one has at most.
         """
         from privgram.multivariate.distribution import check_quantiles, check_statistics
-
-        statistics, q = check_statistics(request.statistics), check_quantiles(request.q)
-        return self._summarize(request.column, request, statistics, q)
-
-    @takes(HistogramRequest)
-    def histogram(self, request: HistogramRequest) -> HistogramResults:
-        """Count the rows in bins of one column, in groups.
-
-        Returns
-        -------
-        HistogramResults
-            Its `of` is what `summarize` gives for the same price.
-
-        Raises
-        ------
-        BudgetExceeded, ValueError, TypeError, OSError
-            As `summarize`.
-        """
-        from privgram.multivariate.distribution import check_bins
-
-        check_bins(request.bins)
-        found = self._summarize(request.column, request, ("count", "quantile"), (0.25, 0.5, 0.75))
-        return found.histogram(request.bins)
-
-    def _summarize(
-        self,
-        column: str,
-        options: TableOptions,
-        statistics: tuple[StatisticName, ...],
-        q: tuple[float, ...],
-    ) -> DistributionResults:
         from privgram.study.tables import column_and_groups, summarize_table
 
-        by = options.factors
+        statistics, q = check_statistics(request.statistics), check_quantiles(request.q)
+        column, by = request.column, request.factors
         used = column_and_groups(self.columns, column, by)
-        label = options.label or " by ".join([column, *([", ".join(by)] if by else [])])
-        price = self._price(options.epsilon, options.delta)
-        run = self._run_options(label, used.selected, options.out, options.rng)
+        label = request.label or " by ".join([column, *([", ".join(by)] if by else [])])
+        price = self._price(request.epsilon, request.delta)
+        run = self._run_options(label, used.selected, request.out, request.rng)
         log.info("summarize %s at epsilon=%g", shown(label), price.epsilon)
         with self._saying_what_is_left():
             asked = used, column, by, statistics, q, price, run
