@@ -127,7 +127,7 @@ def main() -> None:
     )
     release.correlation().plot().figure.savefig(IMAGES / "correlations.png", dpi=110)
     fit = release.regress("arr_delay")
-    fit.plot(per="sd").figure.savefig(IMAGES / "coefficients.png", dpi=110)
+    fit.plot().figure.savefig(IMAGES / "coefficients.png", dpi=110)
 
 
 if __name__ == "__main__":

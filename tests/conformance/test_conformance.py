@@ -217,16 +217,6 @@ def param_names(case):
     assert case.fit.param_names == tuple(case.ols.params.index)
 
 
-def feature_std(case):
-    """As `describe` has them: by rows less one, a row of the largest weight being one."""
-    X = case.design(case.table).drop(columns="Intercept", errors="ignore")
-    weights = case.table.k.clip(0, 4) if case.weighted else np.ones(len(X))
-    mean = np.average(X, axis=0, weights=weights)
-    rows = weights.sum() / (4 if case.weighted else 1)
-    variance = np.average((X - mean) ** 2, axis=0, weights=weights) * rows / (rows - 1)
-    same(case.fit.feature_std(), np.sqrt(variance))
-
-
 METHODS = {
     "params": attribute("params", labelled),
     "bse": attribute("bse", labelled),
@@ -246,7 +236,7 @@ METHODS = {
         for compare in (
             conf_int, cov_params, t_test, f_test, wald_test, predict,
             get_prediction, summary, model, tidy, glance, use_t, cov_type, anova, refusal, advice,
-            param_names, feature_std, wald_test_terms,
+            param_names, wald_test_terms,
         )
     },
 }  # fmt: skip

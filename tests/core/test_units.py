@@ -13,7 +13,6 @@ import pytest
 from oracle import units as reference_units
 from support.helpers import refuses
 
-from privgram._core import rows
 from privgram._core.rows import UnitAccumulator
 
 BOTH = pytest.mark.parametrize("unit_sums", [UnitAccumulator, reference_units.UnitAccumulator])
@@ -81,19 +80,6 @@ def test_compiled_equals_reference(d, bound, row_bound, bits, trace, centred):
     found = of_units(units, *args)
     assert found == of_units(units, *args, kind=reference_units.UnitAccumulator)
     assert any(map(any, found))
-
-
-def test_of_one_row_each_it_is_the_moment_of_rows():
-    rng = np.random.default_rng(1)
-    x = rng.normal(size=(2000, 5)) * rng.choice([0.1, 1.0, 10.0], (2000, 1))
-    plain = rows.RowAccumulator(5, 2.0)
-    plain.update(x)
-    for trace in (False, True):
-        by_unit = UnitAccumulator(5, 2.0, 2.0, 20, trace)
-        by_unit.update(x, np.arange(2000))
-        assert all(
-            np.array_equal(a, b) for a, b in zip(plain.int128(), by_unit.int128(), strict=True)
-        )
 
 
 @BOTH
@@ -313,49 +299,6 @@ def test_no_unit_leaves_its_ball_over_all_groups(d, bits, centred):
         assert max(sum(map(square, m)) for m in found) >= (whole - 2 - 9 * 2 * d * d) ** 2
     for a, b in zip(found, found[::-1], strict=True):
         assert sum(square(minus(x, y)) for x, y in zip(a, b, strict=True)) <= 2 * whole**2
-
-
-def test_groups_by_a_second_route():
-    """Dummies times columns in NumPy: the block-diagonal matrix of a unit, clipped as one."""
-    rng = np.random.default_rng(5)
-    units = [rng.normal(size=(k, 3)) for k in (1, 2, 9, 40)]
-    codes = grouped(units, rng)
-    total = UnitAccumulator(3, 4.0, 100.0 / 25, 24, groups=3)
-    total.update(
-        np.concatenate(units), np.array([0, 1, 3, 12]), codes=np.concatenate(codes).astype(np.int32)
-    )
-    expected = np.zeros((9, 9))
-    for unit, code in zip(units, codes, strict=True):
-        clipped = unit * np.minimum(1, 4.0 / np.linalg.norm(unit, axis=1))[:, None]
-        wide = np.hstack([clipped * (code == g)[:, None] for g in range(3)])
-        m = wide.T @ wide
-        expected += m * min(1, 16.0 / max(np.linalg.norm(m), 1e-300))
-    hi, lo = total.int128()
-    found = (hi * 2.0**64 + lo) / total.scale**2
-    for g in range(3):
-        at = slice(3 * g, 3 * g + 3)
-        assert np.allclose(found[g], expected[at, at], rtol=1e-5, atol=1e-4)
-    assert not expected[:3, 3:].any()
-    there = np.array([[(c == g).any() for g in range(3)] for c in codes])
-    assert total.counts().tolist() == [*there.sum(axis=0), (~there.any(axis=1)).sum()]
-
-
-def test_groups_do_not_depend_on_the_order():
-    rng = np.random.default_rng(3)
-    units = [rng.normal(size=(k, 3)) for k in (1, 2, 9, 300)]
-    codes, args = grouped(units, rng), (4.0, 2.0, 21)
-    parts = [UnitAccumulator(3, *args, groups=3) for _ in range(2)]
-    for i in (3, 0, 2, 1):
-        mixed = rng.permutation(len(units[i]))
-        order = mixed[np.argsort(codes[i][mixed], kind="stable")]
-        given = codes[i][order].astype(np.int32)
-        parts[i % 2].update(units[i][order], np.array([0]), codes=given)
-    parts[1].merge(parts[0])
-    total = parts[1]
-    assert (np.array(total.int128()[0], object) * 2**64 + total.int128()[1]).tolist() == of_groups(
-        units, codes, *args
-    )
-    assert total.n_units == 4
 
 
 @pytest.mark.parametrize("codes", [None, [0, 0], [1, 0, 0], [0, 1, 3], [-2, 0, 1]])

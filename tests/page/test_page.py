@@ -288,7 +288,7 @@ def test_numbers_of_the_page_are_those_of_python(paths, release, fit, browser):
     every = release.regress("cost")
     agrees(browser, every)
     drawn = browser.evaluate("[...document.querySelectorAll('svg title')].map(x => x.textContent)")
-    per_deviation = np.asarray(every.params)[:-1] * every.feature_std()
+    per_deviation = np.asarray(every.params)[:-1] * release.describe(every.design.names).std
     shown = [float(one.rpartition(": ")[2]) for one in drawn]
     np.testing.assert_allclose(shown, per_deviation, rtol=1e-3)
     choose(browser, target="log(wage)", level="0.9", region=False)

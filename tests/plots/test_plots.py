@@ -9,7 +9,6 @@ import pytest
 from support.exact_fits import CASES, logistic
 from support.helpers import make_release, refuses, slopes
 
-import privgram as pg
 from privgram import privacy
 from privgram.noise import GaussianLaw
 from privgram.plots import _axes
@@ -146,25 +145,6 @@ def test_coefficients_are_ordered_and_greyed(fit):
     assert f"{fit.used[:-1][2]:.3g}" in words(ax)[0]
 
 
-def test_coefficients_per_standard_deviation(fit):
-    np.testing.assert_allclose(fit.feature_std(), [1, 2, 1], rtol=0.1)
-    ax = fit.plot(per="sd", alpha=0.5)
-    assert "standard deviation of the feature" in ax.get_xlabel()
-    bars = [line for line in ax.lines if len(line.get_xdata()) == 2 and line.get_linewidth() > 2]
-    np.testing.assert_allclose(
-        bars[1].get_xdata(), slopes(fit, fit.conf_int(0.5))[1] * fit.feature_std()[1]
-    )
-
-
-def test_standard_deviations_in_the_columns_own_units():
-    columns = pg.Columns({"a": (0, 100), "b": (-1, 1)}, intercept=True)
-    table = np.random.default_rng(4).uniform([20, -1], [60, 1], (50_000, 2))
-    release = pg.release(
-        pg.second_moment(table, columns=columns), None, 10, 1e-3, mechanism=pg.AnalyzeGauss()
-    )
-    assert release.regress("b").feature_std() == pytest.approx(table[:, 0].std(), rel=0.01)
-
-
 def test_refused_inference_draws_points_only(release):
     refused = replace(release, n_rows=2).regress("cost")  # fewer rows than columns
     assert refused.refusal is not None
@@ -186,14 +166,11 @@ def test_coefficients_by_scores(family, of):
     np.testing.assert_allclose(
         sorted(bar.get_xdata()[0] for bar in bars), sorted(fit.conf_int(0.1).to_numpy()[:p, 0])
     )
-    refuses(lambda: fit.plot(per="sd"), ValueError, "feature_std takes sums")
     with pytest.raises(ValueError, match="no coefficients to draw: the steps"):
         replace(fit, refusal="the steps do not settle").plot()
 
 
 def test_bad_arguments(fit):
-    with pytest.raises(ValueError, match="per is"):
-        fit.plot(per="mile")
     with pytest.raises(ValueError, match="alpha"):
         fit.plot(alpha=0.95)
 

@@ -57,26 +57,6 @@ def far():
     return rows, pg.release(secret, epsilon=1, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=noise)
 
 
-def test_standard_deviations_of_powers_and_products(far):
-    rows, release = far
-    fit = release.regress("y", ["poly(x, 2)", "g", "x:g"])
-    stds = dict(zip(fit.design.names, fit.feature_std(), strict=True))
-    assert stds["x^2"] == pytest.approx(np.std(rows["x"] ** 2), rel=0.05)
-    assert stds["x:g[b]"] == pytest.approx(np.std(rows["x"] * (rows["g"] == "b")), rel=0.05)
-
-
-def test_deviation_that_noise_hides_is_not_zero(table):
-    hidden = moment(table)
-    hidden[0, 0] = -1.0
-    fit = make_release(hidden, NAMES, n_rows=500).regress("y", ridge=100.0)
-    stds = fit.feature_std()
-    assert np.isnan(stds[0])
-    assert stds[1] == pytest.approx(np.std(table[:, 1]), rel=0.01)
-    pytest.importorskip("matplotlib").use("Agg")
-    ax = fit.plot(per="sd")
-    assert "noise hides the deviation of the feature" in [text.get_text() for text in ax.texts]
-
-
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_dropped_rows_are_not_behind_the_fit(adjacency):
     rng = np.random.default_rng(0)
@@ -94,7 +74,6 @@ def test_dropped_rows_are_not_behind_the_fit(adjacency):
     _, stderr = textbook(np.column_stack([x, np.ones(5000)])[there], y[there])
     np.testing.assert_allclose(fit.bse, stderr, rtol=0.01)
     assert fit.n_rows == pytest.approx(there.sum(), abs=1)
-    np.testing.assert_allclose(fit.feature_std(), np.std(x[there]), rtol=0.01)
     assert f"No. Observations: {round(fit.n_rows):>14,}"[:18] in str(fit.summary())
     assert "off the intercept" in str(fit.summary())
 
@@ -106,8 +85,6 @@ def test_dropped_rows_are_unknown_without_an_intercept(table):
     fit = release.regress("y")
     assert "missing values were dropped" in fit.refusal
     assert fit.n_rows is None
-    with pytest.raises(ValueError, match=r"dropped.*intercept column"):
-        fit.feature_std()
     with pytest.raises(ValueError, match=r"dropped.*intercept column"):
         release.penalty_path("y")
 

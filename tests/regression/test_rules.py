@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 from support.helpers import make_release
 
-import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression.families import FAMILIES
 from privgram.regression.inference import (
@@ -136,12 +135,3 @@ def test_errors_of_means_are_those_of_predictors_times_the_slope(family):
     prediction = Prediction(np.eye(3), 1.0, math.inf, lambda *_: known, FAMILIES[family])
     high, low = (FAMILIES[family].means(eta + step)[0] for step in (1e-6, -1e-6))
     np.testing.assert_allclose(prediction.se_mean, known.stderr * (high - low) / 2e-6, rtol=1e-6)
-
-
-def test_deviations_of_weighted_rows_take_the_sum_of_weights():
-    rng = np.random.default_rng(6)
-    columns = pg.Columns({"x": (-10, 10), "y": (-15, 15), "w": (0, 4)}, row_weights="w")
-    rows = np.column_stack([rng.uniform(2, 10, (500, 2)), rng.uniform(0.1, 1.0, 500)])
-    release = pg.release(rows, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
-    with pytest.raises(ValueError, match=r"sum of the rows' weights.*intercept"):
-        release.regress("y").feature_std()

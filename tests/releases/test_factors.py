@@ -64,7 +64,7 @@ def test_plot_of_many_levels_names_terms(pyplot):
 
 def test_plot_of_coefficients_keeps_terms_together(release, pyplot):
     fit = release.regress("log(wage)", ["age", "sex", "region", "union"], reference={"region": "s"})
-    ax = fit.plot(per="sd")
+    ax = fit.plot()
     named = [text.get_text() for text in ax.get_yticklabels()]
     at = named.index("region[n]")
     assert named[at : at + 3] == ["region[n]", "region[e]", "region[other]"]

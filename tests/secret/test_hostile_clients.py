@@ -7,7 +7,7 @@ write into the memory of the process, and no client (docs/theory/trust.md).
 import math
 from contextlib import suppress
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -35,6 +35,7 @@ from privgram.secret import (
     Scores,
     Spent,
     Vectors,
+    gate,
 )
 
 N = 50
@@ -300,6 +301,25 @@ def test_objects_that_stand_for_numbers_or_columns_are_refused():
         with pytest.raises(TypeError, match="no sum of images"):
             one.read(image, kind)
     assert "encoder" not in seen
+
+
+def test_numbers_of_other_types_are_read_as_plain_ones():
+    class Block(NamedTuple):
+        start: int
+        size: int
+        entry: float
+
+    image = Image(np.eye(1, 3), np.float64(2.0), range(1, 1))
+    for size in (1, np.int64(1), np.int32(1)):
+        kinds = [
+            Vectors(Model.features(1), np.float32(0.5), size),
+            Outer(Model.features(1), 1.0, beside=[]),
+        ]
+        vectors, second = door().read(image, *kinds)
+        assert type(vectors.kind.groups) is int
+        assert second.kind.beside == ()
+    kind = Outer(Model.features(1), 1.0, beside=[Block(1, 2, 0.5)], positions=range(1))
+    assert gate.own(kind, {}).beside == ((1, 2, 0.5),)
 
 
 def test_an_error_that_tells_of_a_row_is_not_kept_with_the_one_that_leaves():

@@ -256,6 +256,54 @@ def test_only_counts_take_the_whole_budget(table):
     assert moments.variances[1] < study_of(table).summarize("age", epsilon=1.0).variances[1]
 
 
+AGES = pg.Columns(
+    {"age": pg.Factor(list(range(18, 91))), "year": COLUMNS["year"]}, terms=["year*age"]
+)
+
+
+@pytest.mark.parametrize("unit", [None, pg.Unit("who", max_rows=6)], ids=str)
+@pytest.mark.parametrize("by", ["year", ()], ids=str)
+def test_release_of_a_factor_of_whole_numbers_is_summarized(unit, by, table):
+    rows = table.assign(age=table.age.clip(18, 90), who=np.arange(len(table)) // 5)
+    columns = AGES if by else AGES.replace(bounds={"age": AGES.variables["age"]}, terms=None)
+    study = pg.Study(rows, columns, epsilon=1e6, delta=0.1, unit=unit)
+    found = study.release(epsilon=1e5, mechanism=pg.AnalyzeGauss()).summarize("age", by, q=0.5)
+    parts = [rows[rows.year == year] for year in (2019, 2020)] if by else [rows]
+    for g, part in enumerate(parts):
+        counted = np.bincount(part.age - 18, minlength=73)
+        np.testing.assert_allclose(found.counts[g, :73], counted, atol=1)
+        assert found.mean().estimate[g] == pytest.approx(part.age.mean(), abs=0.05)
+        assert found.quantile(0.5).estimate[g, 0] == part.age.quantile(0.5, interpolation="lower")
+    assert (found.unit, found.rows_of_unit) == ((None, 1) if unit is None else ("who", 6))
+    noisy = study.release(epsilon=1.0).summarize("age", by)
+    truth = np.array([len(part) for part in parts])
+    assert (np.abs(noisy.count().estimate - truth) < 5 * noisy.variances[0] ** 0.5).all()
+    release = study.release(epsilon=1.0)
+    for wrong in (("age", "age"), ("pay", by), ("age", [*([by] if by else []), "region"])):
+        with pytest.raises(ValueError, match="whole numbers"):
+            release.summarize(*wrong)
+    if by:
+        with pytest.raises(ValueError, match="does not count rows by age"):
+            release.summarize("age")
+
+
+@pytest.mark.slow
+def test_months_are_summarized_at_the_price_of_a_stream(table, tmp_path):
+    """Of the sums that the stream published: all so far, the last month, and nothing more spent."""
+    pytest.importorskip("cryptography")
+    study = pg.Study(table, AGES, epsilon=1e6, delta=0.1, ledger=tmp_path / "a.ledger")
+    stream = pg.Stream(study, 3, 1e5, 0.01, path=tmp_path / "a.stream")
+    months = [table[i::3].assign(age=table.age.clip(18, 90)) for i in range(3)]
+    for n, month in enumerate(months, 1):
+        so_far = stream.release(month).summarize("age", "year")
+        seen = pd.concat(months[:n])
+        for found, rows in ((so_far, seen), (stream.window(1).summarize("age", "year"), month)):
+            counted = rows.groupby("year").age.agg(["size", "mean"])
+            np.testing.assert_allclose(found.count().estimate, counted["size"], atol=5)
+            np.testing.assert_allclose(found.mean().estimate, counted["mean"], atol=0.2)
+    assert len(study.entries) == 1
+
+
 @pytest.mark.slow
 def test_thousands_of_groups_are_one_pass():
     rng = np.random.default_rng(0)

@@ -848,20 +848,14 @@ cdef class UnitAccumulator:
 
     def __cinit__(self, Py_ssize_t n_columns, double bound, double row_bound, int bits=20,
                   bint trace=False, centred=(), Py_ssize_t groups=0):
-        if n_columns < 1:
-            raise ValueError(f"n_columns must be at least 1, got {n_columns}")
         if not (isfinite(bound) and 0 < row_bound <= bound):
             raise ValueError("bounds must be positive and finite, and a row's at most the unit's")
-        if not 8 <= bits <= 24:
-            raise ValueError(f"bits must be between 8 and 24, got {bits}")
+        _check_parameters(n_columns, bound, bits)
         if groups and trace:
             raise ValueError("the norm of a unit over groups is Frobenius'")
-        cdef double d = n_columns, room = 3.0 * d * d * max(groups, 1)
-        cdef double target = gram_target(n_columns, bits)
-        if target < ldexp(1.0, bits - 1) or room > ldexp(1.0, 2 * bits - 2):
+        cdef double d = n_columns, target = gram_target(n_columns, bits)
+        if 3.0 * d * d * max(groups, 1) > ldexp(1.0, 2 * bits - 2):
             raise ValueError(f"{n_columns} columns are too many for {bits} bits; use more bits")
-        if not isfinite(target / bound):
-            raise ValueError(f"bound {bound} is too small for {bits} bits; rescale the data")
         self.n_columns, self.bound, self.row_bound, self.bits = n_columns, bound, row_bound, bits
         self.u.d, self.u.trace = n_columns, trace
         self.scale = target / bound

@@ -31,7 +31,7 @@ from privgram.moment.second_moment import SecondMoment
 from privgram.moment.units import bounds_of
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.scan.progress import Progress
-from privgram.scan.request import NOT_IN_PARTS, ScanRequest, check_rereadable, scale_out
+from privgram.scan.request import IS_A_SUM, ScanRequest, check_rereadable, scale_out
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class ReleaseRequest(ReleaseOptions):
         many = isinstance(self.source, SecondMoments)
         has = "SecondMoments have their" if many else "a SecondMoment has its"
         if self.by is not None:
-            raise TypeError(f"{has} groups: leave out by" if many else NOT_IN_PARTS)
+            raise TypeError(f"{has} groups: leave out by" if many else IS_A_SUM)
         if self.columns is not None or self.bound is not None:
             raise TypeError(f"{has} columns and bound: leave out columns and bound")
         if self.unit is not None:

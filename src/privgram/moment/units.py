@@ -47,7 +47,7 @@ def bounds_of(unit: Unit, row_bound: float | None) -> tuple[float, float]:
     return float(row_bound), check_bound(bound_of_rows(unit.max_rows, float(row_bound)))
 
 
-def names_of(unit: Unit, columns: Columns | Sequence[str] | None) -> tuple[str, ...]:
+def names_of_unit(unit: Unit, columns: Columns | Sequence[str] | None) -> tuple[str, ...]:
     """The names of the columns to take beside the unit's."""
     if columns is None:
         raise ValueError(

@@ -8,7 +8,7 @@ comes from drawing the noise again by its own law, which is public.
 
 from privgram.multivariate.components import PCA, pca
 from privgram.multivariate.description import Correlation, Description, correlation, describe
-from privgram.multivariate.distribution import DistributionResults, HistogramResults
+from privgram.multivariate.distribution import DistributionResults, HistogramResults, summarize
 from privgram.multivariate.statistic import Statistic, statistic
 from privgram.multivariate.synthetic import synthesize
 from privgram.multivariate.variables import Covariance, Variables
@@ -26,5 +26,6 @@ __all__ = [
     "describe",
     "pca",
     "statistic",
+    "summarize",
     "synthesize",
 ]

@@ -248,15 +248,9 @@ def pca(
 
     Notes
     -----
-    A factor's levels are columns of 0 and 1 (times the term's weight), beside numbers that are
-    mapped to [-1, 1]. About the mean they depend on each other, and one eigenvalue a factor
-    is about zero.
-
-    About the mean means of the matrix C = G - g g^T / c, with g the intercept's column, c the
-    number of rows where it is public and complete and else the intercept's own entry.
-    Where levels sum to the intercept, g and c are the sums of theirs.
-    The noise in g and c is noise in C too: with m = g / c it is F N F^T to first order,
-    F = [I, -m]: of isotropic noise up to ``(1 + |m|^2)^2`` times the variance.
+    About the mean means of the matrix C = G - g g^T / c, with g the intercept's column and c the
+    number of rows where it is public and complete, else the intercept's own entry; of a factor's
+    levels the sums of theirs. To first order the noise of C is F N F^T, F = [I, -g / c].
 
     With N the noise (of C, if centred) and gap that between the released eigenvalues k and k + 1,
     the projections differ by at most 2 sqrt(2 k) ||N|| / gap [1]_ (Theorem 2, the

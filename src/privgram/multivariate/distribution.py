@@ -32,7 +32,8 @@ from privgram._base.saved import ArchiveFormat
 from privgram._base.text import Printed, aligned, as_text, listed, short_names, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, as_numeric
-from privgram.columns.variables import Boolean, Log, Numeric
+from privgram.columns.variables import Boolean, Factor, Log, Numeric
+from privgram.multivariate.variables import check_moved
 from privgram.privacy import Adjacency, Profile, ProofStatus
 from privgram.regression.inference import Estimand, quantile_of
 from privgram.regression.saved import SavedFit, check_sizes
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from privgram._base.saved import JsonObject
     from privgram.columns.variables import Level
     from privgram.plots import of_distributions
+    from privgram.releases.record import ReleaseRecord
 else:
     of_distributions = LazyModule("privgram.plots.of_distributions")
 
@@ -659,6 +661,94 @@ def check_statistics(statistics: StatisticName | Sequence[StatisticName]) -> tup
     if not several or len({*several}) < len(several):
         raise ValueError("statistics are some of 'count', 'mean', 'sd' and 'quantile', each once")
     return tuple(several)
+
+
+def summarize(
+    release: ReleaseRecord,
+    column: str,
+    by: str | Sequence[str] = (),
+    q: float | Sequence[float] = (0.25, 0.5, 0.75),
+) -> DistributionResults:
+    """Give counts, means, deviations and quantiles of a factor of whole numbers, in groups.
+
+    Of a month of a `Stream`, of a cluster or a warehouse, of units: whatever a release is of.
+
+    Parameters
+    ----------
+    release : Release
+        Of columns with the term that crosses the factors: ``terms=["age*region"]``.
+    column : str
+        A factor whose levels are whole numbers that follow one another, such as ages, or amounts
+        that were divided by 100 and rounded.
+    by : str or sequence of str
+        Factors whose levels, crossed, are the groups.
+    q : float or sequence of float
+        Which quantiles are shown, in (0, 1).
+
+    Returns
+    -------
+    DistributionResults
+        As of `Study.summarize`. Each level has noise of its own: of some hundred levels, quantiles
+        are about as good as those of `Study.summarize` are for the same price.
+
+    Raises
+    ------
+    ValueError
+        If the column is no such factor, or the release lacks the term.
+    """
+    by, known = (by,) if isinstance(by, str) else tuple(by), release.variables
+    names = *by, column
+    factors = [as_factor(name, known) for name in names if isinstance(known.get(name), Factor)]
+    values: tuple[Any, ...] = ()
+    if len(factors) == len(names) == len({*names}) and not factors[-1].other:
+        values = factors[-1].levels
+    follow = all(isinstance(x, int) and x == values[0] + i for i, x in enumerate(values))
+    if len(values) < 2 or not follow:
+        raise ValueError(
+            f"{column!r} is summarized if it is a factor, as those of by= are, and its levels are "
+            "whole numbers that follow one another: pg.Factor(list(range(18, 91)))"
+        )
+    columns = release.columns
+    assert columns is not None
+    stored = [x for x in columns.layout.stored if not x.piece.powers]
+    cells = next((x for x in stored if {*x.piece.factors} == {*names}), None)
+    unit = release.privacy_unit
+    row_bound = release.bound if unit is None else unit.row_bound or 0.0
+    if cells is None or columns.row_weights is not None or row_bound < columns.bound:
+        raise ValueError(
+            f"the release does not count rows by {' and '.join(names)}: it takes "
+            f"terms=[{'*'.join(names)!r}], of rows without weights or a bound of their own"
+        )
+    check_moved(release)
+    frames = np.eye(release.n_columns)[cells.columns, None]
+    noise = release.noise.entry_variance(release.matrix, frames)
+    order = [cells.piece.factors.index(name) for name in names]
+    sizes = [len(as_factor(name, known)) for name in cells.piece.factors]
+    raw = np.diag(release.unbiased)[cells.columns].reshape(sizes) / cells.weight**2
+    depth = (len(values) - 1).bit_length()
+    counts = np.zeros((raw.size // len(values), BRANCHES**depth))
+    counts[:, : len(values)] = raw.transpose(order).reshape(len(counts), -1)
+    empty = [np.zeros((len(counts), BRANCHES**level)) for level in range(depth)]
+    variances = [*[math.inf] * depth, float(noise.max()) / cells.weight**4]
+    steps, nodes = consistent([*empty, counts], variances)
+    bounds = {name: known[name] for name in by} | {column: (values[0], values[-1])}
+    return DistributionResults(
+        column=column,
+        by=by,
+        columns=Columns(bounds, intercept=True),
+        statistics=("count", "mean", "sd", "quantile"),
+        q=check_quantiles(q),
+        counts=steps,
+        variances=nodes,
+        n_rows=max(float(steps.sum()), 1.0),
+        epsilon=release.epsilon,
+        delta=release.delta,
+        adjacency=release.adjacency,
+        privacy=release.privacy,
+        reproducible=release.reproducible,
+        unit=None if unit is None else unit.name,
+        rows_of_unit=max(math.ceil((release.bound / row_bound) ** 2 - 1e-9), 1),
+    )
 
 
 def read_distribution(path: Path) -> DistributionResults:

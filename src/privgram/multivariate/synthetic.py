@@ -77,23 +77,12 @@ def synthesize(release: ReleaseRecord, n: int, rng: np.random.Generator | int | 
 
     Notes
     -----
-    Kept, up to the rounding of n rows to whole ones, are
-
-    - for any two factors (or truth values) how often levels go together,
-    - for any number and level the mean of the number there, and
-    - means, variances and covariances of all numbers (of their logarithms, where these were
-      released), as far as their bounds allow.
-
-    Where noise has made these impossible, as negative counts or variances, the nearest possible
-    ones are kept, after what every table obeys was imposed by the noise's law. So least squares on
-    the rows, of any number on numbers and factors, gives the release's coefficients. Standard
-    errors from the rows are those of n rows without noise: take them from the release.
-
-    Not kept is what a second moment does not hold, or only for columns of its own: three variables
-    at a time, products and polynomials, the shape of a distribution. Levels have the largest
-    entropy that their pairs allow (iterative proportional fitting [1]_). Numbers are normal given
-    the levels (the general location model [2]_), then by ranks beta distributed between their
-    bounds, and then moved and clamped in turns until the moments are met.
+    Kept are, up to rounding to whole rows, how often levels of two factors go together, the mean of
+    any number at any level, and means and covariances of all numbers as far as their bounds allow:
+    of what noise made impossible the nearest possible (docs/guide/sharing.md). So least squares on
+    the rows gives the release's coefficients; take standard errors from the release. Levels have
+    the largest entropy that their pairs allow [1]_; numbers are normal given the levels [2]_, then
+    by ranks beta distributed between their bounds, and moved until the moments are met.
 
     References
     ----------

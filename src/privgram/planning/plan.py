@@ -123,33 +123,6 @@ class Plan(Printed):
             f"epsilon = {self.epsilon:g}, delta = {self.delta:g}, {self.adjacency}"
         )
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the headings and the cells of the table, as text."""
-        return ["mechanism", "noise"], [[row.mechanism, number(row.noise)] for row in self.rows]
-
-    def terms_table(self) -> tuple[list[str], list[list[str]]]:
-        """Return the headings and the cells of the table of terms, as text."""
-        cells = []
-        for row in self.terms:
-            part = "-" if row.share is None else f"{row.share:.1%}"
-            line = [shown(row.term), f"{row.columns:,}", number(row.weight), part]
-            cells.append([*line, number(row.noise)])
-        return ["term", "columns", "weight", "share", "noise"], cells
-
-    @property
-    def terms_notes(self) -> tuple[str, ...]:
-        """What belongs below the table of terms, a paragraph each."""
-        if not self.terms:
-            return ()
-        words: tuple[str, ...] = (
-            "Share is what a term pays of the squared bound, to which noise is in proportion: its "
-            "squared weight for each of its polynomials, whatever the number of its levels. Noise "
-            "is that of the sum of one of its columns times a column of weight 1.",
-        )
-        if any(not row.columns for row in self.terms):
-            words += ("A term of 0 columns follows from the others and costs nothing.",)
-        return words
-
     @property
     def notes(self) -> tuple[str, ...]:
         """What belongs below the table, a paragraph each."""
@@ -164,9 +137,23 @@ class Plan(Printed):
         )
 
     def __str__(self) -> str:
-        parts = [self.heading, "", *aligned(*self.table()), "", *self.notes]
-        if self.terms:
-            parts += ["", *aligned(*self.terms_table()), "", *self.terms_notes]
+        noise = [[row.mechanism, number(row.noise)] for row in self.rows]
+        parts = [self.heading, "", *aligned(["mechanism", "noise"], noise), "", *self.notes]
+        if not self.terms:
+            return "\n".join(parts)
+        cells = []
+        for row in self.terms:
+            part = "-" if row.share is None else f"{row.share:.1%}"
+            line = [shown(row.term), f"{row.columns:,}", number(row.weight), part]
+            cells.append([*line, number(row.noise)])
+        parts += ["", *aligned(["term", "columns", "weight", "share", "noise"], cells), ""]
+        parts.append(
+            "Share is what a term pays of the squared bound, to which noise is in proportion: its "
+            "squared weight for each of its polynomials, whatever the number of its levels. Noise "
+            "is that of the sum of one of its columns times a column of weight 1."
+        )
+        if any(not row.columns for row in self.terms):
+            parts.append("A term of 0 columns follows from the others and costs nothing.")
         return "\n".join(parts)
 
 

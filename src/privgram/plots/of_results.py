@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.numbers import check_one_of
 from privgram.plots._axes import (
     BLUE,
     GREY,
@@ -44,7 +43,6 @@ def plot_coefficients(
     ax: Axes | None = None,
     *,
     alpha: float = 0.05,
-    per: Literal["unit", "sd"] = "unit",
 ) -> Axes:
     """Draw the coefficients of a regression with their confidence intervals.
 
@@ -58,38 +56,25 @@ def plot_coefficients(
     ax
     alpha : float, default 0.05
         1 - level of the intervals, in (0, 0.5].
-    per : {"unit", "sd"}
-        Change of the target, of the log odds or of the log of the mean per unit of a feature, as
-        in `params`, or per standard deviation of the feature (estimated from the release), which
-        makes features of different units comparable. Of one whose deviation the noise hides the
-        name alone is there.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, if there are no coefficients, or if `per` is "sd" and
-        the standard deviations are unknown: a regression by scores does not hold them.
+        If an argument is out of its range, or there are no coefficients.
     """
-    check_one_of(per, "per", ("unit", "sd"))
-    scale = fit.feature_std() if per == "sd" else np.ones(len(fit.design.names))
-    coef = np.asarray(fit.params)[: len(scale)]
+    p = len(fit.design.names)
+    coef = np.asarray(fit.params)[:p]
     if np.isnan(coef).any():
         raise ValueError(f"there are no coefficients to draw: {fit.refusal}")
-    coef = coef * scale
-    ends = np.asarray(fit.conf_int(alpha))[: len(scale)] * scale[:, None]
+    ends = np.asarray(fit.conf_int(alpha))[:p]
     known = fit.refusal is None
-    size = fit.inference.statistic()[: len(coef)] if known else np.nan_to_num(coef)
+    size = fit.inference.statistic()[:p] if known else np.nan_to_num(coef)
     order = _order(np.abs(size), list(fit.design.terms.values()))
-    p = len(order)
     few = p <= MOST_NAMES
     marker, size_of = ("o", 6) if few else (".", 3)
     ax = axes_for(ax, (7.5, 1.4 + 0.3 * min(p, MOST_NAMES)))
     ax.axvline(0.0, color=ax.xaxis.label.get_color(), linewidth=0.8)
     for row, j in enumerate(order):
-        if np.isnan(scale[j]):
-            if few:
-                write_beside(ax, row, "noise hides the deviation of the feature")
-            continue
         low, high = ends[j]
         clear = known and not low <= 0 <= high
         color = BLUE if clear else GREY
@@ -111,8 +96,7 @@ def plot_coefficients(
         ticks = apart({cut(term): at for term, at in blocks.items()}, p / MOST_NAMES)
         ax.set_yticks(list(ticks.values()), list(ticks))
         ax.set_ylabel("")
-    each = "standard deviation of the feature" if per == "sd" else "unit of the feature"
-    ax.set_xlabel(f"change of {fit._family.predicts}{cut(fit.target)} per {each}")
+    ax.set_xlabel(f"change of {fit._family.predicts}{cut(fit.target)} per unit of the feature")
     text = f"{cut(fit.target)} on {p} feature{'s' if p > 1 else ''}"
     text += f", {1 - alpha:.0%} intervals" if known else ", no intervals"
     if known and not few:

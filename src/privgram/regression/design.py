@@ -178,18 +178,6 @@ class Design:
         each = np.arange(len(self.names))
         return sorted({i for name in wanted for i in each[place[name]].tolist()})
 
-    def varying(self, release: Described) -> tuple[Matrix, Vector]:
-        """The features less constants, as images (p, d) of released columns; and their units (p,).
-
-        A constant as large as public bounds would bring its noise into every sum.
-        """
-        if not self.functions:
-            p = len(self.names)
-            return self.images[:p], self.spread[:p]
-        origin = Origin(release, constants=False)
-        images, units = zip(*(origin.power(*function) for function in self.functions), strict=True)
-        return np.array(images), np.array(units)
-
     def reads(self, columns: Columns) -> dict[str, Variable]:
         """The variables of a table that the features are computed from."""
         used: set[str] = set()
@@ -333,15 +321,14 @@ Described: TypeAlias = "ReleaseRecord | AllColumns"
 class Origin:
     """Columns of a regression through the origin of own units, as images of the released ones.
 
-    Each is divided by its largest size within the public bounds. Without `constants` what is the
-    same in all rows is left out.
+    Each is divided by its largest size within the public bounds.
     """
 
-    def __init__(self, release: Described, *, constants: bool = True) -> None:
+    def __init__(self, release: Described) -> None:
         self.release = release
         unit = getattr(release, "privacy_unit", None)
         # Columns less the means of units have no constant.
-        self.constants = constants and not (unit is not None and unit.fixed_effects)
+        self.constants = unit is None or not unit.fixed_effects
         self._images: dict[Piece, Matrix | None] = {}
 
     def line(self, image: Vector, center: float, half_width: float) -> tuple[Vector, float]:

@@ -67,9 +67,8 @@ class GLMResults(SavedFit, RegressionResults):
 
     Attributes
     ----------
-    target : str
     terms : tuple of str
-        What it is explained by, as in `Columns`.
+        What it is explained by, as in `Columns`. All that is not here is as of `RegressionResults`.
     columns : Columns
         The public bounds of the variables that were used.
     reference : dict of str to str
@@ -87,18 +86,10 @@ class GLMResults(SavedFit, RegressionResults):
         Whether the covariance allows for errors of unequal variance.
     n_rows : float
         Rows behind the fit: public, or estimated. Of long units they count for less.
-    refusal : str or None
-        Why there are no numbers, or None.
-    epsilon, delta : float
-        The guarantee of all rounds together.
-    adjacency : {"replace", "add-remove"}
-    privacy : Profile
     parameters : dict
         The rounds, each with its ratio and noise; what is known of the clip; the error of
         `n_rows`, the target's mean as the first rounds have it, and the number of units, where it
         is public.
-    reproducible : bool
-        Whether the noise came from a generator with a seed.
     unit : str or None
         Whose rows are protected together: standard errors then let errors go together in them.
     family : {"gaussian", "binomial", "poisson"}

@@ -304,16 +304,6 @@ def count_error(release: ReleaseRecord) -> float:
     return math.sqrt(release.noise.entry_variance(release.matrix, ones[None])[0, 0])
 
 
-def weight_behind(release: ReleaseRecord, n_rows: float) -> float | None:
-    """Sum of the weights of so many rows; None where they are weighted and no ones hold it."""
-    if not release.weighted:
-        return n_rows
-    ones = intercept_of(release)
-    if ones is None:
-        return None
-    return max(float(ones @ release.unbiased @ ones), 1.0)
-
-
 def full_rows(release: ReleaseRecord) -> float | None:
     """Rows that the sums of a release are of, where that is public and all contribute in full."""
     described = release.columns

@@ -87,14 +87,12 @@ class IVResults(OfRelease):
 
     Attributes
     ----------
-    target : str
     endogenous : tuple of str
         Those of the features that may depend on the error.
     instruments : tuple of str
         The q columns that stand in for them.
     kappa : float
         Of the k-class: 1 for two-stage least squares, and 0 for least squares.
-    n_rows : float or None
     release : Release
     design : Design
         Of the features and the target.

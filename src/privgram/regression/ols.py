@@ -13,17 +13,14 @@ from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import shown
 from privgram.regression.anova import Anova, anova
-from privgram.regression.design import Design, RegressionTerms, intercept_of
+from privgram.regression.design import Design, RegressionTerms
 from privgram.regression.diagnostics import caveats, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
 from privgram.regression.inference import (
     ALL_OPEN,
     Equations,
     RefusedError,
-    about_means,
     degrees_behind,
-    uncounted,
-    weight_behind,
 )
 from privgram.regression.results import OfRelease
 
@@ -39,16 +36,13 @@ else:
 class OLSResults(OfRelease):
     """A linear regression on a release, in the columns' own units.
 
-    `params`, `bse`, `conf_int` and all else of `privgram.regression.results.Results`. Those of a
-    penalised fit are the penalised coefficients, which have no standard errors here.
+    `params`, `bse`, `conf_int` and all else of `RegressionResults`. Those of a penalised fit are
+    the penalised coefficients, which have no standard errors here.
 
     Attributes
     ----------
-    target : str
     ridge : float, "auto" or ndarray of shape (p,)
         Penalty added to the released matrix (in its scale), not on the intercept.
-    refusal : str or None
-        Why there are no standard errors, or None.
     n_rows : float or None
         Rows behind the fit: public, or estimated from the release; those with missing
         values that were dropped do not count.
@@ -192,39 +186,6 @@ class OLSResults(OfRelease):
     @property
     def _rmse(self) -> float:
         return math.sqrt(self.scale)
-
-    def feature_std(self) -> Vector:
-        """Standard deviations of the features, estimated from the release as `describe` has them.
-
-        Returns
-        -------
-        ndarray of shape (p,), float64
-            In the features' own units; about zero where the release has no intercept column,
-            and NaN where noise hides the variance.
-
-        Raises
-        ------
-        ValueError
-            If the number of rows is unknown, or the sum of the weights of weighted rows.
-        """
-        if self.n_rows is None or self.n_rows < 1:
-            raise ValueError(uncounted(self.release))
-        total = weight_behind(self.release, self.n_rows)
-        if total is None:
-            raise ValueError(
-                "the sum of the rows' weights was not released: use a release with an intercept "
-                "column, which holds it"
-            )
-        release = self.release
-        images, unit = self.design.varying(release)
-        ones = intercept_of(release)
-        if ones is None:
-            scatter = images @ release.unbiased @ images.T
-        else:
-            total, _, scatter = about_means(release, images, ones)
-            total = max(total - 1.0, 1.0)
-        variance = scatter.diagonal() / total
-        return np.sqrt(np.where(variance > 0, variance, math.nan)) * unit
 
     plot = of_results.plot_coefficients
 

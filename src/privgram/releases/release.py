@@ -50,6 +50,7 @@ class Release(ReleaseRecord):  # noqa: D101 - its record's
     penalty_path = regression.penalty_path
     pca = multivariate.pca
     describe = multivariate.describe
+    summarize = multivariate.summarize
     correlation = multivariate.correlation
     statistic = statistics.statistic
     synthesize = multivariate.synthesize

@@ -25,7 +25,7 @@ from privgram.moment import SecondMoment
 from privgram.moment.accumulators import BlockReader, Mergeable, TotalLayout
 from privgram.moment.grouped import GroupBlockReader, SecondMoments, columns_apart, new_totals
 from privgram.moment.second_moment import check_bound, check_n_columns, check_width
-from privgram.moment.units import accumulator_of, bounds_of, moment_of, names_of
+from privgram.moment.units import accumulator_of, bounds_of, moment_of, names_of_unit
 from privgram.scan.progress import INTERVAL, Progress, Report, reporter
 from privgram.scan.request import ColumnsLike, ScanRequest
 from privgram.scan.units import (
@@ -244,7 +244,7 @@ def accumulate_units(
         )
     unit, scaling = request.unit, request.scaling
     assert unit is not None
-    names = names_of(unit, request.columns)
+    names = names_of_unit(unit, request.columns)
     layout = UnitLayout(request, names)
     d = check_n_columns(len(names) if scaling is None else len(scaling))
     table = open_source(request.source, layout.selection, by_position=False)

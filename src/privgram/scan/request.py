@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 #: Columns as a user has them: described, by what describes them, or by their names alone.
 ColumnsLike: TypeAlias = Columns | Mapping[str, Any] | Sequence[str]
 
-NOT_IN_PARTS = (
-    "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
-)
+IS_A_SUM = "a SecondMoment is the sum of all rows and cannot be taken apart: pass the table itself"
 
 #: Below this many values one thread has finished before a second has started.
 SMALL = 1 << 18
@@ -96,7 +94,7 @@ class ScanRequest:
         if isinstance(self.bound, str):
             raise TypeError("bound must be a number, or PrivateBound(epsilon=...), not str")
         if self.groups is not None and isinstance(self.source, SecondMoment):
-            raise TypeError(NOT_IN_PARTS)
+            raise TypeError(IS_A_SUM)
         if self.threads is not None:
             object.__setattr__(self, "threads", check_integer(self.threads, "threads", 1))
             if scale_out(self.source) is not None:

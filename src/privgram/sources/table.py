@@ -188,21 +188,17 @@ def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
 
 def positions(available: Sequence[str], select: Iterable[str] | None) -> list[int]:
     """Find the selected columns, all of them by default, among the available ones."""
-    if select is None:
-        repeated = sorted({name for name in available if list(available).count(name) > 1})
-        if repeated:
-            raise ValueError(f"the table has several columns named {_listed(repeated)}")
-        return list(range(len(available)))
-    places = []
-    for name in select:
-        at = [i for i, other in enumerate(available) if other == name]
-        if len(at) > 1:
-            raise ValueError(f"the table has several columns named {name!r}")
-        if not at:
+    places: dict[str, list[int]] = {}
+    for i, name in enumerate(available):
+        places.setdefault(name, []).append(i)
+    wanted = list(places if select is None else select)
+    for name in wanted:
+        if name not in places:
             hint = did_you_mean(name, available, f"it has {_listed(available)}")
             raise ValueError(f"the table has no column named {name!r}; {hint}")
-        places += at
-    return places
+    if repeated := sorted({name for name in wanted if len(places[name]) > 1}):
+        raise ValueError(f"the table has several columns named {_listed(repeated)}")
+    return [places[name][0] for name in wanted]
 
 
 def unnamed(n_columns: int, select: Selection, by_position: bool) -> tuple[str, ...] | None:
