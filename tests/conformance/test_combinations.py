@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator  # noqa: E402
 
 from privgram.estimators import (  # noqa: E402
     PrivateClassifier,
+    PrivatePCA,
     PrivateRidge,
 )
 
@@ -204,6 +205,7 @@ LEARNERS = {
     "classifier, random features": partial(
         PrivateClassifier, bound=1.5, classes=[0, 1], features=FEATURES
     ),
+    "PCA": partial(PrivatePCA, bounds=(-1, 1)),
 }
 
 #: What is learnt from, with the target.

@@ -41,6 +41,11 @@ def estimator():
     return model.fit(TABLE[:, :4], TABLE[:, 4]).release_
 
 
+def components():
+    estimators = pytest.importorskip("privgram.estimators")
+    return estimators.PrivatePCA(bounds=(-2.3, 2.3)).fit(TABLE).release_
+
+
 def norm_bounds():
     """Three, each from some 60,000 nearly equally likely ones: they do not repeat by chance."""
     options = {"adjacency": "add-remove", "bins_per_octave": 1024}
@@ -75,6 +80,7 @@ DRAWS = {
     "compress": partial(compress, TABLE, 30),
     "private_norm_bound": norm_bounds,
     "PrivateRidge": estimator,
+    "PrivatePCA": components,
 }
 NEEDS = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 

@@ -421,7 +421,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["ridge", "columns"])
+@pytest.mark.parametrize("kind", ["ridge", "pca", "columns"])
 def test_estimators_read_a_row_by_itself(kind, form):
     estimators = pytest.importorskip("privgram.estimators")
     if kind == "columns" and form != "frames":
@@ -437,6 +437,9 @@ def test_estimators_read_a_row_by_itself(kind, form):
             columns = pg.Columns(bounds | {"y": (-1, 1)}, intercept=True, missing="drop")
             model = estimators.PrivateRidge(epsilon=1.0, columns=columns)
             source, columns = model._table_of_frame(X, y)
+        elif kind == "pca":
+            model = estimators.PrivatePCA(1, bounds=(-3, 3), **given)
+            source, columns = model._table(X)
         else:
             model = estimators.PrivateRidge(bounds=(-3, 3), target_bounds=(-1, 1), **given)
             source, columns, _ = model._table(X, y)
@@ -502,5 +505,6 @@ def test_estimators_answer_of_no_rows_as_of_one(rows):
     X, y = np.ones((rows, 2)), np.ones(rows)
     ridge = estimators.PrivateRidge(bounds=(0, 2), target_bounds=(0, 2), **given)
     assert ridge.fit(X, y).release_.n_rows is None
+    assert estimators.PrivatePCA(1, bounds=(0, 2), **given).fit(X).release_.epsilon == 1.0
     model = estimators.PrivateClassifier(classes=[0, 1], bound=2.0, **given).fit(X, y.astype(int))
     assert model.result_.epsilon == 1.0

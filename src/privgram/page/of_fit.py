@@ -112,7 +112,7 @@ def _of_fit(fit: Any) -> dict[str, Any]:
 
 
 def _saved_fit(fit: Any) -> dict[str, Any]:
-    body = fit._header() | {name: getattr(fit, name).tolist() for name in fit._format.arrays}
+    body = fit._header() | {name: array.tolist() for name, array in fit._arrays().items()}
     body["derived"] = fit._derived()
     return {"format": "privgram-regression", "version": 1, "fit": body}
 

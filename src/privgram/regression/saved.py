@@ -14,6 +14,8 @@ from privgram._base.numbers import Vector, check_adjacency, check_positive, chec
 from privgram.privacy import Adjacency, GaussianProfile, Profile
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from privgram._base.saved import ArchiveFormat, JsonObject
 
 #: Powers of what a file holds must stay a float64.
@@ -43,11 +45,13 @@ class SavedFit:
         OSError
             If it cannot be written.
         """
-        arrays = {x: getattr(self, x) for x in self._format.arrays if getattr(self, x) is not None}
         header, path = self._header(), Path(path)
         if path.suffix == ".json" and (derived := self._derived()):
             header["derived"] = derived
-        self._format.save(path, header, arrays)
+        self._format.save(path, header, self._arrays())
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        return {x: getattr(self, x) for x in self._format.arrays if getattr(self, x) is not None}
 
     def _header(self) -> JsonObject:
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]
