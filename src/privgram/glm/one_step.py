@@ -64,6 +64,8 @@ class OneStepEstimator:
     middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
+    #: Rows of a middle round were cut where it has more than this part of what all cut ones have.
+    most_cut = math.inf
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
@@ -127,7 +129,6 @@ class OneStepEstimator:
         return self._last_scores(state, clip)
 
     def _count_rows(self, first: Matrix) -> float:
-        """The number of rows."""
         rounds = self.rounds
         dropping = rounds.moment.columns.missing == "drop"
         weighted = rounds.moment.columns.row_weights is not None  # which the ones have
@@ -175,19 +176,23 @@ class OneStepEstimator:
         state = self._plain(first, std, rows)
         known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
-        bound = float(rounds.moment.columns.bound)
+        bound, cut = float(rounds.moment.columns.bound), False
         for share in self.middle:
             radius = states.radius_at_middle(transform.typical, len(self.basis))
             radius *= math.sqrt(self.each)
-            radius = min(radius, math.sqrt(transform.largest(bound) * self.most))
+            largest = math.sqrt(transform.largest(bound) * self.most)
+            radius = min(radius, largest)
             taught = transform.teaches(rounds.std_at(radius, share), rows)
-            if not taught or state.clear(self._noise_at(state, self.usual_clip, 0.8)):
+            clear = not cut and state.clear(self._noise_at(state, self.usual_clip, 0.8))
+            if not taught or clear:
                 break
             middle, into, matrix, law = self._in_frame(first, transform, radius, share)
             std = rounds.std[-1]
             transform = whitening.whiten(middle, std, rows, transform)
             state = self._state(into, matrix, law, std, rows)
-        return state
+            # Most were cut, in a frame where noise had them short: its Hessian is too small.
+            cut = float(np.trace(middle)) > self.most_cut * rows * radius**2 and radius < largest
+        return replace(state, hessian_bias=1.0) if cut else state
 
     def _with_long_rows(self, state: ScoreState) -> tuple[ScoreState, bool]:
         """The state with what middle rounds clipped of the Hessian, and whether that is all.

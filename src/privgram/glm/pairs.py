@@ -17,7 +17,7 @@ from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
-from privgram.glm.state import LIMITS, ScoreState
+from privgram.glm.state import LIMITS, ScoreState, radius_at_middle
 from privgram.secret import Blocks, Histogram, LevelImage, Model, Outer, PairImage, Vectors
 from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS
 
@@ -39,6 +39,8 @@ class PairRules:
     #: times as far. Edges of counts are near each other up to so many root mean squares alone.
     rank: float = 5.0
     near: float = 8.0
+    #: A middle round is taken again where pairs have this part of what they would more, all cut.
+    cut: float = 0.25
     #: The rows of each level; and the means of the columns, where effects are not written out.
     numbers: float = 0.01
     means: float = 0.01
@@ -107,6 +109,8 @@ class PairEstimator(OneStepEstimator):
         self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q)
         self.to_own_units = self.to_own_units[:, : self.q]
         self.most = 2.0  # differences over the root of 2 are longer than rows by that
+        short = radius_at_middle(1.0, len(self.basis)) ** -2  # what rows have that are as thought
+        self.most_cut = short + PAIRS.cut * (1 - short)
         #: The part of the rows' weight within levels that the blocks' own means take.
         self.lost = 0.0
 
@@ -156,7 +160,6 @@ class PairEstimator(OneStepEstimator):
         return Vectors(Model.level("weight"), 1.0, self.factor.size, positive=True)
 
     def _number(self) -> float:
-        """The number of rows."""
         plain = self.plain
         if self.public is None or plain.moment.columns.missing == "drop":  # some of the public
             return max(plain.number(BUDGET.number), 1.0)
