@@ -22,7 +22,7 @@ import numpy as np
 import privgram as pg
 from bench.pages import fill
 from bench.zoo.named import Named, named
-from bench.zoo.tasks import LEVELS, Reference, Task, tasks
+from bench.zoo.tasks import LEVELS, Reference, Task, tasks, with_zeros
 
 EPSILONS = (0.25, 1.0, 4.0)
 NEIGHBOURS = ("replace", "add-remove")
@@ -177,15 +177,17 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=8)
     parser.add_argument("--levels", type=int, default=LEVELS, help="of a factor; prints alone")
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--zeros", action="store_true", help="made tables of zeros; prints alone")
     parser.add_argument("--print", action="store_true", help="fill no page")
     options = parser.parse_args()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     methods = tuple(options.methods)
     found: dict[tuple, list[Cell]] = defaultdict(list)
     with ProcessPoolExecutor() as pool:
-        all_tasks = tasks(levels=options.levels)
+        all_tasks = with_zeros() if options.zeros else tasks(levels=options.levels)
         jobs = [pool.submit(of_task, task, methods, options.draws) for task in all_tasks]
-        some = named() if options.levels == LEVELS else ()
+        alone = options.zeros or options.levels != LEVELS
+        some = () if alone else named()
         chosen = [pool.submit(of_named, task, options.draws) for task in some]
         for job in jobs:
             for how, one in job.result():
@@ -198,7 +200,7 @@ def main() -> None:
     found = dict(sorted(found.items(), key=lambda pair: list(METHODS).index(pair[0][0])))
     whole, ten = [*lines(found)], [*worst(found)]
     readme = [line for line in lines(found, "replace") if "AnalyzeGauss" not in line]
-    if options.print or options.levels != LEVELS:
+    if options.print or alone:
         print("\n".join([*whole, "", *ten, "", *of_chosen]))
         return
     fill("zoo", whole)

@@ -128,6 +128,28 @@ def task(package: str, item: str, levels: int = LEVELS) -> Task | None:
     return Task(name, data, columns, f"{terms[0]} ~ {' + '.join(terms[1:])}")
 
 
+def with_zeros(number: int = 24, seed: int = 0) -> Iterator[Task]:
+    """Made tables whose columns are mostly zeros with a long tail, as counts, premiums and incomes.
+
+    Of 2,500 to 9,000 rows. How much a row has of anything goes with its size, lognormal; whether it
+    has any, with size and luck. Bounds are rounded outwards, and nothing is in logarithms.
+    """
+    for at in range(number):
+        rng = np.random.default_rng([seed, at])
+        n = int(rng.integers(2500, 9000))
+        size = rng.normal(size=n)
+        table = pd.DataFrame({"age": rng.uniform(18, 90, n).round()})
+        for name in ("income", "premium", "visits", "y"):
+            some = rng.random(n) < 1 / (1 + np.exp(rng.uniform(0.5, 2.5) - 0.7 * size))
+            much = np.exp(rng.uniform(0.2, 0.6) * size + rng.uniform(0.6, 1.3) * rng.normal(size=n))
+            table[name] = some * (rng.poisson(2 * much) if name == "visits" else 10 * much)
+        table["y"] += some * (0.3 * table["income"] + 2 * table["visits"])
+        others = rng.permutation(["income", "premium", "visits", "age"])[: rng.integers(2, 5)]
+        every = ["y", *map(str, others)]
+        columns = {c: outwards(table[c].min(), table[c].max()) for c in every}
+        yield Task(f"zeros/{at}", table[every], columns, f"y ~ {' + '.join(every[1:])}")
+
+
 def split(
     table: pd.DataFrame, most: int = LEVELS
 ) -> tuple[dict[str, pd.Series], dict[str, pd.Series]]:

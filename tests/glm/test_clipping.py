@@ -101,6 +101,16 @@ def test_tail_is_heavy_where_counts_before_the_clip_fall_as_those_without_second
     assert not choose_clip(edges, beyond, 10.0, deviation=60.0, n=1e5).is_heavy
 
 
+def test_of_the_longest_tails_more_is_allowed_for_than_is_seen():
+    longest, allowance = CLIPPING.longest
+    for power in (longest - 0.1, longest + 0.1):
+        edges, beyond = power_law(power)
+        clip = choose_clip(edges, beyond, 10.0, deviation=69.0, n=1e5)
+        more = allowance * 10.0 * clip.size
+        assert (clip.excess >= more) == (power < longest)
+        assert clip.more(10.0 * clip.size) is None or power < longest
+
+
 def test_noise_keeps_no_counts_up_beyond_what_is_well_seen():
     """79 longer scores up to the farthest edge are two deviations of noise, and no tail."""
     edges, beyond = power_law(4.0)

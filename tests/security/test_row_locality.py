@@ -21,7 +21,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import privgram as pg
+from privgram.columns.survival import Survival
+from privgram.columns.terms import parse_one
 from privgram.exact import int128
+from privgram.scan.executor import total_of
+from privgram.scan.request import ScanRequest
+from privgram.sources.pieces import PieceSource
+from privgram.study.answer import needed
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -380,6 +386,32 @@ def test_a_row_of_an_odd_group_is_read_by_itself(name, unknown, tmp_path):
         return np.concatenate([integers(each) for each in moments.values()])
 
     check(read, {name: TABLE[name] for name in ("x", "b", "g")}, names=["g"])
+
+
+@pytest.mark.parametrize("event", [bool, (0, 1)], ids=str)
+@pytest.mark.parametrize("name", UNTYPED)
+def test_pieces_of_a_row_of_odd_times_are_of_that_row_alone(name, event, tmp_path):
+    """Cells that are no time, starts after the end, events that are neither 0 nor 1."""
+    if "row" in name or name == "object array":
+        pytest.skip("its columns have no names")
+    described = pg.Columns({"w": (0, 9), "x": (0, 9), "b": event}, missing="drop")
+    parsed = parse_one("Surv(w, x, b) ~ 1")
+    survival = Survival.of(parsed, described, (0.0, 1.0, 2.5, 9.0))
+    used = needed(survival.terms(parsed), survival.columns(described))
+    table = {
+        "w": [0, 0.5, 1, 3.0, 0, 2],
+        "x": [1, 2.5, 3, 2, 9, 2.5],
+        "b": [True, False, 1, 0, True, 2],
+    }
+
+    def read(some):
+        rows = PieceSource(opened(name, some, tmp_path), survival, drop=True)
+        request = ScanRequest(rows, used, unit=pg.Unit.of_row(survival.n_pieces))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            return integers(total_of(request))
+
+    check(read, table)
 
 
 def test_a_row_of_an_odd_weight_is_read_by_itself():

@@ -120,19 +120,20 @@ def falling(edges: Vector, beyond: Vector, deviation: float) -> Vector:
     return np.where(np.arange(len(edges)) > last, np.minimum(beyond, most), beyond)
 
 
-def has_heavy_tail(
+def tail_power(
     edges: Vector, beyond: Vector, start: float, size: float, rank: float, n: float = math.inf
-) -> bool:
-    """Whether numbers beyond edges fall so slowly up to a length that squares have no mean.
+) -> float:
+    """The power by which numbers beyond edges fall up to a length; squares have no mean below 2.
 
     `rank` were to be beyond it, which noise does not change. The tail begins at `start`, where no
-    more than `TAIL` of all `n` are beyond.
+    more than `TAIL` of all `n` are beyond: infinity where there is none.
     """
     if size == edges[-1] or start < edges[0] * (1 - 1e-8):
-        return False
+        return math.inf
     first = int(np.searchsorted(edges, start * (1 - 1e-8)))
-    slowest: float = rank * (size / float(edges[first])) ** 2
-    return float(beyond[first]) < min(slowest, TAIL * n)
+    if beyond[first] > TAIL * n:
+        return math.inf
+    return math.log(max(float(beyond[first]) / rank, 1e-300)) / math.log(size / float(edges[first]))
 
 
 def _weights(size: int) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from privgram.adaptive.radius import (
     choose_radius,
     counts_sensitivity,
     cumulative_std,
-    has_heavy_tail,
+    tail_power,
 )
 from privgram.adaptive.rules import ADAPTIVE
 from privgram.columns.structure import relations, ties, zeros
@@ -251,7 +251,7 @@ class AdaptiveRounds(ABC):
         beyond = self.count(transform, edges, share)
         choice = choose_radius(edges, beyond, most)
         square = choice.size**2
-        self.is_heavy = has_heavy_tail(edges**2, beyond, square / 2, square, most)
+        self.is_heavy = tail_power(edges**2, beyond, square / 2, square, most) < 2
         return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
 

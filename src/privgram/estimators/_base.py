@@ -162,7 +162,6 @@ class BudgetedEstimator(BaseEstimator):
         """What the budget was spent on, with its guarantee; None before."""
 
     def _fitted(self) -> Any:
-        """What the budget was spent on."""
         if self._paid is None:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: call fit first"
@@ -170,7 +169,6 @@ class BudgetedEstimator(BaseEstimator):
         return self._paid
 
     def _budget(self) -> str:
-        """The budget and what became of it, in a line."""
         paid = self._paid
         if paid is None:
             return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"

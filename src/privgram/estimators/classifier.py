@@ -295,7 +295,6 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         return named
 
     def _checked_classes(self) -> tuple[str | float, ...]:
-        """The classes as plain values, sorted."""
         if self.classes is None or isinstance(self.classes, str):
             raise ValueError(
                 "classes is missing: list all labels that may occur, such as classes=[0, 1]. They "
@@ -334,7 +333,6 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
     @property
     def _width(self) -> int:
-        """The number of features of a row."""
         return self.n_features_in_ if self._described is None else len(self._described.names)
 
     def _blocks(self, X: Any, y: Any) -> Iterable[Pair]:

@@ -232,7 +232,6 @@ def _recorded(
     public: int | None,
     reproducible: bool,
 ) -> GLMResults:
-    """The public record of a fit."""
     if not parts.is_finite:
         parts = refused_parts(problem.n_written, NO_NUMBER)
     unit = problem.unit

@@ -348,7 +348,6 @@ class GLMEstimator(OneStepEstimator):
         return np.asarray(rows * np.eye(self.q))
 
     def _model(self, state: ScoreState) -> Expected:
-        """What the coefficients of a state expect of images there."""
         inverse = np.linalg.inv(state.whitening)
         ones = inverse[-1] if self.weighted else None
         offset = self.offset is not None
@@ -429,5 +428,4 @@ class HuberEstimator(OneStepEstimator):
         return super()._at(replace(state, whitening=self.leverage_whitening))
 
     def _model(self, state: ScoreState) -> Bounded:
-        """The bounded loss."""
         return self.bounded

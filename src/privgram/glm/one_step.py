@@ -129,7 +129,6 @@ class OneStepEstimator:
         return self._last_scores(state, clip)
 
     def _count_rows(self, first: Matrix) -> float:
-        """The number of rows."""
         rounds = self.rounds
         dropping = rounds.moment.columns.missing == "drop"
         weighted = rounds.moment.columns.row_weights is not None  # which the ones have

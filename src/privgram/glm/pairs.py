@@ -160,7 +160,6 @@ class PairEstimator(OneStepEstimator):
         return Vectors(Model.level("weight"), 1.0, self.factor.size, positive=True)
 
     def _number(self) -> float:
-        """The number of rows."""
         plain = self.plain
         if self.public is None or plain.moment.columns.missing == "drop":  # some of the public
             return max(plain.number(BUDGET.number), 1.0)

@@ -399,7 +399,6 @@ class Ledger:
             return entry
 
     def _entered(self, price: Price, entries: Iterable[Entry]) -> Entry | None:
-        """The entry with the id of a price."""
         for known in entries if price.id else ():
             if known.id == price.id:
                 if (known.epsilon, known.delta) != (price.epsilon, price.delta):
@@ -408,7 +407,6 @@ class Ledger:
         return None
 
     def _entry(self, number: int, when: str, price: Price) -> Entry:
-        """What a price is entered as."""
         condition = price.condition
         if condition is None:
             condition = getattr(price.privacy, "condition", None)
@@ -500,7 +498,6 @@ class Ledger:
 
     @property
     def _name(self) -> str:
-        """What messages call it."""
         return shown(self.path.name)
 
     def _excess(self, entries: Sequence[Entry]) -> str | None:

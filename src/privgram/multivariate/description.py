@@ -341,7 +341,6 @@ class _Basis(Variables):
         return self.origin + self.unit * low, self.origin + self.unit * high
 
     def _variance(self, x: Vector, y: Vector) -> float:
-        """Variance of x^T N y."""
         law, matrix = self.release.noise, self.release.matrix
         return float(law.entry_variance(matrix, np.stack([x, y]))[0, 1])
 

@@ -178,7 +178,6 @@ class Guess:
 
     @cached_property
     def _means(self) -> dict[str, dict[int | None, float]]:
-        """Means by variable, of a factor the shares of its levels."""
         means: dict[str, dict[int | None, float]] = {}
         for label, value in self.parts.get("mean", {}).items():
             name, level = self._named(label)

@@ -442,7 +442,6 @@ def _remarks(result: SimulatedFits) -> list[str]:
 
 
 def _instrumented(parsed: Parsed, columns: Columns) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """What is instrumented, with its instruments, as variables."""
     if not parsed.endogenous:
         return ()
 

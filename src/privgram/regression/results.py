@@ -544,7 +544,6 @@ class Results:
         return []
 
     def _repr_html_(self) -> str:
-        """The summary as notebooks show it."""
         return self.summary().as_html()
 
     def tidy(self, conf_int: bool = False, alpha: float = 0.05) -> DataFrame:

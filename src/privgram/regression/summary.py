@@ -159,7 +159,6 @@ class Summary:
             yield name, row, "".join(f" [{number}]" for number in numbers)
 
     def _heading(self, width: int) -> list[str]:
-        """The facts in two columns."""
         cells = [(f"{name}:", short_names([fact])[0]) for name, fact in self.facts.items()]
         cells += [("", "")] * (len(cells) % 2)
         half = len(cells) // 2

@@ -120,7 +120,6 @@ class UnitLayout:
 
     @staticmethod
     def _group_codes(groups: Groups, column: Raw) -> NDArray[Any]:
-        """Codes of the groups, -1 for rows that are left out."""
         codes = LevelCoder(groups.by, groups.factor)(column).plain()
         lost = (codes < 0) | (codes >= len(groups.factor))
         if groups.unknown == "error" and lost.any():

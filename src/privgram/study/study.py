@@ -182,7 +182,6 @@ class Study:
         )
 
     def _repr_html_(self) -> str:
-        """The same as notebooks show it."""
         lines = (line.partition(": ")[::2] for line in repr(self).split("\n")[1:])
         facts = {"columns": listed(list(self.columns.variables))} | dict(lines)
         return facts_html(f"Study of {self.name}", facts)
