@@ -71,6 +71,7 @@ def refused_on_purpose(estimator):
     checks = {"check_estimators_empty_data_messages": no_rows}
     if estimator.missing == "drop":
         checks["check_dtype_object"] = "an object that is no number is missing in its own row"
+        checks["check_supervised_y_no_nan"] = "so is a target that is not finite"
     return checks
 
 

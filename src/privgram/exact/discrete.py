@@ -49,14 +49,12 @@ def gaussian(variance: Fraction, size: int, rng: np.random.Generator) -> Int128:
 
     Their variance is at most `variance`, and as good as it from 1 on.
     """
-    variance = _checked(variance, "variance", LARGEST**2)
-    return _draw(2, 1 / (2 * variance), _log2(variance) // 2, size, rng)
+    return _draw(_table(2, variance), size, rng)
 
 
 def laplace(scale: Fraction, size: int, rng: np.random.Generator) -> Int128:
     """Draw integers with P(y) in proportion to exp(-|y| / scale), 0 < scale <= 2^90."""
-    scale = _checked(scale, "scale", LARGEST)
-    return _draw(1, 1 / scale, _log2(scale), size, rng)
+    return _draw(_table(1, scale), size, rng)
 
 
 def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[int]]]:
@@ -89,11 +87,15 @@ def law(power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = Tr
     )
 
 
-def _checked(value: Fraction, name: str, most: int) -> Fraction:
-    value = Fraction(value)
+@lru_cache(maxsize=16)  # many sums have noise of one law
+def _table(power: int, value: Fraction) -> tuple[int, Fraction, int, draws.Law]:
+    """The law of a variance, or of a scale: its power, rate and shift, and its table."""
+    value, most = Fraction(value), LARGEST**power
     if not 0 < value <= most:
+        name = "variance" if power == 2 else "scale"
         raise ValueError(f"the {name} of discrete noise must be positive and at most {most:.4g}")
-    return value
+    rate, shift = 1 / (power * value), max(0, _log2(value) // power - BLOCK_BITS)
+    return power, rate, shift, law(power, rate * 2 ** (power * shift), shift, MARGIN)
 
 
 def _log2(value: Fraction) -> int:
@@ -102,9 +104,8 @@ def _log2(value: Fraction) -> int:
     return places if value >= Fraction(2) ** places else places - 1
 
 
-def _draw(power: int, rate: Fraction, log2: int, size: int, rng: np.random.Generator) -> Int128:
-    shift = max(0, log2 - BLOCK_BITS)
-    table = law(power, rate * 2 ** (power * shift), shift, MARGIN)
+def _draw(of: tuple[int, Fraction, int, draws.Law], size: int, rng: np.random.Generator) -> Int128:
+    power, rate, shift, table = of
     word = draws.Words(rng.bit_generator)
 
     def settle(_: int, negative: bool, share: Fraction, size: int, first: int) -> int | None:

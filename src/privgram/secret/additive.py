@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,6 +68,7 @@ def noisy_matrix(
     return rounded_matrix(total, drawn, std, shift)
 
 
+@lru_cache(maxsize=16)
 def _variance(std: float, shift: int) -> Fraction:
     deviation = Fraction(std * (1 + SURPLUS))
     return deviation * deviation * (1 << 2 * shift)
