@@ -274,7 +274,7 @@ except pg.BudgetExceeded:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("durable", [True, False])
+@pytest.mark.parametrize("durable", [pytest.param(True, marks=pytest.mark.long), False])
 def test_processes_race_for_the_last_of_the_budget(study, durable, tmp_path):
     shared = study if durable else pg.Study(made(), COLUMNS, **BUDGET)
     copied = tmp_path / "study.pickle"

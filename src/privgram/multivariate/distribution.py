@@ -376,10 +376,12 @@ class DistributionResults(Printed, SavedFit):
         fourth = (binomial * sums.T).sum(0) / n
         error = error + self._sampled(estimand) * np.maximum(fourth - variance**2, 0.0) / n
         off = z * np.sqrt(error)
-        sd, lower, upper = (
-            half * np.sqrt(np.maximum(variance + side, 0.0)) for side in (0.0, -off, off)
-        )
-        return self._in_units(sd, lower, upper, range_of=(0.0, half))
+        lower, upper = (np.sqrt(np.maximum(variance + side, 0.0)) for side in (-off, off))
+        sums = not_negative(self.counts) @ self._powers[2][:3].T
+        with np.errstate(all="ignore"):
+            center = np.maximum(sums[:, 2] / sums[:, 0] - (sums[:, 1] / sums[:, 0]) ** 2, 0.0)
+            sd = np.clip(np.sqrt(center * n / np.maximum(n - 1, 1.0)), lower, upper)
+        return self._in_units(half * sd, half * lower, half * upper, range_of=(0.0, half))
 
     def _in_units(
         self,
