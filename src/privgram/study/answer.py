@@ -67,8 +67,8 @@ HUBER = (
 ALONG = (
     f"effects after | are taken along of one factor by itself, and of others with {MOST_BESIDE} "
     "levels at most together, beside a feature and an intercept, of rows that are protected singly "
-    "and have no weights: write them after a +, or for an effect of each protected unit take "
-    "Unit(..., fixed_effects=True)"
+    "and have no weights: write them after a +, as in y ~ a:g + g for slopes by group, or for an "
+    "effect of each protected unit take Unit(..., fixed_effects=True)"
 )
 
 
