@@ -192,8 +192,35 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
     ages = study.summarize("age", statistics=["count", "quantile"], epsilon=0.5, label="ages")
     assert [x.label for x in study.entries] == ["wage by region, year", "ages"]
     found = ages.histogram(5)
-    assert found.of.histogram(9).counts.estimate.shape == (1, 9)
+    assert ages.histogram(9).counts.shape == (1, 9)
     assert len(found.frame()) == 5
+
+
+@pytest.mark.parametrize("bins", [7, [18, 30, 65, 90]], ids=str)
+def test_histogram_has_the_rows_of_each_bin(table, bins, without_noise):
+    """As NumPy's: rows at an edge are of the bin on its right."""
+    ages, region = table["age"].clip(18, 90), table["region"].replace("abroad", "other")
+    found = study_of(table).histogram("age", by="region", bins=bins, epsilon=1.0)
+    for (level,), row in zip(found.groups, found.counts, strict=True):
+        assert np.array_equal(row, np.histogram(ages[region == level], found.edges)[0])
+    values = {"x": [0.0, 1, 1, 2, 3, 4, 4, 4]}
+    [row] = study_of(values, {"x": (0, 4)}).histogram("x", bins=4, epsilon=1.0).counts
+    assert row.tolist() == [1, 2, 1, 4]
+
+
+def test_each_bin_has_the_noise_of_one_count(table, tmp_path):
+    study, out = study_of(table), tmp_path / "ages.json"
+    found = study.histogram("age", by="region", bins=7, epsilon=1.0, out=out)
+    mu = found.privacy.sensitivity_ratio
+    assert found.variances == pytest.approx(np.full(7, 2 / mu**2), rel=1e-6)
+    steps = study.summarize("age", by="region", statistics="quantile", epsilon=1.0)
+    assert found.variances.max() < steps.histogram(7).variances.min()
+    again = pg.load(out)
+    assert str(again) == str(found)
+    assert again.plot().get_xlabel() == "age"
+    with pytest.raises(ValueError, match="within the column's bounds"):
+        study.histogram("age", bins=[0, 200], epsilon=0.1)
+    assert study.remaining() > 0.5
 
 
 @pytest.mark.parametrize(

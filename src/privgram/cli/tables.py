@@ -47,7 +47,7 @@ OF_STUDY = ("epsilon", "delta", "label", "out", "force", "by", "statistics")
     help="What the budget is spent on, separated by commas.",
 )
 @click.option("--q", "q", default="0.25,0.5,0.75", help="Which quantiles, separated by commas.")
-@click.option("--bins", type=POSITIVE, help="Show counts in so many bins instead.")
+@click.option("--bins", type=POSITIVE, help="Count rows in so many bins, and nothing else.")
 @spending
 @delta_option
 @alpha_option
@@ -68,6 +68,7 @@ def summarize(
     """
     from privgram.cli.study import load_study
 
+    found: Any
     level_of(alpha)  # which checks it, before anything is spent
     parts = check_quantiles([read_number("--q", text) for text in read_names("--q", q)])
     if file.suffix == ".toml":
@@ -77,32 +78,40 @@ def summarize(
         names: Any
         by, names = options.pop("by"), read_names("--statistics", options.pop("statistics"))
         factors = [] if by is None else read_names("--by", by)
-        found = study.summarize(column, by=factors, statistics=names, q=parts, **options)
+        if bins is None:
+            found = study.summarize(column, by=factors, statistics=names, q=parts, **options)
+        else:
+            found = study.histogram(column, by=factors, bins=bins, **options)
         more = {"remaining": study.remaining()}
     else:
         for name in on_command_line(OF_STUDY):
             raise click.UsageError(f"--{name} is of a study, and {file} is none")
         if column is not None:
             raise click.UsageError(f"{file} is of one column: leave out {column}")
-        found, more = pg.load(file, DistributionResults), {}
-    shown = found.with_q(parts) if bins is None else found.histogram(bins, alpha)
-    _print(shown, alpha, as_json, more)
-    return Status.REFUSED if len(found.hidden) == len(found.groups) else Status.ANSWERED
+        found, more = pg.load(file), {}
+        if not isinstance(found, DistributionResults | HistogramResults):
+            raise click.UsageError(f"{file} holds no summary of a column")
+        if isinstance(found, DistributionResults):
+            found = found.with_q(parts) if bins is None else found.histogram(bins)
+        elif bins is not None:
+            raise click.UsageError(f"the bins of {file} are counted: leave out --bins")
+    _print(found, alpha, as_json, more)
+    hidden = isinstance(found, DistributionResults) and len(found.hidden) == len(found.groups)
+    return Status.REFUSED if hidden else Status.ANSWERED
 
 
 def _print(
-    shown: DistributionResults | HistogramResults, alpha: float, as_json: bool, more: dict[str, Any]
+    found: DistributionResults | HistogramResults, alpha: float, as_json: bool, more: dict[str, Any]
 ) -> None:
-    found = shown.of if isinstance(shown, HistogramResults) else shown
     if not as_json:
-        print_lines(shown.text(alpha) if isinstance(shown, DistributionResults) else str(shown))
+        print_lines(found.text(alpha))
         if more:
             print_lines(f"{more['remaining']:.4g} of epsilon are left")
         return
     numbers = (
-        shown.heads(alpha)
-        if isinstance(shown, DistributionResults)
-        else {"edges": shown.edges} | shown.counts._asdict()
+        found.heads(alpha)
+        if isinstance(found, DistributionResults)
+        else {"edges": found.edges} | found.count(alpha)._asdict()
     )
     guarantee = {"epsilon": found.epsilon, "delta": found.delta, "alpha": alpha}
     print_json({"column": found.column, "by": found.by, "groups": found.groups}

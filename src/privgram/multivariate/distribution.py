@@ -57,6 +57,9 @@ BRANCHES, DEEPEST = 2, 12
 #: Steps of all groups together: what their counts take of memory is 8 bytes for each.
 MOST_STEPS = 1 << 18
 
+#: Part of the range by which a value at an edge of a bin is beyond it.
+EDGE = 1e-9
+
 #: A group with fewer rows than so many deviations of their number's noise is hidden.
 DEVIATIONS_SEEN = 4.0
 
@@ -188,13 +191,48 @@ class IntervalEstimates(NamedTuple):
     upper: Matrix
 
 
+HISTOGRAM_FORMAT = ArchiveFormat(
+    "privgram-histogram", 1, "a histogram", key="histogram", arrays=("edges", "counts", "variances")
+)
 DISTRIBUTION_FORMAT = ArchiveFormat(
     "privgram-distribution", 1, "a distribution", key="distribution", arrays=("counts", "variances")
 )
 
 
+class OneColumn(Printed, SavedFit):
+    """What results of one column in groups have in common."""
+
+    column: str
+    by: tuple[str, ...]
+    columns: Columns
+    unit: str | None
+
+    @property
+    def groups(self) -> tuple[tuple[Level, ...], ...]:
+        """The groups: a level of each factor."""
+        factors = (as_factor(name, self.columns.variables) for name in self.by)
+        return tuple(product(*((*f.levels, *(("other",) if f.other else ())) for f in factors)))
+
+    @property
+    def labels(self) -> list[str]:
+        """The groups as text."""
+        return [" ".join(map(str, group)) or self.column for group in self.groups]
+
+    @property
+    def proof_status(self) -> ProofStatus:
+        """How well it is founded; see `Release.proof_status`."""
+        return self.privacy.proof_status
+
+    def _guarantee(self) -> str:
+        return (
+            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
+            + (f", all rows of one {shown(self.unit)}" if self.unit is not None else "")
+            + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
+        )
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class DistributionResults(Printed, SavedFit):
+class DistributionResults(OneColumn):
     """The distribution of one column in groups of rows, by noisy counts of steps of its range.
 
     `Study.summarize` makes it. Printed, it has the statistics that were asked for; any quantile,
@@ -249,12 +287,6 @@ class DistributionResults(Printed, SavedFit):
 
     # --- what it is of --------------------------------------------------------------------
 
-    @property
-    def groups(self) -> tuple[tuple[Level, ...], ...]:
-        """The groups: a level of each factor."""
-        factors = (as_factor(name, self.columns.variables) for name in self.by)
-        return tuple(product(*((*f.levels, *(("other",) if f.other else ())) for f in factors)))
-
     @cached_property
     def grid(self) -> Grid:
         """The values to which the column is rounded."""
@@ -276,11 +308,6 @@ class DistributionResults(Printed, SavedFit):
         """Groups of which the noise hides how many rows they have."""
         sizes = zip(self.groups, self._sizes, strict=True)
         return tuple(group for group, n in sizes if math.isnan(n))
-
-    @property
-    def proof_status(self) -> ProofStatus:
-        """How well it is founded; see `Release.proof_status`."""
-        return self.privacy.proof_status
 
     def _sampled(self, estimand: Estimand) -> int:
         """How many times over rows are sampled: not at all, or units whole."""
@@ -480,27 +507,28 @@ class DistributionResults(Printed, SavedFit):
                 found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
         return IntervalEstimates(*found)
 
-    def histogram(self, bins: int | Sequence[float] = 40, alpha: float = 0.05) -> HistogramResults:
+    def histogram(self, bins: int | Sequence[float] | Vector = 40) -> HistogramResults:
         """Counts in bins of equal width on the scale of the column, or between edges.
 
-        Rows are of the bins [left, right), and of the last one at its end too. Values are those
-        that the column is rounded to.
+        Values are those that the column is rounded to. `Study.histogram` counts the bins
+        themselves, with less noise.
         """
-        edges = check_bins(bins)
-        if isinstance(edges, int):
-            edges = self.grid.at(np.linspace(0, self.grid.size - 1, edges + 1))
-        inner = np.append(edges[:-1], np.nextafter(edges[-1], np.inf))
+        edges, _ = bins_of(self.grid.described, bins)
         values = self.grid.values[: self.grid.size]
         tolerance = 1e-9 * float(np.ptp(values))
-        bin_of = np.searchsorted(inner, values + tolerance, "right") - 1
+        bin_of = np.searchsorted(edges[:-1], values + tolerance, "right") - 1
         bin_of[values > edges[-1] + tolerance] = -1
-        bin_of[np.abs(values - edges[-1]) <= tolerance] = len(edges) - 2
         sums = np.zeros((len(edges) - 1, self.counts.shape[1]))
         sums[:, : len(values)] = bin_of == np.arange(len(edges) - 1)[:, None]
-        error = quantile_of(alpha) * np.sqrt(np.diag(noise_covariance(sums, self.variances)))
-        raw = self.counts @ sums.T
-        both = (np.maximum(raw + off, 0.0) for off in (0.0, -error, error))
-        return HistogramResults(self, edges, IntervalEstimates(*both), alpha)
+        names = "column", "by", "columns", "n_rows", "epsilon", "delta", "adjacency", "privacy"
+        return HistogramResults(
+            **{name: getattr(self, name) for name in names},
+            edges=edges,
+            counts=self.counts @ sums.T,
+            variances=np.diag(noise_covariance(sums, self.variances)).copy(),
+            reproducible=self.reproducible,
+            unit=self.unit,
+        )
 
     # --- what is shown --------------------------------------------------------------------
 
@@ -526,11 +554,6 @@ class DistributionResults(Printed, SavedFit):
         """A data frame (needs pandas) with a row for each group."""
         return _framed(self.heads(alpha, estimand), self.groups, self.by, self.column)
 
-    @property
-    def labels(self) -> list[str]:
-        """The groups as text."""
-        return [" ".join(map(str, group)) or self.column for group in self.groups]
-
     def with_q(self, q: float | Sequence[float]) -> Self:
         """The same with other quantiles to be shown."""
         return replace(self, q=check_quantiles(q))
@@ -542,11 +565,7 @@ class DistributionResults(Printed, SavedFit):
         if self.hidden:
             names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
             below.append(f"The noise hides how many rows have: {listed(names)}.")
-        below.append(
-            f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
-            + (f", all rows of one {shown(self.unit)}" if self.unit is not None else "")
-            + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
-        )
+        below.append(self._guarantee())
         columns = self.heads(alpha)
         heads = [re.sub(r".*_(low|upp)er_ci$", r"\1er", head) for head in columns]
         rows = zip(short_names(self.labels), zip(*columns.values(), strict=True), strict=True)
@@ -579,51 +598,79 @@ class DistributionResults(Printed, SavedFit):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HistogramResults(Printed):
+class HistogramResults(OneColumn):
     """Counts of one column in bins, in every group.
 
     Attributes
     ----------
-    of : DistributionResults
-        What it is made of, which has all else, and is saved.
+    column, by, columns, n_rows, epsilon, delta, adjacency, privacy, reproducible, unit
+        As of `DistributionResults`.
     edges : ndarray of shape (n_bins + 1,), float64
-    counts : IntervalEstimates
-        Arrays of shape (n_groups, n_bins): counts, and the ends of their intervals.
-    alpha : float
-        1 - level of the intervals.
+        Rows are of the bins [left, right), and of the last one at its end too.
+    counts : ndarray of shape (n_groups, n_bins), float64
+        As the noise leaves them: they may be negative.
+    variances : ndarray of shape (n_bins,), float64
+        Of the noise.
     """
 
-    of: DistributionResults
+    column: str
+    by: tuple[str, ...]
+    columns: Columns
     edges: Vector
-    counts: IntervalEstimates
-    alpha: float
+    counts: Matrix
+    variances: Vector
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    reproducible: bool
+    unit: str | None = None
+    refusal: str | None = None
 
-    def frame(self) -> DataFrame:
+    _format: ClassVar[ArchiveFormat] = HISTOGRAM_FORMAT
+
+    def count(self, alpha: float = 0.05) -> IntervalEstimates:
+        """Numbers of rows (n_groups, n_bins) with intervals of level 1 - `alpha`, of these rows."""
+        half = quantile_of(alpha) * np.sqrt(self.variances)
+        return IntervalEstimates(*(np.maximum(self.counts + x, 0.0) for x in (0.0, -half, half)))
+
+    def frame(self, alpha: float = 0.05) -> DataFrame:
         """A data frame (needs pandas) with a row for each bin of each group."""
-        n_bins, groups = len(self.edges) - 1, self.of.groups
-        heads = {
-            "left": np.tile(self.edges[:-1], len(groups)),
-            "right": np.tile(self.edges[1:], len(groups)),
-            "count": self.counts.estimate.ravel(),
-            "count_lower_ci": self.counts.lower.ravel(),
-            "count_upper_ci": self.counts.upper.ravel(),
+        rows = [group for group in self.groups for _ in self.variances]
+        return _framed(self._heads(alpha), rows, self.by, self.column)
+
+    def _heads(self, alpha: float) -> dict[str, Vector]:
+        ends = {"left": self.edges[:-1], "right": self.edges[1:]}
+        counts = zip(("count", "count_lower_ci", "count_upper_ci"), self.count(alpha), strict=True)
+        return {name: np.tile(x, len(self.counts)) for name, x in ends.items()} | {
+            name: x.ravel() for name, x in counts
         }
-        rows = [group for group in groups for _ in range(n_bins)]
-        return _framed(heads, rows, self.of.by, self.of.column)
+
+    def text(self, alpha: float = 0.05) -> str:
+        """The counts as text, with intervals of level 1 - `alpha`."""
+        heads = self._heads(alpha)
+        del heads["right"]
+        rows = [label for label in short_names(self.labels) for _ in self.variances]
+        legend = f"{shown(self.column)}, by left ends of bins, with {1 - alpha:.0%} intervals."
+        return as_text(rows, heads, legend + "\n" + self._guarantee(), digits=5)
 
     def __str__(self) -> str:
-        n_bins = len(self.edges) - 1
-        rows = [label for label in self.of.labels for _ in range(n_bins)]
-        heads = {
-            "left": np.tile(self.edges[:-1], len(self.of.groups)),
-            "count": self.counts.estimate.ravel(),
-            "lower_ci": self.counts.lower.ravel(),
-            "upper_ci": self.counts.upper.ravel(),
-        }
-        legend = f"{self.of.column}, by left ends of bins, with {1 - self.alpha:.0%} intervals."
-        return as_text(rows, heads, legend, digits=5)
+        return self.text()
 
     plot = of_distributions.plot_histogram
+
+    @classmethod
+    def _parts(cls, header: JsonObject) -> JsonObject:
+        return header | {"columns": Columns.from_dict(header["columns"]), "by": tuple(header["by"])}
+
+    def _check(self) -> None:
+        if self.counts.shape != (len(self.groups), len(self.variances)):
+            raise ValueError("there is a count for each bin of each group")
+        check_sizes(counts=self.counts, variances=self.variances)
+        edges, _ = bins_of(as_numeric(self.column, self.columns.variables), self.edges)
+        if len(edges) != len(self.variances) + 1 or not (self.variances >= 0).all():
+            raise ValueError("there is a variance for each bin")
 
 
 def _framed(
@@ -645,14 +692,26 @@ def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:
     return tuple(check_within(one, "q", 0, 1) for one in several)
 
 
-def check_bins(bins: int | Sequence[float]) -> int | Vector:
-    """How many bins, or their edges, which ascend."""
+def bins_of(described: Numeric, bins: int | Sequence[float] | Vector) -> tuple[Vector, Vector]:
+    """Edges of bins in own units, and their places in the range, from 0 to 1.
+
+    Places are a little before the edge, so that rows at it are on its right; the last, after it.
+    """
+    whole = Grid(described, 1)
     if isinstance(bins, int) or np.ndim(bins) == 0:
-        return check_integer(bins, "bins", 1)
-    edges = np.asarray(bins, np.float64)
-    if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
-        raise ValueError("bins is a number, or edges that ascend")
-    return edges
+        edges = whole.at(np.linspace(0, 1, check_integer(bins, "bins", 1) + 1))
+    else:
+        edges = np.asarray(bins, np.float64)
+        if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
+            raise ValueError("bins is a number, or edges that ascend")
+        ends = whole.at(np.array([0.0, 1.0]))
+        slack = 1e-9 * float(np.ptp(ends))
+        if edges[0] < ends[0] - slack or edges[-1] > ends[1] + slack:
+            raise ValueError("edges of bins are within the column's bounds, as all values are")
+    scaled = np.log(edges) if isinstance(described, Log) else edges
+    places = ((scaled - described.center) / described.half_width + 1) / 2 - EDGE
+    places[-1] += 2 * EDGE
+    return edges, places
 
 
 def check_statistics(statistics: StatisticName | Sequence[StatisticName]) -> tuple[Any, ...]:
@@ -756,3 +815,8 @@ def summarize(
 def read_distribution(path: Path) -> DistributionResults:
     """A distribution that was saved."""
     return DistributionResults._read(path)
+
+
+def read_histogram(path: Path) -> HistogramResults:
+    """A histogram that was saved."""
+    return HistogramResults._read(path)

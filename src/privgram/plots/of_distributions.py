@@ -57,30 +57,31 @@ def plot_distribution(found: Any, ax: Axes | None = None) -> Axes:
 
 
 @plot
-def plot_histogram(found: Any, ax: Axes | None = None) -> Axes:
+def plot_histogram(found: Any, ax: Axes | None = None, alpha: float = 0.05) -> Axes:
     """Draw the parts of a group's rows in bins, with intervals as bands; of several groups lines.
 
     Parameters
     ----------
     found : HistogramResults
-        As `DistributionResults.histogram` returns it.
+        Of `Study.histogram` or `DistributionResults.histogram`.
     ax
+    alpha : float
     """
     ax = axes_for(ax, (7.5, 4.0))
-    labels = found.of.labels[:MOST_HISTOGRAMS]
-    edges = found.edges
+    labels = found.labels[:MOST_HISTOGRAMS]
+    edges, counts = found.edges, found.count(alpha)
     for row, label in enumerate(labels):
-        total = max(float(np.nansum(found.counts.estimate[row])), 1.0)
-        parts = [x[row] / total for x in found.counts]
+        total = max(float(np.nansum(counts.estimate[row])), 1.0)
+        parts = [x[row] / total for x in counts]
         [line] = ax.step(edges, np.append(parts[0], parts[0][-1]), where="post", label=cut(label))
         low, high = (np.append(x, x[-1]) for x in parts[1:])
         ax.fill_between(edges, low, high, step="post", alpha=0.25, color=line.get_color())
-    ax.set_xlabel(cut(found.of.column))
+    ax.set_xlabel(cut(found.column))
     ax.set_ylabel("part of the rows")
-    more = len(found.of.labels) - len(labels)
+    more = len(found.labels) - len(labels)
     heading(
         ax,
-        f"{cut(found.of.column)} with {1 - found.alpha:.0%} intervals"
+        f"{cut(found.column)} with {1 - alpha:.0%} intervals"
         + (f", {more} groups more" if more > 0 else ""),
     )
     if len(labels) > 1:

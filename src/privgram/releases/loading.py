@@ -16,7 +16,7 @@ from privgram._base.text import shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from privgram.multivariate.distribution import DistributionResults
+    from privgram.multivariate.distribution import DistributionResults, HistogramResults
     from privgram.regression import IVResults, OLSResults
     from privgram.regression.classes import ClassFit
     from privgram.regression.features import FeatureFit
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 #: What `load` is told to expect.
 Saved = TypeVar(
     "Saved",
-    bound="Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit",
+    bound="Release | Releases | RegressionResults | DistributionResults | HistogramResults"
+    " | ClassFit | FeatureFit",
 )
 
 
@@ -63,6 +64,7 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "privgram-releases": LazyModule("privgram.releases.groups").read_releases,
     "privgram-features": LazyModule("privgram.regression.features").read_features,
     "privgram-distribution": LazyModule("privgram.multivariate.distribution").read_distribution,
+    "privgram-histogram": LazyModule("privgram.multivariate.distribution").read_histogram,
     "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
     "privgram-regression": LazyModule("privgram.regression.survival").read_fit,
 }
@@ -71,7 +73,15 @@ READERS: dict[str, Callable[[Path], Any]] = {
 @overload
 def load(
     path: str | os.PathLike[str], kind: None = None
-) -> Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit: ...
+) -> (
+    Release
+    | Releases
+    | RegressionResults
+    | DistributionResults
+    | HistogramResults
+    | ClassFit
+    | FeatureFit
+): ...
 @overload
 def load(path: str | os.PathLike[str], kind: type[Saved]) -> Saved: ...
 def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
@@ -86,7 +96,8 @@ def load(path: str | os.PathLike[str], kind: type[Any] | None = None) -> Any:
 
     Returns
     -------
-    Release, Releases, RegressionResults, DistributionResults, ClassFit or FeatureFit
+    Release, Releases, RegressionResults, DistributionResults, HistogramResults, ClassFit or
+    FeatureFit
         Whichever the file says it holds.
 
     Raises

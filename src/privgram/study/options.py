@@ -332,8 +332,8 @@ class TableRegressRequest(AnswerOptions):
 
 
 @dataclass(frozen=True)
-class SummarizeRequest:
-    """What `Study.summarize` takes.
+class TableRequest:
+    """What an answer about one column is of, and what it costs.
 
     Parameters
     ----------
@@ -353,11 +353,6 @@ class SummarizeRequest:
         anything is spent.
     rng : numpy.random.Generator, optional
         For experiments only: the answer is then marked `reproducible`.
-    statistics : sequence of {"count", "mean", "sd", "quantile"}
-        What is shown. Without "quantile" the budget is spent on the others, and with "count" alone
-        on counts.
-    q : float or sequence of float
-        Which quantiles are shown, in (0, 1).
     """
 
     column: str
@@ -368,8 +363,6 @@ class SummarizeRequest:
     label: str = ""
     out: str | os.PathLike[str] | None = None
     rng: np.random.Generator | None = None
-    statistics: StatisticName | Sequence[StatisticName] = ("count", "mean", "sd", "quantile")
-    q: float | Sequence[float] = (0.25, 0.5, 0.75)
 
     @property
     def factors(self) -> tuple[str, ...]:
@@ -378,6 +371,38 @@ class SummarizeRequest:
         if not (isinstance(several, Sequence) and all(isinstance(x, str) for x in several)):
             raise TypeError("by= has names of factors, whose public levels are the groups")
         return tuple(several)
+
+
+@dataclass(frozen=True)
+class SummarizeRequest(TableRequest):
+    """What `Study.summarize` takes.
+
+    Parameters
+    ----------
+    statistics : sequence of {"count", "mean", "sd", "quantile"}
+        What is shown. Without "quantile" the budget is spent on the others, and with "count" alone
+        on counts.
+    q : float or sequence of float
+        Which quantiles are shown, in (0, 1).
+    """
+
+    statistics: StatisticName | Sequence[StatisticName] = field(
+        default=("count", "mean", "sd", "quantile"), kw_only=True
+    )
+    q: float | Sequence[float] = field(default=(0.25, 0.5, 0.75), kw_only=True)
+
+
+@dataclass(frozen=True)
+class HistogramRequest(TableRequest):
+    """What `Study.histogram` takes.
+
+    Parameters
+    ----------
+    bins : int or sequence of float
+        How many of equal width on the column's scale, or their edges, within its bounds.
+    """
+
+    bins: int | Sequence[float] = field(default=40, kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)

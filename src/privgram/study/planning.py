@@ -29,7 +29,7 @@ from privgram.regression.design import RegressionTerms
 from privgram.regression.inference import RefusedError, quantile_of
 from privgram.study.answer import fit_release, needed, protected, release_and_fit
 from privgram.study.options import RegressOptions
-from privgram.study.tables import column_and_groups, summarize_table
+from privgram.study.tables import Asked, column_and_groups, summarize_table
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
@@ -160,10 +160,8 @@ def summaries_of(
     rows = SimulatedTable.like(design, parse_one(f"`{column}` ~ 1"), alone, each, None, None, False)
 
     def one(guarantee: Guarantee, rng: np.random.Generator) -> Any:
-        found = summarize_table(
-            rows.values, alone, column, (), ("mean", "sd", "quantile"), (0.25, 0.5, 0.75),
-            guarantee, RunOptions(rng=rng),
-        )  # fmt: skip
+        asked = Asked(rows.values, alone, column, (), guarantee, RunOptions(rng=rng))
+        found = summarize_table(asked, ("mean", "sd", "quantile"), (0.25, 0.5, 0.75))
         if found.hidden:
             raise RefusedError("the noise hides how many rows a group has")
         heads, z = found.heads(), quantile_of(0.05)

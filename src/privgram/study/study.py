@@ -40,25 +40,28 @@ from privgram.study.config import (
     table_name,
 )
 from privgram.study.options import (
+    HistogramRequest,
     PlanRequest,
     RegressRequest,
     ReleaseOfStudy,
     StudyRequest,
     SummarizeRequest,
     TableRegressRequest,
+    TableRequest,
 )
 
 if TYPE_CHECKING:
     import numpy as np
 
     from privgram.ledger import Entry
-    from privgram.multivariate.distribution import DistributionResults
+    from privgram.multivariate.distribution import DistributionResults, HistogramResults
     from privgram.planning.precision import Precision
     from privgram.privacy import Adjacency
     from privgram.regression import RegressionResults
     from privgram.releases.groups import Releases
     from privgram.releases.release import Release
     from privgram.scan.progress import Progress
+    from privgram.study.tables import Asked
 
 
 @described_by(StudyRequest)
@@ -308,20 +311,49 @@ class Study:
             As `regress`; of units where nothing says how many rows one has at most.
         """
         from privgram.multivariate.distribution import check_quantiles, check_statistics
-        from privgram.study.tables import column_and_groups, summarize_table
+        from privgram.study.tables import summarize_table
 
-        statistics, q = check_statistics(request.statistics), check_quantiles(request.q)
+        how = check_statistics(request.statistics), check_quantiles(request.q)
+        with self._asking(request, "summarize") as asked:
+            return summarize_table(asked, *how)
+
+    @takes(HistogramRequest)
+    def histogram(self, request: HistogramRequest) -> HistogramResults:
+        """Count the rows in bins of one column, in groups, and nothing else.
+
+        Returns
+        -------
+        HistogramResults
+            With a confidence interval for each count.
+
+        Raises
+        ------
+        BudgetExceeded, ValueError, TypeError, OSError
+            As `summarize`.
+
+        Notes
+        -----
+        `summarize` has a histogram too, with bins that can be chosen afterwards and more noise.
+        """
+        from privgram.study.tables import histogram_of_table
+
+        with self._asking(request, "histogram") as asked:
+            return histogram_of_table(asked, request.bins)
+
+    @contextmanager
+    def _asking(self, request: TableRequest, what: str) -> Iterator[Asked]:
+        """What is asked of one column, with its price and what is said of it."""
+        from privgram.study.tables import Asked, column_and_groups
+
         column, by = request.column, request.factors
         used = column_and_groups(self.columns, column, by)
         label = request.label or " by ".join([column, *([", ".join(by)] if by else [])])
         price = self._price(request.epsilon, request.delta)
         run = self._run_options(label, used.selected, request.out, request.rng)
-        log.info("summarize %s at epsilon=%g", shown(label), price.epsilon)
+        log.info("%s %s at epsilon=%g", what, shown(label), price.epsilon)
         with self._saying_what_is_left():
-            asked = used, column, by, statistics, q, price, run
-            found = summarize_table(self._source(used), *asked, unit=self.unit)
+            yield Asked(self._source(used), used, column, by, price, run, self.unit)
         log.info("answered")
-        return found
 
     @contextmanager
     def _saying_what_is_left(self) -> Iterator[None]:
