@@ -8,6 +8,7 @@ import math
 from contextlib import suppress
 from functools import partial
 from typing import ClassVar, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -380,3 +381,47 @@ def test_a_row_that_joins_a_large_block_moves_it_by_what_the_kind_says(size):
                 made.append(int(_projected(array, n, MOST_WEIGHT)[0]))
             assert abs(made[1] - made[0]) <= kind.moves("add-remove")
             assert all(abs(one) <= (2 + PULL * (size + 2)) * UNITS * HEAVIEST + 1 for one in made)
+
+
+# --- a table whose labels are of two types --------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
+def test_counts_by_ten_thousand_levels_of_two_types_move_by_one_row(adjacency):
+    """One label is another, of whatever type: no other row is counted elsewhere."""
+    n, levels = 3000, [str(i) for i in range(10_000)]
+    rng = np.random.default_rng(0)
+    labels = [int(s) if i % 3 == 0 else s for i, s in enumerate(rng.choice(levels, n).tolist())]
+    labels[1] = "9999"
+    x = rng.uniform(0, 1, n)
+
+    def counted(label, keep=n):
+        table = {"x": x[:keep], "g": np.array([label, *labels[1:]][:keep], object)}
+        study = pg.Study(
+            table, {"x": (0, 1), "g": levels}, epsilon=9.0, delta=1e-6, missing="drop",
+            adjacency=adjacency,
+        )  # fmt: skip
+        sums, real = [], Gate.release
+
+        def watched(self, total, share, **options):
+            sums.append((total.kind.moves(self.adjacency), np.array(integers(total))))
+            return real(self, total, share, **options)
+
+        with mock.patch.object(Gate, "release", watched):
+            study.summarize("x", by="g", epsilon=1.0, rng=np.random.default_rng(0))
+        return sums
+
+    own = counted("7")
+    assert own
+    others = [7, 7.0, True, None, math.nan, b"7", 2**70, ("7",), "nobody", "9999", np.str_("7")]
+    tables = [counted(label) for label in others]
+    if adjacency == "add-remove":
+        tables = [counted("7", n - 1)]
+    assert any((one != other).any() for (_, one), (_, other) in zip(own, tables[-1], strict=True))
+    for found in tables:
+        assert len(found) == len(own)
+        for (most, one), (_, other) in zip(own, found, strict=True):
+            step = (one - other).reshape(-1)
+            assert math.sqrt((step**2).sum()) <= most * (1 + 1e-12)
+            assert np.count_nonzero(step) <= 2
