@@ -12,7 +12,10 @@ api = pytest.importorskip("mypy.api")
 
 pytestmark = pytest.mark.slow
 
-ANY_SAVED = "Release | Releases | RegressionResults | DistributionResults | ClassFit | FeatureFit"
+ANY_SAVED = (
+    "Release | Releases | RegressionResults | DistributionResults | HistogramResults"
+    " | ClassFit | FeatureFit"
+)
 
 SNIPPET = """
 import privgram as pg

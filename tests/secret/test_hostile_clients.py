@@ -418,10 +418,12 @@ def test_counts_by_ten_thousand_levels_of_two_types_move_by_one_row(adjacency):
     tables = [counted(label) for label in others]
     if adjacency == "add-remove":
         tables = [counted("7", n - 1)]
-    assert any((one != other).any() for (_, one), (_, other) in zip(own, tables[-1], strict=True))
+    moved = 0
     for found in tables:
         assert len(found) == len(own)
         for (most, one), (_, other) in zip(own, found, strict=True):
             step = (one - other).reshape(-1)
             assert math.sqrt((step**2).sum()) <= most * (1 + 1e-12)
             assert np.count_nonzero(step) <= 2
+            moved += np.count_nonzero(step)
+    assert moved
