@@ -67,19 +67,18 @@ def test_text_that_is_not_utf8_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["list", "objects", "frame"])
-def test_texts_alone_where_numbers_are_described_are_refused(kind):
-    """And one number among them is a column of numbers, whatever the others are."""
+def test_texts_alone_are_missing_as_texts_beside_a_number_are(kind):
+    """An error of texts alone would tell whether somebody's row holds the one number."""
+    pd = pytest.importorskip("pandas")
     texts, columns = ["CANARY"] * 40, pg.Columns({"x": (0, 9)}, missing="drop")
     make = {
         "list": lambda x: {"x": x},
         "objects": lambda x: {"x": np.array(x, object)},
-        "frame": lambda x: pytest.importorskip("pandas").DataFrame({"x": np.array(x, object)}),
+        "frame": lambda x: pd.DataFrame({"x": pd.Series(x, dtype=object)}),
     }[kind]
-    with pytest.raises(TypeError, match="column 'x' holds values of type str") as caught:
-        pg.second_moment(make(texts), columns=columns)
-    assert "CANARY" not in str(caught.value)
-    moment = pg.second_moment(make([*texts, 3.0]), columns=columns)
-    assert (moment.n_rows, moment.n_dropped) == (1, 40)
+    for rows in (texts, [*texts, 3.0]):
+        moment = pg.second_moment(make(rows), columns=columns)
+        assert (moment.n_rows, moment.n_dropped) == (len(rows) - 40, 40)
 
 
 @pytest.mark.parametrize("most", [5, 2**53 + 1, 2**63 - 1])

@@ -81,21 +81,8 @@ def as_column(
     check_kind(np.dtype(np.str_) if texts else array.dtype, name, wanted)
     if array.ndim != 1:
         raise ValueError(f"column {name!r} has {array.ndim} dimensions instead of one")
-    if wanted is not None and isinstance(wanted, (Boolean, Dates, Factor, Identifier)):
-        return array
-    check_not_texts(array, name)
-    return numbers_of(array, name, lenient)
-
-
-#: So many cells that all are texts are no mistake of a row: the column is another one.
-MANY_TEXTS = 20
-
-
-def check_not_texts(values: Any, name: str | int) -> None:
-    """Refuse a column of objects that holds texts alone, of which numbers are wanted."""
-    many = values.dtype.kind == "O" and len(values) >= MANY_TEXTS
-    if many and all(isinstance(value, str) for value in values):
-        raise mistaken("values of type str", name, None, LEVELS)
+    raw = wanted is not None and isinstance(wanted, (Boolean, Dates, Factor, Identifier))
+    return array if raw else numbers_of(array, name, lenient)
 
 
 def _are_texts(values: ArrayLike) -> bool:

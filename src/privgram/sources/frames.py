@@ -13,14 +13,7 @@ import numpy as np
 
 from privgram._base.installed import extra
 from privgram._core.arrow import Array, Field, Stream, array_of, field_of_schema
-from privgram.columns.encoding import (
-    Codes,
-    check_kind,
-    check_not_texts,
-    codes_of,
-    naming_column,
-    numbers_of,
-)
+from privgram.columns.encoding import Codes, check_kind, codes_of, naming_column, numbers_of
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.sources.arrow import (
@@ -163,8 +156,6 @@ def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool 
     ]
     for i, column, want in zip(taken, columns, wanted, strict=True):
         _check(column.dtype, frame.columns[i], want)
-        if want is None and isinstance(column.dtype, np.dtype):
-            check_not_texts(column, frame.columns[i])
 
     lenient = isinstance(select, Mapping)
 
