@@ -294,12 +294,26 @@ def test_middle_step_leaves_the_hessian_where_it_began():
     begun = replace(state(), hessian_bias=0.1, curvature=0.25)
     one = SimpleNamespace(
         q=2, usual_clip=1.0, longest_step=2.0, _score=lambda *_: (np.array([30.0, 0.0]), 1.0),
-        _noise_at=lambda *_: 1.0,
+        _noise_at=lambda *_: 1.0, levels=False,
     )  # fmt: skip
     moved, step, _ = GLMEstimator._middle(one, begun, 0.1)
     clear = 1 - 2 / 900  # no farther than the score stands out of its noise
     np.testing.assert_allclose(step, [0.3 * clear, 0.0])
     assert moved.hessian_bias == pytest.approx(math.hypot(0.1, 2 * 0.25 * 0.3 * clear))
+
+
+def test_counts_say_the_level_but_for_their_noise():
+    """Means of .2 where .3 were counted, with a doubt of a tenth of it."""
+    begun = state()
+    one = SimpleNamespace(q=2, levels=True, mean=(0.3, 0.03), weights=(0.3, 0.2))
+    levelled = GLMEstimator._levelled(one, begun)
+    far = math.log(1.5) - 0.1
+    np.testing.assert_allclose(levelled.coef, begun.coef + np.array([0.0, far]))
+    grown = np.linalg.inv(levelled.whitening)[-1] @ np.linalg.inv(levelled.whitening)[-1]
+    before = np.linalg.inv(begun.whitening)[-1] @ np.linalg.inv(begun.whitening)[-1]
+    assert grown / before == pytest.approx(math.exp(far))  # the mean weight
+    one.mean = 0.21, 0.03
+    np.testing.assert_allclose(GLMEstimator._levelled(one, begun).coef, begun.coef)
 
 
 def test_path_that_bends_is_refused(monkeypatch):

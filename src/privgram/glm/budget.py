@@ -23,7 +23,7 @@ class BudgetShares:
     #: The number of rows, where nothing else says it.
     number: float = 0.01
     #: Counts of the target's values, where it has a link.
-    targets: float = 0.01
+    targets: float = 0.03
     #: Second moments in frames, one after the other while the Hessian is hidden or noisy.
     middle: tuple[float, ...] = (0.1, 0.1, 0.2)
     #: Counts of scores by norm, from which the clip is chosen.

@@ -63,6 +63,9 @@ class GLMEstimator(OneStepEstimator):
             self.one_way = True
         #: Mean weights of rows, without features and where the Hessian was taken last.
         self.weights = (1.0, 1.0)
+        #: The target's mean by counts, and what noise may make of it.
+        self.mean = (1.0, 0.0)
+        self.levels = False
         #: No middle step is longer, in the root mean square of eta times the root of the weight.
         self.longest_step = LIMITS.longest
         #: Of rounds for the Hessian, once norms were counted.
@@ -112,7 +115,8 @@ class GLMEstimator(OneStepEstimator):
         if state.hides or wider or state.hessian_bias > LIMITS.stale:  # or the step led elsewhere
             least = self.left - BUDGET.reserved_at_last if state.hides else 0.0
             near = self._at_hessian(state, least)
-            state = near if state.hides or not near.hides else state
+            lost = state.hides or state.hessian_bias > LIMITS.most_stale
+            state = near if lost or not near.hides else state
         clip = self._choose_clip(state, BUDGET.counts)
         state = self._with_clip(state, clip)
         parts = self._last_scores(state, clip)
@@ -139,8 +143,9 @@ class GLMEstimator(OneStepEstimator):
         """
         share = BUDGET.ahead * self.left
         noise = self._noise_at(state, clip.size, BUDGET.ahead)
-        if clip.size <= LIMITS.wider * self.usual_clip or noise > 1:
+        if noise > 1 or (clip.size <= LIMITS.wider * self.usual_clip and not self.levels):
             return state
+        self.levels = False  # which these know better than counts by bins
         for _ in range(BUDGET.most_ahead):
             if self.left <= BUDGET.reserved_at_last:
                 break
@@ -171,14 +176,18 @@ class GLMEstimator(OneStepEstimator):
         if self.problem.design.intercept:
             mean = released
             doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
+            at_end = self.family.counts and center + half - released < doubt
             by_pieces = self.problem.survival is not None  # of which one has the event
             if by_pieces or not (self.of_units or self.weighted):
                 counted = self._counted(target, rows)
                 if counted[0] > 0 and counted[2] < doubt:  # which misses parts of 1
                     mean, square, doubt = counted
                     self.rounds.parameters |= {"target_mean": mean, "target_mean_std": doubt / 2}
+                    self.mean = mean, doubt
+                    self.levels = self.family.counts and not by_pieces
             # All targets may be the same.
-            self.constant = min(mean, center + half - mean) < doubt and not self.of_units
+            least = min(mean, center + half - mean)
+            self.constant = (at_end or least < LIMITS.sure * doubt) and not self.of_units
             least = min(LIMITS.least_mean, max(doubt / 2, LIMITS.least_mean_at_all))
             low, high = least, (center + half) - least
             mean = min(max(mean, low), max(high, low))
@@ -231,11 +240,14 @@ class GLMEstimator(OneStepEstimator):
         edges = 0.5 + np.append(np.append(0.0, bin_edges(1.0, most, 1)[:-1]).clip(max=most), most)
         values = Histogram(Model.features(1), edges)
         [counts] = self.rounds.sums_at(self._map_to(target[None]), values)
-        beyond = self._seen(self.rounds.beyond(counts, BUDGET.targets), BUDGET.targets)
+        beyond = self.rounds.beyond(counts, BUDGET.targets)
+        doubt = LIMITS.seen * self.rounds.beyond_std
+        beyond = np.where(beyond > doubt, beyond, 0.0)
         between = (beyond[1:] + beyond[:-1]) / 2  # sums of counts beyond k + 1/2 are exact
         mean = (beyond[0] / 2 + float(between @ np.diff(edges))) / rows
         square = float(between @ np.diff(edges**2)) / rows
-        return mean, square, self._doubt(BUDGET.targets) / rows
+        seen = np.diff(edges)[beyond[1:] > 0]  # each with noise times its width
+        return mean, square, doubt * max(float(np.linalg.norm(seen)), 1.0) / rows
 
     def _at_hessian(self, state: ScoreState, least: float = 0.0) -> ScoreState:
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
@@ -249,8 +261,20 @@ class GLMEstimator(OneStepEstimator):
             mean_weight = float(np.sum(np.linalg.inv(near.whitening)[-1] ** 2))
             near = replace(near, curvature=self._bend(mean_weight))
             self.weights = self.weights[0], mean_weight
+            near = self._levelled(near)
         whole = self.of_units and self.problem.survival is None
         return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if whole else near
+
+    def _levelled(self, state: ScoreState) -> ScoreState:
+        """The state whose means are the target's in the mean, as those of the root are."""
+        if not self.levels:
+            return state
+        mean, doubt = self.mean
+        far = math.log(mean / self.weights[1])
+        sure = math.copysign(max(abs(far) - doubt / mean, 0.0), far)
+        one = np.eye(self.q)[-1]
+        whitening = state.whitening * math.exp(-sure / 2)
+        return replace(state, coef=state.coef + sure * one, whitening=whitening)
 
     def _std_at(self, radius: float) -> float:
         """Noise off the diagonal of a second moment that gets all of mu^2."""
@@ -292,6 +316,9 @@ class GLMEstimator(OneStepEstimator):
         """Release a score, and go where it leads; with the step, and whether it was a far one."""
         clip = clip or self.usual_clip
         score, std = self._score(state, clip, share)
+        if self.levels:  # which counts know, and clipped scores do not
+            ones = np.linalg.inv(state.whitening)[-1]
+            score = score - ones * (float(score @ ones) / float(ones @ ones))
         # No farther than the score stands out of its noise.
         square = float(score @ score)
         clear = max(0.0, 1 - self.q * std**2 / square)
@@ -305,12 +332,10 @@ class GLMEstimator(OneStepEstimator):
         # The Hessian stays that of where the step began.
         size = float(np.linalg.norm(state.along(step))) / state.rows
         bias = math.hypot(state.hessian_bias, 2 * state.curvature * size)
-        return replace(state.moved(step, std**2), hessian_bias=bias), step, far
+        return replace(state.moved(step, clear * std**2), hessian_bias=bias), step, far
 
     def _ahead(self, score: Vector, std: float) -> float:
         """As much as stands out of the noise, where events are few."""
-        if self.problem.survival is None:
-            return 1.0
         return max(0.0, 1 - self.q * std**2 / float(score @ score))
 
     def _part(self, state: ScoreState, step: Vector, rise: float, clip: float) -> float:
