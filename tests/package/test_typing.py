@@ -73,8 +73,8 @@ def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("typed")
     (folder / "snippet.py").write_text(SNIPPET)
     package = Path(privgram.__file__).parent
-    # An editable install is found by a hook that mypy does not run. Other packages say nothing here,
-    # and to read them would take most of the time.
+    # An editable install is found by a hook that mypy does not run. Other packages say nothing
+    # here, and to read them would take most of the time.
     config = "[mypy]\nfollow_imports = skip\n"
     if package.parent.name == "src":
         config += f"mypy_path = {package.parent}\n"
