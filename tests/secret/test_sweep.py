@@ -181,7 +181,7 @@ def test_means_of_a_unit_are_taken_off_in_any_order_of_its_rows():
     made = np.array(integers(found)) * squares.unit_of(found._total)
     np.testing.assert_allclose(made, (whole.T @ whole)[np.tril_indices(Q)], rtol=1e-4, atol=1e-4)
     order = np.concatenate([at + rng.permutation(n) for at, n in zip(starts, sizes, strict=True)])
-    for other, at in ((x[order], starts), (odd, starts + [0, 1, 1, 1])):
+    for other, at in ((x[order], starts), (odd, np.add(starts, [0, 1, 1, 1]))):
         again = totals(image, [*kinds, squares], other, at)
         assert [integers(one) for one in again] == [integers(summed), integers(found)]
     with pytest.raises(TypeError, match="where units are protected"):
