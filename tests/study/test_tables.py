@@ -342,6 +342,21 @@ def test_months_are_summarized_at_the_price_of_a_stream(table, tmp_path):
 
 
 @pytest.mark.slow
+def test_plan_knows_that_rows_of_units_have_noise_of_all():
+    """Errors as an answer states them, within the half that one draw may be off."""
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(50, 10, 20_000).clip(0, 100), "who": np.arange(20_000) // 4}
+    study = study_of(rows, {"x": (0, 100)}, unit=pg.Unit("who", max_rows=4))
+    guess = {"mean": {"x": 50}, "std": {"x": 10}}
+    plan = study.plan("x", epsilon=0.5, n_rows=20_000, design=guess)
+    heads = study.summarize("x", epsilon=0.5).heads()
+    for name in ("mean", "q50"):
+        stated = (heads[f"{name}_upper_ci"][0] - heads[f"{name}_lower_ci"][0]) / 3.92
+        assert 0.7 < plan[name].stderr / stated < 1.4
+    assert not study.entries
+
+
+@pytest.mark.slow
 def test_thousands_of_groups_are_one_pass():
     rng = np.random.default_rng(0)
     n, k = 50_000, 10_000
