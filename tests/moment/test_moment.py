@@ -314,7 +314,7 @@ def test_known_bytes():
     assert data.startswith(b"privgram.moment\n\x01\0\0\0")
     header = (
         b'{"n_columns": 2, "bound": "0x1.0000000000000p+0", "bits": 20, "n_rows": 1, '
-        b'"n_dropped": 0, "names": null, "columns": null, "norm_bound": null, '
+        b'"n_dropped": 0, "names": null, "columns": null, '
         b'"of_group": false, "privacy_unit": null}'
     )
     assert data[20 : 24 + len(header)] == len(header).to_bytes(4, "little") + header
