@@ -221,7 +221,7 @@ def test_writers_do_not_wait_for_long(tmp_path, suffix):
 @pytest.mark.parametrize("compression", ["none", "snappy"])
 def test_parquet_in_batches(tmp_path, way, rng, monkeypatch, compression, threads):
     """Columns in another order than the file's, of several types, with and without nulls."""
-    monkeypatch.setattr(files, "BATCH", 4 * 300)
+    monkeypatch.setattr("privgram.sources.table.BATCH_BYTES", 8 * 4 * 300)
     x = 100 * rng.standard_normal((5000, 4))
     x[:, 3] = np.rint(x[:, 3])
     x[::7, 2] = np.nan
