@@ -64,6 +64,8 @@ class OneStepEstimator:
     middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
+    #: About so many rows may have long scores.
+    most_long = math.inf
     #: Rows of a middle round were cut where it has more than this part of what all cut ones have.
     most_cut = math.inf
 
@@ -458,7 +460,7 @@ class OneStepEstimator:
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
         if self.one_way:
-            n = state.rows / self.each
+            n = min(state.rows / self.each, self.most_long)
             return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
         rank, allowance = CLIPPING.unbiased
         clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
@@ -532,8 +534,9 @@ class OneStepEstimator:
         sampling = rows / max(rows - q, 1.0) * meat
         parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)
         path = LastSteps(far, coef - between.coef, noise_std)
-        weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
-        if self.sums_squares and parts.refusal is None and not weighted:
+        # Scores have weights twice, and those of a unit are added up before they are squared.
+        weighted = rounds.moment.columns.row_weights is not None
+        if self.sums_squares and parts.refusal is None and not (weighted or self.of_units):
             owed = q * std**2 / rows  # of errors where the squares were taken
             parts = explained(parts, self._goodness(state, parts, squared, owed))
         return replace(parts, clipped_rows=clip.n_beyond, path=path)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
-    from privgram.regression.anova import Goodness
+    from privgram.regression.anova import Goodness, LikelihoodGain
     from privgram.regression.families import Family, LossName
     from privgram.regression.glm import FitPurpose
     from privgram.scan.request import ScanRequest
@@ -256,6 +256,7 @@ class FitFacts:
     clipping_excess: float | None = None  # over the noise, where it makes intervals longer
     heavy_tail: bool | None = None  # whether longer scores become rare very slowly
     goodness: Goodness | None = None  # of least squares
+    likelihood: LikelihoodGain | None = None  # of other families
     clusters: ClusterFacts | None = None
 
 
