@@ -205,7 +205,7 @@ LEARNERS = {
     "classifier, random features": partial(
         PrivateClassifier, bound=1.5, classes=[0, 1], features=FEATURES
     ),
-    "PCA": partial(PrivatePCA, bounds=(-1, 1)),
+    "PCA": partial(PrivatePCA, columns=(-1, 1)),
 }
 
 #: What is learnt from, with the target.

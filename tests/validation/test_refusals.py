@@ -203,11 +203,6 @@ REFUSED = {
         TABLE, 1.0, unit="who", lower=1e-3, upper=1e3, columns=["x", "y"]
     ),
     "choice: ledger a path": B(ARRAY, 1.0, ledger="budget.ledger"),
-    # plan
-    "plan: epsilon missing": lambda _: pg.plan(3, 1.0, delta=1e-6),
-    "plan: bound missing": lambda _: pg.plan(3, epsilon=1.0, delta=1e-6),
-    "plan: no columns": lambda _: pg.plan(0, 1.0, 1.0, 1e-6),
-    "plan: adjacency unknown": lambda _: pg.plan(3, 1.0, 1.0, 1e-6, adjacency="add"),
     # the ledger
     "no room": R(ARRAY, bound=2.0, epsilon=50.0),
     "no room, of groups": R(TABLE, by=GROUPS, epsilon=50.0, **C),
