@@ -41,7 +41,7 @@ COLUMNS = pg.Columns(VARIABLES, intercept=True)
 UNIT = pg.Unit("who", max_rows=2)
 GROUPS = pg.Groups("g", [0, 1])
 FEATURES = pg.RandomFeatures(n=20, scale=1.0)
-BOXES = {"bounds": (-1, 1), "target_bounds": (0, 1)}
+BOXES = {"columns": (-1, 1)}
 
 
 @cache
