@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from privgram.estimators import PrivatePCA, PrivateRidge
 
 #: As good as no noise.
-LOUD = {"epsilon": 1e12, "delta": 1e-6}
+LOUD = {"epsilon": 1e10, "delta": 1e-6}
 BOUNDS = {"x0": (-2, 8), "x1": (5, 6), "x2": (0, 0.1)}
 
 
@@ -59,7 +59,7 @@ def test_it_is_the_releases_pca():
 def test_in_a_pipeline_and_a_ledger(tmp_path):
     X = table()
     y = X @ [0.3, -2.0, 10.0]
-    ledger = pg.Ledger(tmp_path / "ledger", 1e13, 1e-5)
+    ledger = pg.Ledger(tmp_path / "ledger", 1e13, 1e-5, composition="basic")
     steps = (
         PrivatePCA(2, **LOUD, columns=BOUNDS, ledger=ledger),
         PrivateRidge(0.0, columns=(-20, 20), **LOUD, ledger=ledger),
