@@ -422,7 +422,10 @@ def test_logistic_regression_is_that_of_statsmodels(label, tmp_path):
 
 
 #: How much is explained: tests/glm/test_rsquared.py.
-SHARE = {"rsquared", "rsquared_adj", "rsquared_stderr", "rsquared_int"}
+SHARE = {
+    "rsquared", "rsquared_adj", "rsquared_stderr", "rsquared_int", "prsquared", "pseudo_rsquared",
+    "pseudo_rsquared_stderr",  # tests/glm/test_rsquared.py
+}  # fmt: skip
 
 LOGISTIC_METHODS = {
     "params", "bse", "tvalues", "pvalues", "conf_int", "cov_params", "get_prediction",

@@ -14,7 +14,6 @@ from support.public_api import public
 import privgram as pg
 from privgram import mechanisms, privacy
 from privgram.columns.groups import Groups
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, Mechanism
 from privgram.papers import PublishedErratumError, sheffet, zhou_ligett_wasserman
@@ -132,8 +131,6 @@ def results(name):
         sketch = GaussianSketch(9, adaptive=True)
         records = [one.calibrate(3, 2.0, 0.5, 1e-6) for one in (sketch, sheffet.published(sketch))]
         return [(r, r.privacy.proof_status) for r in records]
-    if name == "`NormBound`":
-        return [(private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "exact")]
     if name == "`hardt_roth.LowRankCalibration`":
         return [(low_rank.calibrate((20, 15), 2, epsilon=1.0, delta=1e-6), "upper bound")]
     if "LowRank" in name:

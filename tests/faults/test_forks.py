@@ -221,7 +221,6 @@ def test_child_forked_under_the_lock_cannot_write(tmp_path):
 POINTS = """
 from pathlib import Path
 from privgram.secret import generators
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.scan import progress
 from privgram.estimators import PrivateRidge
 from privgram.papers import hardt_roth
@@ -335,11 +334,7 @@ DOORS = {
     "logistic": ("logistic()", True),
     "stream": ("stream()", True),
     "estimator": ("estimator()", True),
-    "norm bound": (
-        "private_norm_bound(matrix, 1.0, lower=.1, upper=9.0, progress=point, "
-        "ledger=budget['ledger'])",
-        True,
-    ),
+    "norm bound": ("by('bound', pg.PrivateBound(1.0))", True),
     "low rank": ("hardt_roth.approximate(Matrix('xzyw'), 2, epsilon=1.0, delta=1e-6)", False),
 }
 

@@ -286,7 +286,9 @@ def test_shares_add_up_to_the_guarantee(family, adjacency, rows):
     assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert fit.privacy.delta(1.0) <= 1e-6
     moves = (2 if adjacency == "replace" else 1) * given["clip"]
-    assert given["score_noise_std"][-1] >= moves / given["score_mu"][-1]
+    assert (
+        given["score_noise_std"][-2] >= moves / given["score_mu"][-2]
+    )  # the last is of a constant
 
 
 def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):

@@ -685,7 +685,8 @@ def test_spend_beyond_the_budget_is_shown(path):
 def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     ledger = Ledger(path, 1.0, 1e-6)
     refuses(lambda: ledger.enter_period("it", 1, "a"), ValueError, "no entry that paid")
-    spend(ledger, id="it")
+    assert spend(ledger, id="it") == spend(ledger, id="it")
+    refuses(lambda: spend(ledger, 0.1, 0.0, id="it"), ValueError, "another spend with the id")
     ledger.enter_period("it", 1, "a")
     spend(ledger)
     ledger.enter_period("it", 2, "b")

@@ -19,10 +19,11 @@ import privgram as pg
 import privgram.secret.generators
 from privgram._core.draws import ChaCha20
 from privgram._core.rows import RowAccumulator
-from privgram.disclosure.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import BoundSelection
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.zhou_ligett_wasserman import compress
+from privgram.scan.request import ScanRequest
 
 pytestmark = pytest.mark.os_entropy
 
@@ -47,9 +48,11 @@ def components():
 
 
 def norm_bounds():
-    """Three, each from some 60,000 nearly equally likely ones: they do not repeat by chance."""
-    options = {"adjacency": "add-remove", "bins_per_octave": 1024}
-    return [private_norm_bound(TABLE, 1e-3, **options) for _ in range(3)]
+    """Six, each from some 960 nearly equally likely ones: they do not repeat by chance."""
+    scan = ScanRequest.of(TABLE, None, None, None, None, None, False)
+    choice = BoundSelection(pg.PrivateBound(1e-3), scan, "add-remove")
+    counts = choice.count()
+    return [choice.draw(counts).bound for _ in range(6)]
 
 
 # Everything that draws by default, as calls without arguments.
@@ -78,7 +81,7 @@ DRAWS = {
     "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
-    "private_norm_bound": norm_bounds,
+    "chosen bound": norm_bounds,
     "PrivateRidge": estimator,
     "PrivatePCA": components,
 }

@@ -12,7 +12,6 @@ from support.helpers import make_release
 import privgram as pg
 from bench import audit
 from privgram import multivariate, privacy
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
@@ -58,10 +57,6 @@ CASES = {
     "Unit of a bound": (partial(pg.Unit, "id"), "bound 2.0 POSITIVE?"),
     "Unit of rows": (partial(pg.Unit, "id"), "max_rows 2 COUNT?"),
     "PrivateBound": (pg.PrivateBound, "epsilon 0.1 POSITIVE, quantile 0.9 SHARE?"),
-    "private_norm_bound": (
-        partial(private_norm_bound, TABLE),
-        "epsilon 1.0 POSITIVE, quantile 0.9 SHARE?, bins_per_octave 16 COUNT",
-    ),
     "AnalyzeGauss.calibrate": (
         pg.AnalyzeGauss().calibrate,
         "n_columns 3 COUNT, bound 1.0 POSITIVE, BUDGET, n_rows 10 INDEX?",

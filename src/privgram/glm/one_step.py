@@ -532,8 +532,9 @@ class OneStepEstimator:
         sampling = rows / max(rows - q, 1.0) * meat
         parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)
         path = LastSteps(far, coef - between.coef, noise_std)
-        weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
-        if self.sums_squares and parts.refusal is None and not weighted:
+        # Scores have weights twice, and those of a unit are added up before they are squared.
+        weighted = rounds.moment.columns.row_weights is not None
+        if self.sums_squares and parts.refusal is None and not (weighted or self.of_units):
             owed = q * std**2 / rows  # of errors where the squares were taken
             parts = explained(parts, self._goodness(state, parts, squared, owed))
         return replace(parts, clipped_rows=clip.n_beyond, path=path)

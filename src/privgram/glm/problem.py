@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Unit
     from privgram.regression.families import Family, LossName
     from privgram.regression.glm import FitPurpose
-    from privgram.regression.goodness import Goodness
+    from privgram.regression.goodness import Goodness, LikelihoodGain
     from privgram.scan.request import ScanRequest
 
 #: A factor of more levels is taken as one. On real tables with 9 to 51 levels far more fits are
@@ -256,6 +256,7 @@ class FitFacts:
     clipping_excess: float | None = None  # over the noise, where it makes intervals longer
     heavy_tail: bool | None = None  # whether longer scores become rare very slowly
     goodness: Goodness | None = None  # of least squares
+    likelihood: LikelihoodGain | None = None  # of other families
     clusters: ClusterFacts | None = None
 
 

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 #: Whose R squared: that of the rows at hand, or of a population of normal rows.
 ShareEstimand = Literal["sample", "normal"]
 
+#: Pseudo R squared by Cox and Snell, and by McFadden.
+PseudoKind = Literal["cs", "mcf"]
+
 
 @dataclass(frozen=True, eq=False)
 class Goodness:
@@ -119,3 +122,36 @@ class Goodness:
         gap = np.polynomial.Polynomial([estimate, -1.0])
         inside = quantile**2 * self._variance(estimand) - gap**2
         return hull(inside, 0.0, 1.0, min(max(estimate, 0.0), 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class LikelihoodGain:
+    """What features add to the log likelihood of a constant, by row, and how well it is known.
+
+    Attributes
+    ----------
+    gain, stderr : float
+        With the standard error about that of the rows at hand.
+    null : float or None
+        The log likelihood of the constant; None where the mean does not tell it.
+    null_stderr : float
+    """
+
+    gain: float
+    stderr: float
+    null: float | None
+    null_stderr: float
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers."""
+        return bool(np.isfinite([self.gain, self.stderr, self.null or 0.0, self.null_stderr]).all())
+
+    def share(self, kind: PseudoKind) -> tuple[float, float]:
+        """A pseudo R squared and its standard error."""
+        if kind == "cs":
+            left = math.exp(-2 * self.gain)
+            return 1 - left, 2 * left * self.stderr
+        assert self.null is not None
+        share = -self.gain / self.null
+        return share, math.hypot(self.stderr, share * self.null_stderr) / -self.null

@@ -153,8 +153,7 @@ def second_moment(
     request = ScanRequest.of(source, columns, bound, unit, by, threads, progress)
     if request.auto is not None:
         raise ValueError(
-            "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
-            "private_norm_bound(...) chose"
+            "PrivateBound(...) spends privacy, and a sum is no release: pass it to pg.release"
         )
     return total_of(request)
 
@@ -192,7 +191,7 @@ def accumulate(
         if request.groups is not None:
             raise ValueError(
                 "the norms of rows by group are counted by one machine, and this table is on a "
-                "cluster: pass its files, or as bound what private_norm_bound chooses"
+                "cluster: pass its files, or a bound that is known"
             )
         return request.total_elsewhere(new), None
     return _accumulate_here(request, new)

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.sources.table import (
-    CHUNK_BYTES,
     Chunk,
     RawBlock,
     Selection,
@@ -29,6 +28,7 @@ from privgram.sources.table import (
     open_array,
     open_mapping,
     positions,
+    rows_per_chunk,
     unnamed,
 )
 
@@ -180,7 +180,7 @@ class DeviceRows:
 
     def read(self) -> Iterator[RawBlock]:
         """Copies of the rows, as NumPy reads them, a block at a time."""
-        step = max(256, CHUNK_BYTES // (8 * max(self.shape[1], 1)))
+        step = rows_per_chunk(8 * self.shape[1])
         for at in range(self.start, self.stop, step):
             some = slice(at, min(at + step, self.stop))
             if isinstance(self.parts, list):

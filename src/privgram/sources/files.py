@@ -25,7 +25,7 @@ from privgram._core.arrow import array_of, scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.sources.arrow import ColumnReader, Wanted, batch_columns, numpy_columns
-from privgram.sources.frames import BATCH, fields_of, require, resolve_columns
+from privgram.sources.frames import fields_of, require, resolve_columns
 from privgram.sources.table import (
     Chunk,
     InvalidRow,
@@ -35,6 +35,7 @@ from privgram.sources.table import (
     chunked,
     described_kind,
     positions,
+    rows_per_chunk,
     unnamed,
 )
 
@@ -534,7 +535,7 @@ def _read(
     import pyarrow as pa
     from pyarrow import parquet
 
-    size = max(256, BATCH // max(len(names), 1))
+    size = rows_per_chunk(8 * len(names), decoded=True)
     with open_checked(path, stamp) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))

@@ -24,7 +24,6 @@ from privgram.sources.arrow import (
     numpy_columns,
 )
 from privgram.sources.table import (
-    CHUNK_BYTES,
     Chunk,
     RawBlock,
     Selection,
@@ -43,9 +42,6 @@ from privgram.sources.table import (
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-#: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
-BATCH = 1 << 20
 
 
 def require(module: str, what: str) -> ModuleType:
@@ -81,7 +77,7 @@ def chunks_of(
     are ``n_rows`` where that is known.
     """
     n_columns = len(wanted)
-    step = max(256, CHUNK_BYTES // (8 * max(n_columns, 1)))
+    step = rows_per_chunk(8 * n_columns)
     readers = list(map(ColumnReader, wanted))
     for columns in _batches(run, n_rows):
         if len(columns) != n_columns:  # the kernel takes it on trust
@@ -167,7 +163,7 @@ def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool 
             parts.append(numbers_of(part, column.name, lenient) if want is None else part)
         yield parts
 
-    step = rows_per_chunk(len(frame), 8 * len(columns))
+    step = rows_per_chunk(8 * len(columns), len(frame))
     return Table(names, len(taken), len(frame), chunked(len(frame), step, read))
 
 

@@ -40,8 +40,11 @@ RawBlock: TypeAlias = NDArray[Any] | list[Raw]
 #: between threads costs, short enough to share a table evenly.
 CHUNK_BYTES = 1 << 22
 
-#: Rows that are no work for a second thread, however they are read.
-CHUNK_ROWS = 1 << 13
+#: Of a batch that is decoded: smaller ones cost more in calls than in cache.
+BATCH_BYTES = 1 << 23
+
+#: Rows that are no work for a second thread, however they are read; and the fewest of any chunk.
+CHUNK_ROWS, LEAST_ROWS = 1 << 13, 1 << 8
 
 #: Of what needs no memory of its own: an interruption waits for a chunk, tens of milliseconds.
 LARGEST_BYTES = 1 << 27
@@ -155,7 +158,7 @@ def shared_out(
 
     Each takes a part of what is left, for all cores to end together.
     """
-    step = rows_per_chunk(n_rows, row_bytes)
+    step = rows_per_chunk(row_bytes, n_rows)
     if n_rows <= step:
         most, parts = step, 1
     else:
@@ -180,10 +183,12 @@ def check_names(source: TableSource, names: Iterable[str]) -> None:
         positions(list(available), names)
 
 
-def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
-    """Choose a chunk: about `CHUNK_BYTES`, less if the table would not fill 16 of them."""
-    even = max(-(-n_rows // 16), CHUNK_ROWS)
-    return max(256, min(CHUNK_BYTES // max(row_bytes, 1), even))
+def rows_per_chunk(row_bytes: int, n_rows: int | None = None, decoded: bool = False) -> int:
+    """Choose a chunk, or a batch: less if a table of so many rows would not fill 16 of them."""
+    most = (BATCH_BYTES if decoded else CHUNK_BYTES) // max(row_bytes, 1)
+    if n_rows is not None:
+        most = min(most, max(-(-n_rows // 16), CHUNK_ROWS))
+    return max(LEAST_ROWS, most)
 
 
 def positions(available: Sequence[str], select: Iterable[str] | None) -> list[int]:
@@ -524,7 +529,7 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     if plain:
         chunks = shared_out(n_rows, 8 * len(columns), read)
     else:
-        chunks = chunked(n_rows, rows_per_chunk(n_rows, 8 * len(columns)), read)
+        chunks = chunked(n_rows, rows_per_chunk(8 * len(columns), n_rows), read)
     return Table(tuple(taken), len(columns), n_rows, chunks, ranges=plain)
 
 

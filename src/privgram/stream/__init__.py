@@ -24,7 +24,6 @@ from privgram._base.saved import JsonObject, save_paid
 from privgram.columns.unit import PrivateBound
 from privgram.disclosure.samplers import impose
 from privgram.mechanisms import AnalyzeGauss
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
@@ -135,7 +134,7 @@ class Stream:
     ) -> None:
         self.study = study
         unit = study.unit
-        chosen = unit is not None and isinstance(unit.bound, PrivateBound | NormBound | None)
+        chosen = unit is not None and isinstance(unit.bound, PrivateBound | None)
         if unit is not None and unit.max_rows is None and chosen:
             raise ValueError(
                 "the bound of a unit cannot be chosen by a table, of which more is to come: "
@@ -445,7 +444,7 @@ class Stream:
             return second_moment(
                 source, columns=columns, unit=unit, threads=threads, progress=progress
             )
-        alike = (*SecondMoment._alike, "norm_bound", "sensitivity_bound", "of_group")
+        alike = (*SecondMoment._alike, "sensitivity_bound", "of_group")
         if any(getattr(source, what) != getattr(self._nothing, what) for what in alike):
             raise ValueError(
                 "this second moment has other columns, another bound or another unit than the "
