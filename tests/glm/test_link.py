@@ -253,8 +253,8 @@ def test_hessian_that_may_be_off_by_half_refuses_the_fit(bias, settled, monkeypa
     assert (fitted(**SURE).refusal is None) == settled
 
 
-def test_error_counts_how_the_hessian_changed_on_the_way_of_both_last_steps(monkeypatch):
-    """What is a part c of it leaves c / (1 - c) of the last step."""
+def test_error_counts_how_the_hessian_changed_on_the_way_of_the_first_last_step(monkeypatch):
+    """What is a part c of it leaves c / (1 - c) of the second, which goes by the same Hessian."""
     seen, last_scores = [], GLMEstimator._last_scores
 
     def noted(estimator, state, clip):
@@ -264,7 +264,8 @@ def test_error_counts_how_the_hessian_changed_on_the_way_of_both_last_steps(monk
     monkeypatch.setattr(GLMEstimator, "_last_scores", noted)
     fit = fitted(epsilon=0.5)
     ((state, parts),) = seen
-    changed = 2 * state.curvature * np.linalg.norm(state.along(parts.coef - state.coef))
+    way = parts.coef - parts.path.second - state.coef
+    changed = 2 * state.curvature * np.linalg.norm(state.along(way))
     part = changed / state.rows
     assert 0.01 < part < 0.9
     ahead = part / (1 - part) * parts.path.second

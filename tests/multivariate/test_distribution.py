@@ -84,8 +84,9 @@ def results(x, bounds=(0.0, 1.0), mu=0.25, rng=None, public=True, depth=12):
     ]
     counts, nodes = consistent(noisy, variances)
     return DistributionResults(
-        "x", (), columns, ("count", "mean", "sd", "quantile"), (0.5,), counts, nodes,
-        float(len(x)), 1.0, 1e-6, "replace", GaussianProfile(mu, "replace"), True,
+        column="x", by=(), columns=columns, statistics=("count", "mean", "sd", "quantile"),
+        q=(0.5,), counts=counts, variances=nodes, n_rows=float(len(x)), epsilon=1.0, delta=1e-6,
+        adjacency="replace", privacy=GaussianProfile(mu, "replace"), reproducible=True,
     )  # fmt: skip
 
 

@@ -539,7 +539,7 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
     sink.counts, sink.bins = NULL, 0
     if counts is not None:
         sink.counts, sink.bins = &counts[0, 0], counts.shape[0]
-    cdef double[::1] room = np.empty(KEPT_ROWS * (width + 2 * k) + k * width)
+    cdef double[::1] room = np.empty(KEPT_ROWS * (width + 9 * k) + k * width)
     with nogil:
         fegetenv(&saved)
         fesetenv(FE_DFL_ENV)

@@ -133,8 +133,8 @@ class GLMEstimator(OneStepEstimator):
         unsettled = unsettled or state.hessian_bias > LIMITS.most_stale
         if unsettled or state.bends(path.whole, LIMITS.most_bent, path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
-        # Both last steps went by the Hessian of where they began, which is another by now.
-        way = float(np.linalg.norm(state.along(parts.coef - state.coef)))
+        # The second of the last steps went by the Hessian of where the first began.
+        way = float(np.linalg.norm(state.along(parts.coef - path.second - state.coef)))
         changed = min(2 * state.curvature * way / rows, LIMITS.most_changed)
         ahead = changed / (1 - changed) * state.along(path.second)
         parts = replace(parts, noise=parts.noise + state.covariance(np.outer(ahead, ahead)))
@@ -240,6 +240,7 @@ class GLMEstimator(OneStepEstimator):
         far = LIMITS.wider
         if self.problem.survival is not None:  # one event is in one of a row's pieces
             far /= math.sqrt(self.each)
+            self.most_long = mean * rows  # of rare events all others have short scores
         self.usual_clip *= events.clip_factor(mean, square, far, LIMITS.usual_clip)
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows

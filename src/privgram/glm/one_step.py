@@ -64,6 +64,8 @@ class OneStepEstimator:
     middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
+    #: About so many rows may have long scores.
+    most_long = math.inf
     #: Rows of a middle round were cut where it has more than this part of what all cut ones have.
     most_cut = math.inf
 
@@ -458,7 +460,7 @@ class OneStepEstimator:
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
         if self.one_way:
-            n = state.rows / self.each
+            n = min(state.rows / self.each, self.most_long)
             return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
         rank, allowance = CLIPPING.unbiased
         clip = choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, rank=rank)
