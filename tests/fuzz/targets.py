@@ -262,7 +262,7 @@ def moments_seeds() -> list[bytes]:
 def _release_seeds(name: str) -> list[bytes]:
     seeds, path = [], folder() / name
     mechanisms = (
-        pg.AnalyzeGauss(repair="shift"),
+        pg.AnalyzeGauss(repair="feasible"),
         pg.AdditiveWishart(),
         pg.MatrixLaplace(),
         GaussianSketch(rows=20),
