@@ -222,7 +222,8 @@ def by_features(table, rng, adjacency, bounds=(-3, 3), epsilon=1.0):
     """A regression of y on random features beside the numbers; None where a row is refused."""
     X, y = np.column_stack([table["x"], table["z"]]), table["y"]
     features = pg.RandomFeatures(n=8)
-    given = {"bounds": bounds, "target_bounds": (-8, 8), "features": features}
+    columns = {"x0": bounds, "x1": bounds, "y": (-8, 8)}
+    given = {"columns": columns, "features": features}
     model = PrivateRidge(epsilon=epsilon, adjacency=adjacency, random_state=rng, **given)
     try:
         fit = model.fit(X, y).result_

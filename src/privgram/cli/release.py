@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--mechanism",
     metavar=f"[{'|'.join(NAMES.values())}]",
-    help="Default: the one that `privgram plan` says to take, in adaptive rounds where they pay.",
+    help="Default: the one with the least noise, in adaptive rounds where they pay.",
 )
 @click.option(
     "--set",
