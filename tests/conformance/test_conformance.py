@@ -375,8 +375,8 @@ def test_groups_are_regressions_of_their_own(target, intercept):
         labelled(fits.bse.loc[level], theirs.bse)
         same(fits[level].predict(case.new), theirs.predict(new[X.columns]))
     difference = fits.difference("n", "s")
-    labelled(difference.params, fits.params.loc["n"] - fits.params.loc["s"])
-    labelled(difference.bse, np.sqrt(fits.bse.loc["n"] ** 2 + fits.bse.loc["s"] ** 2))
+    same(difference.effect, fits.params.loc["n"] - fits.params.loc["s"])
+    same(difference.sd, np.sqrt(fits.bse.loc["n"] ** 2 + fits.bse.loc["s"] ** 2))
 
 
 def test_every_method_of_groups_is_in_the_table():
@@ -592,7 +592,7 @@ def test_windows_of_a_stream_are_regressions_on_their_months(tmp_path):
         np.testing.assert_allclose(fit.params, theirs.params, rtol=ROUNDED)
         np.testing.assert_allclose(fit.bse, theirs.bse, rtol=ROUNDED)
         assert fit.nobs == theirs.nobs
-    same(stream.change("y ~ x").params, stream.window().regress("y ~ x").params - stream.window(
+    same(stream.change("y ~ x").effect, stream.window().regress("y ~ x").params - stream.window(
         1, 2).regress("y ~ x").params)  # fmt: skip
 
 

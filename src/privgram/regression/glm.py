@@ -168,7 +168,7 @@ class GLMResults(SavedFit, RegressionResults):
         return "huber" in self.parameters
 
     @property
-    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._family.is_linear else self.with_intercept

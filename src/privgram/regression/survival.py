@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_one_of
-from privgram._base.text import as_frame, shown
+from privgram._base.text import as_frame, framed, shown
 from privgram.columns.survival import EXPOSURE, PIECE
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.glm import GLMResults
