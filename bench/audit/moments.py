@@ -189,8 +189,7 @@ def _symmetric_gauss(noise: Array, releases: Sequence[Release]) -> Array:
 
 
 def _gauss(releases: Sequence[Release], truth: Array) -> Array:
-    added = _times_identity(_stated(releases, "added"))
-    return _symmetric_gauss(_matrices(releases) - added - truth, releases)
+    return _symmetric_gauss(_matrices(releases) - truth, releases)
 
 
 def _inverse_gauss(releases: Sequence[Release], truth: Array) -> Array:

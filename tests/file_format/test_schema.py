@@ -39,7 +39,6 @@ COLUMNS = {
 }
 MECHANISMS = [
     pg.AnalyzeGauss(),
-    pg.AnalyzeGauss(repair="shift"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
     GaussianSketch(2000, keep_rows=True),

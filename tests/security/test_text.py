@@ -145,9 +145,7 @@ def shown_results():
         "correlation": release.correlation([evil, "y"]),
         "pca": release.pca(columns=[evil, "y"]),
         "plan": study.plan(f"y ~ `{evil}`", epsilon=1),
-        "mechanisms": pg.plan(study.columns, n_rows=n, epsilon=1, delta=1e-6),
         "check": study.check(),
-        "anova": fit.anova(),
         "t_test": fit.t_test(np.eye(len(fit.param_names))),
         "prediction": fit.get_prediction({"y": [0.5], evil: [0.123456], "g": ["u"]}),
     }

@@ -34,7 +34,7 @@ from privgram.mechanisms._base import NAMES
 @click.option(
     "--mechanism",
     metavar=f"[{'|'.join(NAMES.values())}]",
-    help="Default: the one that `privgram plan` says to take, in adaptive rounds where they pay.",
+    help="Default: the one with the least noise, in adaptive rounds where they pay.",
 )
 @click.option("--by", metavar="NAME", help="A factor of STUDY: a release for each of its levels.")
 @json_option

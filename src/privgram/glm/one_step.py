@@ -24,8 +24,8 @@ from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import GaussianLaw, NoiseLaw, combine
-from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.goodness import Goodness
 from privgram.regression.inference import Equations
 from privgram.secret import Histogram, Model, Outer, Vectors
 

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 #: than this, with a share of the budget and on a finer lattice.
 LEAST_RATIO = 2.0**-37
 
-#: Multiples of the norm's deviation in each shift.
-SIDES = {"shift": 0.0, "shift-upper": 1.0, "shift-lower": -1.0}
-
 NOISES = ("symmetric", "triangular")
-REPAIRS = ("none", *SIDES, "project", "feasible")
+REPAIRS = ("none", "feasible")
 
 
 @dataclass(frozen=True)
@@ -56,14 +53,11 @@ class AnalyzeGauss(Mechanism):
         papers' independent upper triangle of standard deviation sigma
         throughout.  Both have the same privacy profile, so the second only adds
         noise; it is here for comparison.
-    repair : {"none", "shift", "shift-upper", "shift-lower", "project", "feasible"}
-        What becomes of a released matrix that is not positive definite:
-        nothing; a multiple of the identity added; its negative eigenvalues
-        set to zero; or, "feasible", the nearest second moment that n rows of the bound can have,
-        whose trace is at most n B^2 where n is public (then there is no inference, see
-        docs/theory/analyze-gauss.md).  The multiple is E||N||, the paper's choice, or the bound
-        that ||N|| stays below, or above, with probability 1 - delta, which the
-        paper also tried [2]_ (section 6).  All are post-processing.
+    repair : {"none", "feasible"}
+        What becomes of a released matrix that is not positive definite: nothing, or, by
+        post-processing, the nearest second moment that n rows of the bound can have, whose trace is
+        at most n B^2 where n is public (then there is no inference, see
+        docs/theory/analyze-gauss.md).
 
     Notes
     -----
@@ -79,7 +73,7 @@ class AnalyzeGauss(Mechanism):
     ----------
     .. [1] Dwork, Talwar, Thakurta, Zhang, "Analyze Gauss", STOC 2014.
     .. [2] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, sections 2 and 6.
+       ALT 2019, section 2.
     .. [3] Balle, Wang, "Improving the Gaussian mechanism for differential
        privacy", ICML 2018, Theorem 8.
     .. [4] Canonne, Kamath, Steinke, "The discrete Gaussian for differential
@@ -87,7 +81,7 @@ class AnalyzeGauss(Mechanism):
     """
 
     noise: Literal["symmetric", "triangular"] = "symmetric"
-    repair: Literal["none", "shift", "shift-upper", "shift-lower", "project", "feasible"] = "none"
+    repair: Literal["none", "feasible"] = "none"
 
     of_units: ClassVar[OfUnits] = frozenset(
         product(("frobenius", "trace"), ("add-remove", "replace"))
@@ -268,7 +262,7 @@ class MatrixLaplace(Mechanism):
         super().__post_init__()
         if self.dof is not None:
             check_integer(self.dof, "dof", 2)
-        check_one_of(self.repair, "repair", ("none", "feasible"))
+        check_one_of(self.repair, "repair", REPAIRS)
 
     def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
         budget = request.epsilon, request.delta, request.adjacency

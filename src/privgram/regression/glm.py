@@ -17,10 +17,10 @@ from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.regression.anova import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
+from privgram.regression.goodness import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.inference import (
     Estimand,
     Inference,
