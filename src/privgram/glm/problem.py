@@ -250,6 +250,7 @@ class FitFacts:
 
     clip: float | None = None
     hidden_levels: int | None = None
+    unit_effects: bool | None = None  # whether means of each unit were taken off
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None

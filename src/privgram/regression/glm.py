@@ -425,6 +425,11 @@ class GLMResults(SavedFit, RegressionResults):
                 "many, or rows far out, are scaled down: Weighted Rows, and nobs, may be fewer "
                 "than the table has."
             )
+            if self.parameters.get("unit_effects"):
+                notes.append(
+                    f"Means by {shown(self.unit)} are taken off: slopes are those with an effect "
+                    "for each, and the intercept is their mean over these rows."
+                )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
         if self.parameters["method"] != "scores":
