@@ -311,8 +311,7 @@ def stream():
     return months.release(table.table, threads=2, progress=point)
 
 def estimator():
-    bounds = {"bounds": (-3, 3), "target_bounds": (-8, 8)}
-    return PrivateRidge(**bounds, **budget).fit(Array(), table.table["y"])
+    return PrivateRidge(columns=(-8, 8), **budget).fit(Array(), table.table["y"])
 """
 
 BRANCH = """

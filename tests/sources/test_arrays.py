@@ -226,16 +226,14 @@ def test_estimators(elsewhere, rng):
     y = x @ [0.2, 0.3, -0.1]
     learnt = []
     for put in (elsewhere, np.asarray):
-        linear = estimators.PrivateRidge(
-            0.0, epsilon=2.0, bounds=(-1, 1), target_bounds=(-1, 1), random_state=0
-        )
+        linear = estimators.PrivateRidge(0.0, epsilon=2.0, columns=(-1, 1), random_state=0)
         coef = linear.fit(put(x), put(y)).coef_
         assert linear.predict(put(x)).shape == (4000,)
         learnt.append(coef)
     np.testing.assert_array_equal(*learnt)
     assert linear.n_features_in_ == 3
     refuses(lambda: linear.predict(put(x[:, :2])), ValueError, "3 features")
-    spent = estimators.PrivateRidge(bounds=(-1, 1), target_bounds=(-1, 1))
+    spent = estimators.PrivateRidge(columns=(-1, 1))
     bad = {
         "move them to one device": (elsewhere(x), elsewhere(y, "device2")),
         "X is on .*device1.* and y on cpu: move them": (elsewhere(x), y),

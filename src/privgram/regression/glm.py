@@ -17,10 +17,10 @@ from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.regression.anova import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
+from privgram.regression.goodness import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.inference import (
     Estimand,
     Inference,
@@ -474,6 +474,11 @@ class GLMResults(SavedFit, RegressionResults):
                 "many, or rows far out, are scaled down: Weighted Rows, and nobs, may be fewer "
                 "than the table has."
             )
+            if self.parameters.get("unit_effects"):
+                notes.append(
+                    f"Means by {shown(self.unit)} are taken off: slopes are those with an effect "
+                    "for each, and the intercept is their mean over these rows."
+                )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
         if self.parameters["method"] != "scores":
