@@ -101,65 +101,37 @@ def _kinds():
 KINDS = _kinds()
 
 
-def through_arrow(table, tmp):
-    return table
+def parquet(table, folder):
+    pq.write_table(table, folder / "t.parquet", row_group_size=25)
+    return folder / "t.parquet"
 
 
-def through_reader(table, tmp):
-    return table.to_reader(max_chunksize=17)
-
-
-def through_parquet(table, tmp):
-    pq.write_table(table, tmp / "t.parquet", row_group_size=25)
-    return tmp / "t.parquet"
-
-
-def through_dataset(table, tmp):
-    return ds.dataset(through_parquet(table, tmp))
-
-
-def through_scanner(table, tmp):
-    return ds.dataset(table).scanner(batch_size=13)
-
-
-def through_polars(table, tmp):
-    return pl.from_arrow(table)
-
-
-def through_lazy_polars(table, tmp):
-    return pl.from_arrow(table).lazy()
-
-
-def through_duckdb(table, tmp):
+def relation(table, _):
     connection = duckdb.connect(":memory:", config={"threads": 1})
     connection.register("t", table)
     return connection.sql("select * from t")
 
 
-def through_pandas(table, tmp):
+def arrow_frame(table, _):
     return table.to_pandas(types_mapper=pd.ArrowDtype)
 
 
-def through_nullable_pandas(table, tmp):
-    frame = table.to_pandas(types_mapper=pd.ArrowDtype)
-    frame["x"] = frame["x"].convert_dtypes(dtype_backend="numpy_nullable")
-    return frame
+def nullable_frame(table, _):
+    frame = arrow_frame(table, _)
+    return frame.assign(x=frame["x"].convert_dtypes(dtype_backend="numpy_nullable"))
 
 
 DOORS = {
-    door.__name__[8:]: door
-    for door in (
-        through_arrow,
-        through_reader,
-        through_parquet,
-        through_dataset,
-        through_scanner,
-        through_polars,
-        through_lazy_polars,
-        through_duckdb,
-        through_pandas,
-        through_nullable_pandas,
-    )
+    "arrow": lambda table, _: table,
+    "reader": lambda table, _: table.to_reader(max_chunksize=17),
+    "parquet": parquet,
+    "dataset": lambda table, folder: ds.dataset(parquet(table, folder)),
+    "scanner": lambda table, _: ds.dataset(table).scanner(batch_size=13),
+    "polars": lambda table, _: pl.from_arrow(table),
+    "lazy_polars": lambda table, _: pl.from_arrow(table).lazy(),
+    "duckdb": relation,
+    "pandas": arrow_frame,
+    "nullable_pandas": nullable_frame,
 }
 
 #: What a door's own producer cannot carry, or alters on the way.
