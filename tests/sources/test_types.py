@@ -94,10 +94,6 @@ def _kinds():
         pa.DictionaryArray.from_arrays(codes, pa.array([None, 0.5])),
         np.array([np.nan, 0.5] * (N // 2)),
     )
-    runs = pa.RunEndEncodedArray.from_arrays(
-        pa.array([7, 20, 33, N], pa.int32()), pa.array([1.5, None, 0.1, 2.0])
-    )
-    kinds["run-end encoded"] = (runs, np.repeat([1.5, np.nan, 0.1, 2.0], [7, 13, 13, N - 33]))
     kinds["null"] = (pa.nulls(N), np.full(N, np.nan))
     return kinds
 
@@ -140,10 +136,6 @@ DOORS = {
 
 #: What a door's own producer cannot carry, or alters on the way.
 NO_WAY = {
-    ("parquet", "run-end encoded"),  # not a type of Parquet's writer
-    ("dataset", "run-end encoded"),
-    ("polars", "run-end encoded"),  # not imported
-    ("lazy_polars", "run-end encoded"),
     ("polars", "decimal256"),
     ("lazy_polars", "decimal256"),
     ("duckdb", "decimal256"),
@@ -153,7 +145,6 @@ NO_WAY = {
     ("nullable_pandas", "float16"),  # not converted
     ("nullable_pandas", "null"),
     *(("nullable_pandas", kind) for kind in KINDS if "decimal" in kind or "dictionary" in kind),
-    ("nullable_pandas", "run-end encoded"),
 }
 
 
@@ -226,6 +217,12 @@ def test_refused_by_name(door, kind, tmp_path):
         assert "CANARY" not in str(caught.value)
     expected = second_moment({"ok": np.linspace(-1, 1, N)}, 1.0)
     assert_same(second_moment(DOORS[door](table, tmp_path), 1.0, columns=["ok"]), expected)
+
+
+def test_runs_are_refused_by_name():
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([7, N], pa.int32()), pa.array([1.5, 2.0]))
+    message = "'x' holds values of type run_end_encoded.*cast it to a plain type"
+    refuses(lambda: second_moment(pa.table({"x": runs}), 1.0), TypeError, message)
 
 
 def test_extension_types_are_not_guessed_at():
