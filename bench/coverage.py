@@ -30,6 +30,7 @@ DELTA = 1e-6
 GAUSS = {
     "AnalyzeGauss": pg.AnalyzeGauss(),
     "AnalyzeGauss, triangular": pg.AnalyzeGauss(noise="triangular"),
+    "AnalyzeGauss, project": pg.AnalyzeGauss(repair="project"),
     "AdditiveWishart": pg.AdditiveWishart(),
     "MatrixLaplace": pg.MatrixLaplace(),
 }

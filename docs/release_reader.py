@@ -20,7 +20,7 @@ def read(path):
 
 
 def of_entries(law, d):
-    """The covariance of X N v, of noise that is added to the entries."""
+    """The shift, and the covariance of X N v, of noise that is added to the entries."""
     ties, blocks = law.get("ties", []), []
     while "base" in law:
         law, blocks = law["base"], law.get("blocks", [])
@@ -45,7 +45,7 @@ def of_entries(law, d):
         forms = forms - forms @ np.linalg.pinv(equations) @ equations
         return forms @ forms.T
 
-    return covariance
+    return law.get("added", 0.0) * np.eye(d), covariance
 
 
 def of_law(law, M):
@@ -66,7 +66,7 @@ def of_law(law, M):
     if law["law"] == "MatrixLaplaceLaw":
         return 0.0 * ones, isotropic(2 * law["dof"] * law["scale"] ** 2)
     if law["law"] == "InverseGaussianLaw":
-        covariance = of_entries(law, d)
+        _, covariance = of_entries(law | {"added": 0.0}, d)
         return 0.0 * ones, lambda X, v: covariance(X @ M, M @ v)
     if law["law"] in ("SketchLaw", "InverseWishartLaw"):
         a = b = 1 / law.get("rows", np.inf)
@@ -76,7 +76,7 @@ def of_law(law, M):
         return law[
             "regulariser"
         ] * ones, lambda X, v: a * (v @ M @ v) * X @ M @ X.T + b * np.outer(X @ M @ v, X @ M @ v)
-    return 0.0 * ones, of_entries(law, d)
+    return of_entries(law, d)
 
 
 def regress(release, target, features):

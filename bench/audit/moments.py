@@ -189,7 +189,8 @@ def _symmetric_gauss(noise: Array, releases: Sequence[Release]) -> Array:
 
 
 def _gauss(releases: Sequence[Release], truth: Array) -> Array:
-    return _symmetric_gauss(_matrices(releases) - truth, releases)
+    added = _times_identity(_stated(releases, "added"))
+    return _symmetric_gauss(_matrices(releases) - added - truth, releases)
 
 
 def _inverse_gauss(releases: Sequence[Release], truth: Array) -> Array:

@@ -121,10 +121,11 @@ def symmetric_gaussian(
 
 @dataclass(frozen=True)
 class GaussianLaw(NoiseLaw):
-    """M = G + N, N symmetric with independent Gaussian entries."""
+    """M = G + N + added I, N symmetric with independent Gaussian entries."""
 
     std: float  # off the diagonal
     std_diagonal: float
+    added: float = 0.0
 
     @classmethod
     def isotropic(cls, std: float) -> Self:
@@ -135,6 +136,10 @@ class GaussianLaw(NoiseLaw):
     def is_isotropic(self) -> bool:
         """Whether it has, to nine digits."""
         return math.isclose(self.std_diagonal, math.sqrt(2.0) * self.std, rel_tol=1e-9)
+
+    @property
+    def shift(self) -> float:
+        return self.added
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         result: Matrix = self.std**2 * inner
@@ -182,6 +187,10 @@ class MaskedLaw(NoiseLaw):
         if not isinstance(self.base, GaussianLaw):
             raise TypeError("known zeros are of Gaussian noise")
         object.__setattr__(self, "blocks", tuple(map(tuple, self.blocks)))
+
+    @property
+    def shift(self) -> float:
+        return self.base.shift
 
     @property
     def _left_out(self) -> GaussianLaw:
@@ -274,6 +283,10 @@ class TiedLaw(NoiseLaw):
     @property
     def _blocks(self) -> tuple[tuple[int, ...], ...]:
         return self.base.blocks if isinstance(self.base, MaskedLaw) else ()
+
+    @property
+    def shift(self) -> float:
+        return self.base.shift
 
     @cached_property
     def _components(self) -> tuple[csr_array, NDArray[np.intp], Matrix, Matrix]:
@@ -615,7 +628,7 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
 
     if alike and isinstance(first, GaussianLaw):
         std, diagonal = (float(np.linalg.norm(each(name))) for name in ("std", "std_diagonal"))
-        return GaussianLaw(std, diagonal)
+        return GaussianLaw(std, diagonal, sum(each("added")))
     if alike and isinstance(first, (MaskedLaw, TiedLaw)):
         return replace(first, base=added_up(each("base")))  # type: ignore[arg-type]
     if alike and isinstance(first, WishartLaw):

@@ -17,7 +17,7 @@ COLUMNS = pg.Columns({"a": (-1, 2), "y": (-4, 6), "b": (-3, 1)}, intercept=True)
 
 MECHANISMS = [
     pg.AnalyzeGauss(),
-    pg.AnalyzeGauss(noise="triangular"),
+    pg.AnalyzeGauss(repair="shift", noise="triangular"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
     GaussianSketch(2000),
@@ -119,6 +119,7 @@ def test_noise_that_was_edited_everywhere_is_not_what_the_guarantee_needs(table,
             "law": "GaussianLaw",
             "std": size * release.noise.std,
             "std_diagonal": size * release.noise.std_diagonal,
+            "added": 0.0,
         },
         "parameters": {name: size * value for name, value in release.parameters.items()},
     }

@@ -70,6 +70,7 @@ def numbers(table):
 MECHANISMS = {
     "default": None,
     "AnalyzeGauss": pg.AnalyzeGauss(),
+    "shifted": pg.AnalyzeGauss(repair="shift"),
     "triangular": pg.AnalyzeGauss(noise="triangular"),
     "AdditiveWishart": pg.AdditiveWishart(),
     "biased": pg.AdditiveWishart(debias=False),

@@ -94,7 +94,7 @@ def frame(d=4, m=5):
 
 def releases():
     """Releases and formulas by what they show."""
-    every, gaussian = ("y", ["a", "b b"], True), GaussianLaw(4.0, 7.0)
+    every, gaussian = ("y", ["a", "b b"], True), GaussianLaw(4.0, 7.0, 3.0)
     of_table = "log(wage)", ["a", "union", "sex", "code", "hired"], True
     variances = np.random.default_rng(4).uniform(1, 40, (4, 4))
     laws = {

@@ -39,6 +39,7 @@ COLUMNS = {
 }
 MECHANISMS = [
     pg.AnalyzeGauss(),
+    pg.AnalyzeGauss(repair="shift"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
     GaussianSketch(2000, keep_rows=True),

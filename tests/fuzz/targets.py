@@ -262,7 +262,7 @@ def moments_seeds() -> list[bytes]:
 def _release_seeds(name: str) -> list[bytes]:
     seeds, path = [], folder() / name
     mechanisms = (
-        pg.AnalyzeGauss(repair="feasible"),
+        pg.AnalyzeGauss(repair="shift"),
         pg.AdditiveWishart(),
         pg.MatrixLaplace(),
         GaussianSketch(rows=20),

@@ -8,8 +8,9 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram import privacy
-from privgram.disclosure.samplers import feasible
+from privgram.disclosure.samplers import expected_norm, feasible
 from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
+from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import PublishedAdditiveWishart, PublishedAnalyzeGauss
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -186,11 +187,29 @@ def test_number_of_rows_is_public_under_replace_alone():
     )
 
 
+def test_repairs():
+    moment = pg.SecondMoment(5, bound=1.0)  # empty: the release is pure noise
+    rng = np.random.default_rng(6)
+    plain = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=AnalyzeGauss())
+    assert np.linalg.eigvalsh(plain.matrix)[0] < 0
+    rng = np.random.default_rng(6)
+    projected = pg.release(
+        moment, None, 1.0, 1e-6, rng=rng, mechanism=AnalyzeGauss(repair="project")
+    )
+    values, vectors = np.linalg.eigh(plain.matrix)
+    np.testing.assert_allclose(projected.matrix, (vectors * values.clip(0)) @ vectors.T, atol=1e-9)
+    rng = np.random.default_rng(6)
+    shifted = pg.release(moment, None, 1.0, 1e-6, rng=rng, mechanism=AnalyzeGauss(repair="shift"))
+    added = shifted.parameters["added"]
+    np.testing.assert_allclose(shifted.matrix, plain.matrix + added * np.eye(5))
+    assert shifted.noise.shift == added
+
+
 def test_no_repair_where_none_is_needed(moment):
     big = moment.copy()
     for _ in range(12):
         big = big + big.copy()
-    for repair in ("none", "feasible"):
+    for repair in ("none", "shift", "project", "feasible"):
         release = pg.release(
             big,
             None,
@@ -206,6 +225,19 @@ def test_no_repair_where_none_is_needed(moment):
                 big, None, 1.0, 1e-6, rng=np.random.default_rng(2), mechanism=AnalyzeGauss()
             ).matrix,
         )
+
+
+def test_expected_norm_by_quadrature():
+    # d = 1: E|N| = sigma sqrt(2/pi).  d = 2, isotropic: the eigenvalues are m +- r with
+    # m ~ N(0, 1/2), r^2 ~ chi2_2 / 2 (in units of sigma), so ||N|| = |m| + r and
+    # E||N|| = sqrt(1/pi) + sqrt(pi)/2.
+    rng = np.random.default_rng(1)
+    assert expected_norm(GaussianLaw(1.0, 3.0), 1, rng) == pytest.approx(
+        3 * math.sqrt(2 / math.pi), rel=0.06
+    )
+    assert expected_norm(GaussianLaw(1 / math.sqrt(2), 1.0), 2, rng) == pytest.approx(
+        math.sqrt(1 / math.pi) + math.sqrt(math.pi) / 2, rel=0.06
+    )
 
 
 def test_debiasing_keeps_the_release_positive_definite():

@@ -287,9 +287,6 @@ RUNS = {
     "one round": functools.partial(release, mechanism=pg.AnalyzeGauss()),
     "triangular": functools.partial(release, mechanism=pg.AnalyzeGauss(noise="triangular")),
     "rounds": functools.partial(release, mechanism=pg.AdaptiveGaussian()),
-    "rounds, for components": functools.partial(
-        release, mechanism=pg.AdaptiveGaussian(purpose="components")
-    ),
     "groups": functools.partial(release, mechanism=pg.AnalyzeGauss(), **BY_G),
     "arrays of torch": functools.partial(in_arrays, library="torch"),
     "arrays by group": functools.partial(

@@ -23,6 +23,8 @@ def release(n: int, mechanism: object, epsilon: float) -> pg.Release:
 MECHANISMS = [
     pg.AnalyzeGauss(),
     pg.AnalyzeGauss(noise="triangular"),
+    pg.AnalyzeGauss(repair="shift"),
+    pg.AnalyzeGauss(repair="project"),
     pg.AdditiveWishart(),
     pg.AdditiveWishart(debias=False),
     pg.MatrixLaplace(),

@@ -32,7 +32,7 @@ INNER = np.array([[1.0, 0.3, 0.2], [0.3, -0.5, 0.1], [0.2, 0.1, 2.0]])
 
 LAWS = [
     GaussianLaw(0.7, 1.0),
-    GaussianLaw(0.7, 0.7),
+    GaussianLaw(0.7, 0.7, added=2.0),
     WishartLaw(0.3, 7.0, subtracted=1.0),
     MatrixLaplaceLaw(0.3, 4),
     SketchLaw(9, 0.5),
@@ -43,7 +43,7 @@ LAWS = [
 #: The law of L M L^T of three columns from so many, and others of what is made of releases.
 SQUARE = np.array([[1.0, 0.4, 0.0], [-0.2, 2.0, 0.3], [0.5, 0.0, 0.7]])
 WIDE = np.array([[1.0, 0.4, 0.0, 0.3], [-0.2, 2.0, 0.3, 0.0], [0.5, 0.0, 0.7, -1.0]])
-ISOTROPIC = GaussianLaw(0.7, 0.7 * np.sqrt(2))
+ISOTROPIC = GaussianLaw(0.7, 0.7 * np.sqrt(2), added=0.5)
 TIES = (((0, 1, 1.0), (0, 2, -2.0)), ((1, 1, 1.0), (0, 1, 0.5)), ((0, 0, 1.0), (0, 0, -1.0)))
 MADE = {
     **{f"square image of {law}": ImageLaw(law, SQUARE) for law in LAWS},
@@ -247,7 +247,7 @@ def test_combined_releases_have_the_law_of_the_weighted_sum():
     weights, law = combine([GaussianLaw(1.0, np.sqrt(2))] * 2, 3)
     np.testing.assert_allclose(weights, 0.5)
     assert_same_law(law, GaussianLaw(np.sqrt(0.5), 1.0))
-    for bad in (WishartLaw(1.0, 9.0), ImageLaw(laws[0], SQUARE)):
+    for bad in (WishartLaw(1.0, 9.0), GaussianLaw(1.0, 1.0, added=1.0), ImageLaw(laws[0], SQUARE)):
         with pytest.raises(ValueError, match="independent entries"):
             combine([bad], 3)
 

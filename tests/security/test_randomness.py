@@ -62,6 +62,8 @@ DRAWS = {
         for mechanism in (
             pg.AnalyzeGauss(),
             pg.AnalyzeGauss(noise="triangular"),
+            pg.AnalyzeGauss(repair="shift"),
+            pg.AnalyzeGauss(repair="project"),
             pg.AdditiveWishart(),
             pg.AdditiveWishart(debias=False),
             pg.MatrixLaplace(),

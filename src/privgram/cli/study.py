@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,9 +35,8 @@ def load_study(
     study: Path,
     out: Path | None = None,
     force: bool = False,
-    reads: Mapping[str, list[Path]] | None = None,
 ) -> pg.Study:
-    """Read the file of a study, whose answer is saved to `out`, beside other files that are read.
+    """Read the file of a study, whose answer is saved to `out`.
 
     How far its passes are is shown on a terminal.
     """
@@ -51,7 +50,7 @@ def load_study(
     tables = [config.table] if isinstance(config.table, str) else config.table
     columns = [config.columns] if isinstance(config.columns, Path) else []
     check_distinct(
-        {"STUDY": [study], "its table": _files_of(tables), "its columns": columns, **(reads or {})},
+        {"STUDY": [study], "its table": _files_of(tables), "its columns": columns},
         {"its ledger": config.ledger, "--out": out},
     )
     return pg.Study(**vars(config) | {"progress": sys.stderr.isatty()})

@@ -17,7 +17,7 @@ from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw
+from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
 from privgram.secret import Gate, Histogram, Image, Model, Outer
 from privgram.secret.gate import Noisy, Sum
 from privgram.secret.laws import Sample
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
-    from privgram.mechanisms.additive import WishartCalibration
+    from privgram.mechanisms.additive import GaussCalibration, WishartCalibration
     from privgram.secret.kinds import Kind
 
 #: Gaussian noise, and what is left of it where the matrix is known in part.
@@ -60,16 +60,36 @@ def sample_release(
         zeros = moment.n_known_zeros > MANY_ZEROS
         triangular = mechanism.noise == "triangular"
         matrix = gate.release(total, share, triangular=triangular, zeros=zeros).values
-        known = impose(matrix, noise.law, moment.columns)  # type: ignore[arg-type]
-        sample = Sample(*known)
-    else:
-        sample = gate.once(mechanism, total)
+        return repaired(mechanism, matrix, noise, moment.columns)  # type: ignore[arg-type]
+    sample = gate.once(mechanism, total)
     if isinstance(mechanism, AdditiveWishart) and mechanism.debias:
         return debiased(sample, noise)  # type: ignore[arg-type]
-    if isinstance(mechanism, AnalyzeGauss | MatrixLaplace) and mechanism.repair != "none":
+    if isinstance(mechanism, MatrixLaplace) and mechanism.repair != "none":
         matrix, moved = feasible(sample.matrix, noise)
         return replace(sample, matrix=matrix, parameters={"moved": moved})
     return sample
+
+
+def repaired(
+    mechanism: AnalyzeGauss, matrix: Matrix, noise: GaussCalibration, columns: Columns | None
+) -> Sample:
+    """Impose what is known on a released matrix, and repair it as the mechanism says."""
+    matrix, law = impose(matrix, noise.law, columns)
+    if mechanism.repair == "none":
+        return Sample(matrix, law)
+    if mechanism.repair == "feasible":
+        matrix, moved = feasible(matrix, noise)
+        return Sample(matrix, law, {"moved": moved})
+    if mechanism.repair != "project":
+        added, d = 0.0, len(matrix)
+        if not is_definite(matrix):
+            added = expected_norm(noise.law, d, np.random.default_rng(0))
+        return Sample(matrix + added * np.eye(d), _shifted(law, added), {"added": added})
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < 0:
+        matrix = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        matrix = (matrix + matrix.T) / 2
+    return Sample(matrix, law)
 
 
 def debiased(sample: Sample, noise: WishartCalibration) -> Sample:
@@ -91,6 +111,17 @@ def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[M
     """
     known = rounds.known_of(law, columns)
     return matrix if isinstance(known, GaussianLaw) else known.project(matrix), known
+
+
+def _shifted(law: Imposed, added: float) -> Imposed:
+    """The law of a release to which a multiple of the identity was added."""
+    if isinstance(law, GaussianLaw):
+        return replace(law, added=added)
+    if isinstance(law, MaskedLaw):
+        return replace(law, base=replace(law.base, added=added))
+    base = _shifted(law.base, added)
+    assert not isinstance(base, TiedLaw)
+    return replace(law, base=base)
 
 
 def is_definite(matrix: Matrix, less: float = 0.0) -> bool:
@@ -122,6 +153,17 @@ def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:
         return matrix, 0.0
     nearest = (vectors * feasible_values) @ vectors.T
     return (nearest + nearest.T) / 2, float(np.linalg.norm(feasible_values - values))
+
+
+def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) -> float:
+    """E||N|| (spectral norm) of the noise, by simulation from its own law.
+
+    The norm concentrates as d grows (relative spread of order d^(-2/3)), so a
+    number of draws inversely proportional to d keeps the error under 1 %.
+    """
+    draws = max(4, 4096 // n_columns)
+    noise = [symmetric_gaussian(n_columns, law.std, law.std_diagonal, rng) for _ in range(draws)]
+    return float(np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean())
 
 
 class TableRounds(rounds.AdaptiveRounds):

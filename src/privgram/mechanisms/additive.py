@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LEAST_RATIO = 2.0**-37
 
 NOISES = ("symmetric", "triangular")
-REPAIRS = ("none", "feasible")
+REPAIRS = ("none", "shift", "project", "feasible")
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,12 @@ class AnalyzeGauss(Mechanism):
         papers' independent upper triangle of standard deviation sigma
         throughout.  Both have the same privacy profile, so the second only adds
         noise; it is here for comparison.
-    repair : {"none", "feasible"}
-        What becomes of a released matrix that is not positive definite: nothing, or, by
-        post-processing, the nearest second moment that n rows of the bound can have, whose trace is
-        at most n B^2 where n is public (then there is no inference, see
-        docs/theory/analyze-gauss.md).
+    repair : {"none", "shift", "project", "feasible"}
+        What becomes of a released matrix that is not positive definite:
+        nothing; E||N|| I added, as in [2]_; its negative eigenvalues set to
+        zero; or, "feasible", the nearest second moment that n rows of the bound can have,
+        whose trace is at most n B^2 where n is public (then there is no inference, see
+        docs/theory/analyze-gauss.md).  All are post-processing.
 
     Notes
     -----
@@ -81,7 +82,7 @@ class AnalyzeGauss(Mechanism):
     """
 
     noise: Literal["symmetric", "triangular"] = "symmetric"
-    repair: Literal["none", "feasible"] = "none"
+    repair: Literal["none", "shift", "project", "feasible"] = "none"
 
     of_units: ClassVar[OfUnits] = frozenset(
         product(("frobenius", "trace"), ("add-remove", "replace"))
@@ -262,7 +263,7 @@ class MatrixLaplace(Mechanism):
         super().__post_init__()
         if self.dof is not None:
             check_integer(self.dof, "dof", 2)
-        check_one_of(self.repair, "repair", REPAIRS)
+        check_one_of(self.repair, "repair", ("none", "feasible"))
 
     def _calibrated(self, request: Request) -> MatrixLaplaceCalibration:
         budget = request.epsilon, request.delta, request.adjacency

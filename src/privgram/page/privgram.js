@@ -71,7 +71,7 @@ const gaussianOf = (law) => (law.base ? gaussianOf(law.base) : law);
 function shiftOf(law, d) {
   if (law.law === "ImageLaw") return through(law.frame, shiftOf(law.base, law.frame[0].length));
   if (law.base) return shiftOf(law.base, d);
-  const known = { GaussianLaw: 0, WishartLaw: law.scale * law.dof - (law.subtracted ?? 0),
+  const known = { GaussianLaw: law.added ?? 0, WishartLaw: law.scale * law.dof - (law.subtracted ?? 0),
     SketchLaw: law.regulariser, InverseWishartLaw: law.regulariser, EntryLaw: 0, MatrixLaplaceLaw: 0,
     InverseGaussianLaw: 0 };
   ensure(Object.hasOwn(known, law.law), `there is no law of noise ${law.law} in this version`);

@@ -54,7 +54,7 @@ def check_parts(release: ReleaseRecord) -> None:
     size = max(abs(float(release.matrix.min())), abs(float(release.matrix.max())))
     if not size < math.inf:  # also if it is NaN
         raise ValueError("the entries of the matrix must be finite")
-    # But for the rounding of InverseGauss and of a repair.
+    # But for the rounding of InverseGauss and of AnalyzeGauss(repair="project").
     if not is_symmetric(release.matrix, 1e-6 * size):
         raise ValueError("the matrix must be symmetric")
     sketch = release.sketch
@@ -140,6 +140,7 @@ def _expected(
         return {
             "std": tuple(sigma / narrow for sigma in sigmas),
             "std_diagonal": tuple(sigmas),
+            "added": (number_of(parameters, "added"),),
         }
     if isinstance(law, WishartLaw) and isinstance(profile, privacy.WishartProfile):
         return {

@@ -193,7 +193,7 @@ def test_comparison_sees_a_wrong_constant():
 
 MECHANISMS = [
     pg.AnalyzeGauss(),
-    pg.AnalyzeGauss("triangular", "feasible"),
+    pg.AnalyzeGauss("triangular", "project"),
     pg.AdditiveWishart(),
     pg.MatrixLaplace(),
     GaussianSketch(30),
