@@ -21,7 +21,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.families import Bounded, Expected, Poisson
-from privgram.secret import Histogram, Model, Outer
+from privgram.secret.kinds import Histogram, Model, Outer
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
