@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given
-from support.helpers import refuses
+from support.helpers import assert_bits, refuses
 
 from privgram import Columns, SecondMoment
 from privgram._core import rows
@@ -21,9 +21,7 @@ from privgram.moment.accumulators import TotalLayout
 
 
 def assert_same(a, b):
-    """Bit for bit."""
-    for x, y in zip(a.int128(), b.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
+    assert_bits(a, b)
     assert (a.n_rows, a.n_dropped, a.bound, a.names) == (b.n_rows, b.n_dropped, b.bound, b.names)
 
 
@@ -229,8 +227,7 @@ def test_columns_scale_raw_values(x):
     assert moment.names == columns.names
     assert moment.columns == columns.settled(None)
     plain = SecondMoment(6, columns.bound, columns.names).update(columns.encoder.table(list(x.T)))
-    for a, b in zip(moment.int128(), plain.int128(), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_bits(moment, plain)
     by_name = dict(zip("edcba", x.T[::-1], strict=True)) | {"unused": np.array(["?"])}
     assert_same(SecondMoment(6, columns.bound, columns=columns).update(by_name), moment)
     with pytest.raises(ValueError, match="bounds for 5 columns and the table has 6"):

@@ -38,13 +38,13 @@ def by(mechanism):
 
 def estimator():
     estimators = pytest.importorskip("privgram.estimators")
-    model = estimators.PrivateRidge(bounds=(-2.3, 2.3), target_bounds=(-2.3, 2.3))
+    model = estimators.PrivateRidge(columns=(-2.3, 2.3))
     return model.fit(TABLE[:, :4], TABLE[:, 4]).release_
 
 
 def components():
     estimators = pytest.importorskip("privgram.estimators")
-    return estimators.PrivatePCA(bounds=(-2.3, 2.3)).fit(TABLE).release_
+    return estimators.PrivatePCA(columns=(-2.3, 2.3)).fit(TABLE).release_
 
 
 def norm_bounds():

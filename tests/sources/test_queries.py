@@ -6,7 +6,7 @@ import traceback
 
 import numpy as np
 import pytest
-from support.helpers import refuses
+from support.helpers import assert_same, refuses
 
 from privgram import Columns, SecondMoment, second_moment
 from privgram.columns import Dates
@@ -31,11 +31,6 @@ def x(rng):
 @pytest.fixture
 def table(x):
     return pa.table(dict(zip(ODD, x.T, strict=True)))
-
-
-def assert_same(a, b):
-    for x, y in zip(a.int128(), b.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
 
 
 def relation(path, connection=None):

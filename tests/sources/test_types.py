@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from support.helpers import refuses
+from support.helpers import assert_same, refuses
 
 from privgram import Columns, SecondMoment, second_moment
 from privgram._base.numbers import MAX_BOUND
@@ -183,12 +183,6 @@ NO_WAY = {
     *(("nullable_pandas", kind) for kind in KINDS if "decimal" in kind or "dictionary" in kind),
     ("nullable_pandas", "run-end encoded"),
 }
-
-
-def assert_same(a, b):
-    for x, y in zip(a.int128(), b.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
-    assert (a.n_rows, a.n_dropped) == (b.n_rows, b.n_dropped)
 
 
 @pytest.mark.parametrize("kind", KINDS)

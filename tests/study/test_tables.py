@@ -104,11 +104,21 @@ def test_engine_counts_as_a_pass_over_the_rows(table, without_noise):
     columns = {name: x for name, x in COLUMNS.items() if name != "wage"}
     engine = duckdb.connect()
     engine.register("people", rows)
-    query = study_of(pg.Query(engine, "select * from people;"), columns, missing="drop")
+    tables = pg.Query(engine, "select * from people;"), rows
+    query, passed = (study_of(table, columns, missing="drop", epsilon=9) for table in tables)
     for column, by in (("age", ()), ("age", ["year", "region"]), ("union", "year"), ("hired", ())):
         found = query.summarize(column, by=by, epsilon=0.5)
-        again = study_of(rows, columns, missing="drop").summarize(column, by=by, epsilon=0.5)
+        again = passed.summarize(column, by=by, epsilon=0.5)
         np.testing.assert_allclose(found.counts, again.counts, atol=1e-6)
+    for column, by, bins in (
+        ("age", ["year", "region"], 7),
+        ("age", (), [20, 30.5, 65]),
+        ("union", "year", 2),
+        ("hired", (), 500),
+    ):
+        found, again = (x.histogram(column, by=by, bins=bins, epsilon=0.1) for x in (query, passed))
+        np.testing.assert_array_equal(found.counts, again.counts)
+        np.testing.assert_array_equal(found.variances, again.variances)
     error = study_of(query.table, columns)
     with pytest.raises(ValueError, match="missing='drop'"):
         error.summarize("age", epsilon=0.5)
@@ -328,6 +338,21 @@ def test_months_are_summarized_at_the_price_of_a_stream(table, tmp_path):
             counted = rows.groupby("year").age.agg(["size", "mean"])
             np.testing.assert_allclose(found.count().estimate, counted["size"], atol=5)
             np.testing.assert_allclose(found.mean().estimate, counted["mean"], atol=0.2)
+    assert len(study.entries) == 1
+
+
+@pytest.mark.slow
+def test_plan_knows_that_rows_of_units_have_noise_of_all():
+    """Errors as an answer states them, within the half that one draw may be off."""
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.normal(50, 10, 20_000).clip(0, 100), "who": np.arange(20_000) // 4}
+    study = study_of(rows, {"x": (0, 100)}, unit=pg.Unit("who", max_rows=4))
+    guess = {"mean": {"x": 50}, "std": {"x": 10}}
+    plan = study.plan("x", epsilon=0.5, n_rows=20_000, design=guess)
+    heads = study.summarize("x", epsilon=0.5).heads()
+    for name in ("mean", "q50"):
+        stated = (heads[f"{name}_upper_ci"][0] - heads[f"{name}_lower_ci"][0]) / 3.92
+        assert 0.7 < plan[name].stderr / stated < 1.4
     assert len(study.entries) == 1
 
 

@@ -15,14 +15,9 @@ from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
 from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
-from privgram.mechanisms.additive import SIDES, AnalyzeGauss
+from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.noise import (
-    GaussianLaw,
-    MaskedLaw,
-    TiedLaw,
-    symmetric_gaussian,
-)
+from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
 from privgram.secret.gate import Gate, Noisy, Sum
 from privgram.secret.kinds import Histogram, Model, Outer
 from privgram.secret.laws import Sample
@@ -90,8 +85,6 @@ def repaired(
         added, d = 0.0, len(matrix)
         if not is_definite(matrix):
             added = expected_norm(noise.law, d, np.random.default_rng(0))
-            added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
-            added = max(added, 0.0)
         return Sample(matrix + added * np.eye(d), _shifted(law, added), {"added": added})
     values, vectors = np.linalg.eigh(matrix)
     if values[0] < 0:
@@ -172,16 +165,6 @@ def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) ->
     draws = max(4, 4096 // n_columns)
     noise = [symmetric_gaussian(n_columns, law.std, law.std_diagonal, rng) for _ in range(draws)]
     return float(np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean())
-
-
-def norm_deviation(law: GaussianLaw, failure: float) -> float:
-    """What ||N|| differs by from its mean, either way, with probability below `failure`.
-
-    ||N|| <= ||N||_F is a Lipschitz function of the independent normals that N is
-    made of, with constant max(std_diagonal, sqrt(2) std): Gaussian concentration.
-    """
-    constant = max(law.std_diagonal, math.sqrt(2.0) * law.std)
-    return constant * math.sqrt(2 * math.log(1 / failure))
 
 
 class TableRounds(rounds.AdaptiveRounds):

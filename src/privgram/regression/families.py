@@ -81,6 +81,10 @@ class Family:
         a, b, c = self.quadratic
         return a + mean * (b + c * mean)
 
+    def log_likelihood(self, mean: float) -> float | None:
+        """That of a row, of a constant alone with this mean; None where it takes more than that."""
+        return None
+
     def skewness(self, variance: float) -> float:
         """The size of the skewness where this is the variance."""
         a, b, c = self.quadratic
@@ -120,6 +124,9 @@ class Binomial(Family):
 
     def predictor(self, mean: float) -> float:
         return math.log(mean / (1 - mean))
+
+    def log_likelihood(self, mean: float) -> float | None:
+        return mean * math.log(mean) + (1 - mean) * math.log(1 - mean)
 
     def clip_factor(self, mean: float, square: float, far: float, usual: float) -> float:
         most = max(mean, 1 - mean)

@@ -14,9 +14,9 @@ from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import as_frame, framed, shown
-from privgram.regression.anova import Goodness, ShareEstimand
 from privgram.regression.design import Design, Features, RegressionTerms, features_of
 from privgram.regression.families import Family, Gaussian
+from privgram.regression.goodness import Goodness, ShareEstimand
 from privgram.regression.hypothesis import (
     Contrasts,
     Hypothesis,
@@ -79,7 +79,7 @@ NOT_HELD = {
     (
         *("rsquared_stderr", "rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid"),
         *("scale", "llf", "aic", "bic", "prsquared", "llnull", "deviance", "null_deviance"),
-        *("anova", "get_prediction"),
+        "get_prediction",
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
@@ -89,8 +89,7 @@ NOT_HELD = {
         *("compare_f_test", "compare_lr_test", "compare_lm_test", "t_test_pairwise"),
     ): (
         "would be compared between fits as if features alone told them apart, by statsmodels' "
-        "anova_lm for one, and noise does too. f_test counts it, and so does anova() of "
-        "least squares on a release"
+        "anova_lm for one, and noise does too: f_test counts it, as wald_test_terms"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
         "takes fourth moments, which a release does not hold: robust standard errors come with "
@@ -108,21 +107,16 @@ NO_SHARE_ERROR = (
     "rsquared itself is there"
 )
 
-#: Numbers about a whole fit, and what R's broom and maketables call them.
-STATISTICS = (
-    ("rsquared", "r.squared", "r2"),
-    ("rsquared_adj", "adj.r.squared", "adj_r2"),
-    ("fvalue", "statistic", "fvalue"),
-    ("f_pvalue", "p.value", "f_pvalue"),
-    ("df_model", "df", "df_model"),
-    ("llf", "logLik", "ll"),
-    ("aic", "AIC", "aic"),
-    ("bic", "BIC", "bic"),
-    ("df_resid", "df.residual", "df_resid"),
-    ("nobs", "nobs", "N"),
-    ("epsilon", "epsilon", "epsilon"),
-    ("delta", "delta", "delta"),
-)
+#: Numbers about a whole fit, by maketables' names.
+STATISTICS = {
+    "r2": "rsquared",
+    "adj_r2": "rsquared_adj",
+    "ll": "llf",
+    "N": "nobs",
+    "rmse": "_rmse",
+    **{name: name for name in ("fvalue", "f_pvalue", "df_model", "df_resid", "aic", "bic")},
+    **{name: name for name in ("epsilon", "delta")},
+}
 
 
 class NotReleasedError(RefusedError, AttributeError):
@@ -546,40 +540,6 @@ class Results:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def tidy(self, conf_int: bool = False, alpha: float = 0.05) -> DataFrame:
-        """A data frame with a row a parameter, in the columns of R's broom.
-
-        Parameters
-        ----------
-        conf_int : bool, default False
-            Whether to add "conf.low" and "conf.high".
-        alpha : float, default 0.05
-            1 - level of those intervals, in (0, 0.5].
-
-        Returns
-        -------
-        DataFrame
-            Needs pandas.
-        """
-        heads = ["estimate", "std.error", "statistic", "p.value"]
-        if conf_int:
-            heads += ["conf.low", "conf.high"]
-        table = as_frame(self._table(alpha)[:, : len(heads)], columns=heads)
-        table.insert(0, "term", list(self.param_names))
-        return table
-
-    def glance(self) -> DataFrame:
-        """A data frame of one row about the whole fit, in the columns of R's broom.
-
-        With `epsilon`, `delta` and `adjacency`, the guarantee. What is unknown is NaN.
-
-        Returns
-        -------
-        DataFrame
-            Needs pandas.
-        """
-        return as_frame({broom: [self._statistic(name)] for name, broom, _ in STATISTICS})
-
     def _statistic(self, name: str) -> float:
         """A number about the whole fit, NaN where there is none."""
         try:
@@ -592,10 +552,9 @@ class Results:
         return self._framed(self._table(0.05), ("b", "se", "t", "p", "ci95l", "ci95u"))
 
     def __maketables_stat__(self, key: str) -> str | float | None:
-        named = {"rmse": "_rmse"} | {maketables: name for name, _, maketables in STATISTICS}
         if key == "se_type":
             return self.cov_type
-        value = self._statistic(named[key]) if key in named else math.nan
+        value = self._statistic(STATISTICS[key]) if key in STATISTICS else math.nan
         if isinstance(value, float) and math.isnan(value):
             return None
         if key in ("epsilon", "delta"):

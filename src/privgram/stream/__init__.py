@@ -27,7 +27,7 @@ from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
-from privgram.regression.pooling import change
+from privgram.regression.difference import change
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms.additive import GaussCalibration
-    from privgram.regression.pooling import Estimates
+    from privgram.regression.difference import Estimates
     from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]
