@@ -157,14 +157,6 @@ def likelihood(name):
     return compare
 
 
-def use_t(case):
-    assert case.fit.use_t is case.ols.use_t is True
-
-
-def cov_type(case):
-    assert case.fit.cov_type == case.ols.cov_type
-
-
 def wald_test_terms(case):
     """As the F tests of each term."""
     found = case.fit.wald_test_terms()
@@ -177,16 +169,12 @@ def wald_test_terms(case):
         alike(found.loc[name, "pvalue"], test.pvalue)
 
 
-def refusal(case):
-    assert case.fit.refusal is None
-
-
-def advice(case):
-    assert case.fit.advice() is None
-
-
-def param_names(case):
-    assert case.fit.param_names == tuple(case.ols.params.index)
+def facts(case):
+    fit, ols = case.fit, case.ols
+    assert fit.use_t is ols.use_t is True
+    assert fit.cov_type == ols.cov_type
+    assert fit.refusal is fit.advice() is None
+    assert fit.param_names == tuple(ols.params.index)
 
 
 METHODS = {
@@ -207,10 +195,10 @@ METHODS = {
         compare.__name__: compare
         for compare in (
             conf_int, cov_params, t_test, f_test, wald_test, predict,
-            get_prediction, summary, model, use_t, cov_type, refusal, advice,
-            param_names, wald_test_terms,
+            get_prediction, summary, model, wald_test_terms,
         )
     },
+    **dict.fromkeys(("use_t", "cov_type", "refusal", "advice", "param_names"), facts),
 }  # fmt: skip
 
 #: What has no counterpart, and where else it is tested.
