@@ -63,15 +63,15 @@ def test_groups_by_two_columns_keep_their_tuples(fits):
 def test_difference(fits):
     pytest.importorskip("pandas")
     one = fits.difference(3, 5)
-    assert_allclose(one.params, fits.params.loc[3] - fits.params.loc[5])
-    assert_allclose(one.bse, np.hypot(fits.bse.loc[3], fits.bse.loc[5]))
+    assert_allclose(one.effect, fits.params.loc[3] - fits.params.loc[5])
+    assert_allclose(one.sd, np.hypot(fits.bse.loc[3], fits.bse.loc[5]))
     # Welch's degrees of freedom: those of the two variances, by their fourth powers.
     each = [fits[group].inference.df for group in (3, 5)]
     fourth = fits.bse.loc[3] ** 4 / each[0] + fits.bse.loc[5] ** 4 / each[1]
-    assert_allclose(one.inference.df, one.bse**4 / fourth)
-    assert_allclose(one.pvalues, 2 * stats.t.sf(np.abs(one.params / one.bse), one.inference.df))
-    half = stats.t.ppf(0.95, one.inference.df) * one.bse
-    assert_allclose(one.conf_int(0.1), np.transpose([one.params - half, one.params + half]))
+    assert_allclose(one.df_denom, one.sd**4 / fourth)
+    assert_allclose(one.pvalue, 2 * stats.t.sf(np.abs(one.effect / one.sd), one.df_denom))
+    half = stats.t.ppf(0.95, one.df_denom) * one.sd
+    assert_allclose(one.conf_int(0.1), np.transpose([one.effect - half, one.effect + half]))
     assert "3 less 5" in str(one)
     with pytest.raises(KeyError):
         fits.difference(3, 99)

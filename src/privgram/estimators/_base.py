@@ -181,18 +181,6 @@ class BudgetedEstimator(BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _sk_visual_block_(self) -> Any:
-        # scikit-learn asks for this when it draws an estimator, alone or in a pipeline.
-        return SimpleNamespace(
-            kind="single",
-            estimators=self,
-            names=type(self).__name__,
-            name_details=f"{self!r}\n{self._budget()}",
-            name_caption=self._budget(),
-            doc_link_label=None,
-            dash_wrapped=True,
-        )
-
     @property
     @abstractmethod
     def _paid(self) -> Any:
@@ -204,13 +192,6 @@ class BudgetedEstimator(BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet: call fit first"
             )
         return self._paid
-
-    def _budget(self) -> str:
-        paid = self._paid
-        if paid is None:
-            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
-        text = f"epsilon={paid.epsilon:g}, delta={paid.delta:g}: spent"
-        return text + ("; REPRODUCIBLE noise, not private" if paid.reproducible else "")
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._paid is not None

@@ -6,16 +6,13 @@ Between two windows of a stream the noise is shared, in a way that is known.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.text import as_text
 from privgram.noise import MaskedLaw, TiedLaw
+from privgram.regression.hypothesis import Contrasts
 from privgram.regression.inference import Inference, RefusedError
-from privgram.regression.results import Results
-from privgram.regression.summary import heads_of
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -23,45 +20,9 @@ if TYPE_CHECKING:
     from privgram.releases.record import ReleaseRecord
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Estimates(Results):
-    """Estimates of some coefficients: `params`, `bse` and all else of `Results`.
-
-    Attributes
-    ----------
-    target, param_names, inference, n_rows, epsilon, delta
-        As of `Results`.
-    what : str
-        What they are.
-    """
-
-    target: str
-    param_names: tuple[str, ...]
-    inference: Inference
-    n_rows: float | None
-    epsilon: float
-    delta: float
-    what: str
-
-    #: They are never refused: what they are made of has standard errors.
-    refusal = None
-
-    @property
-    def df_resid(self) -> float:
-        """The least degrees of freedom of a coefficient."""
-        return float(self.inference.df.min())
-
-    def _columns(self) -> dict[str, Vector]:
-        heads = ("estimate", *heads_of(self.inference, 0.95)[1:])
-        return dict(zip(heads, self._table(0.05).T, strict=True))
-
-    def __str__(self) -> str:
-        return f"{self.what}\n{as_text(self.param_names, self._columns())}"
-
-
 def difference(
     what: str, fit: OLSResults, other: OLSResults, shared: Matrix | float = 0.0
-) -> Estimates:
+) -> Contrasts:
     """Coefficients of one fit less those of another, of different rows and the same terms.
 
     Variances add up, less twice the covariance `shared` of the two estimates, shape (p, p).
@@ -76,18 +37,12 @@ def difference(
     df = np.divide(whole**2, spread, out=np.full(len(spread), np.inf), where=spread > 0)
     both = np.broadcast_to(shared, b.covariance.shape)
     covariance = b.covariance + c.covariance - both - both.T
-    return Estimates(
-        target=fit.target,
-        param_names=fit.param_names,
-        inference=Inference(b.estimate - c.estimate, covariance, None, df),
-        n_rows=fit.nobs + other.nobs,
-        epsilon=max(fit.epsilon, other.epsilon),
-        delta=max(fit.delta, other.delta),
-        what=what,
-    )
+    hypothesis = tuple(f"{name}: {what}" for name in fit.param_names)
+    inference = Inference(b.estimate - c.estimate, covariance, None, df)
+    return Contrasts(hypothesis, inference, np.zeros(len(df)))
 
 
-def change(fit: OLSResults, earlier: OLSResults) -> Estimates:
+def change(fit: OLSResults, earlier: OLSResults) -> Contrasts:
     """Tell how coefficients changed between two windows of one stream: the first less the second.
 
     Of different periods and by the same terms. Their rows are different ones; of their noises the
@@ -98,7 +53,7 @@ def change(fit: OLSResults, earlier: OLSResults) -> Estimates:
         raise ValueError("the two regressions have other terms: fit the same formula on both")
     p = len(fit.param_names)
     both = _shared(fit.release, earlier.release) * _overlap(fit, earlier)[:p, :p]
-    return difference("change", fit, earlier, both)
+    return difference("last less first", fit, earlier, both)
 
 
 def _shared(one: ReleaseRecord, other: ReleaseRecord) -> float:

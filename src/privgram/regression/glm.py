@@ -168,7 +168,7 @@ class GLMResults(SavedFit, RegressionResults):
         return "huber" in self.parameters
 
     @property
-    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
@@ -360,55 +360,6 @@ class GLMResults(SavedFit, RegressionResults):
         table = np.column_stack([effect, error, middle - half, middle + half]) * spread
         labels = as_factor(self.parameters["absorbed"], self.columns.variables).names
         return framed(table, labels, ["effect", "std err", "lower", "upper"])
-
-    def predict_proba(self, X: Features) -> Matrix:
-        """Probabilities of not being `target`, and of being it, as scikit-learn has them.
-
-        Parameters
-        ----------
-        X
-            As of `predict`.
-
-        Returns
-        -------
-        ndarray of shape (m, 2), float64
-        """
-        self._need("probabilities")
-        p = self.predict(X)
-        return np.column_stack([1 - p, p])
-
-    def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
-        """By what odds are multiplied per unit of each feature, with its interval.
-
-        Parameters
-        ----------
-        alpha : float, default 0.05
-            1 - level, in (0, 0.5].
-
-        Returns
-        -------
-        DataFrame or ndarray of shape (p, 3), float64
-            exp of `params` and of `conf_int`, without the intercept: in the columns "ratio",
-            "lower" and "upper".
-        """
-        self._need("odds")
-        return self._ratios(alpha)
-
-    def rate_ratios(self, alpha: float = 0.05) -> DataFrame:
-        """By what means are multiplied per unit of each feature; as `odds_ratios`."""
-        self._need("rates")
-        return self._ratios(alpha)
-
-    def _ratios(self, alpha: float) -> DataFrame:
-        with np.errstate(over="ignore"):
-            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
-        names = self.param_names[: len(self.design.names)]
-        return framed(both[: len(names)], names, ["ratio", "lower", "upper"])
-
-    def _need(self, what: str) -> None:
-        if what not in self._family.tells:
-            family = next(name for name, each in FAMILIES.items() if what in each.tells)
-            raise AttributeError(f'{what} are of family="{family}", not of "{self.family}"')
 
     @property
     def scale(self) -> float:

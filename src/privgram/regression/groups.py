@@ -11,7 +11,8 @@ import numpy as np
 from privgram._base.installed import extra
 from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import as_text, framed, shown
-from privgram.regression.difference import Estimates, difference
+from privgram.regression.difference import difference
+from privgram.regression.hypothesis import Contrasts
 from privgram.regression.inference import RefusedError
 from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
@@ -158,7 +159,7 @@ class GroupFits(Mapping[Any, OLSResults]):
         fits = pandas.DataFrame({"n_rows": rows, "refusal": list(refusals)}, self._index())
         return pandas.concat({"params": self.params, "bse": self.bse, "fit": fits}, axis=1)
 
-    def difference(self, one: object, other: object) -> Estimates:
+    def difference(self, one: object, other: object) -> Contrasts:
         """Coefficients of one group less those of another, with standard errors.
 
         Parameters
@@ -168,7 +169,7 @@ class GroupFits(Mapping[Any, OLSResults]):
 
         Returns
         -------
-        Estimates
+        Contrasts
             Variances add up: the groups share neither rows nor noise. Degrees of freedom are
             Satterthwaite's.
 

@@ -160,10 +160,6 @@ class OLSResults(OfRelease):
         """Bayes' criterion, as `llf`."""
         return math.log(self.nobs) * len(self.param_names) - 2 * self.llf
 
-    @property
-    def _rmse(self) -> float:
-        return math.sqrt(self.scale)
-
     plot = of_results.plot_coefficients
 
     def _facts(self) -> dict[str, str]:

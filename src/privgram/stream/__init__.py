@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms.additive import GaussCalibration
-    from privgram.regression.difference import Estimates
+    from privgram.regression.hypothesis import Contrasts
     from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]
@@ -340,7 +340,7 @@ class Stream:
 
     def change(
         self, formula: str, length: int = 1, since: int | None = None, **options: Any
-    ) -> Estimates:
+    ) -> Contrasts:
         """Tell how the coefficients of a regression changed.
 
         Parameters
@@ -354,7 +354,7 @@ class Stream:
 
         Returns
         -------
-        Estimates
+        Contrasts
             The last coefficients less the first, with standard errors and tests. They count that
             the two windows share noise.
 
