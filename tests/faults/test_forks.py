@@ -229,13 +229,13 @@ from privgram.scan.request import ScanRequest
 
 parent, keys, points = os.getpid(), [], []
 progress.INTERVAL = 0.0  # a report after every block
-real = generators.default_bit_generator
+real = generators.ChaCha20
 
 def made():
     keys.append(os.getpid())
     return real()
 
-generators.default_bit_generator = made
+generators.ChaCha20 = made
 
 def point(*_):
     if os.getpid() != parent:

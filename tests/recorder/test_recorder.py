@@ -22,8 +22,7 @@ import privgram as pg
 from privgram import stream as running
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
-from privgram.secret import Histogram, Outer, Vectors
-from privgram.secret.kinds import Moment
+from privgram.secret.kinds import Histogram, Moment, Outer, Vectors
 from privgram.sources import labelled
 from privgram.stream.state import FRAME
 

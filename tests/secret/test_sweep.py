@@ -22,10 +22,9 @@ from privgram.adaptive import radius
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
-from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
 from privgram.secret.gate import Sum, check_kinds
-from privgram.secret.kinds import UNIT_PARTS
-from privgram.secret.sweep import LevelSweep, UnitSweep, new_rows
+from privgram.secret.kinds import UNIT_PARTS, Histogram, Model, Outer, Vectors
+from privgram.secret.sweep import Image, LevelImage, LevelSweep, UnitSweep, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]

@@ -124,8 +124,8 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
         monkeypatch.setattr(np.random, name, forbidding(name))
     made = []
     monkeypatch.setattr(
-        "privgram.secret.generators.default_bit_generator",
-        recorded(privgram.secret.generators.default_bit_generator, made),
+        "privgram.secret.generators.ChaCha20",
+        recorded(privgram.secret.generators.ChaCha20, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

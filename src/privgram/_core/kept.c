@@ -202,12 +202,12 @@ PART void count(const double *p, ptrdiff_t k, const codes *c, const kept_sink *s
 PART void square_errors(const double *error, ptrdiff_t k, int n, const kept_sink *sink)
 {
     for (ptrdiff_t a = 0; a < k; a++) {
-        const int sign = sink->apart && a ? -1 : 1;
+        const int sign = a ? -1 : 1;
         for (int r = 0; r < n; r++) {
             const double part = fabs(error[a * R + r]) / sink->reach;
             const double kept = part <= 1 ? part : 1; /* NaN is not */
             const int64_t square = (int64_t)rounded(kept * kept * KEPT_SQUARE);
-            sink->squares[sink->apart ? 0 : a] += sign * (square <= (int64_t)KEPT_SQUARE ? square : 0);
+            *sink->squares += sign * (square <= (int64_t)KEPT_SQUARE ? square : 0);
         }
     }
 }

@@ -48,11 +48,10 @@ typedef struct {
     int64_t *total;
     double units;
 
-    /* Sums of squared errors of fits up to `reach`, KEPT_SQUARE for one that is as large or no
-     * number; with `apart` the first less the second. */
+    /* A sum of squared errors of a fit up to `reach`, KEPT_SQUARE for one that is as large or no
+     * number; of two fits the first less the second. */
     int64_t *squares;
     double reach;
-    int apart;
 
     /* Rows that are held out, (bins, 2): by the largest probability, and whether that is right. */
     int64_t *counts;

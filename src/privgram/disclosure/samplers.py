@@ -18,9 +18,10 @@ from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace
 from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
-from privgram.secret import Gate, Histogram, Image, Model, Outer
-from privgram.secret.gate import Noisy, Sum
+from privgram.secret.gate import Gate, Noisy, Sum
+from privgram.secret.kinds import Histogram, Model, Outer
 from privgram.secret.laws import Sample
+from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -192,13 +193,14 @@ class TableRounds(rounds.AdaptiveRounds):
     def take(self, moment: Any, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
         total = moment if isinstance(moment, Sum) else self.gate.adopt(moment)
-        assert isinstance(total.kind, Outer)
+        kind = total.kind
+        assert isinstance(kind, Outer)
         noisy = self.release(total, share)
         self.std.append(noisy.std)
         parameters = self.parameters
         parameters["rounds"] += 1
         parameters["round_mu"].append(noisy.mu)
-        parameters["round_radius"].append(total.kind.radius)
+        parameters["round_radius"].append(kind.radius)
         parameters["round_noise_std"].append(noisy.std)
         return np.asarray(noisy.values)
 

@@ -33,7 +33,8 @@ from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.features import NO_SLOPES, FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.sources.arrays import is_array, to_numpy
 from privgram.study.config import described
 

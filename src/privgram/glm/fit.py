@@ -34,8 +34,8 @@ from privgram.regression.iv import IVResults
 from privgram.regression.survival import SurvivalResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, generators
-from privgram.secret.gate import UNREADABLE
+from privgram.secret import generators
+from privgram.secret.gate import UNREADABLE, Gate
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.families import Bounded, Expected, Poisson
 from privgram.regression.goodness import LikelihoodGain
-from privgram.secret import Histogram, Model, Outer, Vectors
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

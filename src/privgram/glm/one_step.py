@@ -27,7 +27,7 @@ from privgram.noise import GaussianLaw, NoiseLaw, combine
 from privgram.regression.design import AllColumns, intercept_of
 from privgram.regression.goodness import Goodness
 from privgram.regression.inference import Equations
-from privgram.secret import Histogram, Model, Outer, Vectors
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

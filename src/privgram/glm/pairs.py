@@ -18,8 +18,9 @@ from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState, radius_at_middle
-from privgram.secret import Blocks, Histogram, Image, LevelImage, Model, Outer, PairImage, Vectors
-from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS
+from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS, Histogram, Model, Outer, Vectors
+from privgram.secret.pairs import Blocks, PairImage
+from privgram.secret.sweep import Image, LevelImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -80,7 +81,9 @@ class PairRounds(Rounds):
 
     def std_at(self, radius: float, share: float) -> float:
         """Noise off the diagonal for pairs up to a radius."""
-        return self.gate.std(Outer(Model.features(2), radius, of_pairs=True), share)
+        kind = Outer(Model.features(2), radius, of_pairs=True)
+        moves = kind.unit_of(None) * kind.moves(self.noise.adjacency)
+        return moves / self.gate.mu(share) / math.sqrt(2.0)
 
     def sums_at(self, at: WhiteningTransform, *kinds: Kind) -> tuple[Sum, ...]:
         """Read sums over pairs of images of rows."""

@@ -16,7 +16,7 @@ from privgram.moment.accumulators import OtherColumnsAccumulator
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
-from privgram.secret import LevelImage
+from privgram.secret.sweep import LevelImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

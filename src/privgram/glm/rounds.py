@@ -13,7 +13,8 @@ from privgram.columns.survival import EVENT_TIME, event_cuts
 from privgram.disclosure.samplers import TableRounds
 from privgram.glm.budget import BUDGET
 from privgram.scan.executor import accumulate_units
-from privgram.secret import Histogram, Image, Model, Outer
+from privgram.secret.kinds import Histogram, Model, Outer
+from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector

@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -83,7 +83,7 @@ class Calibration(Request):
         """The law of a release with this noise, before any repair, debiasing or adjustment."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def price(self) -> Price:
         """What a ledger takes of a release with this noise."""
         delta_fp = privacy.profiles.delta_fp_of(self)

@@ -32,7 +32,8 @@ from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
 from privgram.scan.progress import Progress
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS
 from privgram.stream.state import (
     Period,
