@@ -101,7 +101,7 @@ def test_each_error_has_its_status(folder, monkeypatch, error, status):
         raise error
 
     monkeypatch.setattr(pg, "load", fails)
-    exit_status, out, err = run("pca", "gram.json")
+    exit_status, out, err = run("page", "gram.json", "--out", "page.html")
     assert (exit_status, out) == (status, "")
     assert err.startswith("privgram: ")
     assert err.count("\n") == 1

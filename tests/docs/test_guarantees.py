@@ -88,11 +88,7 @@ def test_no_result_is_missing():
     listed = " ".join(cells[0] for cells in RESULTS)
     for kind in {*filter(inspect.isclass, public().values()), Calibration}:
         fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
-        # An event is handed to dp_accounting, which has its own notions; a price is no result.
-        if "privacy" in fields | set(dir(kind)) and kind.__name__ not in (
-            "ReleaseDpEvent",
-            "Price",
-        ):
+        if "privacy" in fields | set(dir(kind)) and kind.__name__ != "Price":  # which is no result
             assert hasattr(kind, "proof_status"), kind
         if hasattr(kind, "proof_status") and not issubclass(kind, privacy.Profile):
             # A record is in the table by the class that gives it its methods.

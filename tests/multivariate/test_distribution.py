@@ -110,8 +110,11 @@ def test_without_noise_statistics_are_numpys():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("public", [True, False])
-@pytest.mark.parametrize("mu", [0.08, 1.0])
+@pytest.mark.parametrize(
+    ("mu", "public"),
+    [(0.08, False), (1.0, True)]
+    + [pytest.param(*other, marks=pytest.mark.nightly) for other in ((0.08, True), (1.0, False))],
+)
 def test_intervals_hold_of_the_rows_at_hand_and_of_a_population(mu, public):
     """300 draws of 95 % intervals; 91 % or fewer hold with a chance of 1 in 500, each of 13."""
     rng = np.random.default_rng([int(100 * mu), public])

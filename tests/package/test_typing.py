@@ -33,7 +33,7 @@ fit.bse.iloc[0]
 fit.summary().as_txt()  # error: attr
 float(fit.rsquared)
 if isinstance(fit, OLSResults):
-    fit.anova().fvalue
+    fit.release
 reveal_type(study.regress("y ~ x", 0.5, family="binomial"))  # RegressionResults
 reveal_type(study.regress("y ~ x", 0.5, loss="huber", label="one"))  # RegressionResults
 study.regress("y ~ x", 0.5, famly="binomial")  # error: call
@@ -51,8 +51,6 @@ study.release(0.5).statistic(str).drawz  # error: attr
 groups = study.release(0.5, by="g").regress("y")
 reveal_type(groups)  # GroupFits
 groups.pramas  # error: attr
-reveal_type(groups.pool(method="fixed"))  # Pooled
-groups.pool(method="fixd")  # error: arg
 groups["a"].get_prediction({"x": [1.0]}).conf  # error: attr
 reveal_type(pg.regress({}, "y ~ x", {}, 1.0, 1e-6, family="poisson"))  # RegressionResults
 pg.regress({}, "y ~ x", {}, 1.0, 1e-6).pramas  # error: attr

@@ -16,12 +16,15 @@ from support.sums import integers
 
 import privgram as pg
 from privgram.adaptive.rounds import UnreadError
+from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms import release_noise
 from privgram.privacy.guarantee import Guarantee
-from privgram.secret import Gate, Image, Model, Spent, Vectors, gate
+from privgram.secret import gate
+from privgram.secret.gate import Gate, Spent
 from privgram.secret.kept import KeptImage
-from privgram.secret.kinds import Learner, Moment, Rows, Scores
+from privgram.secret.kinds import Learner, Model, Moment, Rows, Scores, Vectors
+from privgram.secret.sweep import Image
 
 COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
 GROUPS = pg.Groups("part", ["p", "q", "r"])

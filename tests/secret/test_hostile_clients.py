@@ -20,24 +20,22 @@ import privgram as pg
 from privgram.adaptive.rounds import UnreadError
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
-from privgram.secret import (
+from privgram.secret import gate
+from privgram.secret.gate import Gate, Spent
+from privgram.secret.kept import KeptImage
+from privgram.secret.kinds import (
     Errors,
-    Gate,
     HeldOut,
     Histogram,
-    Image,
-    KeptImage,
     Learner,
-    LevelImage,
     Model,
     Outer,
-    PairImage,
     Rows,
     Scores,
-    Spent,
     Vectors,
-    gate,
 )
+from privgram.secret.pairs import PairImage
+from privgram.secret.sweep import Image, LevelImage
 
 N = 50
 TABLE = table_of(random_rows(np.random.default_rng(0), N, hostile=False))

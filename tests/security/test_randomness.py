@@ -38,13 +38,13 @@ def by(mechanism):
 
 def estimator():
     estimators = pytest.importorskip("privgram.estimators")
-    model = estimators.PrivateRidge(bounds=(-2.3, 2.3), target_bounds=(-2.3, 2.3))
+    model = estimators.PrivateRidge(columns=(-2.3, 2.3))
     return model.fit(TABLE[:, :4], TABLE[:, 4]).release_
 
 
 def components():
     estimators = pytest.importorskip("privgram.estimators")
-    return estimators.PrivatePCA(bounds=(-2.3, 2.3)).fit(TABLE).release_
+    return estimators.PrivatePCA(columns=(-2.3, 2.3)).fit(TABLE).release_
 
 
 def norm_bounds():
@@ -124,8 +124,8 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
         monkeypatch.setattr(np.random, name, forbidding(name))
     made = []
     monkeypatch.setattr(
-        "privgram.secret.generators.default_bit_generator",
-        recorded(privgram.secret.generators.default_bit_generator, made),
+        "privgram.secret.generators.ChaCha20",
+        recorded(privgram.secret.generators.ChaCha20, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

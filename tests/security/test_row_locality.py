@@ -501,13 +501,13 @@ def test_estimators_read_a_row_by_itself(kind, form, every):
         if kind == "columns":
             columns = pg.Columns(bounds | {"y": (-1, 1)}, intercept=True, missing="drop")
             model = estimators.PrivateRidge(epsilon=1.0, columns=columns)
-            source, columns = model._table_of_frame(X, y)
+            source, columns = model._read(X, y)
         elif kind == "pca":
-            model = estimators.PrivatePCA(1, bounds=(-3, 3), **given)
-            source, columns = model._table(X)
+            model = estimators.PrivatePCA(1, columns=(-3, 3), **given)
+            source, columns = model._numbers(X)
         else:
-            model = estimators.PrivateRidge(bounds=(-3, 3), target_bounds=(-1, 1), **given)
-            source, columns, _ = model._table(X, y)
+            model = estimators.PrivateRidge(columns=(-3, 3), **given)
+            source, columns = model._read(X, y)
         return integers(pg.second_moment(source, columns=columns))
 
     table = {"x": TABLE["x"], "w": TABLE["w"], "y": [0.5, 1, -1, 0, 2, 0.25]}
@@ -569,8 +569,8 @@ def test_estimators_answer_of_no_rows_as_of_one(rows):
     estimators = pytest.importorskip("privgram.estimators")
     given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove", "random_state": 0}
     X, y = np.ones((rows, 2)), np.ones(rows)
-    ridge = estimators.PrivateRidge(bounds=(0, 2), target_bounds=(0, 2), **given)
+    ridge = estimators.PrivateRidge(columns=(0, 2), **given)
     assert ridge.fit(X, y).release_.n_rows is None
-    assert estimators.PrivatePCA(1, bounds=(0, 2), **given).fit(X).release_.epsilon == 1.0
+    assert estimators.PrivatePCA(1, columns=(0, 2), **given).fit(X).release_.epsilon == 1.0
     model = estimators.PrivateClassifier(classes=[0, 1], bound=2.0, **given).fit(X, y.astype(int))
     assert model.result_.epsilon == 1.0

@@ -267,7 +267,6 @@ OUT = ["--epsilon", "1", "--out", "gram.json", "--force"]
 COMMANDS = {
     "release": ["release", "study.toml", *OUT],
     "one round": ["release", "study.toml", *OUT, "--mechanism", "analyze-gauss"],
-    "groups": ["release", "study.toml", *OUT, "--by", "d", "--groups", "1,2"],
     "regress": ["regress", "study.toml", "a ~ b", *OUT],
     "check": ["check", "study.toml"],
     "threads": ["release", "threads.toml", *OUT],

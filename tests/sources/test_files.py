@@ -2,14 +2,13 @@
 
 import os
 import re
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from support import memory
 from support.helpers import assert_bits, refuses, said
 
 from privgram import Columns, second_moment
@@ -355,24 +354,4 @@ def test_memory_is_bounded(tmp_path, suffix, compression, n):
         pq.write_table(
             table, path, use_dictionary=False, compression=compression, row_group_size=n // 2
         )
-    script = """
-import sys
-import numpy as np, pyarrow.parquet
-import privgram as pg
-
-def peak():  # not ru_maxrss, which starts from the parent's
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
-
-pg.second_moment(np.ones((10_000, 32)), 9.0, threads=2)
-before = peak()
-assert pg.second_moment(sys.argv[1], 9.0).n_rows == int(sys.argv[2])
-print(peak() - before)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(path), str(n)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert float(done.stdout) < 200
+    assert memory.of_a_pass(path, n) < 200

@@ -63,13 +63,6 @@ def text_as(kind):
     return lambda raw: replaced(arrow(raw), TEXTS, lambda column: column.cast(kind))
 
 
-def run_ends(kind):
-    def change(column):
-        return pa.compute.run_end_encode(column.combine_chunks(), run_end_type=kind)
-
-    return lambda raw: replaced(arrow(raw), TEXTS, change)
-
-
 def cut(raw):
     """Several batches, each with a dictionary of its own, and one that is empty."""
     table = arrow(raw)
@@ -165,8 +158,6 @@ SOURCES = {
     "arrow, holes in dictionaries": holed,
     "arrow, large_string": text_as(pa.large_string()),
     "arrow, string_view": text_as(pa.string_view()),
-    "arrow, runs": run_ends(pa.int32()),
-    "arrow, short runs": run_ends(pa.int16()),
     "arrow, time zone": arrow_in_zone,
     "arrow, batches": cut,
     "duckdb": lambda raw: duckdb.from_arrow(arrow(raw)),

@@ -18,7 +18,9 @@ from privgram.regression.families import FAMILIES, Expected
 from privgram.regression.inference import RefusedError
 from privgram.scan.executor import accumulate_units
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, Histogram, Image, Model, Outer, Vectors
+from privgram.secret.gate import Gate
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
+from privgram.secret.sweep import Image
 from privgram.sources import open_source
 from privgram.sources.pieces import PieceSource
 from privgram.study.answer import needed

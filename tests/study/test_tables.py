@@ -10,7 +10,7 @@ from support.sums import integers
 import privgram as pg
 from privgram.ledger import BudgetExceeded
 from privgram.multivariate.distribution import BRANCHES
-from privgram.secret import Gate, Noisy
+from privgram.secret.gate import Gate, Noisy
 
 DELTA = 1e-6
 COLUMNS = {

@@ -67,11 +67,6 @@ CASES = {
     "GaussianSketch": (GaussianSketch, "rows 30 COUNT"),
     "InverseWishart": (InverseWishart, "dof 30 POSITIVE?"),
     "InverseGauss": (InverseGauss, "eigenvalue_floor 30.0 POSITIVE"),
-    "plan": (
-        pg.plan,
-        "n_columns 3 COUNT, bound 1.0 POSITIVE, epsilon 0.5 POSITIVE, delta 1e-6 "
-        "SHARE_OR_NONE, n_rows 1000 COUNT?",
-    ),
     "Release.regress": (partial(RELEASE.regress, "y"), "ridge 1.0 RIDGE"),
     "Release.pca": (RELEASE.pca, "n_components 2 COUNT?"),
     "pca": (partial(multivariate.pca, RELEASE), "alpha 0.1 SHARE"),

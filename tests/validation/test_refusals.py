@@ -183,11 +183,6 @@ REFUSED = {
         columns=pg.Columns({"x": (0, 1), "state": LEVELS}),
     ),
     "moment: threads zero": M(ARRAY, 2.0, threads=0),
-    # plan
-    "plan: epsilon missing": lambda _: pg.plan(3, 1.0, delta=1e-6),
-    "plan: bound missing": lambda _: pg.plan(3, epsilon=1.0, delta=1e-6),
-    "plan: no columns": lambda _: pg.plan(0, 1.0, 1.0, 1e-6),
-    "plan: adjacency unknown": lambda _: pg.plan(3, 1.0, 1.0, 1e-6, adjacency="add"),
     # the ledger
     "no room": R(ARRAY, bound=2.0, epsilon=50.0),
     "no room, of groups": R(TABLE, by=GROUPS, epsilon=50.0, **C),

@@ -26,7 +26,8 @@ from privgram.moment.units import accumulator_of
 from privgram.privacy.guarantee import Guarantee
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.sources.table import n_rows_of
 
 if TYPE_CHECKING:

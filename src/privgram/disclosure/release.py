@@ -29,7 +29,8 @@ from privgram.releases.groups import Releases
 from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:

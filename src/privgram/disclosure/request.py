@@ -249,7 +249,7 @@ class ReleaseRequest(ReleaseOptions):
     @property
     def rereads(self) -> bool:
         """Whether the mechanism reads the table again."""
-        return isinstance(self.chosen, AdaptiveGaussian) and self.chosen.most_rounds > 1
+        return isinstance(self.chosen, AdaptiveGaussian)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the mechanism's target is among the columns of the release."""

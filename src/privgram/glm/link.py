@@ -20,9 +20,9 @@ from privgram.glm.clipping import Clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
-from privgram.regression.anova import LikelihoodGain
 from privgram.regression.families import Bounded, Expected, Poisson
-from privgram.secret import Histogram, Model, Outer, Vectors
+from privgram.regression.goodness import LikelihoodGain
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

@@ -24,10 +24,10 @@ from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import GaussianLaw, NoiseLaw, combine
-from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.goodness import Goodness
 from privgram.regression.inference import Equations
-from privgram.secret import Histogram, Model, Outer, Vectors
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -141,7 +141,7 @@ class OneStepEstimator:
         if not self.problem.design.intercept:
             return max(rounds.number(BUDGET.number), 1.0)
         number = self.public or (rounds.number(BUDGET.number) if weighted else 1.0)
-        rows = estimated_rows(rounds, first, self.joint[-2])
+        rows = estimated_rows(rounds, first, self.ones)
         if weighted:
             self.mean_weight = min(rows / max(number, 1.0), 1.0)
         return rows
@@ -150,11 +150,7 @@ class OneStepEstimator:
         """The number of their rows; their mean number by unit is learnt."""
         rounds = self.rounds
         units = max(float(self.public or rounds.number(BUDGET.number)), 1.0)
-        rows = (
-            estimated_rows(rounds, first, self.joint[-2])
-            if self.problem.design.intercept
-            else units
-        )
+        rows = estimated_rows(rounds, first, self.ones) if self.problem.design.intercept else units
         each = min(max(rows / units, 1.0), math.inf if self.bound_is_chosen else self.most)
         self.usual_clip *= math.sqrt(each / self.each)
         self.each = each

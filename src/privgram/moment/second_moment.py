@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -471,32 +471,6 @@ class SecondMoment(MomentBase):
         # No counts: under the "add-remove" notion they are private.
         by = "" if self._unit is None else f", unit={self._unit.name!r}"
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
-
-
-def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
-    """Merge second moments into a new one: exact, in any order.
-
-    Parameters
-    ----------
-    moments : iterable of SecondMoment
-        At least one, all of the same shape, bound and columns. Consumed one at a time.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or they differ.
-    """
-    total: SecondMoment | None = None
-    for moment in moments:
-        if total is None:
-            if not isinstance(moment, SecondMoment):
-                raise TypeError(f"only SecondMoments can be merged, not {type(moment).__name__}")
-            total = moment.copy()
-        else:
-            total.merge(moment)
-    if total is None:
-        raise ValueError("there is nothing to merge")
-    return total
 
 
 def check_bound(bound: float | None, name: str = "bound") -> float:

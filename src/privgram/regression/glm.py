@@ -17,10 +17,10 @@ from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.regression.anova import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
+from privgram.regression.goodness import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.inference import (
     Estimand,
     Inference,
@@ -168,7 +168,7 @@ class GLMResults(SavedFit, RegressionResults):
         return "huber" in self.parameters
 
     @property
-    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
@@ -361,55 +361,6 @@ class GLMResults(SavedFit, RegressionResults):
         labels = as_factor(self.parameters["absorbed"], self.columns.variables).names
         return framed(table, labels, ["effect", "std err", "lower", "upper"])
 
-    def predict_proba(self, X: Features) -> Matrix:
-        """Probabilities of not being `target`, and of being it, as scikit-learn has them.
-
-        Parameters
-        ----------
-        X
-            As of `predict`.
-
-        Returns
-        -------
-        ndarray of shape (m, 2), float64
-        """
-        self._need("probabilities")
-        p = self.predict(X)
-        return np.column_stack([1 - p, p])
-
-    def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
-        """By what odds are multiplied per unit of each feature, with its interval.
-
-        Parameters
-        ----------
-        alpha : float, default 0.05
-            1 - level, in (0, 0.5].
-
-        Returns
-        -------
-        DataFrame or ndarray of shape (p, 3), float64
-            exp of `params` and of `conf_int`, without the intercept: in the columns "ratio",
-            "lower" and "upper".
-        """
-        self._need("odds")
-        return self._ratios(alpha)
-
-    def rate_ratios(self, alpha: float = 0.05) -> DataFrame:
-        """By what means are multiplied per unit of each feature; as `odds_ratios`."""
-        self._need("rates")
-        return self._ratios(alpha)
-
-    def _ratios(self, alpha: float) -> DataFrame:
-        with np.errstate(over="ignore"):
-            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
-        names = self.param_names[: len(self.design.names)]
-        return framed(both[: len(names)], names, ["ratio", "lower", "upper"])
-
-    def _need(self, what: str) -> None:
-        if what not in self._family.tells:
-            family = next(name for name, each in FAMILIES.items() if what in each.tells)
-            raise AttributeError(f'{what} are of family="{family}", not of "{self.family}"')
-
     @property
     def scale(self) -> float:
         """About the variance of the errors, in the target's units, squared: as the rounds tell.
@@ -474,6 +425,11 @@ class GLMResults(SavedFit, RegressionResults):
                 "many, or rows far out, are scaled down: Weighted Rows, and nobs, may be fewer "
                 "than the table has."
             )
+            if self.parameters.get("unit_effects"):
+                notes.append(
+                    f"Means by {shown(self.unit)} are taken off: slopes are those with an effect "
+                    "for each, and the intercept is their mean over these rows."
+                )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
         if self.parameters["method"] != "scores":

@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_one_of
-from privgram._base.text import as_frame, shown
+from privgram._base.text import as_frame, framed, shown
 from privgram.columns.survival import EXPOSURE, PIECE
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.glm import GLMResults
@@ -133,7 +133,9 @@ class SurvivalResults(GLMResults):
         DataFrame or ndarray of shape (p, 3), float64
             exp of `params` and of `conf_int`, in the columns "ratio", "lower" and "upper".
         """
-        return self._ratios(alpha)
+        with np.errstate(over="ignore"):
+            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
+        return framed(both, self.param_names, ["ratio", "lower", "upper"])
 
     def predict(self, X: Features, which: Literal["lhr", "hr"] = "lhr") -> Vector:  # type: ignore[override]
         """Predict hazards over the baseline's, which is where features are 0.

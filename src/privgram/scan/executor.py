@@ -281,9 +281,7 @@ class ChunkReader(Protocol[AddedT]):
 
 
 #: Numbered chunks for workers, and None for each at the end.
-_Tasks: TypeAlias = (
-    "queue.Queue[tuple[int, Chunk] | None] | queue.SimpleQueue[tuple[int, Chunk] | None]"
-)
+_Tasks: TypeAlias = "queue.Queue[tuple[int, Chunk] | None]"
 
 
 class ScanExecutor(Generic[AccumulatorT]):
@@ -331,7 +329,7 @@ class ScanExecutor(Generic[AccumulatorT]):
     def threaded(self, n_threads: int) -> AccumulatorT:
         """Run in worker threads, started as work arrives."""
         # Nobody waits to hand over, or be handed, what is there from the beginning.
-        tasks: _Tasks = queue.SimpleQueue() if self.table.ranges else queue.Queue(n_threads)
+        tasks: _Tasks = queue.Queue(0 if self.table.kind == "ranges" else n_threads)
         readers: list[ChunkReader[AccumulatorT]] = []
         workers: list[threading.Thread] = []
         try:

@@ -252,7 +252,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
     taken = [names[i] for i in positions(names, select)]
     known = {name: described_kind(select, name) for name in taken}
     table = _Csv(path, stamp, names, known, isinstance(select, Mapping))
-    return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
+    return Table(tuple(taken), len(taken), None, table.chunks(start), "decoded")
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
@@ -526,7 +526,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
         Chunk(partial(read, i), f"{shown(path)}, row group {i}", again=partial(read, i))
         for i in range(metadata.num_row_groups)
     )
-    return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
+    return Table(tuple(names), len(names), metadata.num_rows, chunks, "decoded")
 
 
 def _read(
@@ -616,7 +616,7 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
             for chunk in table.chunks:
                 yield replace(chunk, place=chunk.place or f"{shown(file)}")
 
-    return Table(first.names, first.n_columns, None, chunks(), first.decoded)
+    return Table(first.names, first.n_columns, None, chunks(), first.kind)
 
 
 def _open_file(path: Path, select: Selection, by_position: bool) -> Table:

@@ -50,7 +50,7 @@ def open_query(source: TableSource, select: Selection = None) -> Table:
     wanted = [described_kind(select, name) for name in names]
     n_rows = getattr(source, "height", None)  # a frame's
     chunks = chunks_of(lambda: run(names), wanted, n_rows)
-    return Table(names, len(names), n_rows, chunks, decoded=n_rows is None)
+    return Table(names, len(names), n_rows, chunks, "decoded" if n_rows is None else "handed")
 
 
 def _of_dataset(dataset: Dataset) -> FrameQuery:

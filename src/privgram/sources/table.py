@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,22 +113,25 @@ class Chunk:
         return iter((self.on_device,)) if there else self.read()
 
 
+#: Chunks are `ranges` of what is in memory, all of which may be asked for at once; each block is
+#: `decoded` at a cost, into memory of its own that nobody overwrites; or blocks are `handed` over
+#: one after another.
+Kind: TypeAlias = Literal["ranges", "decoded", "handed"]
+
+
 @dataclass(frozen=True)
 class Table:
     """An opened source, good for one pass.
 
     ``chunks`` is advanced by one thread; the chunks it yields may be read by any. It opens
-    the files as it starts and closes them as it ends, or is closed. ``decoded`` says that blocks
-    cost a decoding, and that each is in memory of its own, which nobody overwrites; ``ranges`` that
-    chunks are few, and ranges of what is in memory: all may be asked for at once.
+    the files as it starts and closes them as it ends, or is closed.
     """
 
     names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None
     chunks: Generator[Chunk]
-    decoded: bool = False
-    ranges: bool = False
+    kind: Kind = "handed"
 
 
 def n_rows_of(block: RawBlock) -> int:
@@ -396,7 +399,7 @@ class CachedSource:
         if record is not None and self._select == select and record.whole:
             return record.replay()
         table = opener(self.source, select, by_position)
-        if not table.decoded or (record is not None and record.too_large):
+        if table.kind != "decoded" or (record is not None and record.too_large):
             return table
         self._select, self._record = select, _Record(table, self._room)
         return replace(table, chunks=self._record.chunks())
@@ -490,7 +493,7 @@ def open_array(source: TableSource, select: Selection = None, by_position: bool 
     names = unnamed(n_columns, select, by_position)
     row_bytes = n_columns * array.dtype.itemsize
     chunks = shared_out(n_rows, row_bytes, lambda rows: iter((array[rows],)))
-    return Table(names, n_columns, n_rows, chunks, ranges=True)
+    return Table(names, n_columns, n_rows, chunks, "ranges")
 
 
 def _open_rows(rows: Sequence[Any], select: Mapping[str, Any], by_position: bool) -> Table:
@@ -522,6 +525,12 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
                 f"columns {taken[0]!r} and {name!r} have {n_rows} and {column.shape[0]} rows"
             )
 
+    return open_parts(taken, columns, n_rows)
+
+
+def open_parts(names: Sequence[str] | None, columns: Sequence[Any], n_rows: int) -> Table:
+    """Read columns in memory, equally long; those that are no arrays are converted by ranges."""
+
     def read(rows: slice) -> Iterator[RawBlock]:
         yield [column[rows] for column in columns]
 
@@ -530,7 +539,8 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
         chunks = shared_out(n_rows, 8 * len(columns), read)
     else:
         chunks = chunked(n_rows, rows_per_chunk(8 * len(columns), n_rows), read)
-    return Table(tuple(taken), len(columns), n_rows, chunks, ranges=plain)
+    named = None if names is None else tuple(names)
+    return Table(named, len(columns), n_rows, chunks, "ranges")
 
 
 def as_matrix(source: TableSource) -> NDArray[Any]:

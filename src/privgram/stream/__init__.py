@@ -27,12 +27,13 @@ from privgram.mechanisms import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
-from privgram.regression.pooling import change
+from privgram.regression.difference import change
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
 from privgram.scan.progress import Progress
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS
 from privgram.stream.state import (
     Period,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms.additive import GaussCalibration
-    from privgram.regression.pooling import Estimates
+    from privgram.regression.hypothesis import Contrasts
     from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]
@@ -339,7 +340,7 @@ class Stream:
 
     def change(
         self, formula: str, length: int = 1, since: int | None = None, **options: Any
-    ) -> Estimates:
+    ) -> Contrasts:
         """Tell how the coefficients of a regression changed.
 
         Parameters
@@ -353,7 +354,7 @@ class Stream:
 
         Returns
         -------
-        Estimates
+        Contrasts
             The last coefficients less the first, with standard errors and tests. They count that
             the two windows share noise.
 

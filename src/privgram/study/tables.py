@@ -36,7 +36,10 @@ from privgram.multivariate.distribution import (
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
 from privgram.scan.warehouse import Query, count_cells
-from privgram.secret import Gate, Histogram, Image, Model, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
+from privgram.secret.kinds import Histogram, Model
+from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
