@@ -7,7 +7,7 @@ from privgram.estimators import PrivateRidge
 
 from .common import fastest, print_tracks, size
 
-UNIT = {"bounds": (-1, 1), "target_bounds": (-1, 1)}
+UNIT = {"columns": (-1, 1)}
 PAIRS = {
     "linear regression": (PrivateRidge(0.0, **UNIT), LinearRegression()),
     "ridge": (PrivateRidge(1.0, **UNIT), Ridge(1.0)),

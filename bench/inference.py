@@ -431,10 +431,6 @@ def regressed(release: pg.Release, known: Truth, sample: Truth, rng: np.random.G
     yield "F test of all", [fit.f_test((np.eye(size), coef)).pvalue < 0.05]
     yield "Wald test of two", [fit.wald_test((np.eye(size)[:2], coef[:2])).pvalue < 0.05]
     yield "test of a term without effect", [fit.f_test(pop.without_effect).pvalue < 0.05]
-    for typ in (1, 2):
-        table = fit.anova(typ=typ)
-        place = table.terms.index(pop.without_effect)
-        yield f"analysis of variance, type {typ}", [table.pvalue[place] < 0.05]
     if pop.as_is is not None:
         fit = release.regress(pop.as_is, pop.features)
         if fit.refusal is None:

@@ -125,7 +125,6 @@ def main() -> None:
     release = pg.release(
         moment, epsilon=0.5, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(1)
     )
-    release.correlation().plot().figure.savefig(IMAGES / "correlations.png", dpi=110)
     fit = release.regress("arr_delay")
     fit.plot().figure.savefig(IMAGES / "coefficients.png", dpi=110)
 

@@ -12,7 +12,9 @@ from privgram.disclosure.samplers import TableRounds
 from privgram.exact import int128
 from privgram.mechanisms import AdaptiveGaussian
 from privgram.moment import SecondMoment
-from privgram.secret import Gate, Outer, Rows, gate
+from privgram.secret import gate
+from privgram.secret.gate import Gate
+from privgram.secret.kinds import Outer, Rows
 
 from .cases import Case, Pair
 from .moments import ADJACENCIES, BOUND, claimed
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.privacy import Adjacency
-    from privgram.secret import Image, Noisy
-    from privgram.secret.gate import Sum
+    from privgram.secret.gate import Noisy, Sum
     from privgram.secret.kinds import Kind
+    from privgram.secret.sweep import Image
 
     Array = NDArray[np.float64]
 

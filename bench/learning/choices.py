@@ -147,9 +147,7 @@ def target_error(drawn: tuple[Any, ...], rules: TargetRules) -> float:
     x, y, new, truth = drawn
     given = {"epsilon": 1.0, "delta": 1 / len(x) ** 2, "adjacency": "add-remove"}
     features = RandomFeatures(n=512)
-    model = PrivateRidge(
-        bounds=(-3, 3), target_bounds=(-3, 3), features=features, random_state=0, **given
-    )
+    model = PrivateRidge(columns=(-3, 3), features=features, random_state=0, **given)
     model._rules = rules
     return float(np.mean((truth - model.fit(x, y).predict(new)) ** 2))
 

@@ -88,7 +88,7 @@ def errors(path: Path, epsilon: float, seed: int, n: int = 512) -> dict[str, flo
         coef = method(task, epsilon)(np.random.default_rng(seed))
         found[name] = float(task.test_error(coef) * scale)
     given = {"epsilon": epsilon, "delta": 1 / train.sum() ** 2, "adjacency": "add-remove"}
-    given |= {"bounds": (-REACH, REACH), "target_bounds": (-REACH, REACH), "random_state": seed}
+    given |= {"columns": (-REACH, REACH), "random_state": seed}
     for name, features in (("linear", None), ("features", pg.RandomFeatures(n=n))):
         start = time.process_time()
         model = PrivateRidge(features=features, **given).fit(x[train], y[train])

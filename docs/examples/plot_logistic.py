@@ -24,7 +24,7 @@ study = pg.Study(table, variables, epsilon=20.0, delta=1e-6)
 epsilons = [0.25, 0.5, 1.0, 4.0]
 fits = [study.regress("union ~ school + age", epsilon=e, family="binomial") for e in epsilons]
 for fit in fits:
-    print(fit.epsilon, fit.refusal or fit.odds_ratios().round(3))
+    print(fit.epsilon, fit.refusal or np.exp(fit.conf_int()).round(3))
 
 figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
 for axis, name, truth in zip(axes, ["school", "age"], [-0.10, 0.03], strict=True):

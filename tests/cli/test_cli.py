@@ -12,11 +12,6 @@ from click.testing import CliRunner
 
 import privgram as pg
 from privgram.cli._program import COMMANDS, program
-from privgram.papers.sheffet import (
-    GaussianSketch,
-    InverseGauss,
-    PublishedAnalyzeGauss,
-)
 
 N_ROWS = 100_000
 COLUMNS = pg.Columns({"age": (0, 100), "pressure": (50, 200), "cost": (0, 10)}, intercept=True)
@@ -160,9 +155,9 @@ def test_options_of_a_study_arrive(folder):
     (folder / "table.csv").write_text((folder / "table.csv").read_text().removeprefix("# "))
     study("table.csv", out="csv.toml", adjacency="add-remove", threads=1, missing="drop")
     succeed("release", "csv.toml", "--epsilon", "1", "--delta", "1e-7", "--out", "x.json",
-            "--mechanism", "analyze-gauss", "--set", "noise=triangular")  # fmt: skip
+            "--mechanism", "analyze-gauss")  # fmt: skip
     release = pg.load("x.json")
-    assert release.mechanism == pg.AnalyzeGauss(noise="triangular")
+    assert release.mechanism == pg.AnalyzeGauss()
     assert (release.adjacency, release.delta, release.n_rows) == ("add-remove", 1e-7, None)
     assert release.columns.missing == "drop"
     assert pg.Study.load("csv.toml").threads == 1
@@ -183,30 +178,19 @@ def test_file_to_fill_in_is_a_study_of_its_columns(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "settings", "mechanism"),
+    ("name", "mechanism"),
     [
-        ("AdditiveWishart", ["debias=false"], pg.AdditiveWishart(debias=False)),
-        ("additive-wishart", [], pg.AdditiveWishart()),
-        ("gaussian-sketch", ["rows=500"], GaussianSketch(500)),
-        ("inverse-gauss", ["eigenvalue-floor=100"], InverseGauss(100)),
-        (
-            "published-analyze-gauss",
-            ["allow-published-erratum=true"],
-            PublishedAnalyzeGauss(allow_published_erratum=True),
-        ),
-        ("adaptive-gaussian", ["rounds=2"], pg.AdaptiveGaussian(rounds=2)),
+        ("AdditiveWishart", pg.AdditiveWishart()),
+        ("additive-wishart", pg.AdditiveWishart()),
+        ("adaptive-gaussian", pg.AdaptiveGaussian()),
     ],
 )
-def test_release_by_every_mechanism(folder, name, settings, mechanism):
-    options = [part for setting in settings for part in ("--set", setting)]
+def test_release_by_every_mechanism(folder, name, mechanism):
     study("table.npy", out="basic.toml", composition="basic", delta=1e-5)
     release = ["release", "basic.toml", *RELEASE[2:], "--delta", "1e-6", "--out", "new.npz"]
-    printed = succeed(*release, "--mechanism", name, *options)
+    succeed(*release, "--mechanism", name)
     assert pg.load("new.npz").mechanism == mechanism
-    shown = succeed("info", "new.npz")
-    assert type(mechanism).__name__ in shown
-    for text in (printed, shown):
-        assert ("eigenvalues are at least 100" in text) == (name == "inverse-gauss")
+    assert type(mechanism).__name__ in succeed("info", "new.npz")
 
 
 def test_release_for_people(folder):
@@ -233,11 +217,6 @@ def test_nothing_secret_is_printed(folder):
         ([*RELEASE, "--out", "none/new.json"], "there is no folder none"),
         ([*RELEASE, "--out", "gram.json"], "--force"),
         ([*RELEASE, "--out", "new.json", "--mechanism", "magic"], "magic"),
-        ([*RELEASE, "--out", "new.json", "--set", "dof=9"], "of which --mechanism"),
-        ([*WISHART, "--set", "dof"], "NAME=VALUE"),
-        ([*WISHART, "--set", "sigma=3"], "dof, scale, debias"),
-        ([*WISHART, "--set", "dof=many"], "dof"),
-        ([*WISHART, "--set", "debias=maybe"], "debias=maybe"),
         ([*WISHART, "--epsilon", "1e308"], "beyond what floating point can calibrate"),
         (
             [*RELEASE, "--out", "new.json", "--mechanism", "gaussian-sketch"],
@@ -263,10 +242,9 @@ def test_nothing_secret_is_printed(folder):
         (["regress", "gram.json", "--target", "cost", "--features", "cost"], "cost"),
         (["regress", "gram.json", "--target", "cost", "--ridge", "-1"], "ridge"),
         (["regress", "gram.json", "--target", "cost", "--alpha", "0.95"], "alpha"),
-        (["pca", "gram.json", "--components", "9"], "9"),
         (["info", "columns.toml"], "columns.toml"),
-        (["plan", "study.toml", "--epsilon", "x"], "epsilon"),
-        (["plan", "study.toml", "--target-se", "age=1"], "--target-se is of a FORMULA"),
+        (["plan", "study.toml", "cost ~ age", "--epsilon", "x"], "epsilon"),
+        (["plan", "study.toml", "--target-se", "age=1"], "Missing argument 'FORMULA'"),
         (["magic"], "there is no command 'magic': demo, doctor"),
         (["info", "table.npy"], "table.npy is a table, and a release is needed here"),
         (["plan", "study.toml", "cost ~ age", "--design", "table.npy"], "is a table"),
@@ -299,14 +277,6 @@ def test_regress(folder):
     assert "pressure" not in shown
 
 
-def test_pca(folder):
-    report = json.loads(succeed("pca", "gram.json", "--components", "3", "--json"))
-    assert report["names"] == [name for name in COLUMNS.names if name != "intercept"]
-    assert len(report["mean"]) == len(report["names"])
-    assert len(report["explained_variance"]) == 3
-    assert "explained variance" in succeed("pca", "gram.json")
-
-
 def test_info_has_one_number_of_rows(folder):
     """Of rows that are private it stood there as missing, and once more as estimated."""
     for adjacency in ("replace", "add-remove"):
@@ -323,21 +293,6 @@ def test_info_of_a_release(folder):
     assert report["epsilon"] == 1.0
     assert report["columns"] == list(COLUMNS.names)
     assert "AdditiveWishart" in succeed("info", "gram.json")
-
-
-@pytest.mark.slow
-def test_plan(folder):
-    arguments = ["plan", "study.toml", "--epsilon", "1", "--rows", "5000"]
-    report = json.loads(succeed(*arguments, "--json"))
-    assert report == json.loads(json.dumps(pg.plan(4, 2.0, 1.0, 1e-6, n_rows=5000).to_dict()))
-    shown = succeed(*arguments)
-    assert "AnalyzeGauss" in shown
-    assert "Take " in shown
-    pg.release(np.load("table.npy"), COLUMNS, 1.0, 1e-6).save("earlier.json")
-    assert "--design is of a FORMULA" in fail(*arguments, "--design", "earlier.json")
-
-    study("table.npy", out="units.toml", unit="who")
-    assert "planned by a FORMULA" in fail("plan", "units.toml", "--epsilon", "1")
 
 
 def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
@@ -465,13 +420,14 @@ def test_release_and_regress_by_group(folder):
     rng = np.random.default_rng(0)
     site, age = rng.choice([1, 2, 3], 3000), rng.uniform(0, 100, 3000)
     np.save("sites.npy", np.column_stack([age, 100 + site, age / 20 * site, site]))
-    study("sites.npy", out="sites.toml")
+    bounds = COLUMNS.bounds | {"site": pg.Factor([1, 2, 3])}
+    pg.Columns(bounds, intercept=True).save("sites-columns.toml")
+    study("sites.npy", out="sites.toml", columns="sites-columns.toml")
     ask = ["release", "sites.toml", "--epsilon", "1", "--by", "site"]
-    report = json.loads(succeed(*ask, "--groups", "1,2,3", "--out", "sites.json", "--json"))
+    report = json.loads(succeed(*ask, "--out", "sites.json", "--json"))
     assert (report["by"], report["groups"], report["rows"]) == ("site", 3, 3000)
     table = succeed("regress", "sites.json", "--target", "cost", "--features", "age")
     assert "cost in 3 groups by site" in table
-    assert "pooled (paule-mandel)" in table
     command = ["regress", "sites.json", "--target", "cost", "--features", "age", "--json"]
     fits = json.loads(succeed(*command))
     assert fits["groups"] == [1, 2, 3]
@@ -482,20 +438,7 @@ def test_release_and_regress_by_group(folder):
     assert np.all(np.diff(wide) > 2 * np.diff(narrow))
     assert "--json has intervals" in fail(*command[:-1], "--alpha", "0.1")
     assert np.shape(fits["params"]) == np.shape(fits["bse"]) == (3, 2)
-    (folder / "sites.txt").write_text("1\n2\n")
-    others = ["--groups", "sites.txt", "--unknown", "other", "--out", "other.npz"]
-    assert "groups" in succeed(*ask, *others)
-    assert list(pg.load("other.npz")) == [1, 2, "other"]
-    (folder / "one.json").symlink_to("sites.txt")
-    both = [*ask, "--groups", "sites.txt", "--out", "one.json", "--force"]
-    assert "--groups and --out are one file" in fail(*both)
-    assert (folder / "sites.txt").read_text() == "1\n2\n"
-    assert "not listed" in fail(
-        *ask, "--groups", "[1, 2]", "--unknown", "error", "--out", "new.json"
-    )
-    assert "the groups are missing" in fail(*ask, "--out", "new.json")
-    assert "goes with --by" in fail(*ask[:-2], "--groups", "1", "--out", "new.json")
-    assert "JSON" in fail(*ask, "--groups", "[1, 2", "--out", "new.json")
+    assert "the groups are missing" in fail(*ask[:-1], "cost", "--out", "new.json")
     assert "holds releases of groups, which only `privgram regress` takes" in fail(
         "info", "sites.json"
     )

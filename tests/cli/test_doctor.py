@@ -15,7 +15,6 @@ import oracle  # noqa: E402
 
 import privgram as pg  # noqa: E402
 import privgram.columns as columns  # noqa: E402
-import privgram.moment as moment  # noqa: E402
 from privgram._core import blas, rows  # noqa: E402
 from privgram.cli import doctor  # noqa: E402
 from privgram.cli._program import program  # noqa: E402
@@ -88,8 +87,8 @@ def larger(real):
     return wishart
 
 
-def without_first_part(real):
-    return lambda parts: real(list(parts)[1:])
+def without_the_other(real):
+    return lambda self, other: self
 
 
 def one_level_off(real):
@@ -120,7 +119,7 @@ def of_another_matrix(real):
             "DIGESTS",
             lambda digests: {**digests, 160: ""},
         ),
-        ("order and splits do not matter", moment, "merge", without_first_part),
+        ("order and splits do not matter", pg.SecondMoment, "merge", without_the_other),
         ("factors equal their indicators", columns, "Encoder", one_level_off),
         ("noise is ChaCha20's", doctor, "ChaCha20", lambda real: lambda key: real(key[1:] + b"1")),
         ("Wishart moments", blas, "wishart", larger),

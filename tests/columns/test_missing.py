@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.disclosure.norm_bound import private_norm_bound
 
 BOUNDS = {"x": (0, 1), "y": bool}
 SPENT = {"epsilon": 2.0, "delta": 1e-6}
@@ -44,9 +43,6 @@ ROUTES = {
     "study": studied,
     "logistic": lambda table, columns, **asked: (
         pg.regress(table, "y ~ x", columns, family="binomial", **SPENT, **asked).columns
-    ),
-    "norms": lambda table, columns, **asked: (
-        private_norm_bound(table, epsilon=1.0, columns=columns, **asked) and None
     ),
 }
 
@@ -111,7 +107,8 @@ def test_choice_warns_of_no_private_number(table, recwarn):
     """That units are few says how many there are."""
     few = {name: values[:40] for name, values in table.items()}
     columns = pg.Columns(BOUNDS)
-    private_norm_bound(few, epsilon=0.1, columns=columns, unit=pg.Unit("who", missing="drop"))
+    bound = pg.PrivateBound(0.1)
+    pg.release(few, columns, **SPENT, unit=pg.Unit("who", bound=bound, missing="drop"))
     assert not len(recwarn)
     with pytest.warns(UserWarning, match="too few"):
-        private_norm_bound(few, epsilon=0.1, columns=columns, unit="who")
+        pg.release(few, columns, **SPENT, unit=pg.Unit("who", bound=bound))

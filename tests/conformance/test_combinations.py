@@ -41,7 +41,7 @@ COLUMNS = pg.Columns(VARIABLES, intercept=True)
 UNIT = pg.Unit("who", max_rows=2)
 GROUPS = pg.Groups("g", [0, 1])
 FEATURES = pg.RandomFeatures(n=20, scale=1.0)
-BOXES = {"bounds": (-1, 1), "target_bounds": (0, 1)}
+BOXES = {"columns": (-1, 1)}
 
 
 @cache
@@ -205,7 +205,7 @@ LEARNERS = {
     "classifier, random features": partial(
         PrivateClassifier, bound=1.5, classes=[0, 1], features=FEATURES
     ),
-    "PCA": partial(PrivatePCA, bounds=(-1, 1)),
+    "PCA": partial(PrivatePCA, columns=(-1, 1)),
 }
 
 #: What is learnt from, with the target.

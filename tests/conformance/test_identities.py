@@ -96,7 +96,7 @@ def told(answer):
         numbers = answer.params, answer.bse, answer.conf_int(estimand="sample")
         return *(np.asarray(x).tobytes() for x in numbers), str(answer.summary()), answer.privacy
     moments = answer.values() if hasattr(answer, "values") else [answer]
-    return [np.asarray(moment.int128()).tolist() for moment in moments]
+    return [[limb.tolist() for limb in moment.int128()] for moment in moments]
 
 
 def parquet(frame, folder, size):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from support.helpers import refuses
+from support.helpers import assert_bits, refuses
 from support.layouts import LAYOUTS, Case
 
 from privgram._core import rows
@@ -49,7 +49,7 @@ def test_each_group_is_a_table_of_its_own(coded, rng, name, share, other):
     slot = slot_of(group, other)
     for number in range(GROUPS + other):
         part = alone(case, bound, slot, number)
-        assert_array_equal((hi[number], lo[number]), part.int128())
+        assert_bits((hi[number], lo[number]), part)
         assert acc.counts()[:, number].tolist() == [part.n_rows, 0]
     assert acc.counts()[:, -1].tolist() == [0, (slot < 0).sum()]
     assert acc.n_rows + acc.n_dropped == case.n
@@ -69,7 +69,7 @@ def test_every_width(coded, rng, d, scaled, layout):
     for number in range(3):
         part = rows.RowAccumulator(d, 1.5)
         assert part.update(x[group == number], False, scaling) == -1
-        assert_array_equal((hi[number], lo[number]), part.int128())
+        assert_bits((hi[number], lo[number]), part)
 
 
 def test_sums_stay_exact(coded, rng):
@@ -82,7 +82,7 @@ def test_sums_stay_exact(coded, rng):
     part = rows.RowAccumulator(2, 1.0, 24)
     part.update(x)
     hi, lo = acc.int128()
-    assert_array_equal((hi[1], lo[1]), part.int128())
+    assert_bits((hi[1], lo[1]), part)
     assert not lo[0].any()
 
 
@@ -97,10 +97,10 @@ def test_orders_and_cuttings(coded, rng):
         assert feed(cut, case, group, part) == -1
     assert feed(other, case, group, order[200:]) == -1
     cut.merge(other)
-    assert_array_equal(cut.totals(), whole.totals())
+    assert_bits(cut.totals(), whole.totals())
     assert_array_equal(cut.counts(), whole.counts())
     again = coded.from_groups(*layout, False, *whole.totals(), whole.counts())
-    assert_array_equal(again.int128(), whole.int128())
+    assert_bits(again, whole)
     again.merge(cut)
     assert (again.n_rows, again.n_dropped) == (600, 0)
     again.reset()

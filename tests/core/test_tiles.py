@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from oracle import RowAccumulator
+from support.helpers import assert_bits
 
 from privgram._core import rows
 
@@ -96,7 +97,7 @@ def test_integers_of_the_reference(tiles, rng, d):
     x = np.nan_to_num(table(rng, 600, d))
     acc, expected = tiles(d, 1.0), RowAccumulator(d, 1.0)
     assert acc.update(x) == expected.update(x) == -1
-    assert_array_equal(acc.int128(), expected.int128())
+    assert_bits(acc, expected)
 
 
 @pytest.mark.parametrize(
@@ -130,13 +131,13 @@ def test_rows_that_wait_are_part_of_every_answer(tiles, rng):
     second.update(x[300:])
     first.merge(second)
     for acc in (first, tiles.from_totals(150, 1.0, 20, *whole.totals(), 700, 0)):
-        assert_array_equal(acc.int128(), whole.int128())
-        assert_array_equal(acc.int128(), whole.int128())
+        assert_bits(acc, whole)
+        assert_bits(acc, whole)
     first.reset()
     first.update(x[:3])
     first.reset()
     first.update(x)
-    assert_array_equal(first.int128(), whole.int128())
+    assert_bits(first, whole)
 
 
 @pytest.mark.parametrize("clipped", [False, True])
@@ -177,7 +178,7 @@ def test_threads_add_to_the_same_sums(tiles, rng, d):
     with ThreadPoolExecutor(3) as pool:
         for sharer in pool.map(add, np.array_split(x[100:], 3)):
             whole.merge(sharer)
-    assert_array_equal(whole.int128(), one.int128())
+    assert_bits(whole, one)
     assert whole.n_rows == 900
 
 
@@ -185,4 +186,4 @@ def test_more_bits_than_digits_have(tiles, rng):
     x = rng.standard_normal((200, 150))
     acc, expected = tiles(150, 1.0, 21), RowAccumulator(150, 1.0, 21)
     assert acc.update(x) == expected.update(x) == -1
-    assert_array_equal(acc.int128(), expected.int128())
+    assert_bits(acc, expected)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers import sheffet
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
@@ -54,7 +53,8 @@ def digest(name):
     rng = np.random.default_rng(7)
     kind, _, adjacency = name.partition(", ")
     if kind == "norm bound":
-        values = float(private_norm_bound(TABLE, 1.0, lower=0.5, upper=8.0, rng=rng))
+        asked = {"bound": pg.PrivateBound(1.0), "mechanism": pg.AnalyzeGauss(), "rng": rng}
+        values = pg.release(TABLE, epsilon=1.0, delta=1e-6, **asked).bound
     elif kind == "compress":
         values = compress(TABLE, 30, rng=rng).matrix
     elif kind == "low rank":

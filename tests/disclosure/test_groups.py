@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
-from privgram.disclosure.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import BoundSelection
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.mechanisms import calibrate_groups
@@ -20,6 +19,7 @@ from privgram.noise import added_up
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, SketchLaw
 from privgram.privacy import GaussianProfile, Guarantee, MatrixLaplaceProfile
 from privgram.releases.groups import Releases
+from privgram.scan.request import ScanRequest
 
 COLUMNS = pg.Columns({"x": (-3, 3), "y": (-3, 3)}, intercept=True)
 SITES = ["a", "b", "c"]
@@ -276,21 +276,10 @@ def test_wrong_requests(table, tmp_path, more, error, said):
     assert not ledger.entries
 
 
-def test_bound_that_was_chosen_is_counted_once(table, tmp_path):
-    ledger = pg.Ledger(tmp_path / "l", epsilon=3, delta=1e-5, adjacency="add-remove")
-    rows = {name: table[name] for name in ("x", "y")}
-    bound = private_norm_bound(rows, 0.1, columns=COLUMNS, adjacency="add-remove")
-    moments = pickle.loads(pickle.dumps(pg.second_moment(table, bound, **ASK)))
-    made = pg.release(moments, epsilon=1.0, delta=1e-6, adjacency="add-remove", ledger=ledger)
-    assert [entry.epsilon for entry in ledger.entries] == [0.1, 1.0]
-    assert made.epsilon == made.total().epsilon == 1.1
-    assert made.total().parameters["bound_epsilon"] == 0.1
-
-
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("kind", ["plain", "names", "array", "factor", "drop", "other"])
 def test_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, kind):
-    """The same choice, of the same rows, as `private_norm_bound` makes; one pass for its counts."""
+    """The same choice, of the same rows, as without groups; one pass for its counts."""
     ask, rows = dict(ASK), {name: table[name] for name in ("x", "y")}
     columns, source = ask["columns"], table
     if kind == "factor":
@@ -320,10 +309,10 @@ def test_bound_chosen_by_the_rows_of_all_groups(table, tmp_path, adjacency, kind
         rng=np.random.default_rng(3),
         **ask,
     )
-    bound = private_norm_bound(
-        rows, 2.0, columns=columns, adjacency=adjacency, rng=np.random.default_rng(3)
-    )
-    assert all(one.bound == float(bound) for one in made.values())
+    scan = ScanRequest.of(rows, columns, None, None, None, None, False, adjacency)
+    choice = BoundSelection(pg.PrivateBound(2.0), scan, adjacency)
+    chosen = choice.draw(choice.count(), np.random.default_rng(3))
+    assert all(one.bound == chosen.bound for one in made.values())
     assert [entry.epsilon for entry in ledger.entries] == [2.0, 1.0]
     assert made.epsilon == 3.0
 
@@ -343,7 +332,7 @@ def test_cluster_counts_no_norms_by_group(table, tmp_path, monkeypatch):
     pytest.importorskip("dask")
     monkeypatch.setattr("privgram.scan.request.scale_out", lambda source: "dask")
     ledger = pg.Ledger(tmp_path / "l", 4.0, 1e-5, composition="basic")
-    with pytest.raises(ValueError, match="pass its files, or as bound what"):
+    with pytest.raises(ValueError, match="pass its files, or a bound"):
         pg.release(table, epsilon=1.0, delta=1e-6, bound=pg.PrivateBound(0.5), ledger=ledger, **ASK)
     assert not ledger.entries
 

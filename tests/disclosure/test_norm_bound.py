@@ -4,11 +4,8 @@ Privacy is checked by exact enumeration: the law of the choice is known in close
 all neighbours of all small tables are gone through.
 """
 
-import contextlib
-import copy
 import itertools
 import math
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -18,16 +15,30 @@ from support.helpers import by, refuses
 import privgram as pg
 from privgram import privacy
 from privgram.columns import PrivateBound
-from privgram.disclosure.norm_bound import BoundSelection, NormCounts, private_norm_bound
+from privgram.disclosure.norm_bound import BoundSelection, NormCounts
 from privgram.exact.choice import quantile_losses
 from privgram.ledger import BudgetExceeded
-from privgram.mechanisms.norm_bound import NormBound
-from privgram.moment import merge
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import BoundedRangeProfile
 from privgram.scan.request import ScanRequest
 
+AUTO = PrivateBound(1.0)
 GRID = np.array([0.5, 1.0, 2.0, 4.0])
+
+
+ASKED = {"epsilon": 1.0, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+
+
+def selection(x, auto=AUTO, adjacency="replace", columns=None, unit=None, grid=None):
+    scan = ScanRequest.of(x, columns, None, unit, None, None, False, adjacency)
+    choice = BoundSelection(auto, scan, adjacency)
+    choice.grid = choice.grid if grid is None else grid
+    return choice
+
+
+def chosen(*asked, rng=None, ledger=None, **more):
+    choice = selection(*asked, **more)
+    return choice.draw(choice.count(), rng, ledger)
 
 
 def table(rng, n=5000, d=4):
@@ -48,9 +59,8 @@ def test_counts_are_those_of_the_norms(rng, form, threads):
         "blocks": lambda: iter([x[:1], x[1:9000], x[9000:]]),
         "frame": lambda: {f"x{j}": x[:, j] for j in range(4)},
     }.get(form, lambda: x)()
-    choice = BoundSelection(
-        PrivateBound(1.0), ScanRequest(source, threads=threads), lower=0.01, upper=100.0
-    )
+    choice = BoundSelection(PrivateBound(1.0), ScanRequest(source, threads=threads))
+    choice.grid = np.geomspace(0.01, 100.0, 214)
     counts = choice.count()
     norms = np.sqrt((x.astype(float) ** 2).sum(axis=1))
     expected = np.histogram(norms, np.concatenate([[0], choice.grid[:-1], [np.inf]]))[0]
@@ -78,16 +88,16 @@ def test_rows_are_scaled_and_left_out_as_columns_say(rng):
     norms = np.linalg.norm(columns.encoder.table(list(kept.T)), axis=1)
     assert counts.counts.sum() == len(kept)
     assert counts.n_rows == 3000
-    bound = private_norm_bound(x, 50.0, 0.5, columns=columns, bins_per_octave=64, rng=rng)
-    assert np.quantile(norms, 0.49) <= bound <= np.quantile(norms, 0.51) * 2 ** (1 / 64)
-    assert (bound.lower, bound.upper) == (columns.bound / 1024, columns.bound)
+    made = chosen(x, PrivateBound(50.0, 0.5), columns=columns, rng=rng)
+    assert np.quantile(norms, 0.49) <= made.bound <= np.quantile(norms, 0.51) * 2 ** (1 / 16)
+    assert (made.lower, made.upper) == (columns.bound / 1024, columns.bound)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_row_that_is_not_finite_is_named_by_its_position(rng, value):
     x = table(rng, 20_000)
     x[12_345, 2] = value
-    refuses(lambda: private_norm_bound(x, 1.0), ValueError, "row 12345")
+    refuses(lambda: chosen(x), ValueError, "row 12345")
 
 
 def tables(n_bins, largest):
@@ -194,18 +204,13 @@ def test_rate_of_the_draw(monkeypatch, rng):
         lambda losses, rate, rng: handed.append((losses, rate)) or 0,
     )
     for adjacency, sensitivity in (("replace", 10), ("add-remove", 9)):
-        choice = BoundSelection(
-            PrivateBound(0.3, 0.9), ScanRequest(table(rng)), adjacency, 1.0, 4.0, 1
-        )
-        choice.draw(choice.count(), rng)
+        chosen(table(rng), PrivateBound(0.3, 0.9), adjacency, rng=rng)
         assert handed.pop()[1] == Fraction(0.3) / (2 * sensitivity)
 
 
 def test_no_rows_make_every_bound_as_likely(rng):
-    empty, grid = np.empty((0, 2)), {"lower": 1, "upper": 8, "bins_per_octave": 1}
-    bounds = {
-        float(private_norm_bound(empty, 1.0, adjacency="add-remove", **grid)) for _ in range(60)
-    }
+    grid = np.array([1.0, 2.0, 4.0, 8.0])
+    bounds = {chosen(np.empty((0, 2)), adjacency="add-remove", grid=grid).bound for _ in range(60)}
     assert bounds == {1.0, 2.0, 4.0, 8.0}  # one is missed with chance 4 (3/4)^60 < 2e-7
 
 
@@ -215,172 +220,52 @@ def test_bound_is_near_the_quantile(rng, adjacency):
     x = table(rng, 40_000)
     norms = np.sort(np.linalg.norm(x, axis=1))
     for quantile in (0.5, 0.95):
-        bound = private_norm_bound(x, 0.5, quantile, adjacency=adjacency, rng=rng)
+        bound = chosen(x, PrivateBound(0.5, quantile), adjacency, rng=rng).bound
         slack = math.ceil(2 / 0.5 * (math.log(1000) + 14))
         target = int(quantile * len(norms))
         assert norms[target - slack] <= bound
         assert bound <= norms[min(target + slack, len(norms) - 1)] * 2 ** (1 / 16) * (1 + 1e-9)
 
 
-@pytest.mark.slow
-def test_result_is_a_float_that_bounds(rng):
-    x = table(rng)
-    bound = private_norm_bound(x, 2.0, quantile=0.9, rng=rng)
-    assert isinstance(bound, float)
-    assert bound.reproducible
-    assert "REPRODUCIBLE" in repr(bound)
-    assert pg.second_moment(x, bound=bound).bound == bound
-    assert bound.privacy == BoundedRangeProfile(2.0, "replace")
-    assert not private_norm_bound(x, 2.0, quantile=0.9).reproducible
-    again = pickle.loads(pickle.dumps(bound))
-    assert (again, again.to_dict()) == (bound, bound.to_dict())
-    assert bound.to_dict()["bound"] == bound
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        bound.epsilon = 1.0
-
-
-def test_nobody_spends_between_a_choice_and_what_rests_on_it(rng, tmp_path, monkeypatch):
-    """Or the choice would be paid for, and be of no use."""
-    x = rng.standard_normal((500, 2))
-    moment = pg.second_moment(x, private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100))
-    path = tmp_path / "study.ledger"
-    ledger = pg.Ledger(path, 1.0, 1e-6, composition="basic")
-    other, real = pg.Ledger(path, 1.0, 1e-6, composition="basic"), pg.Ledger._open
-    refused = []
-
-    @contextlib.contextmanager
-    def opened(self, exclusive=False):
-        with real(self, exclusive) as handle:
-            yield handle
-        if exclusive and self is ledger:
-            try:
-                other.spend(0.5, 0.0, adjacency="replace", unit="")
-            except BudgetExceeded:
-                refused.append(True)
-
-    monkeypatch.setattr(pg.Ledger, "_open", opened)
-    pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
-    assert [entry.epsilon for entry in ledger.entries] == [0.5, 0.5]
-    assert refused == [True]
-
-
 def test_ledger_counts_the_choice_before_it_is_made(rng, tmp_path, monkeypatch):
-    x = table(rng)
+    x, auto = table(rng), PrivateBound(0.8, 0.5)
     ledger = pg.Ledger(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
-    bound = private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
+    made = chosen(x, auto, ledger=ledger)
     (entry,) = ledger.entries
-    assert (entry.epsilon, entry.delta, entry.privacy) == (0.8, 0.0, bound.privacy)
-    assert "private_norm_bound" in entry.what
+    assert (entry.epsilon, entry.delta, entry.privacy) == (0.8, 0.0, made.price.privacy)
+    assert (entry.what, made.reproducible) == ("PrivateBound(quantile=0.5)", False)
     monkeypatch.setattr("privgram.secret.gate.exponential_mechanism", lambda *a: 1 / 0)
     with pytest.raises(BudgetExceeded):
-        private_norm_bound(x, 0.8, 0.5, lower=0.01, upper=100, ledger=ledger)
+        chosen(x, auto, ledger=ledger)
     assert len(ledger.entries) == 1
 
 
 def test_choice_is_not_paid_for_without_its_release(rng, tmp_path):
-    bound = private_norm_bound(table(rng), 0.8, 0.5, lower=0.01, upper=100)
-    moment = pg.second_moment(table(rng), bound)
     ledger = pg.Ledger(tmp_path / "study.ledger", 1.0, 1e-6, composition="basic")
+    asked = {"delta": 1e-7, "bound": PrivateBound(0.8, 0.5), "ledger": ledger}
     for mechanism in (pg.AnalyzeGauss(), GaussianSketch(50)):
         with pytest.raises(BudgetExceeded):
-            pg.release(moment, epsilon=0.5, delta=1e-7, mechanism=mechanism, ledger=ledger)
+            pg.release(table(rng), epsilon=0.5, mechanism=mechanism, **asked)
     assert ledger.entries == ()
-    pg.release(moment, epsilon=0.2, delta=1e-7, mechanism=pg.AnalyzeGauss(), ledger=ledger)
+    pg.release(table(rng), epsilon=0.2, mechanism=pg.AnalyzeGauss(), **asked)
     assert [entry.epsilon for entry in ledger.entries] == [0.8, 0.2]
 
 
-@pytest.fixture
-def both(rng):
-    """A bound, and a release that was made with the number alone."""
-    x = table(rng, 50_000)
-    bound = private_norm_bound(x, 0.1)
-    release = pg.release(
-        pg.second_moment(x, bound=float(bound)), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss()
-    )
-    return bound, release
-
-
-def carried(bound, x):
-    """Moments of the same rows, by every way a moment may take."""
-    half = len(x) // 2
-    one = pg.second_moment(x, bound)
-    first, last = pg.second_moment(x[:half], bound), pg.second_moment(x[half:], bound)
-    return {
-        "pass": one,
-        "updates": pg.SecondMoment(x.shape[1], bound).update(x),
-        "threads": pg.second_moment(x, bound, threads=2),
-        "copy": one.copy(),
-        "bytes": pg.SecondMoment.from_bytes(one.to_bytes()),
-        "pickle": pickle.loads(pickle.dumps(one)),
-        "deep copy": copy.deepcopy(one),
-        "sum": first + last,
-        "merge": merge([last, first]),
-        "merged": pg.SecondMoment.from_bytes(first.to_bytes()).merge(last),
-    }
-
-
-def test_moment_carries_its_bound_and_a_release_counts_it(rng):
-    """However the moment came about, and unasked."""
-    x = table(rng)
-    bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
-    for way, moment in carried(bound, x).items():
-        assert moment.norm_bound.to_dict() == bound.to_dict(), way
-        release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
-        assert (release.epsilon, release.delta) == (1.5, 1e-6), way
-        assert release.parameters["bound_epsilon"] == 0.5
-        assert release.parameters["bound_id"] == bound.id
-        assert release.privacy == privacy.compose(
-            [pg.AnalyzeGauss().calibrate(4, bound, 1.0, 1e-6).privacy, bound.privacy]
-        )
-        assert type(release.bound) is float
-        assert release.including(bound) is release  # as was asked for before
-        assert release.marginal([0]).epsilon == 1.5
-    plain = pg.second_moment(x, float(bound))
-    assert plain.norm_bound is None
-    assert pg.release(plain, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss()).epsilon == 1.0
-
-
 @pytest.mark.parametrize("form", [".json", ".npz"])
-def test_saved_release_counts_its_bound(rng, tmp_path, form):
-    x = table(rng)
-    bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100)
-    release = pg.release(pg.second_moment(x, bound), None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss())
+def test_release_counts_its_bound(rng, tmp_path, form):
+    x, auto = table(rng), PrivateBound(0.5, 0.5)
+    release = pg.release(x, **ASKED, bound=auto, rng=rng)
+    assert (release.epsilon, release.delta, release.reproducible) == (1.5, 1e-6, True)
+    assert release.parameters["bound_epsilon"] == release.parameters["bound_quantile"] == 0.5
+    alone = pg.AnalyzeGauss().calibrate(4, release.bound, 1.0, 1e-6).privacy
+    choice = BoundedRangeProfile(0.5, "replace")
+    assert release.privacy == privacy.compose([alone, choice])
+    # At once they cost less than one after the other, and more than one alone.
+    assert alone.delta(1.5) < release.privacy.delta(1.5) < 1e-6
+    assert release.marginal([0]).epsilon == 1.5
     release.save(tmp_path / f"gram{form}")
     loaded = pg.load(tmp_path / f"gram{form}")
     assert (loaded.epsilon, loaded.privacy) == (1.5, release.privacy)
-    assert loaded.including(bound) is loaded
-
-
-def test_only_moments_of_one_choice_are_merged(rng):
-    x = table(rng)
-    options = {"lower": 1.0, "upper": 1.5, "bins_per_octave": 1}
-    bounds = [private_norm_bound(x, 50.0, 0.5, **options) for _ in range(2)]
-    bounds[1] = NormBound(bounds[0], **bounds[1].__dict__)  # the same number, chosen again
-    moments = [pg.second_moment(x, bound) for bound in (*bounds, float(bounds[0]))]
-    for a, b in itertools.permutations(moments, 2):
-        with pytest.raises(ValueError, match="not chosen together"):
-            a.copy().merge(b)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"bound": 3.0},
-        {"bound": "x"},
-        {"epsilon": -1.0},
-        {"epsilon": None},
-        {"adjacency": "swap"},
-        {"id": 3},
-        {"more": 1},
-    ],
-)
-def test_bytes_with_a_choice_that_is_none_are_refused(rng, change):
-    bound = private_norm_bound(table(rng), 1.0, 0.5, lower=0.01, upper=100)
-    moment = pg.SecondMoment(2, bound)
-    values = bound.to_dict() | change
-    object.__setattr__(bound, "to_dict", lambda: values)
-    with pytest.raises(ValueError, match=r"NormBound|not the one that was chosen"):
-        pg.SecondMoment.from_bytes(moment.to_bytes())
 
 
 ALL_MECHANISMS = {
@@ -397,54 +282,10 @@ ALL_MECHANISMS = {
 @pytest.mark.parametrize("name", ALL_MECHANISMS)
 def test_every_mechanism_counts_the_bound(rng, name):
     x = rng.standard_normal((3000, 3))
-    bound = private_norm_bound(x, 0.5, 0.8, lower=0.1, upper=10)
-    release = pg.release(
-        pg.second_moment(x, bound), None, 1.0, 1e-6, mechanism=ALL_MECHANISMS[name]
-    )
+    asked = ASKED | {"mechanism": ALL_MECHANISMS[name]}
+    release = pg.release(x, **asked, bound=PrivateBound(0.5, 0.8))
     assert (release.epsilon, release.delta) == (1.5, 1e-6)
-    assert bound.privacy in release.privacy.profiles
-
-
-def test_ledger_is_charged_for_a_choice_once(rng, tmp_path):
-    """Entered at the choice or at the first release, and by no further one."""
-    x = table(rng)
-    options = {"lower": 0.01, "upper": 100.0}
-    for entered in (True, False):
-        ledger = pg.Ledger(tmp_path / f"{entered}.ledger", 10.0, 1e-4, composition="basic")
-        budget = ledger if entered else None
-        bound = private_norm_bound(x, 0.5, 0.5, ledger=budget, **options)
-        assert len(ledger.entries) == entered
-        moment = pg.second_moment(x, bound)
-        for m in (moment, pickle.loads(pickle.dumps(moment)), moment + moment.copy()):
-            assert (
-                pg.release(m, None, 1.0, 1e-6, mechanism=pg.AnalyzeGauss(), ledger=ledger).epsilon
-                == 1.5
-            )
-        assert [e.epsilon for e in ledger.entries] == [0.5, 1.0, 1.0, 1.0]
-        assert [e.id for e in ledger.entries] == [bound.id, "", "", ""]
-        assert ledger.spent == (3.5, pytest.approx(3e-6))
-        again = private_norm_bound(x, 0.5, 0.5, ledger=ledger, **options)  # another choice
-        assert ledger.entries[-1].id == again.id != bound.id
-    with pytest.raises(ValueError, match="another spend with the id"):
-        ledger.spend(0.1, 0.0, adjacency="replace", unit="", id=again.id)
-
-
-def test_two_notions_of_neighbours_are_not_mixed(rng, tmp_path):
-    x = table(rng)
-    ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5)
-    for chosen, released in (("replace", "add-remove"), ("add-remove", "replace")):
-        bound = private_norm_bound(x, 0.5, 0.5, lower=0.01, upper=100, adjacency=chosen)
-        moment = pg.second_moment(x, bound)
-        with pytest.raises(ValueError, match="one notion of neighbours"):
-            pg.release(
-                moment,
-                epsilon=1.0,
-                delta=1e-6,
-                mechanism=pg.AnalyzeGauss(),
-                adjacency=released,
-                ledger=ledger,
-            )
-    assert not ledger.entries
+    assert BoundedRangeProfile(0.5, "replace") in release.privacy.profiles
 
 
 SCALED = {
@@ -477,7 +318,7 @@ def test_profiles_of_mechanisms_without_a_length_are_those_of_any_bound(name, ca
 
 
 @pytest.mark.slow
-def test_fixed_scale_is_composed_by_what_it_states(rng):
+def test_fixed_scale_is_composed_by_what_it_states(rng, monkeypatch):
     """Its profile depends on the bound, and the composed profile of one bound is exceeded.
 
     By the worst choice between two bounds, evaluated from the definition: outcome o has loss l_o,
@@ -488,9 +329,11 @@ def test_fixed_scale_is_composed_by_what_it_states(rng):
     assert not InverseGauss(eigenvalue_floor=9.0).scale_free
     profiles = [mechanism.calibrate(3, b, 1.0, delta).privacy for b in (0.25, 2.0)]
     x = 0.1 * rng.standard_normal((1000, 3))
-    fields = {"adjacency": "replace", "quantile": 0.9, "lower": 0.25, "upper": 2.0}
-    bound = NormBound(0.25, epsilon=chosen, bins_per_octave=1, reproducible=False, **fields)
-    release = pg.release(pg.second_moment(x, bound), None, 1.0, delta, mechanism=mechanism)
+    monkeypatch.setattr("privgram.disclosure.norm_bound.LOWER", 0.25)
+    monkeypatch.setattr("privgram.disclosure.norm_bound.UPPER", 2.0)
+    monkeypatch.setattr("privgram.secret.gate.exponential_mechanism", lambda *a: 0)
+    release = pg.release(x, None, 1.0, delta, mechanism=mechanism, bound=PrivateBound(chosen, 0.9))
+    assert release.bound == 0.25
     # The composition of one profile with the choice, as in the test by quadrature above.
     node, weight = np.polynomial.legendre.leggauss(20)
     weight *= np.exp(chosen * node / 2)
@@ -514,10 +357,9 @@ def test_fixed_scale_is_composed_by_what_it_states(rng):
 def test_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     x = rng.standard_normal((1000, 3))
     ledger = pg.Ledger(tmp_path / "study.ledger", 5.0, 1e-5, composition="basic")
-    bound = private_norm_bound(x, 0.3, 0.9, lower=0.5, upper=4.0, ledger=ledger)
-    for b in (bound, float(bound)):
-        mechanism = pg.AdditiveWishart(scale=20.0)
-        pg.release(pg.second_moment(x, b), None, 1.0, 1e-6, ledger=ledger, mechanism=mechanism)
+    for bound in (PrivateBound(0.3, 0.9), 2.0):
+        asked = {"mechanism": pg.AdditiveWishart(scale=20.0), "bound": bound}
+        pg.release(x, None, 1.0, 1e-6, ledger=ledger, **asked)
     assert [type(e.privacy).__name__ for e in ledger.entries] == [
         "BoundedRangeProfile",
         "NoneType",
@@ -525,43 +367,15 @@ def test_ledger_takes_a_fixed_scale_by_what_it_states(rng, tmp_path):
     ]
 
 
-def test_number_alone_is_counted_by_hand(both, tmp_path):
-    bound, release = both
-    assert release.epsilon == 1.0
-    total = release.including(bound)
-    assert (total.epsilon, total.delta) == (pytest.approx(1.1), 1e-6)
-    assert total.parameters["bound_epsilon"] == 0.1
-    assert total.parameters["sigma"] == release.parameters["sigma"]
-    total.save(tmp_path / "gram.json")
-    loaded = pg.load(tmp_path / "gram.json")
-    assert loaded.privacy == total.privacy == privacy.compose([release.privacy, bound.privacy])
-    assert loaded.epsilon == total.epsilon
-    # At once they cost less than one after the other, and more than one alone.
-    assert release.privacy.delta(1.1) < total.privacy.delta(1.1) < 1e-6
-
-
-def test_composed_profile_by_quadrature(both):
+def test_composed_profile_by_quadrature():
     """The loss of the choice has the density exp((l - epsilon) / 2) on [-epsilon, epsilon]."""
-    gauss, epsilon = both[1].privacy, 0.3
+    gauss, epsilon = pg.AnalyzeGauss().calibrate(4, 1.0, 1.0, 1e-6).privacy, 0.3
     total = privacy.compose([gauss, BoundedRangeProfile(epsilon)])
     node, weight = np.polynomial.legendre.leggauss(60)
     density = np.exp((epsilon * node - epsilon) / 2)
     for at in (0.0, 0.5, 1.0, 1.5):
         exact = weight * density @ gauss.delta(at - epsilon * node) / (weight @ density)
         assert exact <= total.delta(at) <= exact * 1.001
-
-
-def test_only_its_own_bound_is_counted_and_once(both):
-    bound, release = both
-    other = NormBound(bound * 2, **{k: v for k, v in bound.to_dict().items() if k != "bound"})
-    refuses(lambda: release.including(other), ValueError, "the bound of this release")
-    total = release.including(bound)
-    assert total.including(bound) is total
-    fields = {k: v for k, v in bound.to_dict().items() if k != "bound"}
-    with pytest.raises(ValueError, match="already"):
-        total.including(NormBound(bound, **fields | {"id": "another"}))
-    with pytest.raises(ValueError, match="add-remove"):
-        release.including(NormBound(bound, **fields | {"adjacency": "add-remove"}))
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.7, 4.0])
@@ -583,17 +397,16 @@ def test_nineteen_of_twenty_rows_are_whole_and_half_of_the_units():
     table = {"x": np.linspace(-1, 1, 20_000), "who": np.arange(20_000)}
     columns = pg.Columns({"x": (-1, 1)})
     rng = np.random.default_rng(0)
-    of_rows = private_norm_bound(table, 1.0, columns=columns, rng=rng)
-    of_units = private_norm_bound(table, 1.0, columns=columns, unit="who", rng=rng)
+    of_rows = chosen(table, columns=columns, rng=rng)
+    of_units = chosen(table, columns=columns, unit="who", rng=rng)
     assert (of_rows.quantile, of_units.quantile) == (0.95, 0.5)
-    assert float(of_rows) == pytest.approx(0.95, rel=0.06)  # a point of the grid
-    assert float(of_units) == pytest.approx(0.5, rel=0.06)
+    assert of_rows.bound == pytest.approx(0.95, rel=0.06)  # a point of the grid
+    assert of_units.bound == pytest.approx(0.5, rel=0.06)
 
 
 def test_rows_are_few_where_the_grid_beyond_all_of_them_is_as_likely():
     """2 (log of the grid's points + 5) over epsilon and the smaller part."""
-    asked = ScanRequest.of(np.zeros((1, 2)), None, None, None, None, None, False)
-    choice = BoundSelection(pg.PrivateBound(0.5, 0.9), asked, lower=1.0, upper=16.0)
+    choice = selection(np.zeros((1, 2)), pg.PrivateBound(0.5, 0.9), grid=np.geomspace(1, 16, 65))
     needed = math.ceil(2 * (math.log(4 * 16 + 1) + 5) / (0.5 * 0.1))
     choice._warn_of_few(needed)
     with pytest.warns(UserWarning, match=f"{needed - 1} rows are too few .* needs {needed}"):

@@ -7,7 +7,6 @@ import pytest
 
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch
 
 COLUMNS = pg.Columns({"a": (-1, 1), "b": (-1, 1), "y": (-2, 2)}, intercept=True)
@@ -115,23 +114,6 @@ def test_bound_chosen_by_the_table(adjacency, tmp_path):
     assert any("for all rows of a unit" in entry.what for entry in ledger.entries)
 
 
-def test_bound_chosen_before():
-    bound = private_norm_bound(
-        panel(), 0.5, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
-    )
-    moment = pg.second_moment(panel(), columns=COLUMNS, unit=pg.Unit("id", bound=bound))
-    assert moment.norm_bound is bound
-    assert moment.bound == bound
-    named = private_norm_bound(
-        panel(), 0.5, unit="id", columns=["a"], lower=0.01, upper=10.0, rng=np.random.default_rng(0)
-    )
-    assert 1.0 < named < 3.0
-    with pytest.raises(ValueError, match="pass a Columns"):
-        private_norm_bound(panel(), 0.5, unit="id", columns=["a"])
-    with pytest.raises(ValueError, match="within a factor"):
-        private_norm_bound(panel(), 0.5, unit="id", columns=["a"], lower=1e-5, upper=10.0)
-
-
 def test_pure_privacy_takes_the_trace():
     made = pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", max_rows=6, clip="trace"))
     assert made.mechanism == pg.MatrixLaplace()
@@ -213,34 +195,6 @@ def test_within_beside_panel_ols():
     assert np.allclose(fit.params[:2], expected.params, atol=1e-3)
     # The intercept takes one degree of freedom more here.
     assert np.allclose(fit.bse[:2], expected.std_errors, rtol=5e-3)
-
-
-def test_choice_by_rows_is_none_for_units(tmp_path):
-    """It is private for single rows alone, and a unit may have changed many of them."""
-    data = panel(300)
-    rows = {name: column for name, column in data.items() if name != "id"}
-    by_rows = private_norm_bound(rows, 5.0, columns=COLUMNS, rng=np.random.default_rng(0))
-    by_unit = private_norm_bound(
-        data, 5.0, unit="id", columns=COLUMNS, rng=np.random.default_rng(0)
-    )
-    assert (by_rows.unit, by_unit.unit) == (None, "id")
-    assert "unit norms" in repr(by_unit)
-    again = type(by_unit).from_dict(by_unit.to_dict())
-    assert again.unit == "id"
-    given = {"columns": COLUMNS, "epsilon": 1.0, "delta": 1e-6}
-    ledger = pg.Ledger(tmp_path / "ledger.json", epsilon=100.0, delta=1e-3)
-    more = {"ledger": ledger}
-    for unit in (pg.Unit("id", max_rows=6), pg.Unit("id", bound=pg.PrivateBound(1.0))):
-        with pytest.raises(ValueError, match="not private for units"):
-            pg.release(data, bound=by_rows, **given, **more, unit=unit)
-    with pytest.raises(ValueError, match="not at units"):
-        pg.release(data, **given, **more, unit=unit, bound=pg.PrivateBound(1.0))
-    assert not ledger.entries
-    with pytest.raises(ValueError, match="chosen for single rows"):
-        pg.release(data, unit=pg.Unit("id", bound=by_rows), **given)
-    with pytest.raises(ValueError, match="chosen for units by 'id'"):
-        pg.release(rows, bound=by_unit, **given)
-    assert pg.release(data, unit=pg.Unit("id", bound=by_unit), **given).epsilon == 6.0
 
 
 def test_decoded_file_is_kept_for_the_second_pass(tmp_path, monkeypatch):

@@ -14,7 +14,6 @@ from support.public_api import public
 import privgram as pg
 from privgram import mechanisms, privacy
 from privgram.columns.groups import Groups
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.ledger import Entry
 from privgram.mechanisms import Calibration, Mechanism
 from privgram.papers import PublishedErratumError, sheffet, zhou_ligett_wasserman
@@ -89,11 +88,7 @@ def test_no_result_is_missing():
     listed = " ".join(cells[0] for cells in RESULTS)
     for kind in {*filter(inspect.isclass, public().values()), Calibration}:
         fields = {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
-        # An event is handed to dp_accounting, which has its own notions; a price is no result.
-        if "privacy" in fields | set(dir(kind)) and kind.__name__ not in (
-            "ReleaseDpEvent",
-            "Price",
-        ):
+        if "privacy" in fields | set(dir(kind)) and kind.__name__ != "Price":  # which is no result
             assert hasattr(kind, "proof_status"), kind
         if hasattr(kind, "proof_status") and not issubclass(kind, privacy.Profile):
             # A record is in the table by the class that gives it its methods.
@@ -132,8 +127,6 @@ def results(name):
         sketch = GaussianSketch(9, adaptive=True)
         records = [one.calibrate(3, 2.0, 0.5, 1e-6) for one in (sketch, sheffet.published(sketch))]
         return [(r, r.privacy.proof_status) for r in records]
-    if name == "`NormBound`":
-        return [(private_norm_bound(np.tile(table, (20, 1)), 5.0, rng=rng), "exact")]
     if name == "`hardt_roth.LowRankCalibration`":
         return [(low_rank.calibrate((20, 15), 2, epsilon=1.0, delta=1e-6), "upper bound")]
     if "LowRank" in name:

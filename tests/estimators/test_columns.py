@@ -1,4 +1,4 @@
-"""Regressors with `columns`: frames with factors, and the fit that `pg.release` has of them."""
+"""Regressions of frames with factors, and the fit that `pg.release` has of them."""
 
 import numpy as np
 import pytest
@@ -120,15 +120,10 @@ def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"bounds": np.array([0, 1])}, "^bounds is not taken beside columns="),
-        ({"target_bounds": (0, 1)}, "^target_bounds is not taken"),
-        ({"bound": 1.0}, "^bound is not taken"),
-        ({"missing": "drop"}, "^missing is not taken"),
-        ({"fit_intercept": False}, "^fit_intercept is not taken"),
         ({"columns": {"age": (0, 1)}}, "here 'pressure': it lacks none"),
         ({"columns": COLUMNS | {"height": (0, 2)}}, "it lacks 'pressure', 'height'"),
         ({"columns": COLUMNS | {"pressure": ["low", "high"]}}, "is a factor"),
-        ({"columns": 3}, "describe the columns"),
+        ({"columns": 3}, "could not convert|text or objects"),
     ],
 )
 def test_refusals_spend_nothing(frame, ledger, more, match):
@@ -148,7 +143,7 @@ def test_wrong_rows_spend_nothing(frame, ledger):
         (X, None, ValueError, "one dimension"),
         (X, y.to_frame(), ValueError, "one dimension"),
         (X, y[:-1], ValueError, "rows|length"),
-        (X.to_numpy(), y, TypeError, "a data frame or a mapping"),
+        (X.to_numpy(), y, ValueError, "text or objects"),
         (X.replace({"region": {"west": "east"}}), y, ValueError, "not listed"),
     ]
     for rows, target, kind, match in wrong:
@@ -162,10 +157,10 @@ def test_wrong_rows_spend_nothing(frame, ledger):
     assert list(X) == list(COLUMNS)[:-1]  # the caller's frame is as it was
 
 
-def test_fit_goes_from_columns_to_bounds(frame):
+def test_fit_goes_from_names_to_one_pair(frame):
     X, y = halves(frame)
-    model = PrivateRidge(columns=COLUMNS, mechanism=pg.AnalyzeGauss()).fit(X, y)
-    model.set_params(columns=None, bounds=(18, 90), target_bounds=(60, 220)).fit(X[["age"]], y)
+    model = PrivateRidge(columns=COLUMNS).fit(X, y)
+    model.set_params(columns=(18, 220)).fit(X[["age"]], y)
     assert model.predict(X[["age"]]).shape == y.shape
     assert model.coef_.shape == (1,)
 

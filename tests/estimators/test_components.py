@@ -16,8 +16,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from privgram.estimators import PrivatePCA, PrivateRidge
 
 #: As good as no noise.
-LOUD = {"epsilon": 1e12, "delta": 1e-6}
-BOUNDS = [(-2, 8), (5, 6), (0, 0.1)]
+LOUD = {"epsilon": 1e10, "delta": 1e-6}
+BOUNDS = {"x0": (-2, 8), "x1": (5, 6), "x2": (0, 0.1)}
 
 
 def table(n=500):
@@ -27,7 +27,7 @@ def table(n=500):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:clones of one estimator")
-@parametrize_with_checks([PrivatePCA(bounds=(-1, 1))])
+@parametrize_with_checks([PrivatePCA(columns=(-1, 1))])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -35,7 +35,7 @@ def test_scikit_learns_own_checks(estimator, check):
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_without_noise_it_is_scikit_learns(adjacency):
     X = table()
-    ours, theirs = PrivatePCA(2, **LOUD, bounds=BOUNDS, adjacency=adjacency).fit(X), PCA(2).fit(X)
+    ours, theirs = PrivatePCA(2, **LOUD, columns=BOUNDS, adjacency=adjacency).fit(X), PCA(2).fit(X)
     signs = np.sign((ours.components_ * theirs.components_).sum(axis=1))
     np.testing.assert_allclose(ours.components_, signs[:, None] * theirs.components_, atol=1e-4)
     np.testing.assert_allclose(ours.mean_, theirs.mean_, atol=1e-4)
@@ -47,9 +47,9 @@ def test_without_noise_it_is_scikit_learns(adjacency):
 
 
 def test_it_is_the_releases_pca():
-    model = PrivatePCA(1, bounds=BOUNDS, random_state=3).fit(table())
-    columns = pg.Columns(dict(zip(["x0", "x1", "x2"], BOUNDS, strict=True)), intercept=True)
-    names = dict(zip(["x0", "x1", "x2"], table().T, strict=True))
+    model = PrivatePCA(1, columns=BOUNDS, random_state=3).fit(table())
+    columns = pg.Columns(BOUNDS, intercept=True)
+    names = dict(zip(BOUNDS, table().T, strict=True))
     how = {"mechanism": pg.AnalyzeGauss(), "rng": np.random.default_rng(3)}
     release = pg.release(names, columns, 1.0, 1e-6, **how)
     assert np.array_equal(model.release_.matrix, release.matrix)
@@ -59,11 +59,10 @@ def test_it_is_the_releases_pca():
 def test_in_a_pipeline_and_a_ledger(tmp_path):
     X = table()
     y = X @ [0.3, -2.0, 10.0]
-    ledger = pg.Ledger(tmp_path / "ledger", 1e13, 1e-5)
-    ridge = {"bounds": (-20, 20), "target_bounds": (-20, 10), "mechanism": pg.AnalyzeGauss()}
+    ledger = pg.Ledger(tmp_path / "ledger", 1e13, 1e-5, composition="basic")
     steps = (
-        PrivatePCA(2, **LOUD, bounds=BOUNDS, ledger=ledger),
-        PrivateRidge(0.0, **ridge, **LOUD, ledger=ledger),
+        PrivatePCA(2, **LOUD, columns=BOUNDS, ledger=ledger),
+        PrivateRidge(0.0, columns=(-20, 20), **LOUD, ledger=ledger),
     )
     pipe = make_pipeline(*steps).fit(X, y)
     theirs = make_pipeline(PCA(2), LinearRegression()).fit(X, y)
@@ -74,4 +73,4 @@ def test_in_a_pipeline_and_a_ledger(tmp_path):
 
 @pytest.mark.parametrize(("n", "error"), [(0, ValueError), (4, ValueError), (1.5, TypeError)])
 def test_bad_numbers_of_components_are_refused(n, error):
-    refuses(lambda: PrivatePCA(n, bounds=BOUNDS).fit(table()), error, "n_components")
+    refuses(lambda: PrivatePCA(n, columns=BOUNDS).fit(table()), error, "n_components")

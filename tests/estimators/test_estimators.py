@@ -32,12 +32,12 @@ from privgram.estimators import PrivateRidge
 from privgram.ledger import BudgetExceeded
 
 #: As good as no noise: for comparison with estimators that are not private.
-LOUD = {"epsilon": 1e12, "delta": 1e-6, "mechanism": pg.AnalyzeGauss()}
+LOUD = {"epsilon": 1e10, "delta": 1e-6}
 
 
 def unit(*args, **params):
     """An estimator of rows that are scaled already."""
-    return PrivateRidge(*args, **{"bounds": (-1, 1), "target_bounds": (-1, 1)} | params)
+    return PrivateRidge(*args, **{"columns": (-1, 1)} | params)
 
 
 @pytest.fixture
@@ -47,7 +47,8 @@ def table(rng):
     return X, X @ [0.3, -2.0, 10.0] + rng.uniform(-1, 1, 500) + 4.0
 
 
-BOUNDS = {"bounds": [(-2, 8), (5, 6), (0, 0.1)], "target_bounds": (-20, 10)}
+COLUMNS = {"x0": (-2, 8), "x1": (5, 6), "x2": (0, 0.1), "y": (-20, 10)}
+BOUNDS = {"columns": COLUMNS}
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def refused_on_purpose(estimator):
         return {}
     no_rows = "where the number of rows is private, none is answered as one is"
     checks = {"check_estimators_empty_data_messages": no_rows}
-    if estimator.missing == "drop":
+    if estimator.missing != "error":
         checks["check_dtype_object"] = "an object that is no number is missing in its own row"
         checks["check_supervised_y_no_nan"] = "so is a target that is not finite"
     return checks
@@ -81,9 +82,8 @@ def refused_on_purpose(estimator):
     [
         unit(),
         unit(0.0),
-        unit(0.0, fit_intercept=False),
-        unit(1.0, adjacency="add-remove", bound=1.0),
-        unit(missing="drop", adjacency="add-remove"),
+        unit(1.0, adjacency="add-remove", missing="error"),
+        unit(adjacency="add-remove"),
     ],
     expected_failed_checks=refused_on_purpose,
 )
@@ -91,17 +91,20 @@ def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("intercept", [True, False])
-def test_without_noise_least_squares_is_scikit_learns(table, intercept):
+def test_without_noise_least_squares_is_scikit_learns(table):
     X, y = table
-    ours = PrivateRidge(0.0, **LOUD, **BOUNDS, fit_intercept=intercept).fit(X, y)
-    theirs = LinearRegression(fit_intercept=intercept).fit(X, y)
+    ours = PrivateRidge(0.0, **LOUD, **BOUNDS).fit(X, y)
+    theirs = LinearRegression().fit(X, y)
     # Quantisation moves an entry by about 1e-6 of a row.
     np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-4, atol=1e-3)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
     assert ours.coef_.shape == theirs.coef_.shape
-    assert np.shape(ours.intercept_) == np.shape(theirs.intercept_) or not intercept
+    assert np.shape(ours.intercept_) == np.shape(theirs.intercept_)
+    # What the guide says to write for `fit_intercept=False`, with bounds that are not about zero.
+    through = ours.release_.regress("y", intercept=False).params
+    zero = LinearRegression(fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(through, zero.coef_, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 50.0])
@@ -127,8 +130,7 @@ def test_fit_is_the_releases_regression(table):
     """By hand, through the public functions, with the same noise: with rounds, as there."""
     X, y = np.tile(table[0], (20, 1)), np.tile(table[1], 20)
     model = PrivateRidge(epsilon=2.0, **BOUNDS, random_state=3).fit(X, y)
-    pairs = dict(zip(["x0", "x1", "x2", "y"], [*BOUNDS["bounds"], (-20, 10)], strict=True))
-    columns = pg.Columns(pairs, intercept=True)
+    columns = pg.Columns(COLUMNS, intercept=True)
     by_hand = pg.release(np.column_stack([X, y]), columns, 2.0, 1e-6, rng=np.random.default_rng(3))
     assert (
         (by_hand.method, by_hand.reason)
@@ -141,21 +143,6 @@ def test_fit_is_the_releases_regression(table):
     assert model.intercept_ == fit.used[-1]
     assert np.array_equal(model.result_.conf_int(), fit.conf_int(), equal_nan=True)
     np.testing.assert_allclose(model.predict(X), fit.predict(X), rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_noise_is_as_calibrated():
-    """Slopes of an empty signal: mean zero and the noise's own spread, false alarm 1e-6."""
-    X = np.tile([[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]], (5000, 1))
-    draws = []
-    for seed in range(300):
-        model = unit(0.0, mechanism=pg.AnalyzeGauss(), random_state=seed)
-        draws.append(model.fit(X, np.zeros(len(X))).coef_)
-    noise_std = pg.AnalyzeGauss().calibrate(4, 2.0, 1.0, 1e-6).noise_std / len(X)
-    square = np.square(np.ravel(draws) / noise_std).sum()
-    # Chi-square of 600 degrees of freedom, normal to this accuracy: 4.9 standard deviations,
-    # and 1 % for second order.
-    assert abs(square / 600 - 1) < 4.9 * np.sqrt(2 / 600) + 0.01
 
 
 def test_values_out_of_bounds_are_clamped_and_bounds_are_not_of_the_data(table):
@@ -266,17 +253,6 @@ def test_failed_refit_loses_nothing_that_was_paid_for(table, releases):
     assert len(releases) == 1
 
 
-def test_where_least_squares_has_no_solution_the_release_is_kept(rng, releases):
-    X = rng.uniform(-1, 1, (5, 4))
-    model = unit(0.0, mechanism=pg.AnalyzeGauss(), epsilon=0.1, random_state=0)
-    with pytest.raises(ValueError, match=r"not positive definite.*release is kept"):
-        model.fit(X, X[:, 0])
-    assert len(releases) == 1
-    assert np.isfinite(model.release_.regress("y", ridge="auto").params).all()
-    with pytest.raises(ValueError, match="release is kept"):
-        _ = model.coef_
-
-
 @pytest.mark.slow
 def test_defaults_always_give_an_answer():
     for seed in range(20):
@@ -293,7 +269,6 @@ def test_reproducible_noise_says_so(table):
         model = PrivateRidge(**BOUNDS, random_state=state).fit(X, y)
         again = PrivateRidge(**BOUNDS, random_state=copy.deepcopy(state))
         assert model.release_.reproducible
-        assert "REPRODUCIBLE" in model._repr_html_()
         if isinstance(state, (int, np.integer)):
             assert np.array_equal(model.coef_, again.fit(X, y).coef_)
     fresh = [PrivateRidge(**BOUNDS).fit(X, y) for _ in range(2)]
@@ -378,34 +353,18 @@ def test_sparse_matrices_are_refused():
         unit().fit(sparse.eye_array(5).tocsr(), np.zeros(5))
 
 
-@pytest.mark.parametrize("drawn", [lambda m: m, make_pipeline], ids=["alone", "in a pipeline"])
-def test_drawing_shows_the_budget(drawn, rng):
-    X = rng.uniform(-1, 1, (50, 2))
-    model = unit(epsilon=0.75, delta=1e-7)
-    assert "epsilon=0.75, delta=1e-07: nothing spent" in drawn(model)._repr_html_()
-    model.fit(X, X[:, 0])
-    model.set_params(epsilon=9.0)  # does not change what was spent
-    html = drawn(model)._repr_html_()
-    assert "epsilon=0.75, delta=1e-07: spent<" in html
-
-
 @pytest.mark.parametrize(
     ("params", "error", "message"),
     [
         ({"epsilon": 0.0}, ValueError, "epsilon"),
         ({"delta": 1.0}, ValueError, "delta"),
-        ({"bounds": None}, ValueError, r"bounds is missing.*never taken from the data"),
-        ({"bounds": "auto"}, ValueError, "never taken from the data"),
-        ({"bounds": (1, -1)}, ValueError, "below the upper"),
-        ({"bounds": (0, np.inf)}, ValueError, "finite"),
-        ({"bounds": [(0, 1), (0, 1)]}, ValueError, r"array of shape \(3, 2\)"),
-        ({"bounds": [(0, 1), (0, 1), 3]}, ValueError, r"array of shape \(3, 2\)"),
-        ({"bounds": {"x0": (0, 1), "x1": (0, 1)}}, ValueError, "no pair for column 'x2'"),
-        ({"bounds": dict.fromkeys(["x0", "x1", "x2", "z"], (0, 1))}, ValueError, "for 'z'"),
-        ({"target_bounds": None}, ValueError, r"target_bounds is missing.*never taken"),
-        ({"bound": -1.0}, ValueError, "bound"),
-        ({"mechanism": pg.AnalyzeGauss}, TypeError, r"add \(\), as in AnalyzeGauss\(\)"),
-        ({"mechanism": "magic"}, ValueError, "there is no mechanism 'magic'"),
+        ({"columns": None}, ValueError, "describe the columns"),
+        ({"columns": (1, -1)}, ValueError, "below the upper"),
+        ({"columns": (0, np.inf)}, ValueError, "finite"),
+        ({"columns": 3}, ValueError, "two numbers"),
+        ({"columns": {"x0": (0, 1), "y": (0, 1)}}, ValueError, "the table has x0, x1, x2, y"),
+        ({"columns": COLUMNS | {"z": (0, 1)}}, ValueError, "it lacks 'y', 'z'"),
+        ({"columns": COLUMNS | {"x0": pg.Log(1, 2)}}, TypeError, "all columns are numbers"),
         ({"adjacency": "both"}, ValueError, "adjacency"),
         ({"missing": "ignore"}, ValueError, "missing"),
         ({"alpha": "best"}, ValueError, "alpha"),
@@ -416,13 +375,6 @@ def test_drawing_shows_the_budget(drawn, rng):
 )
 def test_bad_parameters_are_refused_and_spend_nothing(table, params, error, message, releases):
     refuses(lambda: PrivateRidge(**BOUNDS | params).fit(*table), error, message)
-    assert not releases
-
-
-def test_without_bounds_nothing_is_spent(table, releases):
-    """Not clamped to a default in silence: the table is in units of its own."""
-    with pytest.raises(ValueError, match=r"bounds? is missing|give bound="):
-        PrivateRidge().fit(*table)
     assert not releases
 
 
@@ -448,16 +400,23 @@ def test_frames_give_their_names(table, library, data):
     frames = pytest.importorskip(library)
     X, y = table
     frame = frames.DataFrame({"age": X[:, 0], "weight": X[:, 1], "dose": X[:, 2]})
-    bounds = {"dose": (0, 0.1), "age": (-2, 8), "weight": (5, 6)}
-    params = {"bounds": bounds, "target_bounds": (-20, 10), "random_state": 0}
-    model = PrivateRidge(**params).fit(frame, frames.Series(name="cost", **{data: y}))
-    assert model.release_.names == ("age", "weight", "dose", "cost", "intercept")
+    known = {"dose": (0, 0.1), "age": (-2, 8), "weight": (5, 6), "cost": (-20, 10)}
+    model = PrivateRidge(columns=known, random_state=0).fit(
+        frame, frames.Series(name="cost", **{data: y})
+    )
+    assert model.release_.names == ("dose", "age", "weight", "cost", "intercept")
     assert model.result_.target == "cost"
-    plain = PrivateRidge(**BOUNDS, random_state=0).fit(X, y)
+    turned = frame[["weight", "age", "dose"]]  # found by their names
+    np.testing.assert_array_equal(model.predict(frame), model.predict(turned))
+    model = PrivateRidge(columns=(-20, 20), random_state=0).fit(
+        frame, frames.Series(name="cost", **{data: y})
+    )
+    assert model.release_.names == ("age", "weight", "dose", "cost", "intercept")
+    plain = PrivateRidge(columns=(-20, 20), random_state=0).fit(X, y)
     assert np.array_equal(model.release_.matrix, plain.release_.matrix)
     np.testing.assert_allclose(model.predict(frame), plain.predict(X))
     with pytest.raises(ValueError, match="feature names should match"):
-        model.predict(frame[["weight", "age", "dose"]])
+        model.predict(turned)
 
 
 def test_targets_take_names_that_are_free(rng):
@@ -487,10 +446,10 @@ def test_in_a_pipeline_after_components_of_a_release(table, releases):
     """What the guide says to write for scikit-learn's `PCA`."""
     pd = pytest.importorskip("pandas")
     X, y = pd.DataFrame(table[0], columns=["a", "b", "c"]), table[1]
-    columns = pg.Columns(dict(zip(X, BOUNDS["bounds"], strict=True)), intercept=True)
+    columns = pg.Columns(dict(zip(X, COLUMNS.values(), strict=False)), intercept=True)
     release = pg.release(X, columns, 1e12, 1e-6, mechanism=pg.AnalyzeGauss())
     components = FunctionTransformer(release.pca(2, standardize=True).transform)
-    ridge = PrivateRidge(bounds=(-4, 4), target_bounds=(-20, 10), **LOUD)
+    ridge = PrivateRidge(columns=(-20, 20), **LOUD)
     pipe = make_pipeline(components, ridge).fit(X, y)
     theirs = make_pipeline(StandardScaler(), PCA(2), LinearRegression()).fit(X, y)
     np.testing.assert_allclose(pipe.predict(X), theirs.predict(X), atol=1e-2)

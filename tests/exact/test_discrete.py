@@ -224,11 +224,11 @@ def test_statistics_of_many_draws(power, parameter):
 @pytest.mark.parametrize("bits", [42, 90])
 def test_law_and_low_bits_of_large_noise(bits):
     rng = np.random.Generator(ChaCha20(bytes(32)))
-    high, low = discrete.gaussian(Fraction(4) ** bits, 10**6, rng)
+    high, low = discrete.gaussian(Fraction(4) ** bits, 10**5, rng)
     y = int128.to_float(high, low) / 2.0**bits
     assert stats.kstest(y, "norm").pvalue > ALARM
     assert stats.chisquare(np.bincount(low % np.uint64(64))).pvalue > ALARM
-    high, low = discrete.laplace(Fraction(2) ** bits, 10**6, rng)
+    high, low = discrete.laplace(Fraction(2) ** bits, 10**5, rng)
     y = int128.to_float(high, low) / 2.0**bits
     assert stats.kstest(y, "laplace").pvalue > ALARM
 

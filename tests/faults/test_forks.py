@@ -221,20 +221,21 @@ def test_child_forked_under_the_lock_cannot_write(tmp_path):
 POINTS = """
 from pathlib import Path
 from privgram.secret import generators
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.scan import progress
+from privgram.disclosure.norm_bound import BoundSelection
 from privgram.estimators import PrivateRidge
 from privgram.papers import hardt_roth
+from privgram.scan.request import ScanRequest
 
 parent, keys, points = os.getpid(), [], []
 progress.INTERVAL = 0.0  # a report after every block
-real = generators.default_bit_generator
+real = generators.ChaCha20
 
 def made():
     keys.append(os.getpid())
     return real()
 
-generators.default_bit_generator = made
+generators.ChaCha20 = made
 
 def point(*_):
     if os.getpid() != parent:
@@ -293,6 +294,11 @@ def by(name, value):
     of = Table(["x", "z", "y", "g" if name == "by" else "who"])
     return pg.release(of, COLUMNS, mechanism=pg.AnalyzeGauss(), **budget, **more)
 
+def choice():
+    scan = ScanRequest.of(matrix, None, None, None, None, None, point)
+    bounds = BoundSelection(pg.PrivateBound(1.0), scan)
+    return bounds.draw(bounds.count(), None, budget["ledger"])
+
 def logistic():
     columns = pg.Columns({"x": (-3, 3), "won": bool}, intercept=True)
     return pg.regress(Table(["x", "won"]), "won ~ x", columns, **budget, family="binomial")
@@ -305,8 +311,7 @@ def stream():
     return months.release(table.table, threads=2, progress=point)
 
 def estimator():
-    bounds = {"bounds": (-3, 3), "target_bounds": (-8, 8)}
-    return PrivateRidge(**bounds, **budget).fit(Array(), table.table["y"])
+    return PrivateRidge(columns=(-8, 8), **budget).fit(Array(), table.table["y"])
 """
 
 BRANCH = """
@@ -336,11 +341,7 @@ DOORS = {
     "logistic": ("logistic()", True),
     "stream": ("stream()", True),
     "estimator": ("estimator()", True),
-    "norm bound": (
-        "private_norm_bound(matrix, 1.0, lower=.1, upper=9.0, progress=point, "
-        "ledger=budget['ledger'])",
-        True,
-    ),
+    "norm bound": ("choice()", True),
     "low rank": ("hardt_roth.approximate(Matrix('xzyw'), 2, epsilon=1.0, delta=1e-6)", False),
 }
 

@@ -319,7 +319,7 @@ def _learnt_seeds(name: str, options: list[dict[str, Any]]) -> list[bytes]:
 
 
 def features_seeds() -> list[bytes]:
-    boxes = {"bounds": (-3, 3), "target_bounds": (0, 1)}
+    boxes = {"columns": (-3, 3)}
     kernels = [pg.RandomFeatures(n=4, scale=1.0), pg.RandomFeatures(n=6, scale=2.0, seed=3)]
     return _learnt_seeds("PrivateRidge", [boxes | {"features": one} for one in kernels])
 

@@ -112,10 +112,6 @@ def test_every_form_of_a_target():
     for fit in fits[1:]:
         np.testing.assert_allclose(fit.params, fits[0].params, atol=1e-4)
     np.testing.assert_array_equal(fits[1].params, fits[0].params)
-    ratios = fits[0].odds_ratios()
-    assert list(ratios.index) == list(fits[0].param_names[:4])
-    np.testing.assert_allclose(ratios["ratio"], np.exp(np.asarray(fits[0].params))[:4])
-    refuses(lambda: fits[0].rate_ratios(), AttributeError, "poisson")
 
 
 @pytest.mark.parametrize("odd", [0.5, -1.0, 2.0, np.inf, np.nan, 1e-300])
@@ -183,7 +179,6 @@ def test_likelihoods_say_that_they_take_the_rows():
     for name in ("deviance", "null_deviance", "llf", "aic", "bic", "resid"):
         with pytest.raises(AttributeError, match=r"does not hold|holds sums"):
             getattr(fit, name)
-    assert fit.glance()["logLik"].isna().all()
     assert fit.scale == 1.0
     refuses(lambda: fit.predict(made(), which="prob"), ValueError, "'mean' or 'linear'")
 
@@ -254,8 +249,8 @@ def test_hessian_that_may_be_off_by_half_refuses_the_fit(bias, settled, monkeypa
     assert (fitted(**SURE).refusal is None) == settled
 
 
-def test_error_counts_how_the_hessian_changed_on_the_way_of_both_last_steps(monkeypatch):
-    """What is a part c of it leaves c / (1 - c) of the last step."""
+def test_error_counts_how_the_hessian_changed_on_the_way_of_the_first_last_step(monkeypatch):
+    """What is a part c of it leaves c / (1 - c) of the second, which goes by the same Hessian."""
     seen, last_scores = [], GLMEstimator._last_scores
 
     def noted(estimator, state, clip):
@@ -265,7 +260,8 @@ def test_error_counts_how_the_hessian_changed_on_the_way_of_both_last_steps(monk
     monkeypatch.setattr(GLMEstimator, "_last_scores", noted)
     fit = fitted(epsilon=0.5)
     ((state, parts),) = seen
-    changed = 2 * state.curvature * np.linalg.norm(state.along(parts.coef - state.coef))
+    way = parts.coef - parts.path.second - state.coef
+    changed = 2 * state.curvature * np.linalg.norm(state.along(way))
     part = changed / state.rows
     assert 0.01 < part < 0.9
     ahead = part / (1 - part) * parts.path.second
@@ -287,7 +283,9 @@ def test_shares_add_up_to_the_guarantee(family, adjacency, rows):
     assert math.hypot(*spent) == pytest.approx(whole, rel=1e-9)
     assert fit.privacy.delta(1.0) <= 1e-6
     moves = (2 if adjacency == "replace" else 1) * given["clip"]
-    assert given["score_noise_std"][-1] >= moves / given["score_mu"][-1]
+    assert (
+        given["score_noise_std"][-2] >= moves / given["score_mu"][-2]
+    )  # the last is of a constant
 
 
 def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):

@@ -16,8 +16,8 @@ from privgram.columns.unit import Unit
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
-from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
-from privgram.secret.sweep import LevelSweep, UnitSweep, new_rows
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
+from privgram.secret.sweep import Image, LevelImage, LevelSweep, UnitSweep, new_rows
 
 N, CLIP, EDGES = 20_011, 1.5, np.geomspace(1e-2, 30, 40)
 COLUMNS = {"x": (-3.0, 3.0), "k": (0, 8), "b": (0, 1)}

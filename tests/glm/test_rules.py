@@ -18,7 +18,7 @@ from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.glm.score_steps import ScoreSteps, moment_share, without_noise
 from privgram.glm.state import ScoreState, by_hessian, initial_state, isotropic
 from privgram.regression.inference import ALL_OPEN
-from privgram.secret import Model, Outer
+from privgram.secret.kinds import Model, Outer
 
 ROWS = 100.0
 

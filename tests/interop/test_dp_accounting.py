@@ -6,22 +6,13 @@ from scipy import stats
 
 pytest.importorskip("dp_accounting")
 
-from dp_accounting import (
-    ComposedDpEvent,
-    GaussianDpEvent,
-    LaplaceDpEvent,
-    NeighboringRelation,
-    SelfComposedDpEvent,
-    UnsupportedEventError,
-)
-from dp_accounting.dp_event import UnsupportedDpEvent
 from dp_accounting.pld import privacy_loss_distribution
 
-import privgram as pg
-from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent, pld_from_profile
-from privgram.papers.sheffet import InverseGauss, SketchProfile
+from privgram.interop.dp_accounting import pld_from_profile
+from privgram.papers.sheffet import SketchProfile
 from privgram.privacy import GaussianProfile, WishartProfile
 from privgram.privacy._numerics import connect_the_dots
+from privgram.privacy.profiles import CoupledProfile
 
 pytestmark = pytest.mark.slow
 
@@ -84,69 +75,25 @@ def test_dots_that_rounding_put_too_high_are_skipped():
         assert exact <= upper <= exact * (1 + 1.1e-4)
 
 
-def test_release_composes_with_gaussian_and_laplace_events():
-    # A Gaussian release, so that the answer is known without us: two Gaussians are one,
-    # and dp_accounting has the Laplace mechanism itself.
-    accountant = ReleaseAccountant.of("add-remove", 1e-3)
-    accountant.compose(
-        ComposedDpEvent(
-            [
-                ReleaseDpEvent(GaussianProfile(0.4), "add-remove"),
-                GaussianDpEvent(noise_multiplier=2.0),
-                LaplaceDpEvent(noise_multiplier=5.0),
-            ]
-        )
-    )
-    gaussian = privacy_loss_distribution.from_gaussian_mechanism(
-        1 / np.hypot(0.4, 0.5), value_discretization_interval=1e-3
-    )
-    laplace = privacy_loss_distribution.from_laplace_mechanism(
-        5.0, value_discretization_interval=1e-3
-    )
-    known = gaussian.compose(laplace)
+def test_release_composes_with_gaussian_and_laplace_noise():
+    # A Gaussian release, so that the answer is known without us: two Gaussians are one.
+    steps = {"value_discretization_interval": 1e-3}
+    laplace = privacy_loss_distribution.from_laplace_mechanism(5.0, **steps)
+    other = privacy_loss_distribution.from_gaussian_mechanism(2.0, **steps)
+    both = privacy_loss_distribution.from_gaussian_mechanism(1 / np.hypot(0.4, 0.5), **steps)
+    known = both.compose(laplace)
+    found = pld_from_profile(GaussianProfile(0.4), 1e-3).compose(other).compose(laplace)
     for epsilon in (0.3, 1.0, 2.5):
-        assert accountant.get_delta(epsilon) == pytest.approx(
-            known.get_delta_for_epsilon(epsilon), rel=1e-3
-        )
-    assert accountant.get_epsilon(1e-6) == pytest.approx(
-        known.get_epsilon_for_delta(1e-6), rel=1e-3
-    )
+        exact = known.get_delta_for_epsilon(epsilon)
+        assert found.get_delta_for_epsilon(epsilon) == pytest.approx(exact, rel=1e-3)
+    exact = known.get_epsilon_for_delta(1e-6)
+    assert found.get_epsilon_for_delta(1e-6) == pytest.approx(exact, rel=1e-3)
 
 
-def test_wishart_release_adds_to_the_others():
-    others = [GaussianDpEvent(noise_multiplier=3.0), LaplaceDpEvent(noise_multiplier=10.0)]
-    alone = ReleaseAccountant.of("add-remove", 1e-3).compose(ComposedDpEvent(others))
-    release = ReleaseDpEvent(WishartProfile(300, 22, 1.0, "add-remove"), "add-remove")
-    both = ReleaseAccountant.of("add-remove", 1e-3).compose(ComposedDpEvent([*others, release]))
-    assert alone.get_epsilon(1e-6) < both.get_epsilon(1e-6)
-    assert both.get_epsilon(1e-6) < alone.get_epsilon(5e-7) + release.privacy.epsilon(5e-7)
-
-
-def test_counts_and_nesting():
-    event = ReleaseDpEvent(SketchProfile(20, 0.05, "replace"), "replace")
-    by_count = ReleaseAccountant.of("replace", 1e-3).compose(event, 6)
-    nested = ReleaseAccountant.of("replace", 1e-3).compose(
-        ComposedDpEvent([SelfComposedDpEvent(event, 2), SelfComposedDpEvent(event, 4)])
-    )
+def test_counts():
+    one = pld_from_profile(SketchProfile(20, 0.05, "replace"), 1e-3, symmetric=True)
     exact = SketchProfile(120, 0.05, "replace").delta(1.0)
-    assert by_count.get_delta(1.0) == pytest.approx(exact, rel=1e-3)
-    assert nested.get_delta(1.0) == pytest.approx(exact, rel=1e-3)
-
-
-def test_neighbours_must_agree():
-    replace = ReleaseDpEvent(GaussianProfile(1.0), "replace")
-    removal = ReleaseDpEvent(GaussianProfile(1.0), "add-remove")
-    with pytest.raises(UnsupportedEventError, match="neighbours by 'replace'"):
-        ReleaseAccountant.of("add-remove").compose(replace)
-    with pytest.raises(UnsupportedEventError, match="neighbours by 'add-remove'"):
-        ReleaseAccountant.of("replace").compose(removal)
-    special = ReleaseAccountant(NeighboringRelation.REPLACE_SPECIAL, 1e-3)
-    assert special.supports(removal)
-    assert not special.supports(replace)
-    with pytest.raises(ValueError):
-        ReleaseDpEvent(GaussianProfile(1.0), "swap")
-    with pytest.raises(UnsupportedEventError):
-        special.compose(UnsupportedDpEvent())
+    assert one.self_compose(6).get_delta_for_epsilon(1.0) == pytest.approx(exact, rel=1e-3)
 
 
 @pytest.mark.parametrize("discretization", [0.0, -1e-4, np.nan, np.inf])
@@ -157,16 +104,12 @@ def test_discretization_is_checked(discretization):
 
 def test_orders_meet_those_of_dp_accounting():
     """A subsampled Gaussian has two orders too: "remove" is the table with the row against not."""
-    from dp_accounting import PoissonSampledDpEvent
-
-    sampled = PoissonSampledDpEvent(0.1, GaussianDpEvent(noise_multiplier=0.7))
     known = privacy_loss_distribution.from_gaussian_mechanism(
         0.7, sampling_prob=0.1, value_discretization_interval=1e-3
     )
     for orientation in ("wide", "narrow"):
-        release = ReleaseDpEvent(SketchProfile(8, 0.3, "add-remove", orientation), "add-remove")
-        accountant = ReleaseAccountant.of("add-remove", 1e-3)
-        accountant.compose(ComposedDpEvent([release, sampled]))
+        release = pld_from_profile(SketchProfile(8, 0.3, "add-remove", orientation), 1e-3)
+        found = release.compose(known).get_delta_for_epsilon(0.5)
 
         def at_level(pmf, levels):
             order = np.argsort(levels)
@@ -184,30 +127,19 @@ def test_orders_meet_those_of_dp_accounting():
             np.sum(w * at_level(pmf, 0.5 - loss))
             for loss, pmf in ((with_row, known._pmf_remove), (without, known._pmf_add))
         )
-        assert accountant.get_delta(0.5) == pytest.approx(truth, rel=2e-3)
+        assert found == pytest.approx(truth, rel=2e-3)
 
 
 def test_release_counts_its_finite_precision():
-    event = ReleaseDpEvent(GaussianProfile(0.1, "replace"), "replace", chance=1e-7)
-    accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
+    one = CoupledProfile(GaussianProfile(0.1, "replace"), 1e-7)
+    found = pld_from_profile(one, 1e-3).self_compose(2).get_delta_for_epsilon(1.0)
     exact = GaussianProfile(0.1 * np.sqrt(2)).delta(1.0)
-    assert exact + 2e-7 < accountant.get_delta(1.0) < exact + 3e-6
-
-
-def test_event_carries_the_promise_of_its_release():
-    moment = pg.second_moment(np.eye(3).repeat(400, axis=0), bound=1.0)
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=InverseGauss(300.0))
-    accountant = ReleaseAccountant.of("replace", 1e-3)
-    assert accountant.conditions == ()
-    accountant.compose(ReleaseDpEvent.of(release), 2).compose(ReleaseDpEvent.of(release))
-    assert accountant.conditions == (release.condition,)
+    assert exact + 2e-7 < found < exact + 3e-6
 
 
 def test_replaced_rows_have_no_order():
     """Of one column: up in one release, down in the other."""
-    event = ReleaseDpEvent(SketchProfile(10, 0.3, "add-remove"), "replace")
-    accountant = ReleaseAccountant.of("replace", 1e-3).compose(event, 2)
-    both = pld_from_profile(SketchProfile(10, 0.3, "replace", one_column=True), 1e-3).self_compose(
-        2
-    )
-    assert accountant.get_delta(1.0) == pytest.approx(both.get_delta_for_epsilon(1.0))
+    found = pld_from_profile(SketchProfile(10, 0.3, "add-remove"), 1e-3, symmetric=True)
+    both = pld_from_profile(SketchProfile(10, 0.3, "replace", one_column=True), 1e-3)
+    delta = both.self_compose(2).get_delta_for_epsilon(1.0)
+    assert found.self_compose(2).get_delta_for_epsilon(1.0) == pytest.approx(delta)

@@ -1,6 +1,7 @@
 """The budget on disk: what adds up, what is refused, and what survives."""
 
 import decimal
+import functools
 import hashlib
 import json
 import math
@@ -22,7 +23,7 @@ import privgram as pg
 from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import files as _files
 from privgram._base import saved as _chain
-from privgram.interop.dp_accounting import ReleaseAccountant, ReleaseDpEvent
+from privgram.interop.dp_accounting import pld_from_profile
 from privgram.ledger.entries import FORMAT
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.sheffet import (
@@ -190,15 +191,16 @@ MIXED = [
 @pytest.mark.long
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_mixed_releases_compose_as_dp_accounting_has_them(moment, adjacency):
-    accountant, all_of_it = ReleaseAccountant.of(adjacency), []
+    losses, all_of_it = [], []
     for mechanism in MIXED:
         release = pg.release(moment, None, 0.1, 2e-8, mechanism=mechanism, adjacency=adjacency)
         profile = release.privacy
         if isinstance(profile, sheffet.AdaptiveLadderProfile):  # of which a delta takes long
             profile = privacy.StatedProfile(0.1, release.delta)
         all_of_it += [profile, profile]
-        accountant.compose(ReleaseDpEvent(profile, adjacency), 2)
-    least = accountant.get_epsilon(1e-6)
+        symmetric = adjacency == "replace" and len(profile._directions()) > 1
+        losses += [pld_from_profile(profile, symmetric=symmetric)] * 2
+    least = functools.reduce(lambda x, y: x.compose(y), losses).get_epsilon_for_delta(1e-6)
     composed = privacy.compose(all_of_it).epsilon(1e-6)
     assert composed == pytest.approx(least, rel=5e-3, abs=1e-4)
     assert composed < 0.6 * 10 * 0.1
@@ -685,7 +687,8 @@ def test_spend_beyond_the_budget_is_shown(path):
 def test_periods_of_a_stream_are_entered_once_and_in_order(path):
     ledger = Ledger(path, 1.0, 1e-6)
     refuses(lambda: ledger.enter_period("it", 1, "a"), ValueError, "no entry that paid")
-    spend(ledger, id="it")
+    assert spend(ledger, id="it") == spend(ledger, id="it")
+    refuses(lambda: spend(ledger, 0.1, 0.0, id="it"), ValueError, "another spend with the id")
     ledger.enter_period("it", 1, "a")
     spend(ledger)
     ledger.enter_period("it", 2, "b")

@@ -20,7 +20,7 @@ def test_histogram_has_the_noise_that_a_row_needs(adjacency):
 
 @pytest.mark.parametrize(
     ("rate", "rounds", "most"),
-    [(14.0, "auto", 1), (16.0, "auto", 4), (16.0, 3, 3), (1e9, "auto", 4), (1e9, 1, 1)],
+    [(14.0, "auto", 1), (16.0, "auto", 4), (16.0, 3, 3), (1e9, "auto", 4)],
 )
 def test_looks_that_are_worth_it(rate, rounds, most):
     assert AdaptiveGaussian(rounds=rounds).rounds_worth(rate) == most

@@ -53,9 +53,9 @@ def test_dof_that_is_too_small_or_a_published_constant_is_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 def test_one_column_is_the_laplace_mechanism(adjacency):
-    """Noise of scale B^2 / epsilon: 6000 releases, Kolmogorov and Smirnov at 1e-6.
+    """Noise of scale B^2 / epsilon: 3000 releases, Kolmogorov and Smirnov at 1e-6.
 
-    Noise a fifth short would fail.
+    Noise a third short would fail.
     """
     moment = pg.second_moment(np.ones((20, 1)), bound=1.0)
     rng = np.random.default_rng(1)
@@ -63,11 +63,11 @@ def test_one_column_is_the_laplace_mechanism(adjacency):
         pg.release(
             moment, None, 0.5, 0.0, adjacency=adjacency, rng=rng, mechanism=pg.MatrixLaplace()
         ).matrix[0, 0]
-        for _ in range(6000)
+        for _ in range(3000)
     ]
     noise = (np.array(drawn) - moment.matrix()[0, 0]) / moment.sensitivity_bound**2
     assert stats.kstest(noise, stats.laplace(scale=2.0).cdf).pvalue > 1e-6
-    assert stats.kstest(noise, stats.laplace(scale=2.0 * 1.25).cdf).pvalue < 1e-6
+    assert stats.kstest(noise, stats.laplace(scale=2.0 * 1.5).cdf).pvalue < 1e-6
 
 
 @pytest.mark.long
@@ -182,16 +182,7 @@ def test_opendp():
         make_measurement(pg.AnalyzeGauss(), 3, **(options | {"delta": 1e-6}), measure="pureDP")
 
 
-def test_default_and_plan_agree_at_delta_zero():
-    plan = pg.plan(5, 2.0, 1.0, 0.0)
-    assert [row.mechanism for row in plan.rows] == [plan.recommended] == ["MatrixLaplace()"]
-    assert "no other is private at delta = 0" in str(plan)
+def test_default_at_delta_zero():
     assert mechanisms.default(Guarantee(1.0, 0.0, "replace", None), 5, 2.0) == pg.MatrixLaplace()
     with pytest.raises(ValueError, match="epsilon must be positive"):
         mechanisms.default(Guarantee(0.0, 0.0, "replace", None), 5, 2.0)
-
-
-@pytest.mark.slow
-def test_plan_says_where_it_adds_less_noise():
-    assert "MatrixLaplace() would add 25.1% less noise" in pg.plan(4, 2.0, 1.0, 1e-6).reason
-    assert "MatrixLaplace" not in pg.plan(40, 2.0, 1.0, 1e-6).reason

@@ -203,19 +203,10 @@ def test_second_rounds_that_may_have_clipped(n_rows, clipped):
         one.correlation()
 
 
-def test_they_are_drawn_and_printed():
-    pytest.importorskip("matplotlib").use("agg")
-    from matplotlib import pyplot
-
+def test_they_are_printed():
     one = make_release(tables().T @ tables(), NAMES, GaussianLaw(60.0, 85.0), 4000)
-    described, correlated = one.describe(), one.correlation(["b", "c"])
-    axes = described.plot()
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
-    axes = correlated.plot()
-    assert "2 columns" in axes.get_title(loc="left")
-    pyplot.close("all")
-    assert "population" in str(described)
-    assert str(correlated).splitlines()[1].startswith("b")
+    assert "population" in str(one.describe())
+    assert str(one.correlation(["b", "c"])).splitlines()[1].startswith("b")
 
 
 def test_hidden_variance_is_named_below_the_matrix():

@@ -84,8 +84,9 @@ def results(x, bounds=(0.0, 1.0), mu=0.25, rng=None, public=True, depth=12):
     ]
     counts, nodes = consistent(noisy, variances)
     return DistributionResults(
-        "x", (), columns, ("count", "mean", "sd", "quantile"), (0.5,), counts, nodes,
-        float(len(x)), 1.0, 1e-6, "replace", GaussianProfile(mu, "replace"), True,
+        column="x", by=(), columns=columns, statistics=("count", "mean", "sd", "quantile"),
+        q=(0.5,), counts=counts, variances=nodes, n_rows=float(len(x)), epsilon=1.0, delta=1e-6,
+        adjacency="replace", privacy=GaussianProfile(mu, "replace"), reproducible=True,
     )  # fmt: skip
 
 
@@ -109,8 +110,11 @@ def test_without_noise_statistics_are_numpys():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("public", [True, False])
-@pytest.mark.parametrize("mu", [0.08, 1.0])
+@pytest.mark.parametrize(
+    ("mu", "public"),
+    [(0.08, False), (1.0, True)]
+    + [pytest.param(*other, marks=pytest.mark.nightly) for other in ((0.08, True), (1.0, False))],
+)
 def test_intervals_hold_of_the_rows_at_hand_and_of_a_population(mu, public):
     """300 draws of 95 % intervals; 91 % or fewer hold with a chance of 1 in 500, each of 13."""
     rng = np.random.default_rng([int(100 * mu), public])
@@ -155,18 +159,6 @@ def test_quantiles_do_not_fall_and_stay_within_the_bounds():
     assert (estimate <= high).all()
 
 
-def test_smaller_budgets_and_higher_levels_make_wider_intervals():
-    x = np.random.default_rng(1).random(2000)
-
-    def widths(mu, alpha):
-        found = results(x, mu=mu, rng=np.random.default_rng(2))
-        several = found.mean(alpha), found.sd(alpha), found.quantile(0.5, alpha)
-        return np.array([float(np.ravel(high - low)[0]) for _, low, high in several])
-
-    assert (widths(0.5, 0.2) < widths(0.5, 0.01)).all()
-    assert (widths(0.5, 0.2) < widths(0.1, 0.2)).all()
-
-
 @pytest.mark.parametrize("suffix", [".json", ".npz"])
 def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp_path):
     rng = np.random.default_rng(4)
@@ -178,6 +170,7 @@ def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp
     again = pg.load(path, DistributionResults)
     assert str(again) == str(found)
     np.testing.assert_array_equal(again.counts, found.counts)
+    assert again.plot().get_xlabel() == again.histogram(12).plot().get_xlabel() == "x"
     for wrong in (
         {"counts": found.counts[:, 1:]}, {"variances": -found.variances}, {"q": (2.0,)},
         {"statistics": ("mode",)}, {"epsilon": 0.5}, {"counts": found.counts * np.nan},

@@ -10,29 +10,17 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-
-import privgram
-
-ROOT = Path(privgram.__file__).parent
+from support.parsed import ROOT, modules
 
 #: The rooms at the top of the package; more of them need a reason.
 MOST_ROOMS = 29
 
 
-def sources() -> dict[str, Path]:
-    """Every module of the package, by its full name; compiled ones have their stub."""
-    found = {}
-    for path in sorted([*ROOT.rglob("*.py"), *ROOT.rglob("*.pyi")]):
-        parts = ("privgram", *path.relative_to(ROOT).with_suffix("").parts)
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def imports(name: str, path: Path, known: set[str]) -> set[str]:
+def imports(name: str, path: Path, tree: ast.Module, known: set[str]) -> set[str]:
     """The modules of the package that one imports, wherever in it."""
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -50,8 +38,8 @@ def imports(name: str, path: Path, known: set[str]) -> set[str]:
 
 @cache
 def graph() -> dict[str, set[str]]:
-    modules = sources()
-    return {name: imports(name, path, set(modules)) for name, path in modules.items()}
+    known = set(modules())
+    return {name: imports(name, *parsed, known) for name, parsed in modules().items()}
 
 
 def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
@@ -99,7 +87,7 @@ def test_nothing_below_imports_the_papers():
     """Also by a name in quotes, as a late import has it; the top hands the room on."""
     papers = "privgram.papers"
     arrows = graph()
-    for name, path in sources().items():
+    for name, (path, _) in modules().items():
         if name != "privgram" and not name.startswith(papers):
             assert not [target for target in arrows[name] if target.startswith(papers)], name
             assert f'"{papers}' not in path.read_text(encoding="utf-8"), name
@@ -160,9 +148,9 @@ def test_files_are_written_by_one_door():
     """By `_base.files`: whole or not at all, durable, and through no link of a known name."""
     found = {
         (name, line)
-        for name, path in sources().items()
+        for name, (_, tree) in modules().items()
         if name != "privgram._base.files"
-        for line in writes(ast.parse(path.read_text(encoding="utf-8")))
+        for line in writes(tree)
     }
     # Standard streams that are closed go nowhere.
     assert {name for name, _ in found} <= {"privgram.cli"}

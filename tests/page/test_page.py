@@ -15,7 +15,6 @@ from support.browser import BROWSER, Browser
 import privgram as pg
 from privgram._base.text import shown as shown_name
 from privgram.cli._program import program
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.page import document
 from privgram.papers.sheffet import PublishedAnalyzeGauss
 
@@ -183,10 +182,8 @@ def test_warnings(release, folder, change, message):
 
 def test_cost_of_the_bound_is_named(folder):
     x = np.random.default_rng(0).standard_normal((20_000, 2))
-    bound = private_norm_bound(x, 0.5)
-    moment = pg.second_moment(x, bound=bound)
-    release = pg.release(moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss())
-    text = words(release.including(bound), folder)
+    asked = {"mechanism": pg.AnalyzeGauss(), "bound": pg.PrivateBound(0.5)}
+    text = words(pg.release(x, epsilon=1.0, delta=1e-6, **asked), folder)
     assert "epsilon 1.5" in text
     assert "0.5 was spent on choosing the bound" in text
 

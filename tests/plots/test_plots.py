@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.exact_fits import CASES, logistic
-from support.helpers import make_release, refuses, slopes
+from support.helpers import make_release, slopes
 
-from privgram import privacy
 from privgram.noise import GaussianLaw
 from privgram.plots import _axes
 
@@ -51,28 +50,18 @@ def words(ax):
     return [text.get_text() for text in [*ax.texts, *ax.get_xticklabels(), *ax.get_yticklabels()]]
 
 
-DRAWN = {
-    "spectrum": lambda release, fit, ax: release.pca().plot(ax),
-    "scree": lambda release, fit, ax: release.pca(standardize=True).plot(ax),
-    "profile": lambda release, fit, ax: release.privacy.plot(ax),
-    "coefficients": lambda release, fit, ax: fit.plot(ax),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize("style", ["default", "dark_background"])
-def test_draws_on_the_axes_given_or_on_its_own(release, fit, name, style):
+def test_draws_on_the_axes_given_or_on_its_own(fit, style):
     with pyplot.style.context(style):
-        figure = Figure()
-        ax = figure.add_subplot()
-        assert DRAWN[name](release, fit, ax) is ax
+        ax = Figure().add_subplot()
+        assert fit.plot(ax) is ax
         assert not pyplot.get_fignums()
         empty = rendered(Figure().add_subplot())
         assert (rendered(ax) != empty).any()
-        drawn = DRAWN[name](release, fit, None)
+        drawn = fit.plot()
         assert pyplot.get_fignums()
-        assert drawn.get_title(loc="left") or name == "profile"
+        assert drawn.get_title(loc="left")
         rendered(drawn)
 
 
@@ -83,55 +72,10 @@ def test_many_columns_stay_legible():
     noise = rng.standard_normal((d, d))
     release = make_release(noise + noise.T + 1000 * np.eye(d), [f"column {j}" for j in range(d)],
                            GaussianLaw(1.4, 2.0), n_rows=5000)  # fmt: skip
-    for ax in (release.pca().plot(), release.regress("column 3").plot()):
-        assert not any("column 1" in word for word in words(ax))
-        assert max(ax.figure.get_size_inches()) < 15
-        rendered(ax)
-
-
-def test_spectrum_counts_what_is_above_the_noise(release):
-    ax = release.pca().plot()
-    values = np.linalg.eigvalsh(release.matrix)
-    edge = release.pca().edge[0]
-    drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
-    np.testing.assert_allclose(np.sort(drawn), values)
-    assert (values > edge).sum() == 2
-    assert "2 of 3 eigenvalues above" in ax.get_title(loc="left")
-
-
-def test_spectrum_is_about_the_mean_where_there_is_one():
-    rows = np.random.default_rng(3).standard_normal((500, 2)) * [3.0, 1.0] + [40.0, 0.0]
-    table = np.column_stack([rows, np.ones(500)])
-    release = make_release(table.T @ table, ("a", "b", "intercept"), GaussianLaw(0.1, 0.1))
-    ax = release.pca().plot()
-    drawn = np.concatenate([line.get_ydata() for line in ax.lines if line.get_marker() == "o"])
-    np.testing.assert_allclose(
-        np.sort(drawn), np.sort(500 * np.linalg.eigvalsh(np.cov(rows.T, ddof=0)))
-    )
-    assert "about the mean" in ax.get_ylabel()
-    plain = release.pca(center=False).plot()
-    assert "about the mean" not in plain.get_ylabel()
-    assert "2 of 2" in plain.get_title(loc="left")
-
-
-def test_edge_of_symmetric_noise():
-    """Within the Tracy-Widom fluctuations of 2 sqrt(d)."""
-    d = 100
-    release = make_release(np.eye(d), [f"x{i}" for i in range(d)], GaussianLaw(1.0, 2**0.5))
-    assert release.pca(alpha=0.5).edge[0] == pytest.approx(2 * np.sqrt(d), rel=0.05)
-    refuses(lambda: release.pca(alpha=1.0), ValueError, "alpha")
-
-
-def test_profile_is_drawn_as_it_is():
-    profile = privacy.GaussianProfile(0.5)
-    ax = profile.plot(label="mine")
-    epsilon, delta = ax.lines[0].get_data()
-    np.testing.assert_allclose(delta, profile.delta(epsilon))
-    assert ax.get_yscale() == "log"
-    assert (epsilon[0], delta[-1] < 1e-9) == (0.0, True)
-    # Pure differential privacy: delta is 0 from there on, and not drawn.
-    pure = privacy.LaplaceProfile(1.0).plot(limits=(0, 2))
-    assert np.isnan(pure.lines[0].get_ydata()[-1])
+    ax = release.regress("column 3").plot()
+    assert not any("column 1" in word for word in words(ax))
+    assert max(ax.figure.get_size_inches()) < 15
+    rendered(ax)
 
 
 def test_coefficients_are_ordered_and_greyed(fit):
@@ -182,13 +126,12 @@ import sys
 sys.modules["matplotlib"] = None
 import numpy as np, privgram as pg
 release = pg.release(pg.second_moment(np.eye(3), bound=1.0), None, 1.0, 1e-6)
-for draw in (release.pca().plot, release.privacy.plot):
-    try:
-        draw()
-    except ImportError as error:
-        assert "privgram[plot]" in str(error), error
-    else:
-        raise AssertionError
+try:
+    release.regress(0, ridge="auto").plot()
+except ImportError as error:
+    assert "privgram[plot]" in str(error), error
+else:
+    raise AssertionError
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -198,10 +141,3 @@ def test_lists_take_as_many_lines_as_they_need():
     lines = _axes.lines_of("from", [f"factor{i} level" for i in range(9)]).split("\n")
     assert max(map(len, lines)) <= 72
     assert " ".join(lines).count("level,") == 8
-
-
-def test_scree_counts_what_is_above_uncorrelated_columns(release):
-    pca = release.pca(standardize=True)
-    assert f"{pca.n_clear} of 3" in pca.plot().get_title(loc="left")
-    one = release.pca(columns=["age"])
-    assert "1 of 1" in one.plot().get_title(loc="left")

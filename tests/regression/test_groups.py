@@ -1,4 +1,4 @@
-"""Regressions of groups: as of each alone; meta-analysis as statsmodels has it."""
+"""Regressions of groups: as of each alone; differences between two."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,6 @@ import privgram as pg
 from privgram.noise import GaussianLaw
 from privgram.regression import RefusedError
 from privgram.regression.groups import regress_groups
-from privgram.regression.pooling import _paule_mandel
 
 NAMES = ("x", "y", "intercept")
 COLUMNS = pg.Columns({"x": (-4, 4), "y": (-8, 8)}, intercept=True)
@@ -64,44 +63,18 @@ def test_groups_by_two_columns_keep_their_tuples(fits):
 def test_difference(fits):
     pytest.importorskip("pandas")
     one = fits.difference(3, 5)
-    assert_allclose(one.params, fits.params.loc[3] - fits.params.loc[5])
-    assert_allclose(one.bse, np.hypot(fits.bse.loc[3], fits.bse.loc[5]))
+    assert_allclose(one.effect, fits.params.loc[3] - fits.params.loc[5])
+    assert_allclose(one.sd, np.hypot(fits.bse.loc[3], fits.bse.loc[5]))
     # Welch's degrees of freedom: those of the two variances, by their fourth powers.
     each = [fits[group].inference.df for group in (3, 5)]
     fourth = fits.bse.loc[3] ** 4 / each[0] + fits.bse.loc[5] ** 4 / each[1]
-    assert_allclose(one.inference.df, one.bse**4 / fourth)
-    assert_allclose(one.pvalues, 2 * stats.t.sf(np.abs(one.params / one.bse), one.inference.df))
-    half = stats.t.ppf(0.95, one.inference.df) * one.bse
-    assert_allclose(one.conf_int(0.1), np.transpose([one.params - half, one.params + half]))
+    assert_allclose(one.df_denom, one.sd**4 / fourth)
+    assert_allclose(one.pvalue, 2 * stats.t.sf(np.abs(one.effect / one.sd), one.df_denom))
+    half = stats.t.ppf(0.95, one.df_denom) * one.sd
+    assert_allclose(one.conf_int(0.1), np.transpose([one.effect - half, one.effect + half]))
     assert "3 less 5" in str(one)
     with pytest.raises(KeyError):
         fits.difference(3, 99)
-
-
-def test_pooled_as_statsmodels_has_it(fits):
-    meta = pytest.importorskip("statsmodels.stats.meta_analysis")
-    for j in range(2):
-        effect, variance = np.asarray(fits.params)[:, j], np.asarray(fits.bse)[:, j] ** 2
-        for method, name in (("paule-mandel", "iterated"), ("dersimonian-laird", "chi2")):
-            expected = meta.combine_effects(effect, variance, method_re=name, use_t=False)
-            pooled = fits.pool(method)
-            frame = expected.summary_frame()
-            random = frame.loc["random effect"]
-            assert_allclose(pooled.params[j], random["eff"], rtol=1e-5)
-            assert_allclose(pooled.bse[j], random["sd_eff"], rtol=1e-4)
-            assert_allclose(pooled.tau2[j], expected.tau2, rtol=1e-4)
-        fixed = fits.pool("fixed")
-        assert_allclose(fixed.params[j], frame.loc["fixed effect"]["eff"])
-        assert_allclose(fixed.bse[j], frame.loc["fixed effect"]["sd_eff"])
-        assert_allclose(fixed.q[j], expected.q)
-        assert_allclose(fixed.pvalues_q[j], stats.chi2.sf(expected.q, 7))
-        assert_allclose(fixed.i2[j], max(expected.i2, 0))
-    assert fits.pool().method == "paule-mandel"
-    assert "tau" in str(fits.pool())
-
-
-def test_no_heterogeneity_is_none():
-    assert _paule_mandel(np.ones(5), np.full(5, 0.1)) == 0
 
 
 def test_groups_that_are_refused(rng):
@@ -119,12 +92,6 @@ def test_groups_that_are_refused(rng):
     refuses(lambda: fits.difference(0, "empty"), RefusedError, "no inference in one of the two")
     assert fits.get("unknown") is None
     assert fits.get(0) is fits[0]
-    assert fits.pool().n_groups == 3
     nothing = regress_groups({"empty": releases["empty"]}, "y", ["x"])
     assert list(nothing.refusals) == ["empty"]
     assert np.isnan(nothing.params).all(axis=None)
-    alone = regress_groups({0: releases[0], "empty": releases["empty"]}, "y", ["x"])
-    with pytest.raises(RefusedError, match="1 of 2 groups have standard errors"):
-        alone.pool()
-    with pytest.raises(ValueError, match="method is 'fixed'"):
-        fits.pool("median")

@@ -68,8 +68,6 @@ def test_refused_fit_has_no_standard_errors_and_lets_nothing_be_tested(refused):
     for ask in (lambda: refused.t_test(first), lambda: refused.wald_test(first)):
         refuses(ask, pg.RefusedError, "there is no inference")
     pytest.importorskip("pandas")
-    assert refused.tidy()["std.error"].isna().all()
-    refused.glance()
     assert refused.summary().as_latex()
 
 

@@ -25,39 +25,6 @@ def test_summary_col_of_statsmodels():
     assert not table.columns.duplicated().any()
 
 
-@pytest.mark.slow
-def test_tables_of_maketables():
-    maketables = pytest.importorskip("maketables")
-    table = maketables.ETable(
-        [CASE.fit, CASE.ols], custom_model_stats={"Epsilon": [f"{CASE.fit.epsilon:g}", ""]}
-    ).df
-    ours, theirs = table.iloc[:, 0], table.iloc[:, 1]
-    assert [a for a, b in zip(ours, theirs, strict=True) if a != b] == ["1"]
-    assert any("Epsilon" in str(row) for row in table.index)
-
-
-@pytest.mark.slow
-def test_plug_in_of_maketables():
-    """The attributes by themselves, through the reader that maketables has for them."""
-    extractors = pytest.importorskip("maketables.extractors")
-    reader, fit = extractors.PluginExtractor(), CASE.fit
-    assert reader.can_handle(fit)
-    table = reader.coef_table(fit)
-    np.testing.assert_allclose(table["b"], fit.params)
-    np.testing.assert_allclose(table[["ci95l", "ci95u"]], fit.conf_int())
-    assert reader.depvar(fit) == fit.target
-    assert reader.stat(fit, "N") == 300
-    assert reader.stat(fit, "r2") == pytest.approx(fit.rsquared)
-    assert (reader.stat(fit, "epsilon"), reader.stat(fit, "delta")) == ("1", "1e-06")
-    assert {"epsilon", "delta"} <= set(reader.default_stat_keys(fit))
-    assert reader.stat_labels(fit)["epsilon"] == "Epsilon"
-    assert (
-        reader.stat(fit, "of no use") is reader.fixef_string(fit) is reader.var_labels(fit) is None
-    )
-    assert reader.vcov_info(fit)["vcov_type"] == "nonrobust"
-    assert reader.stat(logistic(CASE)[0], "r2") is None
-
-
 def test_tables_are_read_back_from_every_form():
     summary = CASE.fit.summary()
     read = pd.read_html(StringIO(summary.tables[1].as_html()), header=0, index_col=0)[0]

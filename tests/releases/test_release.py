@@ -12,7 +12,6 @@ import pytest
 from support.helpers import make_release, refuses
 
 import privgram as pg
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import InverseWishartLaw
 
@@ -180,7 +179,7 @@ def _study(**more):
         ),
         lambda: _study().release(1000.0),
         lambda: _study().regress("y ~ x", 1000.0),
-        lambda: private_norm_bound(ROWS, epsilon=1e-3),
+        lambda: pg.release(ROWS, bound=pg.PrivateBound(1e-3), epsilon=1.0, delta=1e-6),
     ],
 )
 def test_warning_shows_the_line_of_the_caller(call):

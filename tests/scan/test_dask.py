@@ -14,8 +14,7 @@ from support.dummies import rows
 from support.helpers import refuses, said
 from support.loaders import loads, noted
 
-from privgram import Columns, Dates, Factor, Unit, second_moment
-from privgram.disclosure.norm_bound import private_norm_bound
+from privgram import Columns, Dates, Factor, PrivateBound, Unit, release, second_moment
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -159,14 +158,6 @@ def test_distributed(x, frame, client, tmp_path):
         assert loads(tmp_path / "log") == 40
         parts = dd.from_pandas(frame, npartitions=20)
         assert_same(second_moment(parts, columns=COLUMNS), second_moment(frame, columns=COLUMNS))
-
-
-def test_bound_keeps_its_price_on_a_cluster(x, client):
-    bound = private_norm_bound(x, 1.0)
-    with client.as_current():
-        moment = second_moment(da.from_array(x, chunks=(3000, 5)), bound)
-    assert moment.norm_bound.to_dict() == bound.to_dict()
-    assert_same(moment, second_moment(x, bound))
 
 
 def test_killed_worker_changes_nothing(x, client, tmp_path):
@@ -372,8 +363,9 @@ def test_columns_that_are_not_what_was_said(bounds, error, text, where, client, 
 
 def test_norms_of_units_are_counted_by_one_machine(frame):
     units = dd.from_pandas(frame[["a", "c"]].assign(who=1), npartitions=3)
+    unit = Unit("who", bound=PrivateBound(1.0))
     with pytest.raises(ValueError, match="counted by one machine"):
-        private_norm_bound(units, 1.0, columns=COLUMNS, unit="who")
+        release(units, COLUMNS, epsilon=1.0, delta=1e-6, unit=unit)
 
 
 def test_units_that_cannot_be_told(frame):

@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
-from support.helpers import refuses
+from support.helpers import assert_same, refuses
 
 from privgram import SecondMoment, second_moment
 from privgram._core.rows import RowAccumulator
@@ -19,12 +19,6 @@ from privgram.moment.accumulators import BlockReader
 from privgram.scan import executor as engine
 from privgram.scan import progress as progress_module
 from privgram.sources.table import Chunk, Table
-
-
-def assert_same(a, b):
-    for x, y in zip(a.int128(), b.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
-    assert (a.n_rows, a.bound) == (b.n_rows, b.bound)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import pytest
 from support.helpers import refuses, said
 
 from privgram import AdaptiveGaussian, Columns, Dates, Factor, Unit, release, second_moment
-from privgram.disclosure.norm_bound import private_norm_bound
 
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
@@ -148,12 +147,6 @@ def test_refused_tables(table, spark):
     for name, kind in (("t", "timestamp"), ("v", "array<bigint>")):
         with pytest.raises(TypeError, match=f"column '{name}' holds values of type {kind}"):
             second_moment(times, 1.0, columns=[name])
-
-
-def test_bound_keeps_its_price(table, frame):
-    bound = private_norm_bound(frame[["a", "b"]], 1.0)
-    moment = second_moment(table.repartition(3), bound, columns=["a", "b"])
-    assert moment.norm_bound.to_dict() == bound.to_dict()
 
 
 CANARY = "Gertrude7318640529"

@@ -16,12 +16,15 @@ from support.sums import integers
 
 import privgram as pg
 from privgram.adaptive.rounds import UnreadError
+from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms import release_noise
 from privgram.privacy.guarantee import Guarantee
-from privgram.secret import Gate, Image, Model, Spent, Vectors, gate
+from privgram.secret import gate
+from privgram.secret.gate import Gate, Spent
 from privgram.secret.kept import KeptImage
-from privgram.secret.kinds import Learner, Moment, Rows, Scores
+from privgram.secret.kinds import Learner, Model, Moment, Rows, Scores, Vectors
+from privgram.secret.sweep import Image
 
 COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
 GROUPS = pg.Groups("part", ["p", "q", "r"])
@@ -371,10 +374,9 @@ def test_number_of_rows_that_a_law_turns_on_is_the_public_one(n_rows, adjacency,
 def test_choice_enters_its_own_price_and_is_made_once(ledger):
     one = Gate(Guarantee(0.5, 0.0, "replace", None), np.random.default_rng(0), ledger=ledger)
     counts = SimpleNamespace(counts=np.array([0, 900, 3]))
-    chosen, id = one.choose(counts, 0.5)
-    assert chosen == 1
+    assert one.choose(counts, 0.5) == 1
     profile = pg.privacy.BoundedRangeProfile(0.5, "replace")
-    assert [(e.id, e.epsilon, e.privacy) for e in ledger.entries] == [(id, 0.5, profile)]
+    assert [(e.epsilon, e.privacy) for e in ledger.entries] == [(0.5, profile)]
     for use in (lambda: one.choose(counts, 0.5), lambda: one.release(one.adopt(3), 0.1)):
         with pytest.raises(Spent):
             use()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from privgram.secret.generators import default_bit_generator, resolve
+from privgram.secret.generators import ChaCha20, resolve
 
 pytestmark = pytest.mark.os_entropy
 
@@ -20,12 +20,12 @@ ZERO_KEY_STREAM = bytes.fromhex(
 
 def test_is_chacha20_under_the_operating_systems_key(monkeypatch):
     monkeypatch.setattr("os.urandom", lambda size: bytes(bytearray(size)))
-    words = default_bit_generator().random_raw(len(ZERO_KEY_STREAM) // 8)
+    words = ChaCha20().random_raw(len(ZERO_KEY_STREAM) // 8)
     assert words.astype("<u8").tobytes() == ZERO_KEY_STREAM
 
 
 def first_words(_=None):
-    return tuple(default_bit_generator().random_raw(4).tolist())
+    return tuple(ChaCha20().random_raw(4).tolist())
 
 
 def test_every_call_has_a_key_of_its_own():
@@ -40,7 +40,7 @@ def test_threads_have_keys_of_their_own():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")  # from Python 3.12
 def test_forked_processes_have_keys_of_their_own():
-    default_bit_generator()  # anything there is to inherit, the children inherit
+    ChaCha20()  # anything there is to inherit, the children inherit
     with multiprocessing.get_context("fork").Pool(4) as pool:
         assert len({first_words(), *pool.map(first_words, range(20), chunksize=1)}) == 21
 

@@ -9,8 +9,8 @@ import pytest
 from scipy.special import softmax
 
 from privgram._core import scores
-from privgram.secret import Errors, HeldOut, KeptImage, Learner, Scores
-from privgram.secret.kept import AXIS_BITS, KeptStream, KeptSweep
+from privgram.secret.kept import AXIS_BITS, KeptImage, KeptStream, KeptSweep
+from privgram.secret.kinds import Errors, HeldOut, Learner, Scores
 
 D, K = 7, 4
 ODD = [0.0, -0.0, 5e-324, 1e-300, 1e154, 1e300, 1e308, -1.7e308, np.inf, -np.inf, np.nan]
@@ -50,7 +50,7 @@ def kinds_of(rng, scale):
     clip, reach = (float(10.0 ** rng.uniform(-3, 3)) for _ in range(2))
     of_classes = [Scores(classes, clip), HeldOut(classes, 5)]
     of_fits = [Scores(fits[0], clip), Scores(fits[1], clip), *(Errors(fit, reach) for fit in fits)]
-    return of_classes, [*of_fits, Errors(fits[1], reach, apart=True)]
+    return of_classes, of_fits
 
 
 @pytest.mark.parametrize("scale", [0.0, 1.0, 1e6, 1e-200, 1e200])
@@ -77,7 +77,7 @@ def test_neighbours_lie_apart_by_what_a_kind_says(scale):
                     far = max(int(((a - b) ** 2).sum()) for a, b in pairs)
                     most = Fraction(kind.moves(adjacency)) ** 2
                     assert far <= most * (1 + Fraction(1, 10**15))
-                    key = type(kind), getattr(kind, "apart", False), adjacency
+                    key = type(kind), getattr(kind, "farthest", 0), adjacency
                     attained[key] = max(attained.get(key, 0), math.sqrt(far / most))
     if scale in (0.0, 1.0):
         assert min(attained.values()) > 0.9
@@ -193,18 +193,18 @@ def test_errors_are_those_of_fits():
     errors = 1.5 * targets[:, ::-1] - reference(image, x) @ coef
     squares = np.minimum(errors**2, 9.0).sum(axis=0)
     kinds = (
+        *(Errors(Learner(coef[:, [i]], (1 - i,), 1.5), 3.0) for i in range(2)),
         Errors(both, 3.0),
-        Errors(both, 3.0, apart=True),
         Scores(Learner(coef[:, :1], (1,), 1.5), 2.0),
     )
-    found, apart, total = totals(image, kinds, x, targets)
-    np.testing.assert_allclose(found * kinds[0].unit_of(None), squares, rtol=1e-3)
-    assert apart[0] == found[0] - found[1]
+    *found, apart, total = totals(image, kinds, x, targets)
+    np.testing.assert_allclose(np.ravel(found) * kinds[0].unit_of(None), squares, rtol=1e-3)
+    assert apart == found[0] - found[1]
     z, left = reference(image, x), errors[:, :1]
     size = np.linalg.norm(z, axis=1) * np.abs(left[:, 0])
     left = left * np.minimum(1, 2.0 / np.maximum(size, 1e-300))[:, None]
     np.testing.assert_allclose(
-        total[0] * kinds[2].unit_of(None), z.T @ left[:, 0], rtol=1e-2, atol=0.05
+        total[0] * kinds[3].unit_of(None), z.T @ left[:, 0], rtol=1e-2, atol=0.05
     )
 
 
@@ -216,7 +216,9 @@ def test_kept_images_and_those_made_anew_give_the_same_bits():
     for some in np.array_split(np.column_stack([x, codes]), 40):
         store.update(some)
     for _ in range(2):  # and when they were put together
-        for one, other in zip(store.sums_of(kinds), totals(image, kinds, x, codes), strict=True):
+        for one, other in zip(
+            store.sums_of(image, kinds), totals(image, kinds, x, codes), strict=True
+        ):
             np.testing.assert_array_equal(one, other)
 
 
@@ -227,7 +229,7 @@ def test_kept_images_and_those_made_anew_give_the_same_bits():
         lambda: Scores(Learner(np.zeros((D, K))), 0.0),
         lambda: Errors(Learner(np.zeros((D, 1)), (0,)), math.inf),
         lambda: Errors(Learner(np.zeros((D, K))), 1.0),
-        lambda: KeptSweep(image_of(), [Errors(Learner(np.zeros((D, 3)), (0,) * 3), apart=True)]),
+        lambda: Errors(Learner(np.zeros((D, 3)), (0,) * 3)),
         lambda: totals(
             image_of(), [Scores(Learner(np.zeros((D, 1)), (3,)))], rows_of(3), np.ones(3)
         ),
@@ -235,5 +237,5 @@ def test_kept_images_and_those_made_anew_give_the_same_bits():
     ],
 )
 def test_kind_that_cannot_be_is_refused(make):
-    with pytest.raises(ValueError, match=r"clip|reach|apart|beside|coefficients"):
+    with pytest.raises(ValueError, match=r"clip|reach|one fit|beside|coefficients"):
         make()

@@ -18,10 +18,10 @@ import privgram as pg
 from privgram._core.scores import UNITS, differences
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
-from privgram.secret import Blocks, Histogram, Model, Outer, PairImage, Vectors, pairs
+from privgram.secret import pairs
 from privgram.secret.gate import Sum
-from privgram.secret.kinds import MOST_WEIGHT, PULL, WEIGHT_UNITS
-from privgram.secret.pairs import RowsByLevel
+from privgram.secret.kinds import MOST_WEIGHT, PULL, WEIGHT_UNITS, Histogram, Model, Outer, Vectors
+from privgram.secret.pairs import Blocks, PairImage, RowsByLevel
 
 USED = pg.Columns(
     {"x": (-1, 1), "y": (-1, 1), "f": ["a", "b", "c"]}, intercept=True, missing="drop"
@@ -49,7 +49,7 @@ def store(of, rows, **options):
 def sums(of, matrix, kinds, rows, **options):
     kinds = [kind.__class__(**vars(kind) | {"of_pairs": True}) for kind in kinds]
     with np.errstate(all="ignore"):
-        totals = store(of, rows, **options).sums(PairImage(of, matrix), kinds)
+        totals = store(of, rows, **options).sums_of(PairImage(of, matrix), kinds)
     return [Sum(NO_GATE, kind, total, 0) for kind, total in zip(kinds, totals, strict=True)]
 
 

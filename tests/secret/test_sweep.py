@@ -6,6 +6,7 @@ NaN and 1e308 among the numbers of rows and of maps.
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from types import SimpleNamespace
@@ -21,10 +22,9 @@ from privgram.adaptive import radius
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
-from privgram.secret import Histogram, Image, LevelImage, Model, Outer, Vectors
-from privgram.secret.gate import Sum
-from privgram.secret.kinds import UNIT_PARTS
-from privgram.secret.sweep import LevelSweep, UnitSweep, new_rows
+from privgram.secret.gate import Sum, check_kinds
+from privgram.secret.kinds import UNIT_PARTS, Histogram, Model, Outer, Vectors
+from privgram.secret.sweep import Image, LevelImage, LevelSweep, UnitSweep, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
@@ -71,8 +71,13 @@ def kinds_of(rng, of_units):
             yield Histogram(model, EDGES, ranked=False, rows=3)
 
 
-def maps(rng):
-    """Maps of all scales, some with a number that is none or whose products overflow."""
+def maps(rng, of_units=False):
+    """Maps of all scales, some with a number that is none or whose products overflow.
+
+    Of units also those that take means off.
+    """
+    if of_units:
+        yield from (replace(image, within=True) for image in maps(rng))
     frame = rng.standard_normal((Q + 1, D)) * 10.0 ** rng.integers(-2, 3, (Q + 1, 1))
     yield Image(frame, BOUND)
     yield Image(np.eye(D)[: Q + 1] * 10.0 ** rng.uniform(-1, 2), BOUND)
@@ -115,7 +120,7 @@ def test_neighbours_lie_apart_by_what_a_kind_says(seed, of_units):
     """Rows or units, in or out or one for another: in integers, and nearly attained."""
     rng, attained = np.random.default_rng(seed), {}
     kinds = list(kinds_of(rng, of_units))
-    for image in maps(rng):
+    for image in maps(rng, of_units):
         tables = units_of(rng) if of_units else rows_of(rng)
         starts = [0] if of_units else None
         with np.errstate(all="ignore"):
@@ -144,7 +149,7 @@ def test_row_or_unit_that_is_not_finite_touches_no_other(seed, of_units):
     rng = np.random.default_rng(seed)
     kinds = list(kinds_of(rng, of_units))
     good = rng.uniform(-0.5, 0.5, (9, D))
-    for image in maps(rng):
+    for image in maps(rng, of_units):
         for hostile in rows_of(rng)[-len(ODD) - 3 :]:
             alone = [
                 integers(one) for one in totals(image, kinds, hostile, [0] if of_units else None)
@@ -156,6 +161,30 @@ def test_row_or_unit_that_is_not_finite_touches_no_other(seed, of_units):
                 found = totals(image, kinds, x, range(10) if of_units else None)
                 for one, other in zip(found, expected, strict=True):
                     assert integers(one) == other.tolist()
+
+
+def test_means_of_a_unit_are_taken_off_in_any_order_of_its_rows():
+    """A row that is missing, or not finite, is in no mean."""
+    rng = np.random.default_rng(0)
+    frame = rng.standard_normal((Q, D))
+    image, kinds = Image(frame, BOUND, within=True), [Vectors(Model.features(Q), 5.0)]
+    squares = Outer(Model.features(Q), 20.0, "squares")
+    sizes = [1, 2, 7, 90]
+    starts = np.cumsum([0, *sizes[:-1]])
+    x = rng.uniform(-0.9, 0.9, (100, D))
+    odd = np.insert(x, [1, 50, 100], [[math.nan] * D, [math.inf] * D, [math.nan] * D], axis=0)
+    v = x @ frame.T
+    whole = np.concatenate([some - some.mean(axis=0) for some in np.split(v, starts[1:])])
+    [summed, found] = totals(image, [*kinds, squares], x, starts)
+    assert np.abs(integers(summed)).max() <= 1  # what is left of a unit adds up to nothing
+    made = np.array(integers(found)) * squares.unit_of(found._total)
+    np.testing.assert_allclose(made, (whole.T @ whole)[np.tril_indices(Q)], rtol=1e-4, atol=1e-4)
+    order = np.concatenate([at + rng.permutation(n) for at, n in zip(starts, sizes, strict=True)])
+    for other, at in ((x[order], starts), (odd, np.add(starts, [0, 1, 1, 1]))):
+        again = totals(image, [*kinds, squares], other, at)
+        assert [integers(one) for one in again] == [integers(summed), integers(found)]
+    with pytest.raises(TypeError, match="where units are protected"):
+        check_kinds(image, kinds, of_units=False)
 
 
 def test_image_that_overflows_takes_no_other_row_or_unit_with_it():

@@ -19,10 +19,11 @@ import privgram as pg
 import privgram.secret.generators
 from privgram._core.draws import ChaCha20
 from privgram._core.rows import RowAccumulator
-from privgram.disclosure.norm_bound import private_norm_bound
+from privgram.disclosure.norm_bound import BoundSelection
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
 from privgram.papers.zhou_ligett_wasserman import compress
+from privgram.scan.request import ScanRequest
 
 pytestmark = pytest.mark.os_entropy
 
@@ -37,19 +38,21 @@ def by(mechanism):
 
 def estimator():
     estimators = pytest.importorskip("privgram.estimators")
-    model = estimators.PrivateRidge(bounds=(-2.3, 2.3), target_bounds=(-2.3, 2.3))
+    model = estimators.PrivateRidge(columns=(-2.3, 2.3))
     return model.fit(TABLE[:, :4], TABLE[:, 4]).release_
 
 
 def components():
     estimators = pytest.importorskip("privgram.estimators")
-    return estimators.PrivatePCA(bounds=(-2.3, 2.3)).fit(TABLE).release_
+    return estimators.PrivatePCA(columns=(-2.3, 2.3)).fit(TABLE).release_
 
 
 def norm_bounds():
-    """Three, each from some 60,000 nearly equally likely ones: they do not repeat by chance."""
-    options = {"adjacency": "add-remove", "bins_per_octave": 1024}
-    return [private_norm_bound(TABLE, 1e-3, **options) for _ in range(3)]
+    """Six, each from some 960 nearly equally likely ones: they do not repeat by chance."""
+    scan = ScanRequest.of(TABLE, None, None, None, None, None, False)
+    choice = BoundSelection(pg.PrivateBound(1e-3), scan, "add-remove")
+    counts = choice.count()
+    return [choice.draw(counts).bound for _ in range(6)]
 
 
 # Everything that draws by default, as calls without arguments.
@@ -78,7 +81,7 @@ DRAWS = {
     "low_rank.project": partial(low_rank.project, WIDE, np.eye(40)[:, :3], **BUDGET),
     "low_rank.randomised_response": partial(low_rank.randomised_response, WIDE, 2, **BUDGET),
     "compress": partial(compress, TABLE, 30),
-    "private_norm_bound": norm_bounds,
+    "chosen bound": norm_bounds,
     "PrivateRidge": estimator,
     "PrivatePCA": components,
 }
@@ -121,8 +124,8 @@ def test_no_draw_touches_a_global_or_seeded_generator(draw, monkeypatch):
         monkeypatch.setattr(np.random, name, forbidding(name))
     made = []
     monkeypatch.setattr(
-        "privgram.secret.generators.default_bit_generator",
-        recorded(privgram.secret.generators.default_bit_generator, made),
+        "privgram.secret.generators.ChaCha20",
+        recorded(privgram.secret.generators.ChaCha20, made),
     )
     draw()
     after = np.random.get_state()  # noqa: NPY002

@@ -1,9 +1,10 @@
 """What a row adds depends on that row and public descriptions alone, by whatever door it comes.
 
-A table gets one row more, with an odd cell. The exact integers of the whole must be those of the
-table plus those of the row read by itself: then no other row is read in another way, whatever the
-cell turned its column into. Nothing raises under ``missing="drop"``. A door of typed columns takes
-the cells that its type holds.
+A long table, cut into chunks, gets one row more with an odd cell. The exact integers of the whole
+must be those of the table plus those of the row: by itself, and as one of many alike, which are a
+table of nothing else. Then no row is read in another way, whatever the cell turned its column into.
+Nothing raises under ``missing="drop"``. A door of typed columns takes the cells that its type
+holds.
 """
 
 import datetime
@@ -156,13 +157,14 @@ def of_polars(cells, kind):
 
 
 def blocks(make):
-    """A table in blocks of two rows, each by another door."""
+    """A table in three blocks, each by another door."""
 
     def door(table):
         n = len(table["x"])
+        step = -(-n // 3)
         return [
-            make({name: cells[at : at + 2] for name, cells in table.items()})
-            for at in range(0, n, 2)
+            make({name: cells[at : at + step] for name, cells in table.items()})
+            for at in range(0, n, step)
         ]
 
     return door
@@ -299,48 +301,77 @@ def integers(moment):
     return np.concatenate([int128.to_integers(moment.int128()).ravel(), counts])
 
 
-def with_row(table, row, at):
-    return {name: [*cells[:at], row[name], *cells[at:]] for name, cells in table.items()}
+#: Rows of a chunk, and of whatever else is read at a time: more than a rule might count to.
+CHUNK = 24
+
+#: Rows that are alike; two chunks of them.
+ALIKE = 40
 
 
-def alone(row):
-    return {name: [cell] for name, cell in row.items()}
+@pytest.fixture(autouse=True)
+def chunks_of_few_rows(monkeypatch):
+    for name in (
+        "sources.table.LEAST_ROWS", "sources.table.CHUNK_BYTES", "sources.table.BATCH_BYTES",
+        "sources.table.CHUNK_ROWS", "moment.accumulators.COMPUTED", "scan.units.KERNEL_ROWS",
+        "moment.accumulators.PIECE_VALUES",
+    ):  # fmt: skip
+        monkeypatch.setattr(f"privgram.{name}", CHUNK)
+    monkeypatch.setattr("privgram.sources.files.PARSE_BYTES", 1 << 10)
 
 
-#: Of (cell, column) pairs, one in so many is tried but at night.
-SOME = 4
+def with_row(rows, row, at):
+    return {name: [*cells[:at], row[name], *cells[at:]] for name, cells in rows.items()}
 
 
-def check(read, table, row=None, names=None, every=1):
-    """Compare the integers of a table with a row and of both apart, for every odd cell of it."""
-    before = read(table)
-    row = {name: cells[1] for name, cells in table.items()} if row is None else row
+def alike(row, n=1):
+    return {name: [cell] * n for name, cell in row.items()}
+
+
+def times(rows, n):
+    return {name: cells * n for name, cells in rows.items()}
+
+
+def check(read, some, row=None, names=None, every=1, apart=True):
+    """Compare the integers of a long table with a row and of both apart, for every odd cell of it.
+
+    Where rows are `apart`, so many of them have as many times the integers of one.
+    """
+    row = {name: cells[1] for name, cells in some.items()} if row is None else row
+    rows = times(some, 7)
+    before, n = read(rows), len(next(iter(rows.values())))
     tried, wrong = 0, []
     for j, name in enumerate(row if names is None else names):
         for number, cell in enumerate(ODD):
             if (number + j) % every and cell is not None:
                 continue
             other = row | {name: cell}
-            at = 0 if number % 3 else len(table[name]) // 2
             try:
-                together = read(with_row(table, other, at))
-                apart = read(alone(other))
+                together = read(with_row(rows, other, (0, n // 2, n)[number % 3]))
+                one = read(alike(other)) if number % 4 == 0 or not apart else None
+                many = read(alike(other, ALIKE)) if apart else None
             except Untaken:
                 continue
             except Exception as error:
                 wrong.append((name, cell, f"{type(error).__name__}: {error}"[:150]))
                 continue
             tried += 1
-            if not (together == before + apart).all():
+            adds = together - before
+            if not (one is None or (adds == one).all()):
                 wrong.append((name, cell, "others are read in another way"))
+            if not (many is None or (ALIKE * adds == many).all()):
+                wrong.append((name, cell, "rows alike are read in another way"))
     assert not wrong, wrong[:40]
     assert tried
 
 
-PARTS = [SOME, pytest.param(1, marks=pytest.mark.nightly)]
+def parts(every):
+    """One cell in so many, and at night each."""
+    return pytest.mark.parametrize(
+        "every", [every, pytest.param(1, marks=pytest.mark.nightly)], ids="every {}th".format
+    )
 
 
-@pytest.mark.parametrize("every", PARTS)
+@parts(6)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_row_is_read_by_itself(name, every, tmp_path):
     def read(table):
@@ -371,7 +402,7 @@ def test_a_row_of_an_odd_unit_is_read_by_itself(name, tmp_path):
             warnings.simplefilter("error")
             return integers(pg.second_moment(source, columns=columns, unit=unit, threads=1))
 
-    check(read, table, row, names=["who"])
+    check(read, table, row, names=["who"], apart=False)
 
 
 @pytest.mark.parametrize("unknown", ["drop", "other"])
@@ -388,9 +419,10 @@ def test_a_row_of_an_odd_group_is_read_by_itself(name, unknown, tmp_path):
     check(read, {name: TABLE[name] for name in ("x", "b", "g")}, names=["g"])
 
 
+@parts(2)
 @pytest.mark.parametrize("event", [bool, (0, 1)], ids=str)
 @pytest.mark.parametrize("name", UNTYPED)
-def test_pieces_of_a_row_of_odd_times_are_of_that_row_alone(name, event, tmp_path):
+def test_pieces_of_a_row_of_odd_times_are_of_that_row_alone(name, event, every, tmp_path):
     """Cells that are no time, starts after the end, events that are neither 0 nor 1."""
     if "row" in name or name == "object array":
         pytest.skip("its columns have no names")
@@ -411,7 +443,7 @@ def test_pieces_of_a_row_of_odd_times_are_of_that_row_alone(name, event, tmp_pat
             warnings.simplefilter("error")
             return integers(total_of(request))
 
-    check(read, table)
+    check(read, table, every=every)
 
 
 def test_a_row_of_an_odd_weight_is_read_by_itself():
@@ -452,9 +484,10 @@ FORMS = {
 }
 
 
+@parts(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["ridge", "pca", "columns"])
-def test_estimators_read_a_row_by_itself(kind, form):
+def test_estimators_read_a_row_by_itself(kind, form, every):
     estimators = pytest.importorskip("privgram.estimators")
     if kind == "columns" and form != "frames":
         pytest.skip("with columns=, X is a frame")
@@ -468,22 +501,23 @@ def test_estimators_read_a_row_by_itself(kind, form):
         if kind == "columns":
             columns = pg.Columns(bounds | {"y": (-1, 1)}, intercept=True, missing="drop")
             model = estimators.PrivateRidge(epsilon=1.0, columns=columns)
-            source, columns = model._table_of_frame(X, y)
+            source, columns = model._read(X, y)
         elif kind == "pca":
-            model = estimators.PrivatePCA(1, bounds=(-3, 3), **given)
-            source, columns = model._table(X)
+            model = estimators.PrivatePCA(1, columns=(-3, 3), **given)
+            source, columns = model._numbers(X)
         else:
-            model = estimators.PrivateRidge(bounds=(-3, 3), target_bounds=(-1, 1), **given)
-            source, columns, _ = model._table(X, y)
+            model = estimators.PrivateRidge(columns=(-3, 3), **given)
+            source, columns = model._read(X, y)
         return integers(pg.second_moment(source, columns=columns))
 
     table = {"x": TABLE["x"], "w": TABLE["w"], "y": [0.5, 1, -1, 0, 2, 0.25]}
-    check(read, table, names=("x", "w", "y"))
+    check(read, table, names=("x", "w", "y"), every=every)
 
 
+@parts(3)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("classes", [["a", "b", "c"], [0, 1, 2]])
-def test_classifier_reads_a_label_by_itself(classes, form, monkeypatch):
+def test_classifier_reads_a_label_by_itself(classes, form, every, monkeypatch):
     """What each class has of rows, before any product: the rows that the fit would read."""
     classifier = pytest.importorskip("privgram.estimators.classifier")
 
@@ -510,7 +544,7 @@ def test_classifier_reads_a_label_by_itself(classes, form, monkeypatch):
         return sums.ravel()
 
     labels = [classes[i] for i in (0, 1, 2, 0, 1, 2)]
-    check(read, {"x": [0.5, 1, -2, 0, 2, 1], "w": [0, 1, 2.5, 1, 2, 1], "y": labels})
+    check(read, {"x": [0.5, 1, -2, 0, 2, 1], "w": [0, 1, 2.5, 1, 2, 1], "y": labels}, every=every)
 
 
 #: Sources of no rows, and of one.
@@ -535,8 +569,8 @@ def test_estimators_answer_of_no_rows_as_of_one(rows):
     estimators = pytest.importorskip("privgram.estimators")
     given = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove", "random_state": 0}
     X, y = np.ones((rows, 2)), np.ones(rows)
-    ridge = estimators.PrivateRidge(bounds=(0, 2), target_bounds=(0, 2), **given)
+    ridge = estimators.PrivateRidge(columns=(0, 2), **given)
     assert ridge.fit(X, y).release_.n_rows is None
-    assert estimators.PrivatePCA(1, bounds=(0, 2), **given).fit(X).release_.epsilon == 1.0
+    assert estimators.PrivatePCA(1, columns=(0, 2), **given).fit(X).release_.epsilon == 1.0
     model = estimators.PrivateClassifier(classes=[0, 1], bound=2.0, **given).fit(X, y.astype(int))
     assert model.result_.epsilon == 1.0

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.zhou_ligett_wasserman import compress
 
@@ -137,7 +136,8 @@ def calls(source):
         yield f"encode {name}", lambda some=some: some.encode(source())
     yield "names", lambda: pg.second_moment(source(), bound=2.0, columns=["a", "b"])
     yield "update", update
-    yield "private_norm_bound", lambda: private_norm_bound(source(), 1.0)
+    bound = pg.PrivateBound(1.0)
+    yield "chosen bound", lambda: pg.release(source(), bound=bound, epsilon=1.0, delta=1e-6)
     yield "compress", lambda: compress(source(), 3)
     yield ("approximate", lambda: low_rank.approximate(source(), 2, epsilon=1.0, delta=1e-6))
 
@@ -267,7 +267,6 @@ OUT = ["--epsilon", "1", "--out", "gram.json", "--force"]
 COMMANDS = {
     "release": ["release", "study.toml", *OUT],
     "one round": ["release", "study.toml", *OUT, "--mechanism", "analyze-gauss"],
-    "groups": ["release", "study.toml", *OUT, "--by", "d", "--groups", "1,2"],
     "regress": ["regress", "study.toml", "a ~ b", *OUT],
     "check": ["check", "study.toml"],
     "threads": ["release", "threads.toml", *OUT],

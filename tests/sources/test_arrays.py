@@ -10,7 +10,7 @@ import types
 
 import numpy as np
 import pytest
-from support.helpers import refuses, said
+from support.helpers import assert_same, refuses, said
 
 import privgram as pg
 from privgram._core.rows import RowAccumulator
@@ -49,12 +49,6 @@ def elsewhere(strict):
     return put
 
 
-def same(one, other):
-    for x, y in zip(one.int128(), other.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
-    assert (one.n_rows, one.n_dropped) == (other.n_rows, other.n_dropped)
-
-
 def hard_rows(rng, n, d):
     """Rows below, at and above a bound of 1, of mixed scales, some with norms out of range."""
     x = rng.standard_normal((n, d)) * np.exp(rng.normal(0, 6, (n, d)) * (rng.random((n, 1)) < 0.3))
@@ -84,7 +78,7 @@ def test_bits_of_the_kernel(library, rng, d, scaled):
     assert here.update(x, True, scaling) == -1
     assert here.n_dropped
     add_device_rows(there, DeviceRows(library.asarray(x), 0, len(x)), scaling, True)
-    same(here, there)
+    assert_same(here, there)
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -98,11 +92,7 @@ def test_bits_of_every_type(library, rng, kind):
     here, there = RowAccumulator(5, 60.0), RowAccumulator(5, 60.0)
     here.update(x.astype(np.float64))
     add_device_rows(there, DeviceRows(library.asarray(x), 0, 300), None, False)
-    same(here, there)
-    columns = [library.asarray(np.ascontiguousarray(c)) for c in x.T]
-    again = RowAccumulator(5, 60.0)
-    add_device_rows(again, DeviceRows(columns, 0, 300), None, False)
-    same(here, again)
+    assert_same(here, there)
 
 
 def test_blocks_within_blocks(library, rng, monkeypatch):
@@ -113,7 +103,7 @@ def test_blocks_within_blocks(library, rng, monkeypatch):
     here.update(x)
     add_device_rows(there, DeviceRows(library.asarray(x), 0, 400), None, False)
     add_device_rows(there, DeviceRows(library.asarray(x), 400, 1000), None, False)
-    same(here, there)
+    assert_same(here, there)
 
 
 def test_sums_are_exact_where_they_are_largest(library):
@@ -123,7 +113,7 @@ def test_sums_are_exact_where_they_are_largest(library):
     here, there = RowAccumulator(2, 1.0), RowAccumulator(2, 1.0)
     here.update(x)
     add_device_rows(there, DeviceRows(library.asarray(x), 0, len(x)), None, False)
-    same(here, there)
+    assert_same(here, there)
     assert here.int128()[1][0, 0] > 2**53 - 2**36
 
 
@@ -133,13 +123,13 @@ def test_device_is_read_like_an_array(elsewhere, rng, monkeypatch):
     expected = pg.second_moment(x, bound=2.0)
     for source in (elsewhere(x), [elsewhere(x[:500]), elsewhere(x[500:])], (elsewhere(x),)):
         for threads in (1, 3):
-            same(pg.second_moment(source, bound=2.0, threads=threads), expected)
+            assert_same(pg.second_moment(source, bound=2.0, threads=threads), expected)
     moment = pg.SecondMoment(4, bound=2.0)
-    same(moment.update(elsewhere(x[:500])).update(x[500:]), expected)
+    assert_same(moment.update(elsewhere(x[:500])).update(x[500:]), expected)
     by_name = {name: elsewhere(c) for name, c in zip("abcd", x.T, strict=True)}
-    same(pg.second_moment(by_name, bound=2.0), expected)
+    assert_same(pg.second_moment(by_name, bound=2.0), expected)
     picked = pg.second_moment(by_name, bound=2.0, columns=["c", "a"])
-    same(picked, pg.second_moment(x[:, [2, 0]], bound=2.0))
+    assert_same(picked, pg.second_moment(x[:, [2, 0]], bound=2.0))
 
 
 def test_only_sums_come_back(elsewhere, rng, monkeypatch):
@@ -161,7 +151,7 @@ def test_missing_values(elsewhere, rng, missing):
     columns = pg.Columns(dict.fromkeys("abc", (-1, 1)), intercept=True, missing=missing)
     if missing == "drop":
         found = pg.second_moment(elsewhere(x), columns=columns)
-        same(found, pg.second_moment(x, columns=columns))
+        assert_same(found, pg.second_moment(x, columns=columns))
         assert found.n_dropped == 2
         return
     moment = pg.SecondMoment(4, columns.bound, columns=columns)
@@ -189,12 +179,12 @@ def test_device_array_that_cannot_be_summed_there_is_copied(elsewhere, rng):
     there = {name: elsewhere(x) for name, x in table.items()}
     variables = {"age": (18, 100), "sex": pg.Factor([0, 1]), "pay": pg.Log(10, 50_000)}
     columns = pg.Columns(variables, intercept=True)
-    same(pg.second_moment(there, columns=columns), pg.second_moment(table, columns=columns))
+    assert_same(pg.second_moment(there, columns=columns), pg.second_moment(table, columns=columns))
     powers = pg.Columns({"age": (18, 100), "pay": (0, 1e5)}, terms=["age", "pay", "age:pay"])
-    same(pg.second_moment(there, columns=powers), pg.second_moment(table, columns=powers))
+    assert_same(pg.second_moment(there, columns=powers), pg.second_moment(table, columns=powers))
     unit = pg.Unit("who", max_rows=3)
     whole = [pg.second_moment(t, columns=columns, unit=unit) for t in (there, table)]
-    same(*whole)
+    assert_same(*whole)
     groups = [pg.second_moment(t, columns=columns, by="sex") for t in (there, table)]
     assert groups[0].to_bytes() == groups[1].to_bytes()
 
@@ -232,16 +222,14 @@ def test_estimators(elsewhere, rng):
     y = x @ [0.2, 0.3, -0.1]
     learnt = []
     for put in (elsewhere, np.asarray):
-        linear = estimators.PrivateRidge(
-            0.0, epsilon=2.0, bounds=(-1, 1), target_bounds=(-1, 1), random_state=0
-        )
+        linear = estimators.PrivateRidge(0.0, epsilon=2.0, columns=(-1, 1), random_state=0)
         coef = linear.fit(put(x), put(y)).coef_
         assert linear.predict(put(x)).shape == (4000,)
         learnt.append(coef)
     np.testing.assert_array_equal(*learnt)
     assert linear.n_features_in_ == 3
     refuses(lambda: linear.predict(put(x[:, :2])), ValueError, "3 features")
-    spent = estimators.PrivateRidge(bounds=(-1, 1), target_bounds=(-1, 1))
+    spent = estimators.PrivateRidge(columns=(-1, 1))
     bad = {
         "move them to one device": (elsewhere(x), elsewhere(y, "device2")),
         "X is on .*device1.* and y on cpu: move them": (elsewhere(x), y),
@@ -253,7 +241,7 @@ def test_estimators(elsewhere, rng):
     for message, (X, target) in bad.items():
         with pytest.raises(ValueError, match=message):
             spent.fit(X, target)
-        assert "nothing spent" in spent._budget()
+        assert spent._paid is None
 
 
 def test_refusals(elsewhere, strict, rng, tmp_path):
@@ -264,12 +252,6 @@ def test_refusals(elsewhere, strict, rng, tmp_path):
         (ValueError, "this array has 3", elsewhere(x[None])),
         (TypeError, "complex numbers", elsewhere(x.astype(complex))),
         (ValueError, "describes 3 columns and the array has 2", one[:, :2]),
-        (ValueError, "move them to one device", {"a": one[:, 0], "b": x[:, 1], "c": one[:, 2]}),
-        (
-            ValueError,
-            "column 'a' is on .*device1.* and column 'c' on .*device2",
-            {"a": one[:, 0], "b": one[:, 1], "c": elsewhere(x[:, 2], "device2")},
-        ),
         (ValueError, "have 30 and 29 rows", {"a": one[:, 0], "b": one[:, 1], "c": one[1:, 2]}),
         (ValueError, "'b' has 2 dimensions", {"a": one[:, 0], "b": one[:, 1:], "c": one[:, 2]}),
         (TypeError, "complex", {"a": one[:, 0], "b": elsewhere(x[:, 1] * 1j), "c": one[:, 2]}),
@@ -295,15 +277,19 @@ def test_tensors_that_numpy_does_not_read(torch, rng):
     x = rng.standard_normal((50, 3))
     expected = pg.second_moment(x, bound=1.0)
     tensor = torch.asarray(x)
-    same(pg.second_moment(tensor.clone().requires_grad_(), bound=1.0), expected)
-    same(pg.second_moment(torch.nn.Parameter(tensor), bound=1.0), expected)
-    same(pg.second_moment(torch._neg_view(-tensor), bound=1.0), expected)
+    assert_same(pg.second_moment(tensor.clone().requires_grad_(), bound=1.0), expected)
+    assert_same(pg.second_moment(torch.nn.Parameter(tensor), bound=1.0), expected)
+    assert_same(pg.second_moment(torch._neg_view(-tensor), bound=1.0), expected)
     half = tensor.to(torch.bfloat16)
-    same(pg.second_moment(half, bound=1.0), pg.second_moment(half.double().numpy(), bound=1.0))
-    same(pg.second_moment({"a": half[:, 0]}, bound=1.0), pg.second_moment(half[:, :1], bound=1.0))
+    assert_same(
+        pg.second_moment(half, bound=1.0), pg.second_moment(half.double().numpy(), bound=1.0)
+    )
+    assert_same(
+        pg.second_moment({"a": half[:, 0]}, bound=1.0), pg.second_moment(half[:, :1], bound=1.0)
+    )
     there = RowAccumulator(3, 1.0)
     add_device_rows(there, DeviceRows(tensor.clone().requires_grad_(), 0, 50), None, False)
-    same(there, expected)
+    assert_same(there, expected)
     for bad, message in [
         (tensor.to_sparse(), "to_dense"),
         (torch.nested.nested_tensor(list(tensor), layout=torch.jagged), "rows differ in length"),

@@ -1,12 +1,12 @@
 """Datasets, lazy frames and relations: what is not asked for is not read."""
 
-import subprocess
 import sys
 import traceback
 
 import numpy as np
 import pytest
-from support.helpers import refuses
+from support import memory
+from support.helpers import assert_same, refuses
 
 from privgram import Columns, SecondMoment, second_moment
 from privgram.columns import Dates
@@ -31,11 +31,6 @@ def x(rng):
 @pytest.fixture
 def table(x):
     return pa.table(dict(zip(ODD, x.T, strict=True)))
-
-
-def assert_same(a, b):
-    for x, y in zip(a.int128(), b.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
 
 
 def relation(path, connection=None):
@@ -168,35 +163,22 @@ def large(tmp_path_factory):
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("door", ["dataset", "polars", "duckdb"])
-def test_bounded_memory(large, door):
+@pytest.mark.parametrize(
+    ("source", "before"),
+    [
+        ("ds.dataset(path)", "import pyarrow.dataset as ds"),
+        ("polars.scan_parquet(path)", "import polars"),
+        (
+            "connection.sql(f\"select * from read_parquet('{path}')\")",
+            "import duckdb\nconnection = duckdb.connect()\n"
+            "connection.sql('set enable_progress_bar = false')",
+        ),
+    ],
+    ids=["dataset", "polars", "duckdb"],
+)
+def test_bounded_memory(large, source, before):
     """It is read in less than half of that."""
-    script = """
-import sys
-import numpy as np, duckdb, polars as pl, pyarrow.dataset as ds
-import privgram as pg
-
-def peak():  # not ru_maxrss, which starts from the parent's
-    with open("/proc/self/status") as file:
-        return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM"))
-
-door, path = sys.argv[1:]
-pg.second_moment(np.ones((10_000, 32)), 9.0, threads=2)
-before = peak()
-connection = duckdb.connect(":memory:")
-connection.sql("set enable_progress_bar = false")
-source = {
-    "dataset": lambda: ds.dataset(path),
-    "polars": lambda: pl.scan_parquet(path),
-    "duckdb": lambda: connection.sql(f"select * from read_parquet('{path}')"),
-}[door]()
-assert pg.second_moment(source, 9.0).n_rows == 2**22
-print(peak() - before)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", script, door, str(large)], capture_output=True, text=True, check=True
-    )
-    assert float(done.stdout) < 512
+    assert memory.of_a_pass(large, 2**22, source, before) < 512
 
 
 @pytest.mark.parametrize("rows", [7, 20_000])

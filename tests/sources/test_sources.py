@@ -6,7 +6,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from scipy import sparse
-from support.helpers import refuses, said
+from support.helpers import assert_same, refuses, said
 
 from privgram import Columns, SecondMoment, Study, second_moment
 
@@ -17,12 +17,6 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 NAMES = ("a", "b", "c")
 COLUMNS = Columns({"c": (-1, 1), "a": (-2, 0.5), "b": (-100, 100)}, intercept=True, missing="drop")
-
-
-def assert_same(a, b):
-    for x, y in zip(a.int128(), b.int128(), strict=True):
-        np.testing.assert_array_equal(x, y)
-    assert (a.n_rows, a.n_dropped) == (b.n_rows, b.n_dropped)
 
 
 def write_npy(x, path, order="C"):

@@ -21,10 +21,11 @@ from privgram._base.saved import DamagedFile, NotSavedWarning
 
 pytest.importorskip("cryptography")
 from privgram.moment.units import no_rows
+from privgram.regression.difference import change
 from privgram.regression.groups import regress_groups
-from privgram.regression.pooling import change
-from privgram.secret import Gate, generators
+from privgram.secret import generators
 from privgram.secret.additive import SURPLUS
+from privgram.secret.gate import Gate
 from privgram.stream import Stream, WrongKey
 from privgram.stream.state import FRAME, StreamState, StreamTerms, read_key
 

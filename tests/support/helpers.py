@@ -117,3 +117,20 @@ def refuses(call, error, words):
     """Expect an error with these words, a regular expression, from a call."""
     with pytest.raises(error, match=words):
         call()
+
+
+def assert_bits(found, expected, *said):
+    """Expect the same sums to the last bit of two moments, accumulators or pairs of limbs.
+
+    Of both limbs at once NumPy would make float64.
+    """
+    limbs = [x.int128() if hasattr(x, "int128") else x for x in (found, expected)]
+    for own, other in zip(*limbs, strict=True):
+        assert own.dtype == other.dtype
+        np.testing.assert_array_equal(own, other, *said)
+
+
+def assert_same(found, expected):
+    """Expect the same sums of as many rows, of which as many were left out."""
+    assert_bits(found, expected)
+    assert (found.n_rows, found.n_dropped) == (expected.n_rows, expected.n_dropped)

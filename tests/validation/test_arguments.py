@@ -112,11 +112,6 @@ def test_columns_by_numbers_that_are_no_positions():
     assert release.marginal("b").names == ("b",)
 
 
-def test_bound_that_cost_nothing_is_not_counted_in():
-    release = make_release(np.eye(2), ("a", "b"))
-    refuses(lambda: release.including(release.bound), TypeError, "NormBound")
-
-
 @pytest.mark.parametrize(
     "again", [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))]
 )

@@ -12,7 +12,6 @@ from support.helpers import make_release
 import privgram as pg
 from bench import audit
 from privgram import multivariate, privacy
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
@@ -58,10 +57,6 @@ CASES = {
     "Unit of a bound": (partial(pg.Unit, "id"), "bound 2.0 POSITIVE?"),
     "Unit of rows": (partial(pg.Unit, "id"), "max_rows 2 COUNT?"),
     "PrivateBound": (pg.PrivateBound, "epsilon 0.1 POSITIVE, quantile 0.9 SHARE?"),
-    "private_norm_bound": (
-        partial(private_norm_bound, TABLE),
-        "epsilon 1.0 POSITIVE, quantile 0.9 SHARE?, bins_per_octave 16 COUNT",
-    ),
     "AnalyzeGauss.calibrate": (
         pg.AnalyzeGauss().calibrate,
         "n_columns 3 COUNT, bound 1.0 POSITIVE, BUDGET, n_rows 10 INDEX?",
@@ -72,11 +67,6 @@ CASES = {
     "GaussianSketch": (GaussianSketch, "rows 30 COUNT"),
     "InverseWishart": (InverseWishart, "dof 30 POSITIVE?"),
     "InverseGauss": (InverseGauss, "eigenvalue_floor 30.0 POSITIVE"),
-    "plan": (
-        pg.plan,
-        "n_columns 3 COUNT, bound 1.0 POSITIVE, epsilon 0.5 POSITIVE, delta 1e-6 "
-        "SHARE_OR_NONE, n_rows 1000 COUNT?",
-    ),
     "Release.regress": (partial(RELEASE.regress, "y"), "ridge 1.0 RIDGE"),
     "Release.pca": (RELEASE.pca, "n_components 2 COUNT?"),
     "pca": (partial(multivariate.pca, RELEASE), "alpha 0.1 SHARE"),

@@ -15,7 +15,6 @@ import pytest
 
 import privgram as pg
 from privgram.columns import PrivateBound as AUTO
-from privgram.disclosure.norm_bound import private_norm_bound
 from privgram.papers.sheffet import GaussianSketch
 
 RNG = np.random.default_rng(1)
@@ -58,15 +57,8 @@ def M(*given, **named):
     return lambda _: pg.second_moment(*given, **made(named))
 
 
-def B(*given, **named):
-    return lambda ledger: private_norm_bound(*given, **({"ledger": ledger} | named))
-
-
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # so few rows are not for choosing a bound by
-    OF_ROWS = private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS)
-    OF_ARRAY = private_norm_bound(ARRAY, 1.0, rng=SEEDED())
-    OF_UNITS = private_norm_bound(TABLE, 1.0, rng=SEEDED(), columns=COLUMNS, unit="who")
     RELEASED = pg.release(TABLE, COLUMNS, epsilon=1.0, delta=1e-6, rng=SEEDED())
 
 REFUSED = {
@@ -191,30 +183,10 @@ REFUSED = {
         columns=pg.Columns({"x": (0, 1), "state": LEVELS}),
     ),
     "moment: threads zero": M(ARRAY, 2.0, threads=0),
-    "moment: row bound chosen for units": M(TABLE, OF_ROWS, unit=UNIT, **C),
-    # private_norm_bound
-    "choice: epsilon zero": B(ARRAY, 0.0),
-    "choice: quantile one": B(ARRAY, 1.0, 1.0),
-    "choice: grid the wrong way round": B(ARRAY, 1.0, lower=2.0, upper=1.0),
-    "choice: grid too fine": B(ARRAY, 1.0, bins_per_octave=5000),
-    "choice: adjacency unknown": B(ARRAY, 1.0, adjacency="add"),
-    "choice: units without columns": B(TABLE, 1.0, unit="who", columns=["x", "y"]),
-    "choice: units over a wide grid": B(
-        TABLE, 1.0, unit="who", lower=1e-3, upper=1e3, columns=["x", "y"]
-    ),
-    "choice: ledger a path": B(ARRAY, 1.0, ledger="budget.ledger"),
-    # plan
-    "plan: epsilon missing": lambda _: pg.plan(3, 1.0, delta=1e-6),
-    "plan: bound missing": lambda _: pg.plan(3, epsilon=1.0, delta=1e-6),
-    "plan: no columns": lambda _: pg.plan(0, 1.0, 1.0, 1e-6),
-    "plan: adjacency unknown": lambda _: pg.plan(3, 1.0, 1.0, 1e-6, adjacency="add"),
     # the ledger
     "no room": R(ARRAY, bound=2.0, epsilon=50.0),
     "no room, of groups": R(TABLE, by=GROUPS, epsilon=50.0, **C),
     "no room, of units": R(TABLE, unit=UNIT, epsilon=50.0, **C),
-    "a bound of another adjacency": R(ARRAY, bound=OF_ARRAY, adjacency="add-remove"),
-    "a bound of rows for units": R(TABLE, unit=UNIT, bound=OF_ROWS, **C),
-    "a bound of units for rows": R(TABLE, bound=OF_UNITS, **C),
     # a regression
     "a reference that is no mapping": F("y ~ x", {"x": (0, 1), "y": (0, 2)}, reference=3),
     "a formula without a target": F("y", {"x": (0, 1), "y": (0, 2)}),

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from importlib import metadata
 from itertools import pairwise
 from multiprocessing.connection import wait
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING
 from bench.paper.sheffet import runs
 from bench.paper.sheffet.stream import CHUNK, accumulate
 from privgram._base.files import write_atomically
-from privgram.moment import SecondMoment, merge
+from privgram.moment import SecondMoment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +125,8 @@ class Evaluation:
 
     def __call__(self) -> None:
         parts = stretches(self.folder, self.setting, self.repetition, 2**self.exponent)
-        moment = merge(SecondMoment.from_bytes(part.path.read_bytes()) for part in parts)
+        moments = (SecondMoment.from_bytes(part.path.read_bytes()) for part in parts)
+        moment = reduce(SecondMoment.merge, moments)
         missing = self.missing
         there = runs.read(self.path) if missing != self.estimators else []
         made = runs.evaluate(self.setting, self.exponent, self.repetition, moment, missing)

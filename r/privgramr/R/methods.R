@@ -252,7 +252,7 @@ residuals.private_lm <- function(object, ...) {
 fitted.private_lm <- function(object, ...) residuals.private_lm(object)
 
 anova.private_lm <- function(object, ...) {
-  stop("F tests of terms are not in R: release.regress(...).anova() in Python has them, and ",
+  stop("F tests of terms are not in R: release.regress(...).wald_test_terms() in Python has them, and ",
        "summary(fit) the test of all features together", call. = FALSE)
 }
 

@@ -98,6 +98,10 @@ def function_takes(
     return decorate
 
 
+#: Finding one takes a sixth of a small release.
+_signature_of = functools.cache(inspect.signature)
+
+
 def _made(name: str, request: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """The request of a call, or one sentence on what it does not take."""
     known = options_of(request)
@@ -107,7 +111,7 @@ def _made(name: str, request: Any, args: tuple[Any, ...], options: dict[str, Any
             hint = hint or did_you_mean(option, known, f"it takes {listed(list(known))}")
             raise TypeError(f"{name}() has no option {option!r}: {hint}")
     try:
-        bound = inspect.signature(request).bind(*args, **options)
+        bound = _signature_of(request).bind(*args, **options)
     except TypeError as error:
         raise TypeError(f"{name}() has {error}") from None
     return request(*bound.args, **bound.kwargs)

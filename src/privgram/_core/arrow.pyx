@@ -151,13 +151,11 @@ cdef class Array:
         return new(self.memory, self.array.dictionary, self.field.dictionary, 0,
                    self.array.dictionary.length)
 
-    def child(self, int64_t i, whole=False):
-        """A column of these rows, or with `whole` the array within as it is."""
+    def child(self, int64_t i):
+        """A column of these rows."""
         if not 0 <= i < min(self.array.n_children, len(self.field.children)):
             raise ValueError("a column is not there")
         cdef const ArrowArray *child = self.array.children[i]
-        if whole:
-            return new(self.memory, child, self.field.children[i], 0, child.length)
         return new(self.memory, child, self.field.children[i], self.array.offset + self.start,
                    self.n)
 

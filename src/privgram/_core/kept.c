@@ -202,29 +202,45 @@ PART void count(const double *p, ptrdiff_t k, const codes *c, const kept_sink *s
 PART void square_errors(const double *error, ptrdiff_t k, int n, const kept_sink *sink)
 {
     for (ptrdiff_t a = 0; a < k; a++) {
-        const int sign = sink->apart && a ? -1 : 1;
+        const int sign = a ? -1 : 1;
         for (int r = 0; r < n; r++) {
             const double part = fabs(error[a * R + r]) / sink->reach;
             const double kept = part <= 1 ? part : 1; /* NaN is not */
             const int64_t square = (int64_t)rounded(kept * kept * KEPT_SQUARE);
-            sink->squares[sink->apart ? 0 : a] += sign * (square <= (int64_t)KEPT_SQUARE ? square : 0);
+            *sink->squares += sign * (square <= (int64_t)KEPT_SQUARE ? square : 0);
         }
     }
+}
+
+extern const kept_products kept_portable;
+#ifdef __x86_64__
+extern const kept_products kept_avx2, kept_avx512;
+#endif
+
+static const kept_products *products_here(void)
+{
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return &kept_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return &kept_avx2;
+#endif
+    return &kept_portable;
 }
 
 CLONES
 static void take(const kept_rows *rows, const kept_model *model, const kept_sink *sink, double *room)
 {
+    const kept_products *products = products_here();
     const ptrdiff_t width = rows->width, k = model->k;
-    double *z = room, *out = z + R * width, *total = out + 2 * R * k;
+    double *z = room, *out = z + R * width, *total = out + R * k, *parts = total + k * width;
     memset(total, 0, (size_t)(k * width) * sizeof *total);
     for (ptrdiff_t i = 0; i < rows->n; i += R) {
         const int n = rows->n - i < R ? (int)(rows->n - i) : R;
-        const int16_t *images = rows->images + i * width;
-        for (ptrdiff_t j = 0; j < n * width; j++)
-            z[j] = images[j];
-        memset(z + n * width, 0, (size_t)((R - n) * width) * sizeof *z);
-        kept_along(z, width, model->coef, k, out);
+        double square[R];
+        products->along(rows->images + i * width, n, width, model->coef, k, z, square, parts, out);
         for (ptrdiff_t j = 0; j < k * R; j++)
             out[j] *= model->back;
         codes c;
@@ -246,10 +262,8 @@ static void take(const kept_rows *rows, const kept_model *model, const kept_sink
             EACH all[r] = r < n;
         }
         if (sink->total) {
-            double square[R];
-            EACH square[r] = sum_of_squares(z + r * width, width);
             weigh(out, k, square, model->classes ? c.learnt : all, sink->units);
-            kept_add(z, width, out, k, total);
+            products->add(z, width, out, k, total);
         }
     }
     if (sink->total)

@@ -48,23 +48,27 @@ typedef struct {
     int64_t *total;
     double units;
 
-    /* Sums of squared errors of fits up to `reach`, KEPT_SQUARE for one that is as large or no
-     * number; with `apart` the first less the second. */
+    /* A sum of squared errors of a fit up to `reach`, KEPT_SQUARE for one that is as large or no
+     * number; of two fits the first less the second. */
     int64_t *squares;
     double reach;
-    int apart;
 
     /* Rows that are held out, (bins, 2): by the largest probability, and whether that is right. */
     int64_t *counts;
     ptrdiff_t bins;
 } kept_sink;
 
-/* `room` has KEPT_ROWS * (width + 2 k) + k * width doubles. */
+/* `room` has KEPT_ROWS * (width + 9 k) + k * width doubles. */
 void kept_take(const kept_rows *, const kept_model *, const kept_sink *, double *room);
 
-/* out (k, KEPT_ROWS) = coef (k, width) z^T, and total (k, width) += w (k, KEPT_ROWS) z, where all
- * numbers are whole and no sum is beyond 2^53. */
-void kept_along(const double *z, ptrdiff_t width, const double *coef, ptrdiff_t k, double *out);
-void kept_add(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total);
+/* Products of numbers that are all whole, of which no sum is beyond 2^53. */
+typedef struct {
+    /* z = images (n, width) up to KEPT_ROWS, zeros after them; out (k, KEPT_ROWS) = coef z^T; and
+     * the squares of their lengths.  `room` has 8 k KEPT_ROWS doubles. */
+    void (*along)(const int16_t *images, ptrdiff_t n, ptrdiff_t width, const double *coef,
+                  ptrdiff_t k, double *z, double *square, double *room, double *out);
+    /* total (k, width) += w (k, KEPT_ROWS) z. */
+    void (*add)(const double *z, ptrdiff_t width, const double *w, ptrdiff_t k, double *total);
+} kept_products;
 
 #endif

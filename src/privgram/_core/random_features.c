@@ -56,17 +56,11 @@ static void project(const double *x, ptrdiff_t d, const double *weights, ptrdiff
 }
 
 void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights, ptrdiff_t m,
-                   int signs, double size, double *out)
+                   double size, double *out)
 {
-    const ptrdiff_t width = signs ? m : 2 * m;
     for (ptrdiff_t i = 0; i < n; i++) {
-        double *row = out + i * width, *last = row + width - m; /* overwritten in its place */
+        double *row = out + i * 2 * m, *last = row + m; /* overwritten in its place */
         project(x + i * d, d, weights, m, last);
-        if (signs) {
-            for (ptrdiff_t k = 0; k < m; k++)
-                row[k] = row[k] < 0 ? -size : size;
-            continue;
-        }
         for (ptrdiff_t k = 0; k < m; k++)
             last[k] = fmin(fmax(last[k], -FARTHEST), FARTHEST);
         turn(last, m, size, row, last);

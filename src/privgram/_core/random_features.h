@@ -10,8 +10,8 @@
 #include <stddef.h>
 
 /* Of n rows of d numbers, m projections by `weights` (d, m): `size` times their cosines and then
- * their sines, 2 m numbers a row; or `size` times their signs, m numbers. */
+ * their sines, 2 m numbers a row. */
 void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights, ptrdiff_t m,
-                   int signs, double size, double *out);
+                   double size, double *out);
 
 #endif

@@ -40,5 +40,5 @@ def squared_norms(
     out: NDArray[np.float64],  # (n,)
 ) -> None: ...
 def random_features(
-    x: NDArray[np.float64], weights: NDArray[np.float64], signs: bool
+    x: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]: ...

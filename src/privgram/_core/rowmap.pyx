@@ -35,7 +35,7 @@ cdef extern from "_encode.h" nogil:
 
 cdef extern from "random_features.h" nogil:
     void features_make(const double *x, ptrdiff_t n, ptrdiff_t d, const double *weights,
-                       ptrdiff_t m, int signs, double size, double *out)
+                       ptrdiff_t m, double size, double *out)
 
 cdef extern from "<fenv.h>" nogil:
     ctypedef struct fenv_t:
@@ -117,8 +117,8 @@ def product(columns, center, inverse):
     return total
 
 
-def random_features(const double[:, ::1] x, const double[:, ::1] weights, bint signs):
-    """Features of rows (n, d) by weights (d, m): (n, 2 m) in pairs, or (n, m) signs.
+def random_features(const double[:, ::1] x, const double[:, ::1] weights):
+    """Features of rows (n, d) by weights (d, m): (n, 2 m), cosines and then sines.
 
     Every row has length 1, but for rounding.
     """
@@ -126,10 +126,10 @@ def random_features(const double[:, ::1] x, const double[:, ::1] weights, bint s
     if weights.shape[0] != d or d < 1 or m < 1:
         raise ValueError(f"weights must have {d} rows, and a column at least")
     cdef double size = 1 / np.sqrt(m)
-    cdef cnp.ndarray out = np.empty((n, m if signs else 2 * m))
+    cdef cnp.ndarray out = np.empty((n, 2 * m))
     if n > 0:
         with DefaultRounding(), nogil:
-            features_make(&x[0, 0], n, d, &weights[0, 0], m, signs, size, data(out))
+            features_make(&x[0, 0], n, d, &weights[0, 0], m, size, data(out))
     return out
 
 

@@ -94,6 +94,5 @@ def take_images(
     units: float = 1.0,
     squares: NDArray[np.int64] | None = None,
     reach: float = 1.0,
-    apart: bool = False,
     counts: NDArray[np.int64] | None = None,
 ) -> None: ...

@@ -80,7 +80,6 @@ cdef extern from "kept.h" nogil:
         double units
         int64_t *squares
         double reach
-        int apart
         int64_t *counts
         ptrdiff_t bins
 
@@ -500,7 +499,7 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
                 const double[:, ::1] coef, double back, bint classes,
                 const int32_t[::1] target=None, double size=1.0,
                 int64_t[:, ::1] total=None, double units=1.0,
-                int64_t[::1] squares=None, double reach=1.0, bint apart=False,
+                int64_t[::1] squares=None, double reach=1.0,
                 int64_t[:, ::1] counts=None):
     """Feed images and what is beside them to sums of a model of classes or of fits: see kept.h."""
     cdef kept_rows rows
@@ -522,9 +521,8 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
                 raise ValueError("targets are beside images")
     if total is not None and (total.shape[0] != k or total.shape[1] != width):
         raise ValueError(f"a total has shape ({k}, {width})")
-    if squares is not None and (classes or squares.shape[0] != (1 if apart else k)
-                                or apart and k != 2):
-        raise ValueError("squares are of fits, and two of them are taken apart")
+    if squares is not None and (classes or squares.shape[0] != 1 or k > 2):
+        raise ValueError("squares are of one fit, or of two")
     if counts is not None and (not classes or counts.shape[0] < 1 or counts.shape[1] != 2):
         raise ValueError("counts are of classes, by bins")
     if images.shape[0] == 0:
@@ -535,11 +533,11 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
     model.target, model.size = NULL if target is None else &target[0], size
     sink.total, sink.units = NULL if total is None else &total[0, 0], units
     sink.squares = NULL if squares is None else &squares[0]
-    sink.reach, sink.apart = reach, apart
+    sink.reach = reach
     sink.counts, sink.bins = NULL, 0
     if counts is not None:
         sink.counts, sink.bins = &counts[0, 0], counts.shape[0]
-    cdef double[::1] room = np.empty(KEPT_ROWS * (width + 2 * k) + k * width)
+    cdef double[::1] room = np.empty(KEPT_ROWS * (width + 9 * k) + k * width)
     with nogil:
         fegetenv(&saved)
         fesetenv(FE_DFL_ENV)

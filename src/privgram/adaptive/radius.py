@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,6 +57,7 @@ def weighted_counts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return _weights(len(counts)) @ np.asarray(counts, dtype=np.int64)[::-1]
 
 
+@lru_cache(maxsize=64)
 def counts_sensitivity(n_bins: int, adjacency: Adjacency) -> float:
     """L2 sensitivity of the weighted sums of so many counts: a row is in one bin, or in none."""
     weights = _weights(n_bins)
@@ -136,6 +138,7 @@ def tail_power(
     return math.log(max(float(beyond[first]) / rank, 1e-300)) / math.log(size / float(edges[first]))
 
 
+@lru_cache(maxsize=64)
 def _weights(size: int) -> NDArray[np.int64]:
     """The root of the lower triangle of ones, in steps of 2^-10, shape (size, size).
 

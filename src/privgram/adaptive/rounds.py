@@ -263,7 +263,7 @@ def names_of(moment: Any) -> tuple[str, ...]:
 def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Matrix, NoiseLaw]:
     """Let each round's release decide the next: nothing else of the table is used here."""
     moment = rounds.moment
-    if mechanism.most_rounds == 1 or not rounds.again:
+    if not rounds.again:
         released = rounds.take(moment, 1.0)
         return released, rounds.noise.law
     first = rounds.take(moment, ADAPTIVE.first)

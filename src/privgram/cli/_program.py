@@ -36,7 +36,6 @@ COMMANDS = {
     "summarize": ("tables", "Give means, quantiles and counts of a column in groups."),
     "verify": ("released", "Check a file that somebody sent."),
     "stream": ("study", "Publish the next period of a table that grows."),
-    "pca": ("released", "Find principal components of a release."),
     "page": ("released", "Make one page of HTML that answers regressions."),
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -168,5 +167,3 @@ def _print_groups(fits: GroupFits, alpha: float, as_json: bool) -> None:
         )
         return
     print_lines(str(fits))
-    with suppress(ValueError):
-        print_lines(f"\n{fits.pool()}")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-import privgram as pg
 from privgram._base.text import listed
 from privgram.cli._shared import (
     STUDY,
@@ -22,20 +18,15 @@ from privgram.cli._shared import (
     json_option,
     print_json,
     print_lines,
-    read_names,
     spending,
 )
 from privgram.cli.study import load_study
-from privgram.mechanisms._base import NAMES, by_name, hyphenated
-
-if TYPE_CHECKING:
-    from privgram.columns.groups import HandleUnknown
-    from privgram.mechanisms import Mechanism
+from privgram.mechanisms._base import NAMES
 
 
 @command(
     "privgram release study.toml --epsilon 1 --out wages.json",
-    "privgram release study.toml --epsilon 1 --out states.json --by state --groups NY,NJ",
+    "privgram release study.toml --epsilon 1 --out states.json --by state",
 )
 @STUDY
 @spending
@@ -43,33 +34,9 @@ if TYPE_CHECKING:
 @click.option(
     "--mechanism",
     metavar=f"[{'|'.join(NAMES.values())}]",
-    help="Default: the one that `privgram plan` says to take, in adaptive rounds where they pay.",
+    help="Default: the one with the least noise, in adaptive rounds where they pay.",
 )
-@click.option(
-    "--set",
-    "settings",
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="A parameter of the --mechanism. May be repeated.",
-)
-@click.option(
-    "--by",
-    metavar="NAME",
-    help="Column that says the group: a release for each. One of the factors of STUDY, or another"
-    " column with --groups.",
-)
-@click.option(
-    "--groups",
-    metavar="VALUES|FILE",
-    help="With --by: its public values, separated by commas, as a JSON list, or in a .txt file, one"
-    " a line. Digits are whole numbers, in a JSON list only without quotes.",
-)
-@click.option(
-    "--unknown",
-    type=click.Choice(["drop", "other", "error"]),
-    default="drop",
-    help="With --groups: what becomes of rows with another value, or with none.",
-)
+@click.option("--by", metavar="NAME", help="A factor of STUDY: a release for each of its levels.")
 @json_option
 def release(
     study: Path,
@@ -79,10 +46,7 @@ def release(
     out: Path | None,
     force: bool,
     mechanism: str | None,
-    settings: tuple[str, ...],
     by: str | None,
-    groups: str | None,
-    unknown: HandleUnknown,
     as_json: bool,
 ) -> None:
     """Release the second-moment matrix of STUDY's table: any number of regressions, at one price.
@@ -93,20 +57,9 @@ def release(
     """
     if out is None:
         raise click.UsageError("--out is needed: a release that nobody has is paid for in vain")
-    if groups is not None and by is None:
-        raise click.UsageError("--groups goes with --by, the column that has these values")
-    if mechanism is None and settings:
-        raise click.UsageError(f"--set {settings[0]}: say of which --mechanism")
-    file = [Path(groups)] if groups is not None and groups.endswith(".txt") else []
-    taken = None if mechanism is None else make(mechanism, settings)
-    table = load_study(study, out, force, {"--groups": file})
+    table = load_study(study, out, force)
     release: Any = table.release(
-        epsilon,
-        delta=delta,
-        label=label,
-        out=out,
-        mechanism=taken,
-        by=by if by is None or groups is None else pg.Groups(by, _read_groups(groups), unknown),
+        epsilon, delta=delta, label=label, out=out, mechanism=mechanism, by=by
     )
     report: dict[str, object] = {"release": str(out)}
     if by is not None:
@@ -125,43 +78,3 @@ def release(
     del lines["parameters"]
     console().print(facts(lines))
     print_lines(f"epsilon={release.epsilon:g}; {left:.4g} are left")
-
-
-def _read_groups(text: str) -> list[str] | list[int]:
-    if text.lstrip().startswith("["):
-        try:
-            levels: list[Any] = json.loads(text)
-        except ValueError:
-            raise click.UsageError("--groups: this is not a JSON list") from None
-        return levels
-    if text.endswith(".txt"):
-        names = Path(text).read_text(encoding="utf-8").splitlines()
-    else:
-        names = read_names("--groups", text)
-    if all(re.fullmatch(r"0|-?[1-9]\d*", name) for name in names):
-        return [int(name) for name in names]
-    return names
-
-
-def make(name: str, settings: tuple[str, ...]) -> Mechanism:
-    """Make a mechanism from its name and ``name=value`` settings."""
-    values: dict[str, object] = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {setting}: write NAME=VALUE")
-        values[key.strip().replace("-", "_")] = _value(value.strip())
-    try:
-        return by_name(name, values)
-    except TypeError:
-        raise click.UsageError(
-            f"--set {' '.join(settings)}: not a value for {hyphenated(name)}"
-        ) from None
-
-
-def _value(text: str) -> object:
-    # Numbers, true/false and none as such; anything else is a word.
-    try:
-        return ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(text, text))
-    except (ValueError, SyntaxError):
-        return text

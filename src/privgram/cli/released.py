@@ -1,8 +1,7 @@
-"""Commands on a release or a fit: ``privgram info``, ``verify``, ``pca`` and ``page``."""
+"""Commands on a release or a fit: ``privgram info``, ``verify`` and ``page``."""
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +13,7 @@ from privgram._base.files import check_distinct
 from privgram._base.text import shown
 from privgram.cli._shared import (
     PATH,
-    POSITIVE,
     command,
-    console,
     contents,
     count,
     json_option,
@@ -24,7 +21,6 @@ from privgram.cli._shared import (
     print_facts,
     print_json,
     print_lines,
-    table,
 )
 from privgram.cli._status import Status
 from privgram.multivariate.distribution import DistributionResults
@@ -129,51 +125,6 @@ def verify(file: Path, as_json: bool) -> Status:
     for doubt in doubts:
         print(f"privgram: {shown(str(file))}: {shown(doubt)}", file=sys.stderr)
     return Status.REFUSED if doubts else Status.ANSWERED
-
-
-@command("privgram pca flights.json --components 3", "privgram pca flights.json --standardize")
-@click.argument("release", type=PATH)
-@click.option("-k", "--components", type=POSITIVE, default=2, help="Number of components.")
-@click.option(
-    "--standardize", is_flag=True, help="Of correlations: every column over its deviation."
-)
-@json_option
-def pca(release: Path, components: int, standardize: bool, as_json: bool) -> None:
-    """Find principal components of a RELEASE, at no cost in privacy.
-
-    They are about the mean where the release has an intercept, about zero otherwise.
-    """
-    pca = open_release(release).pca(components, standardize=standardize)
-    if as_json:
-        print_json(
-            {
-                "names": pca.names,
-                "mean": pca.mean_,
-                "components": pca.components_,
-                "explained_variance": pca.explained_variance_,
-                "explained_variance_ratio": pca.explained_variance_ratio_,
-                "error_bound": pca.error_bound,
-                "alpha": pca.alpha,
-            }
-        )
-        return
-    rows: list[list[object]] = [
-        [name, *loadings] for name, loadings in zip(pca.names, pca.components_.T, strict=True)
-    ]
-    rows.append(["explained variance", *pca.explained_variance_])
-    rows.append(["as a part of the whole", *pca.explained_variance_ratio_])
-    heads = ["", *(f"{j + 1}" for j in range(components))]
-    centre = "zero" if pca.mean_ is None else "the mean"
-    out = console()
-    out.print(f"Principal components of {shown(str(release))}, about {centre}")
-    out.print(table(heads, rows))
-    out.print(
-        f"The projection on them is within {pca.error_bound:.3g} of the exact one "
-        f"(Frobenius norm, {1 - pca.alpha:.0%} confidence)."
-        if pca.error_bound < math.sqrt(2 * components)
-        else "The noise is too large, or the gap to the next component too small, to say how far "
-        "they are from the exact ones."
-    )
 
 
 @command("privgram page wages.json -o wages.html")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -19,7 +19,6 @@ from privgram.cli._shared import (
     answering,
     command,
     json_option,
-    on_command_line,
     open_release,
     options_from,
     print_json,
@@ -31,18 +30,13 @@ from privgram.sources.files import find_files
 from privgram.study.config import described, read_study, table_name
 from privgram.study.options import StudyRequest
 
-if TYPE_CHECKING:
-    from privgram.planning.plan import Plan
-    from privgram.planning.precision import Precision
-
 
 def load_study(
     study: Path,
     out: Path | None = None,
     force: bool = False,
-    reads: Mapping[str, list[Path]] | None = None,
 ) -> pg.Study:
-    """Read the file of a study, whose answer is saved to `out`, beside other files that are read.
+    """Read the file of a study, whose answer is saved to `out`.
 
     How far its passes are is shown on a terminal.
     """
@@ -56,7 +50,7 @@ def load_study(
     tables = [config.table] if isinstance(config.table, str) else config.table
     columns = [config.columns] if isinstance(config.columns, Path) else []
     check_distinct(
-        {"STUDY": [study], "its table": _files_of(tables), "its columns": columns, **(reads or {})},
+        {"STUDY": [study], "its table": _files_of(tables), "its columns": columns},
         {"its ledger": config.ledger, "--out": out},
     )
     return pg.Study(**vars(config) | {"progress": sys.stderr.isatty()})
@@ -84,30 +78,29 @@ def _check_out(out: Path, force: bool) -> None:
 
 @command(
     'privgram plan study.toml "log(wage) ~ education" --target-se education=0.002',
-    "privgram plan study.toml --epsilon 0.5 --target wage",
 )
 @STUDY
-@click.argument("formula", metavar="[FORMULA]", required=False)
+@click.argument("formula")
 @click.option(
     "--target-se",
     "wanted",
     multiple=True,
     metavar="NAME=ERROR",
-    help="With FORMULA: a standard error that is wanted. May be repeated.",
+    help="A standard error that is wanted. May be repeated.",
 )
 @click.option("--epsilon", type=float, help="Say what this gives. Default: all that is left.")
 @click.option("--rows", "n_rows", type=POSITIVE, help="About how many there are.")
 @click.option(
     "--design",
     type=PATH,
-    help="With FORMULA: an earlier RELEASE of such a table, to plan standard errors by.",
+    help="An earlier RELEASE of such a table, to plan standard errors by.",
 )
-@click.option("--by", help="With FORMULA: a factor, the regression in each of its levels.")
+@click.option("--by", help="A factor, the regression in each of its levels.")
 @answering
 @json_option
 def plan(
     study: Path,
-    formula: str | None,
+    formula: str,
     epsilon: float | None,
     delta: float | None,
     n_rows: int | None,
@@ -118,44 +111,22 @@ def plan(
 ) -> None:
     """Say what epsilon a precision takes, or what precision an epsilon gives. Spends nothing.
 
-    With a FORMULA it is planned by fits of simulated rows. Without one the mechanisms' noise is
-    compared, for any regressions on a release, and the plan says which to take.
+    It is planned by fits of simulated rows.
     """
-    if formula is None:
-        alone = {"wanted": "--target-se"}
-        for name in on_command_line(["wanted", "design", *options]):
-            option = alone.get(name, f"--{name.replace('_', '-')}")
-            raise click.UsageError(f"{option} is of a FORMULA")
     earlier = None if design is None else open_release(design)
     known = load_study(study)
-    if formula is not None:
-        target_se: dict[str, float] = {}
-        for text in wanted:
-            name, equals, value = text.rpartition("=")
-            if not (equals and name):
-                raise click.UsageError(f"--target-se {text}: write NAME=ERROR")
-            target_se[name] = read_number(f"--target-se {name}", value)
-        options |= {"epsilon": epsilon, "delta": delta, "n_rows": n_rows, "design": earlier}
-        _print_plan(known.plan(formula, target_se or None, **options), as_json)
-        return
-    if known.unit is not None:
-        raise click.UsageError("a study of units is planned by a FORMULA, such as 'wage ~ age'")
-    epsilon = known.remaining() if epsilon is None else epsilon
-    compared = pg.plan(
-        known.columns,
-        epsilon=epsilon,
-        delta=known.ledger.usual_delta(epsilon) if delta is None else delta,
-        n_rows=n_rows,
-        adjacency=known.adjacency,
-    )
-    _print_plan(compared, as_json)
-
-
-def _print_plan(plan: Plan | Precision, as_json: bool) -> None:
+    target_se: dict[str, float] = {}
+    for text in wanted:
+        name, equals, value = text.rpartition("=")
+        if not (equals and name):
+            raise click.UsageError(f"--target-se {text}: write NAME=ERROR")
+        target_se[name] = read_number(f"--target-se {name}", value)
+    options |= {"epsilon": epsilon, "delta": delta, "n_rows": n_rows, "design": earlier}
+    found = known.plan(formula, target_se or None, **options)
     if as_json:
-        print_json(plan.to_dict())
+        print_json(found.to_dict())
     else:
-        print_lines(str(plan))
+        print_lines(str(found))
 
 
 @command("privgram sql study.toml --dialect postgres --table people > moment.sql")

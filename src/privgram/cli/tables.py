@@ -96,7 +96,7 @@ def summarize(
         elif bins is not None:
             raise click.UsageError(f"the bins of {file} are counted: leave out --bins")
     _print(found, alpha, as_json, more)
-    hidden = isinstance(found, DistributionResults) and len(found.hidden) == len(found.groups)
+    hidden = len(found.hidden) == len(found.groups)
     return Status.REFUSED if hidden else Status.ANSWERED
 
 
@@ -108,11 +108,7 @@ def _print(
         if more:
             print_lines(f"{more['remaining']:.4g} of epsilon are left")
         return
-    numbers = (
-        found.heads(alpha)
-        if isinstance(found, DistributionResults)
-        else {"edges": found.edges} | found.count(alpha)._asdict()
-    )
+    numbers = found.heads(alpha)
     guarantee = {"epsilon": found.epsilon, "delta": found.delta, "alpha": alpha}
     print_json({"column": found.column, "by": found.by, "groups": found.groups}
                | numbers | guarantee | more)  # fmt: skip

@@ -397,12 +397,6 @@ class Columns:
         """Half the distances between the bounds; 1 for the intercept."""
         return self._numbers[1]
 
-    @property
-    def inverse(self) -> NDArray[np.float64]:
-        """Reciprocals of `half_width`."""
-        with DefaultRounding():
-            return 1.0 / self.half_width
-
     @cached_property
     def bound(self) -> float:
         """The largest possible L2 norm of a stored row, attained at the upper bounds."""

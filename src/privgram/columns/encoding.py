@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import repeat
+from itertools import chain, repeat
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -23,7 +24,7 @@ from privgram.columns.variables import (
     Boolean,
     Dates,
     Factor,
-    Numeric,
+    Number,
     Variable,
     as_float,
     is_missing,
@@ -172,12 +173,13 @@ Raw: TypeAlias = "NDArray[Any] | Codes"
 
 
 class Encoder:
-    """What a kernel needs of raw columns: dense ones, codes, and values that multiply levels.
+    """The plan by which raw columns become what a kernel reads: dense ones, codes, and values.
 
-    Given are columns of the `selected` variables, in this order. `dense` are pieces without
-    factors, `ones` says whether a column of ones follows them, and `positions` where they are
-    stored; `blocks` are pieces with factors, `factors` the distinct products of these, with how
-    many levels each has in `levels`. `scaling` has the centers, inverses and limits by which dense
+    It is made with `Columns`, once. Given are columns of the `selected` variables, in this order.
+    `dense` are pieces without factors, `ones` says whether a column of ones follows them, and
+    `positions` where they are stored; `blocks` are pieces with factors, `factors` the distinct
+    products of these, with how many levels each has in `levels`, and `valued` the blocks whose
+    levels are multiplied by values. `scaling` has the centers, inverses and limits by which dense
     columns, then values, are scaled and clamped.
     """
 
@@ -193,18 +195,34 @@ class Encoder:
         self.blocks = [stored for stored in layout.stored if stored.piece.factors]
         self.factors = list(dict.fromkeys(block.piece.factors for block in self.blocks))
         self._coders = {
-            name: LevelCoder(name, self._factor(name)) for names in self.factors for name in names
+            name: LevelCoder(name, as_factor(name, layout.variables))
+            for name in chain.from_iterable(self.factors)
         }
         self.levels = [
-            math.prod(len(self._factor(name)) for name in names) for names in self.factors
+            math.prod(len(self._coders[name].factor) for name in names) for names in self.factors
         ]
         self.valued = [block for block in self.blocks if block.piece.powers]
         ones = [stored for stored in plain if stored.piece == ONES]
+        made = *self.dense, *self.valued
+        powers = list(dict.fromkeys(power for stored in made for power in stored.piece.powers))
+        used = {name: as_numeric(name, layout.variables) for name, _ in powers}
         with DefaultRounding():
+            #: Center and inverse of each number that is used.
+            self._units = {
+                name: (described.scaling[0], 1.0 / described.scaling[1])
+                for name, described in used.items()
+            }
             scaled_by = [self._scaling(stored) for stored in (*self.dense, *ones, *self.valued)]
         center, inverse, limit = np.array(scaled_by, dtype=np.float64).reshape(-1, 3).T.copy()
         self.scaling = center, inverse, limit
         self.positions = [stored.start for stored in (*self.dense, *ones)]
+        #: What is done to each number first, where it is not taken as it comes; and the highest
+        #: degree of each of which there are polynomials.
+        self._first = {
+            name: None if type(described) is Number else naming_column(described.raw, name)
+            for name, described in used.items()
+        }
+        self._degrees = dict(sorted(powers, key=itemgetter(1)))
         #: Products of factors, for a `privgram._core.rows.Accumulator`.
         self.coded = [
             (
@@ -221,66 +239,46 @@ class Encoder:
         self.derives = (
             row_weights is not None
             or any(len(names) > 1 for names in self.factors)
-            or any(
-                not stored.piece.linear or self._numeric(stored.piece.powers[0][0]).derived
-                for stored in (*self.dense, *self.valued)
-            )
+            or any(described.derived for described in used.values())
+            or not all(stored.piece.linear for stored in made)
         )
-
-    def _factor(self, name: str) -> Factor:
-        return as_factor(name, self.layout.variables)
-
-    def _numeric(self, name: str) -> Numeric:
-        return as_numeric(name, self.layout.variables)
 
     def _scaling(self, stored: Stored) -> tuple[float, float, float]:
         """Center, inverse and limit: of the raw column, or of one that is derived."""
         if not stored.piece.linear:  # computed, or the ones at their limit
             return 0.0, stored.weight, stored.weight
-        center, half_width = self._numeric(stored.piece.powers[0][0]).scaling
-        return center, (1.0 / half_width) * stored.weight, stored.weight
+        center, inverse = self._units[stored.piece.powers[0][0]]
+        return center, inverse * stored.weight, stored.weight
 
     def encode(
         self, parts: Sequence[Raw]
     ) -> tuple[list[NDArray[Any]], list[Codes], list[NDArray[Any]]]:
         """Dense columns, codes of `factors` and values of `valued`, before they are scaled."""
-        seen: dict[Any, NDArray[Any]] = {}
-        dense = [self._column(stored.piece, parts, seen) for stored in self.dense]
-        values = [self._column(stored.piece, parts, seen) for stored in self.valued]
+        numbers: dict[str, Any] = {}
+        for name, first in self._first.items():
+            part = parts[self.place[name]]
+            numbers[name] = part if first is None else first(part)
+        polynomials = {
+            name: rowmap.legendre(numbers[name], *self._units[name], top)
+            for name, top in self._degrees.items()
+            if top > 1
+        }
+
+        def column(piece: Piece) -> NDArray[Any]:
+            if piece.linear:
+                return numbers[piece.powers[0][0]]  # type: ignore[no-any-return]
+            scaled = [
+                (polynomials[name][degree - 1], 0.0, 1.0)
+                if degree > 1
+                else (numbers[name], *self._units[name])
+                for name, degree in piece.powers
+            ]
+            one = scaled[0][0] if len(scaled) == 1 else rowmap.product(*map(list, zip(*scaled)))  # noqa: B905
+            return np.asarray(one)
+
+        dense = [column(stored.piece) for stored in self.dense]
+        values = [column(stored.piece) for stored in self.valued]
         return dense, [self.codes(names, parts) for names in self.factors], values
-
-    def _column(
-        self, piece: Piece, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]
-    ) -> NDArray[Any]:
-        """A column of a piece; ``seen`` keeps what several columns are computed from."""
-        if piece.linear:
-            return self._raw(piece.powers[0][0], parts, seen)
-        columns, centers, inverses = [], [], []
-        for name, degree in piece.powers:
-            described = self._numeric(name)
-            center, half_width = described.scaling
-            column = self._raw(name, parts, seen)
-            if degree > 1:
-                key = name, self._degree(name)
-                if key not in seen:
-                    seen[key] = rowmap.legendre(column, center, 1.0 / half_width, key[1])
-                columns.append(seen[key][degree - 1])
-                center, half_width = 0.0, 1.0
-            else:
-                columns.append(column)
-            centers.append(center)
-            inverses.append(1.0 / half_width)
-        return columns[0] if len(columns) == 1 else rowmap.product(columns, centers, inverses)
-
-    def _raw(self, name: str, parts: Sequence[Raw], seen: dict[Any, NDArray[Any]]) -> NDArray[Any]:
-        if name not in seen:
-            raw = naming_column(self._numeric(name).raw, name)
-            seen[name] = raw(_numbers(parts[self.place[name]]))
-        return seen[name]
-
-    def _degree(self, name: str) -> int:
-        stored = (*self.dense, *self.valued)
-        return max(degree for column in stored for of, degree in column.piece.powers if of == name)
 
     def codes(self, names: tuple[str, ...], parts: Sequence[Raw]) -> Codes:
         """Codes of the combinations of levels of some factors."""
@@ -292,7 +290,7 @@ class Encoder:
         for name, of_factor in zip(names, codes, strict=True):
             plain = of_factor.plain()
             missing |= plain < 0
-            combined = combined * np.int32(len(self._factor(name))) + plain
+            combined = combined * np.int32(len(self._coders[name].factor)) + plain
         combined[missing] = -1
         return Codes(combined)
 
@@ -325,8 +323,8 @@ class Encoder:
     def _root_weights(self, parts: Sequence[Raw]) -> NDArray[np.float64]:
         """What rows are multiplied by, in [0, 1]; NaN where the weight is missing."""
         assert self.row_weights is not None
-        low, high = self._numeric(self.row_weights).interval
-        weights = _numbers(parts[self.place[self.row_weights]]).astype(np.float64)
+        low, high = as_numeric(self.row_weights, self.layout.variables).interval
+        weights = np.asarray(parts[self.place[self.row_weights]], np.float64)
         return np.asarray(np.sqrt(np.clip(weights, low, high) / high), dtype=np.float64)
 
     def _clamped(self, column: NDArray[Any], at: int) -> NDArray[np.float64]:
@@ -455,11 +453,6 @@ def naming_column(function: Callable[..., ValueT], name: str) -> Callable[..., V
             raise TypeError(f"column {name!r}: {error}") from None
 
     return call
-
-
-def _numbers(part: Raw) -> NDArray[Any]:
-    assert isinstance(part, np.ndarray)
-    return part
 
 
 def parts_of(table: ColumnTable, selected: Mapping[str, Variable]) -> list[Raw]:

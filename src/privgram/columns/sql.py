@@ -358,21 +358,22 @@ class MomentQuery:
             )
         return _Writer(self, dialect, kinds or {}).text(source)
 
-    def steps(
+    def cells(
         self,
         column: str,
         by: tuple[str, ...],
-        size: int,
-        width: int,
+        place: int | Sequence[float],
+        each: int,
         source: str,
         dialect: Dialect,
         kinds: Mapping[str, str],
     ) -> str:
-        """The query of the rows by cell: the nearest of `size` values of a number, in its group.
+        """The query of the rows by cell, of which a group has `each`.
 
-        Cells of a group are `width`, and -1 is that of rows with a missing value.
+        That of the nearest of `place` values of a number; or of as many edges, from 0 to 1 of the
+        range, as are below it. It is -1 for rows with a missing value.
         """
-        return _Writer(self, dialect, kinds).steps(column, by, size, width, source)
+        return _Writer(self, dialect, kinds).cells(column, by, place, each, source)
 
 
 class _Writer:
@@ -394,13 +395,20 @@ class _Writer:
             return self._by_unit(self._around(text, self._written_out(entries)))
         return self._by_level(self._around(text, self._integers(entries)))
 
-    def steps(self, column: str, by: tuple[str, ...], size: int, width: int, source: str) -> str:
-        d, value = self.dialect, self._scaled(column, 1.0)
-        place = d.nearest(f"({value} + {d.of(1.0)}) * {d.of((size - 1) / 2)}")
+    def cells(
+        self, column: str, by: tuple[str, ...], place: int | Sequence[float], each: int, source: str
+    ) -> str:
+        d = self.dialect
+        above = f"({self._scaled(column, 1.0)} + {d.of(1.0)})"  # of the lower bound, in halves
+        if isinstance(place, int):
+            cell = d.nearest(f"{above} * {d.of((place - 1) / 2)}")
+        else:
+            edges = (f"WHEN {above} <= {d.of(2 * x)} THEN {i}" for i, x in enumerate(place))
+            cell = f"CASE {' '.join(edges)} ELSE {len(place)} END"
         if by:
-            place = f"f{self.encoder.factors.index(by)} * {width} + {place}"
-        cell = {"cell": f"CASE WHEN complete = 1 THEN {place} ELSE -1 END"}
-        text = self._around(self._values_of(source), cell, more=False)
+            cell = f"f{self.encoder.factors.index(by)} * {each} + {cell}"
+        of_rows = {"cell": f"CASE WHEN complete = 1 THEN {cell} ELSE -1 END"}
+        text = self._around(self._values_of(source), of_rows, more=False)
         counts = {"cell": "", "n": "count(*)", "probe": d.probe}
         return self._around(text, counts, more=False) + "\nGROUP BY cell"
 

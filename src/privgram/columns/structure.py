@@ -1,19 +1,14 @@
-"""What a table's description says of its second moment, and what each term pays of the bound."""
+"""What a table's description says of its second moment."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.terms import INTERCEPT, Layout, Stored, parse_terms
-
-if TYPE_CHECKING:
-    from privgram.columns import Columns
+from privgram.columns.terms import Layout, Stored
 
 # A row has exactly one of a factor's indicators: products of two of them are zero, and the
 # indicators of any two factors have the same sum. All rows obey such equations, so the second
@@ -107,30 +102,3 @@ def _shared_cells(
             cell = cell * stored.shape[at] + index[at]
         cells.append(cell)
     return cells[0], cells[1]
-
-
-# Which term has which stored columns, and what each pays of the squared bound.
-#
-# The noise grows with the squared bound of a row, to which a term of weight w adds w^2 for every
-# polynomial in it, whatever the number of its levels.
-
-
-def by_term(columns: Columns) -> dict[str, tuple[Stored, ...]]:
-    """The stored columns of each term, the intercept's last.
-
-    What is in two terms is of the one with more polynomials. A term whose columns are of others,
-    or follow from theirs, has none.
-    """
-    terms = {term: set(term.pieces()) for term in parse_terms(columns.terms, columns.variables)}
-    stored_by_term: dict[str, list[Stored]] = {term.label(columns.variables): [] for term in terms}
-    for stored in columns.layout.stored:
-        among = [term for term, pieces in terms.items() if stored.piece in pieces]
-        owner = max(among, key=lambda term: len(terms[term]), default=None)
-        label = INTERCEPT if owner is None else owner.label(columns.variables)
-        stored_by_term.setdefault(label, []).append(stored)
-    return {term: tuple(stored) for term, stored in stored_by_term.items()}
-
-
-def share(columns: Columns, stored: Collection[Stored]) -> float:
-    """The part of the squared bound that some stored columns pay."""
-    return math.fsum(one.square for one in stored) / columns.layout.squared_bound()

@@ -47,7 +47,13 @@ FINER = 4
 
 @dataclass(frozen=True)
 class PrivateBound:
-    """A bound to be chosen by the table, as `private_norm_bound` does, which costs privacy.
+    """A bound to be chosen by the table, near a quantile of its norms, which costs privacy.
+
+    One pass counts norms between the points of a public grid, 16 an octave: from 1e-9 to 1e9, or
+    with `Columns` from 1/1024 of their own bound to that; of units, that of `Unit.rows` rows, or of
+    1024. The exponential mechanism draws a point. With M points it misses the quantile by more
+    than ``(2 / epsilon) (log(M) + t)`` rows with a probability below exp(-t)
+    (docs/theory/norm-bound.md). Rows beyond the bound are clipped to it.
 
     Parameters
     ----------
@@ -153,8 +159,7 @@ class Unit:
         not scaled. With a bound that is to be chosen, only the upper end of the choice.
     bound : float or PrivateBound, optional
         C: the matrix that a unit contributes has at most norm C^2, and is scaled down to that if
-        it must be. Public, unless `private_norm_bound` chose it. `PrivateBound` chooses it by the
-        table.
+        it must be. It is public, or `PrivateBound` chooses it by the table.
     clip : {"frobenius", "trace"}
         Norm of a unit's matrix: "frobenius" is the smaller one and serves `AnalyzeGauss`; "trace"
         serves `MatrixLaplace` too.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from privgram import privacy
 from privgram._base.files import check_room
 from privgram._base.options import function_takes
 from privgram._base.saved import save_paid
@@ -28,12 +29,14 @@ from privgram.releases.groups import Releases
 from privgram.releases.release import Release
 from privgram.scan.executor import accumulate, total_of
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.sources.table import CachedSource, TableSource
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.disclosure.norm_bound import NormCounts
+    from privgram.mechanisms.norm_bound import ChosenBound
 
 #: What is made of a release, and has its `save`: the release itself, or a fit.
 Answer = TypeVar("Answer", bound=Any)
@@ -126,9 +129,9 @@ def release_for(
     What the `answer` makes of the release is saved in its place. By a gate that is handed on it is
     for a share of its budget, which the request's guarantee is of.
     """
-    moment, reader = _read(request)
+    moment, reader, choice = _read(request)
     path = request.path
-    priced = request.priced(moment)
+    priced = request.priced(moment, choice)
     if path is not None:  # once more, after the pass, for what is spent now
         matrices = len(moment) if isinstance(moment, SecondMoments) else 1
         check_room(path, matrices * moment.n_columns**2 * BYTES_OF_ENTRY[path.suffix])
@@ -136,15 +139,7 @@ def release_for(
     if not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(priced.noise, priced.n_rows)
     if gate is None:
-        chosen = None if priced.choice is None else priced.choice.price
-        gate = Gate(
-            priced.noise,
-            generator,
-            reader,
-            ledger=request.ledger,
-            price=priced.price,
-            rests_on=chosen,
-        )
+        gate = Gate(priced.noise, generator, reader, ledger=request.ledger, price=priced.price)
     else:
         gate = gate.on(reader)
     drawn: Releases | Release
@@ -162,27 +157,30 @@ def release_for(
     return made
 
 
-def _read(request: ReleaseRequest) -> tuple[SecondMoment | SecondMoments, Any]:
-    """The second moment of a table, or of its groups, and what reads it again."""
+def _read(
+    request: ReleaseRequest,
+) -> tuple[SecondMoment | SecondMoments, Any, ChosenBound | None]:
+    """The second moment of a table or of its groups, what reads it again, and a bound it chose."""
     scan, choice = request.scan, request.choice
     if isinstance(request.source, SecondMoment | SecondMoments):
-        return request.source, None
+        return request.source, None, None
     assert scan is not None
+    chosen = None
     if choice is not None:
         counts = choice.count()
         _check_same(scan, counts)
         if scan.scaling is None:  # else it was checked before the pass
             request.check_price(counts.n_columns, choice.grid[0])
-        bound = choice.draw(counts, request.rng, request.ledger)
+        chosen = choice.draw(counts, request.rng, request.ledger)
         if scan.unit is None:
-            scan = replace(scan, bound=bound)
+            scan = replace(scan, bound=chosen.bound)
         else:
-            scan = replace(scan, unit=scan.unit.bounded(bound))
+            scan = replace(scan, unit=scan.unit.bounded(chosen.bound))
     total = total_of(scan)
     if not request.rereads:
-        return total, None
+        return total, None, chosen
     _check_same(scan, total)
-    return total, lambda new: accumulate(scan, new)[0]
+    return total, lambda new: accumulate(scan, new)[0], chosen
 
 
 def _check_same(scan: ScanRequest, read: SecondMoment | SecondMoments | NormCounts) -> None:
@@ -221,7 +219,24 @@ def _draw(
         privacy_unit=noise.unit,
         n_units=None if noise.unit is None else priced.n_rows,
     )
-    return release if priced.choice is None else release.including(priced.choice)
+    return release if priced.choice is None else _with_choice(release, priced.choice)
+
+
+def _with_choice(release: Release, choice: ChosenBound) -> Release:
+    """Count in what the choice of the bound cost."""
+    price = choice.price
+    # A profile composes with the choice if it is the same whatever is chosen.
+    stated = privacy.StatedProfile(release.epsilon, release.delta)
+    profile = release.privacy if release.mechanism.scale_free else stated
+    chosen = {name: getattr(choice, name) for name in ("quantile", "lower", "upper")}
+    chosen["epsilon"] = price.epsilon
+    return replace(
+        release,
+        epsilon=release.epsilon + price.epsilon,
+        privacy=privacy.compose([profile, price.privacy]),
+        parameters=release.parameters | {f"bound_{name}": x for name, x in chosen.items()},
+        reproducible=release.reproducible or choice.reproducible,
+    )
 
 
 def warn_of_weak(guarantee: Guarantee, n_rows: int | None) -> None:

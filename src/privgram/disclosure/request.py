@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from privgram.columns.unit import PrivateBound, Unit
     from privgram.ledger import Ledger
     from privgram.mechanisms import Purpose
-    from privgram.mechanisms.norm_bound import NormBound
+    from privgram.mechanisms.norm_bound import ChosenBound
     from privgram.privacy.guarantee import Guarantee, Price
 
 #: Bytes that a saved entry of a matrix takes, at most.
@@ -98,9 +98,9 @@ class ReleaseOptions(RunOptions):
         definite matrix, and `MatrixLaplace` where delta is 0. `Study.release` has other purposes
         than regressions.
     bound : float or PrivateBound, optional
-        L2 bound of a row, as in `second_moment`. `PrivateBound` has it chosen by the table, as
-        `private_norm_bound` does, which reads the table once more and costs its epsilon besides;
-        one bound for all groups, by the rows that are of one.
+        L2 bound of a row, as in `second_moment`. `PrivateBound` has it chosen by the table, which
+        is read once more, and costs its epsilon besides; one bound for all groups, by the rows that
+        are of one.
     unit : Unit or str, optional
         As in `second_moment`: whose rows are protected together. The guarantee is then for all
         rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
@@ -249,7 +249,7 @@ class ReleaseRequest(ReleaseOptions):
     @property
     def rereads(self) -> bool:
         """Whether the mechanism reads the table again."""
-        return isinstance(self.chosen, AdaptiveGaussian) and self.chosen.most_rounds > 1
+        return isinstance(self.chosen, AdaptiveGaussian)
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the mechanism's target is among the columns of the release."""
@@ -266,7 +266,9 @@ class ReleaseRequest(ReleaseOptions):
             price = release_price(self.planned, noise, self.choice is not None)
             self.ledger.check(price if self.choice is None else together(price, self.choice.price))
 
-    def priced(self, moment: SecondMoment | SecondMoments) -> PricedRelease:
+    def priced(
+        self, moment: SecondMoment | SecondMoments, choice: ChosenBound | None = None
+    ) -> PricedRelease:
         """What is drawn next of this second moment; ValueError if there is no proof for it."""
         if self.scan is not None and self.guarantee.size_is_public:
             check_size(moment.n_rows + moment.n_dropped)  # whether there are rows is public too
@@ -293,12 +295,9 @@ class ReleaseRequest(ReleaseOptions):
         mechanism.check_unit(guarantee)
         shape = first.n_columns, first.sensitivity_bound, n_rows
         noise = release_noise(mechanism, guarantee, *shape, of_groups=groups is not None)
-        choice: NormBound | None = first.norm_bound
         price: Price | None = None
         if self.ledger is not None:  # the true delta of some laws takes long
             price = replace(release_price(mechanism, noise, choice is not None), what=what)
-        if choice is not None:
-            choice.check(guarantee)
         return PricedRelease(mechanism, noise, price, n_rows, groups, choice)
 
 
@@ -311,4 +310,4 @@ class PricedRelease:
     price: Price | None  # None where there is no ledger
     n_rows: int | None  # of the table, where they are public
     groups: Groups | None
-    choice: NormBound | None  # of the bound
+    choice: ChosenBound | None  # of the bound

@@ -15,17 +15,13 @@ from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
 from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
-from privgram.mechanisms.additive import SIDES, AnalyzeGauss
+from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
-from privgram.noise import (
-    GaussianLaw,
-    MaskedLaw,
-    TiedLaw,
-    symmetric_gaussian,
-)
-from privgram.secret import Gate, Histogram, Image, Model, Outer
-from privgram.secret.gate import Noisy, Sum
+from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
+from privgram.secret.gate import Gate, Noisy, Sum
+from privgram.secret.kinds import Histogram, Model, Outer
 from privgram.secret.laws import Sample
+from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -89,8 +85,6 @@ def repaired(
         added, d = 0.0, len(matrix)
         if not is_definite(matrix):
             added = expected_norm(noise.law, d, np.random.default_rng(0))
-            added += SIDES[mechanism.repair] * norm_deviation(noise.law, noise.delta)
-            added = max(added, 0.0)
         return Sample(matrix + added * np.eye(d), _shifted(law, added), {"added": added})
     values, vectors = np.linalg.eigh(matrix)
     if values[0] < 0:
@@ -173,16 +167,6 @@ def expected_norm(law: GaussianLaw, n_columns: int, rng: np.random.Generator) ->
     return float(np.abs(np.linalg.eigvalsh(noise)).max(axis=1).mean())
 
 
-def norm_deviation(law: GaussianLaw, failure: float) -> float:
-    """What ||N|| differs by from its mean, either way, with probability below `failure`.
-
-    ||N|| <= ||N||_F is a Lipschitz function of the independent normals that N is
-    made of, with constant max(std_diagonal, sqrt(2) std): Gaussian concentration.
-    """
-    constant = max(law.std_diagonal, math.sqrt(2.0) * law.std)
-    return constant * math.sqrt(2 * math.log(1 / failure))
-
-
 class TableRounds(rounds.AdaptiveRounds):
     """Rounds over a secret table: a client of its gate.
 
@@ -209,13 +193,14 @@ class TableRounds(rounds.AdaptiveRounds):
     def take(self, moment: Any, share: float) -> Matrix:
         """Release a sum over rows with isotropic noise."""
         total = moment if isinstance(moment, Sum) else self.gate.adopt(moment)
-        assert isinstance(total.kind, Outer)
+        kind = total.kind
+        assert isinstance(kind, Outer)
         noisy = self.release(total, share)
         self.std.append(noisy.std)
         parameters = self.parameters
         parameters["rounds"] += 1
         parameters["round_mu"].append(noisy.mu)
-        parameters["round_radius"].append(total.kind.radius)
+        parameters["round_radius"].append(kind.radius)
         parameters["round_noise_std"].append(noisy.std)
         return np.asarray(noisy.values)
 

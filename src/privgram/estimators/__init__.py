@@ -6,7 +6,7 @@ For example::
 
     from privgram.estimators import PrivateRidge
 
-    model = PrivateRidge(epsilon=1.0, bounds={"age": (18, 100)}, target_bounds=(60, 200))
+    model = PrivateRidge(columns={"age": (18, 100), "pressure": (60, 200)}, epsilon=1.0)
     model.fit(table[["age"]], table["pressure"])
     model.coef_, model.result_.conf_int(), model.release_
 

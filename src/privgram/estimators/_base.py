@@ -6,10 +6,9 @@ No message has a value of the data.
 from __future__ import annotations
 
 import operator
-import os
 import secrets
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,25 +18,27 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from privgram._base.text import warn
+from privgram._base.text import listed, warn
 from privgram.columns import Columns
 from privgram.columns.encoding import LEVELS
 from privgram.columns.terms import INTERCEPT
-from privgram.columns.variables import FROM_DATA, Number, as_float
+from privgram.columns.unit import settled
+from privgram.columns.variables import Number, as_float
 from privgram.sources.arrays import check_together, computes, is_array, to_numpy
 from privgram.sources.frames import is_frame
 from privgram.sources.table import check_dimensions
+from privgram.study.config import described
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram.ledger import Ledger
+    from privgram.privacy import Adjacency
 
-#: What `random_state` and `bounds` may be.
+#: What `random_state` may be.
 RandomState: TypeAlias = "int | np.random.RandomState | np.random.Generator | None"
-Bounds: TypeAlias = "ArrayLike | Mapping[str, tuple[float, float]] | None"
-#: What is publicly known of columns, or a file of that.
-ColumnDescription: TypeAlias = "Columns | Mapping[str, object] | str | os.PathLike[str] | None"
+#: What is publicly known of columns: of each by its name, or one pair of bounds for all.
+ColumnDescription: TypeAlias = "Columns | Mapping[str, object] | ArrayLike | None"
 
 
 #: Families of clones that this process has warned of. Python's own memory of warnings is cleared
@@ -51,6 +52,9 @@ class BudgetedEstimator(BaseEstimator):
     epsilon: float
     delta: float
     ledger: Ledger | None
+    adjacency: Adjacency
+    missing: Any
+    columns: Any
     # Not parameters, and so not set by __init__.
     _clones: Any = None
     _nth_clone: int = 0
@@ -98,7 +102,7 @@ class BudgetedEstimator(BaseEstimator):
         check = {
             "dtype": [np.float64, np.float32],
             # One row more must not tell a table of none from it.
-            "ensure_min_samples": int(getattr(self, "adjacency", None) != "add-remove"),
+            "ensure_min_samples": int(self.adjacency != "add-remove"),
             "ensure_all_finite": not self._drops,
         }
         try:
@@ -130,9 +134,42 @@ class BudgetedEstimator(BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
+    def _numbers(self, X: Any, y: Any = "no_validation") -> tuple[dict[str, Any], Columns]:
+        """Checked columns of numbers by name, the target last, and their description."""
+        read = self._rows(X, y)
+        X, *target = read if isinstance(read, tuple) else (read,)
+        names = self._feature_names()
+        if self.columns is None or isinstance(self.columns, (Columns, Mapping)):
+            columns = described(self.columns, missing=self.missing)
+            if target:
+                names.append(target_of(columns, names, y))
+        else:
+            if target:
+                names.append(target_name(y, names))
+            bounds = dict.fromkeys(names, self.columns)
+            columns = Columns(bounds, intercept=True, missing=self.missing)
+        if {*names} != {*columns.variables}:
+            raise ValueError(
+                f"columns= describes {listed(list(columns.variables))}, and the table has "
+                f"{listed(names)}: a pair of bounds for each, or one pair for all"
+            )
+        columns = columns.replace(bounds={name: columns.variables[name] for name in names})
+        numbers = all(isinstance(column, Number) for column in columns.variables.values())
+        if not numbers or columns.names != (*names, INTERCEPT):
+            raise TypeError(
+                "here all columns are numbers, and not factors, logarithms, dates or terms: for "
+                "these X is a data frame or a mapping, or take privgram.release(...).regress(...)"
+            )
+        # Views: the table and its target are never copied into one.
+        views = [*(X[:, j] for j in range(X.shape[1])), *target]
+        return dict(zip(names, views, strict=True)), columns.settled(self.adjacency)
+
     @property
     def _drops(self) -> bool:
-        return getattr(self, "missing", "error") == "drop"
+        missing, columns = self.missing, getattr(self, "columns", None)
+        if missing is None and isinstance(columns, Columns):
+            return columns.settled(self.adjacency).missing == "drop"
+        return settled(missing, self.adjacency) == "drop"
 
     @contextmanager
     def _unchanged_on_error(self) -> Iterator[None]:
@@ -143,18 +180,6 @@ class BudgetedEstimator(BaseEstimator):
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
-
-    def _sk_visual_block_(self) -> Any:
-        # scikit-learn asks for this when it draws an estimator, alone or in a pipeline.
-        return SimpleNamespace(
-            kind="single",
-            estimators=self,
-            names=type(self).__name__,
-            name_details=f"{self!r}\n{self._budget()}",
-            name_caption=self._budget(),
-            doc_link_label=None,
-            dash_wrapped=True,
-        )
 
     @property
     @abstractmethod
@@ -167,13 +192,6 @@ class BudgetedEstimator(BaseEstimator):
                 f"This {type(self).__name__} instance is not fitted yet: call fit first"
             )
         return self._paid
-
-    def _budget(self) -> str:
-        paid = self._paid
-        if paid is None:
-            return f"epsilon={self.epsilon}, delta={self.delta}: nothing spent"
-        text = f"epsilon={paid.epsilon:g}, delta={paid.delta:g}: spent"
-        return text + ("; REPRODUCIBLE noise, not private" if paid.reproducible else "")
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._paid is not None
@@ -239,10 +257,9 @@ def columns_in(X: Any) -> dict[str, Any]:
     return {name: X[name] for name in names}
 
 
-def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
-    """A frame and its target as one table, and the target's name."""
-    parts = columns_in(X)
-    lacking = [name for name in columns.selected if name not in parts]
+def target_of(columns: Columns, names: Collection[str], y: Any) -> str:
+    """The one column that is described and not among the features: the target."""
+    lacking = [name for name in columns.selected if name not in names]
     named = getattr(y, "name", None)
     target = named if isinstance(named, str) and named else "".join(lacking[:1])
     if lacking != [target]:
@@ -251,6 +268,13 @@ def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
             + (f", here {named!r}" if named else "")
             + f": it lacks {', '.join(map(repr, lacking)) or 'none'}"
         )
+    return target
+
+
+def with_target(X: Any, y: Any, columns: Columns) -> tuple[Any, str]:
+    """A frame and its target as one table, and the target's name."""
+    parts = columns_in(X)
+    target = target_of(columns, parts, y)
     if (y.ndim if is_array(y) else np.ndim(y)) != 1:
         raise ValueError("with columns=, y has one dimension: a Series or an array")
     if is_frame(X):  # pandas reads its own types; of y without the index, and nothing is copied
@@ -276,60 +300,6 @@ def target_name(y: Any, features: list[str]) -> str:
     while default in taken:
         default += "_"
     return default
-
-
-def pairs(bounds: Bounds, names: Sequence[str], what: str) -> dict[str, tuple[float, float]]:
-    """Bounds by name; `Columns` checks each pair."""
-    if isinstance(bounds, str):
-        raise ValueError(FROM_DATA)
-    if bounds is None:
-        # A default would clamp a table in other units to nothing, spend, and not say so.
-        raise ValueError(
-            f"{what} is missing: give public lower and upper bounds, such as {what}=(0, 100), or a "
-            "pair a column; (-1, 1) where public numbers have scaled the columns to that. They are "
-            "never taken from the data, and values beyond them are clamped"
-        )
-    if isinstance(bounds, Mapping):
-        unknown = [name for name in bounds if name not in names]
-        missing = [name for name in names if name not in bounds]
-        if unknown or missing:
-            raise ValueError(
-                f"{what} has no pair for column {missing[0]!r}"
-                if missing
-                else f"{what} has a pair for {unknown[0]!r}, which is not a column"
-            )
-        return {name: bounds[name] for name in names}
-    try:
-        array = np.asarray(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
-        array = np.empty(0)
-    if array.shape == (2,):
-        array = np.broadcast_to(array, (len(names), 2))
-    if array.shape != (len(names), 2):
-        raise ValueError(
-            f"{what} must be a pair (lower, upper), an array of shape ({len(names)}, 2), a pair a "
-            "column, or a mapping of names to pairs"
-        )
-    return dict(zip(names, map(tuple, array.tolist()), strict=True))
-
-
-def check_numbers(columns: Columns | None) -> None:
-    """Refuse factors, logarithms, dates and terms: an estimator's features are numbers."""
-    if columns is None:
-        return
-    same = {*columns.names} <= {*columns.variables, INTERCEPT}
-    if not (same and all(isinstance(column, Number) for column in columns.variables.values())):
-        raise TypeError(
-            "these estimators take tables of numbers, each column a feature, and not factors, "
-            "logarithms, dates or terms: use privgram.release(...).regress(...), whose fit has "
-            "predict for such tables, or Columns.encode(table), whose columns are numbers"
-        )
-
-
-def about_zero(pair: tuple[float, float]) -> tuple[float, float]:
-    lower, upper = pair
-    largest = max(abs(lower), abs(upper))
-    return -largest, largest
 
 
 def generator(random_state: RandomState) -> np.random.Generator | None:

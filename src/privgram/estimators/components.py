@@ -8,17 +8,14 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from privgram._base.numbers import check_integer
-from privgram.columns import Columns
 from privgram.columns.unit import Missing
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.estimators._base import (
-    Bounds,
     BudgetedEstimator,
+    ColumnDescription,
     RandomState,
-    check_numbers,
     generator,
-    pairs,
 )
 from privgram.privacy.guarantee import Guarantee
 from privgram.releases.release import Release
@@ -39,8 +36,8 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
     ----------
     n_components : int, optional
         By default all.
-    epsilon, delta, bounds, adjacency, missing, random_state, ledger
-        As of `PrivateRidge`.
+    columns, epsilon, delta, adjacency, missing, random_state, ledger
+        As of `PrivateRidge`; all columns are numbers.
 
     Attributes
     ----------
@@ -49,7 +46,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
     explained_variance_, explained_variance_ratio_ : ndarray of shape (n_components,), float64
         Variance along each, in the features' units and of the whole; none below zero.
     mean_ : ndarray of shape (n_features,), float64
-        Within `bounds`.
+        Within the bounds.
     result_ : privgram.multivariate.PCA
         With errors.
     release_ : Release
@@ -67,7 +64,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
     >>> import numpy as np
     >>> from privgram.estimators import PrivatePCA
     >>> t = np.random.default_rng(0).uniform(-1, 1, 100_000)
-    >>> pca = PrivatePCA(1, epsilon=1.0, bounds=(-1, 1)).fit(np.column_stack([0.8 * t, 0.6 * t]))
+    >>> pca = PrivatePCA(1, columns=(-1, 1), epsilon=1.0).fit(np.column_stack([0.8 * t, 0.6 * t]))
     >>> pca.components_.round(2)
     array([[0.8, 0.6]])
     """
@@ -78,11 +75,11 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
         self,
         n_components: int | None = None,
         *,
+        columns: ColumnDescription = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Bounds = None,
         adjacency: Adjacency = "replace",
-        missing: Missing = "error",
+        missing: Missing | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
     ) -> None:
@@ -107,7 +104,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
             then as it was.
         """
         with self._unchanged_on_error():
-            source, columns = self._table(X)
+            source, columns = self._numbers(X)
+            if self.n_components is not None:
+                check_integer(self.n_components, "n_components", 1, self.n_features_in_)
             self._warn_of_clones()
             request = ReleaseRequest(
                 source,
@@ -121,17 +120,6 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BudgetedEsti
             assert isinstance(release, Release)
             self._paid = release
         return self
-
-    def _table(self, X: Any) -> tuple[Any, Columns]:
-        """Columns by name, and their bounds."""
-        X = self._rows(X)
-        if self.n_components is not None:
-            check_integer(self.n_components, "n_components", 1, self.n_features_in_)
-        names = self._feature_names()
-        ranges = pairs(self.bounds, names, "bounds")
-        columns = Columns(ranges, intercept=True, missing=self.missing)
-        check_numbers(columns)
-        return dict(zip(names, X.T, strict=True)), columns
 
     @property
     def _n_features_out(self) -> int:

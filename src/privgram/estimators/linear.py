@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,16 +18,11 @@ from privgram.columns.variables import Numeric
 from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.estimators._base import (
-    Bounds,
     BudgetedEstimator,
     ColumnDescription,
     RandomState,
-    about_zero,
-    check_numbers,
     columns_in,
     generator,
-    pairs,
-    target_name,
     with_target,
 )
 from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of_line
@@ -38,7 +33,9 @@ from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.features import NO_SLOPES, FeatureFit, LinearPart, check_features, places
 from privgram.regression.inference import RefusedError
 from privgram.releases.release import Release
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
+from privgram.sources.arrays import is_array, to_numpy
 from privgram.study.config import described
 
 if TYPE_CHECKING:
@@ -52,11 +49,6 @@ if TYPE_CHECKING:
     from privgram.regression import OLSResults
 
 
-#: What `columns` says of all columns, and what does not go with random features.
-_BESIDE_COLUMNS = ("bounds", "target_bounds", "bound", "missing", "fit_intercept")
-_BESIDE_FEATURES = ("alpha", "bound", "fit_intercept", "missing", "columns", "mechanism")
-
-
 class PrivateRidge(RegressorMixin, BudgetedEstimator):
     """Ridge regression under differential privacy, and least squares as `alpha=0`.
 
@@ -66,54 +58,39 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         The penalty ``alpha ||coef||^2`` of scikit-learn's `Ridge`, in the units of the data; the
         intercept carries none.  "auto" weighs the release against the law of its noise, which is
         public, direction by direction: it costs nothing, reads no data, and turns to least squares
-        as the noise vanishes. With `columns` it is "auto" or 0.
+        as the noise vanishes. Of frames that `columns` describes by names it is "auto" or 0.
+    columns : Columns, mapping or pair
+        What is publicly known of each column, the target's too, as of `privgram.Study`; without
+        it `fit` raises. Columns of an array are "x0", "x1", ..., and the target is "y". Of a data
+        frame or a mapping of names to columns there may be factors, logarithms, dates and truth
+        values as they are, and `y` is the column of its name, or the one described column that
+        `X` lacks; columns that are not described are not used then. A pair of numbers bounds all
+        columns and the target: (-1, 1) where public numbers have scaled them.
     epsilon, delta : float, default 1.0, 1e-6
         The guarantee of one `fit`.
-    bounds : (float, float), array-like of shape (n_features, 2) or mapping
-        Public lower and upper bounds of the features, in their own units: one pair for all of
-        them, a pair each, or pairs by name. Values beyond are clamped. Without, and without
-        `columns`, `fit` raises: there is no default that serves tables in units of their own, and
-        none is ever taken from the data.
-    target_bounds : (float, float) or mapping
-        The same for the target.
-    bound : float, optional
-        L2 norm to which a row, features, target and intercept mapped to [-1, 1], is clipped.
-        By default no row is: it is the square root of the number of columns.
-    mechanism : Mechanism or str, optional
-        By default with "auto" that of `privgram.release`, by which `fit` takes adaptive rounds at
-        the rows. Otherwise `AdditiveWishart()`, whose release has a least-squares solution always;
-        at delta = 0 `MatrixLaplace()`.
-    fit_intercept : bool, default True
-        Without, all bounds are widened to be symmetric about zero, through which the fit goes.
     adjacency : {"replace", "add-remove"}, default "replace"
         Which tables are neighbours: one row replaced (the number of rows is public), or one
         added or removed.
-    missing : {"error", "drop"}, default "error"
-        What a row with NaN does: raise, as in scikit-learn, or contribute nothing.
+    missing : {"error", "drop"}, optional
+        What a row with a missing value does: raise, as in scikit-learn, or contribute nothing. By
+        default as `columns` says, and else it contributes nothing under "add-remove".
     random_state : int, RandomState, Generator or None, default None
         None draws cryptographic noise. All else is for experiments: the noise can then be
         repeated, and the release says so.
     ledger : Ledger, optional
         Budget in a file, which every release is entered in before it is made and which refuses
         what would exceed it; also in the fits of a search.
-    columns : Columns, mapping or path-like, optional
-        What is publicly known of each column, the target's too, as of `privgram.Study`. `X` is
-        then a data frame (or a mapping of names to columns) with factors, logarithms, dates and
-        truth values as they are, and `y` one column: that of its name, or the one described
-        column that `X` lacks. Columns of `X` that are not described are not used. There is
-        always an intercept; `bounds`, `target_bounds`, `bound`, `missing`, ``fit_intercept=False``
-        are refused beside it.
     features : RandomFeatures, optional
         Random features beside the columns, for predictions that are not linear. Half of
         the budget is for a ridge by the columns, the rest for features of what that leaves. They
-        count only if released errors say that they help. `alpha`, `bound`, `fit_intercept`,
-        `missing`, `mechanism` and `columns` are left out.
+        count only if released errors say that they help. All columns are numbers, `alpha` is left
+        out, and rows are dropped only where their number is private.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,), float64
-        Target units per feature unit. With `columns` the shape is (p,), in the order of
-        ``result_.param_names`` without "Intercept": a factor has one for each level but its first.
+        Target units per feature unit, in the order of ``result_.param_names`` without "Intercept":
+        a factor has one for each level but its first.
     intercept_ : float
     result_ : OLSResults
         With standard errors, intervals and a summary. Intervals are of the unpenalised
@@ -136,15 +113,15 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
     >>> import numpy as np
     >>> from privgram.estimators import PrivateRidge
     >>> X = np.random.default_rng(0).uniform(-1, 1, (100_000, 2))
-    >>> model = PrivateRidge(epsilon=1.0, bounds=(-1, 1), target_bounds=(-1, 1))
+    >>> model = PrivateRidge(columns=(-1, 1), epsilon=1.0)
     >>> model = model.fit(X, X @ [0.5, -0.25])
     >>> model.coef_.round(2)
     array([ 0.5 , -0.25])
     """
 
     _target: str
-    #: Whether what is learnt is by `columns`.
-    _described: bool = False
+    #: Whether what is learnt is by the names of columns, as of a frame.
+    _by_name: bool = False
     _release: Release | None = None
     _learnt: OLSResults | None = None
     _fit: FeatureFit | None = None
@@ -154,18 +131,13 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         self,
         alpha: float | Literal["auto"] = "auto",
         *,
+        columns: ColumnDescription = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
-        bounds: Bounds = None,
-        target_bounds: Bounds = None,
-        bound: float | None = None,
-        mechanism: Mechanism | None = None,
-        fit_intercept: bool = True,
         adjacency: Adjacency = "replace",
-        missing: Missing = "error",
+        missing: Missing | None = None,
         random_state: RandomState = None,
         ledger: Ledger | None = None,
-        columns: ColumnDescription = None,
         features: RandomFeatures | None = None,
     ) -> None:
         self._keep(locals())
@@ -198,17 +170,11 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         with self._unchanged_on_error():
             self._check_penalty()
             check_features(self.features)
-            self._described = self.columns is not None
-            self._learnt, arrays = None, None
-            if self._described:
-                source, columns = self._table_of_frame(X, y)
-            else:
-                source, columns, arrays = self._table(X, y)
+            source, columns = self._read(X, y)
             self._warn_of_clones()
-            if self.features is None:
-                self._release = self._spend(source, columns)
-            else:
-                self._release = self._spend_on_features(arrays, source, columns)
+            self._learnt = None
+            spend = self._spend if self.features is None else self._spend_on_features
+            self._release = spend(source, columns)
         if self.features is None:
             self._learnt = self._regressed(self._release)
         return self
@@ -219,10 +185,10 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (m, n_features)
-            With `columns` a data frame or mapping, as in `fit`: this is ``result_.predict(X)``, NaN
-            where a level is not listed. With `features` this is `FeatureFit.predict`: its features
-            clamp values beyond the bounds, and its line does where released errors do not say that
-            it reaches further.
+            A data frame or mapping whose columns are described by their names, as in `fit`: this
+            is ``result_.predict(X)``, NaN where a level is not listed. With
+            `features` this is `FeatureFit.predict`: its features clamp values beyond the bounds,
+            and its line does where released errors do not say that it reaches further.
 
         Returns
         -------
@@ -231,11 +197,10 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         Raises
         ------
         RefusedError
-            A ValueError: with `columns` and without a penalty, where noise hides the coefficients,
-            which are NaN then.
+            A ValueError: without a penalty, where noise hides the coefficients.
         """
         fit = self.result_
-        if self._described:
+        if self._by_name:
             return np.asarray(fit.predict(columns_in(X)))
         rows = self._validate(X, reset=False)
         if self.features is not None:
@@ -277,7 +242,7 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         fit = self.result_
         if self.features is not None:
             raise AttributeError(NO_SLOPES)
-        return np.asarray(fit.params) if self._described else np.asarray(fit.used)
+        return np.asarray(fit.used)
 
     @property
     def prediction_error_(self) -> float:
@@ -286,47 +251,27 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             raise AttributeError("prediction_error_ is of fits with features=")
         return float(self.result_.error)
 
-    def _table(self, X: Any, y: Any) -> tuple[Any, Columns, Any]:
-        """Columns of arrays by name, their bounds, and with `features` the rows once more."""
-        if self.features is not None:
-            self._refuse_beside("features", _BESIDE_FEATURES)
-        given = X, y
-        X, y = self._rows(X, y)
-        features = self._feature_names()
-        self._target = target_name(given[1], features)
-        ranges = pairs(self.bounds, features, "bounds")
-        ranges |= pairs(self.target_bounds, [self._target], "target_bounds")
-        columns = Columns(ranges, intercept=bool(self.fit_intercept), missing=self.missing)
-        check_numbers(columns)
-        if not self.fit_intercept:
-            ranges = {name: about_zero(pair) for name, pair in ranges.items()}
-            columns = Columns(ranges, missing=self.missing)
-        # Views: the table and its target are never copied into one.
-        views = [X[:, j] for j in range(X.shape[1])]
-        source = dict(zip([*features, self._target], [*views, y], strict=True))
-        if self.features is None:
-            return source, columns, None
-        places(self.features, features)
-        return source, columns, self._validate(*given, reset=False)
-
-    def _refuse_beside(self, name: str, others: Sequence[str]) -> None:
-        default = PrivateRidge()
-        for other in others:
-            value, usual = getattr(self, other), getattr(default, other)
-            if value is not usual and (usual is None or value != usual):
-                raise ValueError(f"{other} is not taken beside {name}=: leave it out")
-
-    def _table_of_frame(self, X: Any, y: Any) -> tuple[Any, Columns]:
-        if self.features is not None:
-            self._refuse_beside("features", _BESIDE_FEATURES)
-        self._refuse_beside("columns", _BESIDE_COLUMNS)
-        columns = described(self.columns).settled(self.adjacency)
+    def _read(self, X: Any, y: Any) -> tuple[dict[str, Any], Columns]:
+        """The table with its target, by names, and its description."""
+        by_place = isinstance(X, (list, tuple, np.ndarray)) or is_array(X)
+        by_names = isinstance(self.columns, (Columns, Mapping)) and self.features is None
+        self._by_name = by_names and not by_place
+        if not self._by_name:
+            source, columns = self._numbers(X, y)
+            self._target = list(source)[-1]
+            return source, columns
+        columns = described(self.columns, missing=self.missing).settled(self.adjacency)
         source, name = with_target(X, y, columns)
         target = columns.variables[name]
-        label = target.label(name) if isinstance(target, Numeric) else name
+        self._target = target.label(name) if isinstance(target, Numeric) else name
+        if not self._automatic and self.alpha != 0:
+            raise ValueError(
+                "alpha is 'auto' or 0 of a frame that columns= describes by names: levels of a "
+                "factor have no units to weigh a number by; release_.regress(target, ridge=...) "
+                "takes one in the release's scale"
+            )
         # Refused before anything is spent.
-        design(AllColumns(columns), RegressionTerms(label, None))
-        self._target = label
+        design(AllColumns(columns), RegressionTerms(self._target, None))
         self.feature_names_in_ = np.array(list(columns_in(X)), dtype=object)
         self.n_features_in_ = len(self.feature_names_in_)
         return source, columns
@@ -337,8 +282,7 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             Guarantee(self.epsilon, self.delta, self.adjacency, None),
             columns,
             "regression",
-            mechanism=self._default_mechanism if self.mechanism is None else self.mechanism,
-            bound=self.bound,
+            mechanism=self._mechanism,
             rng=generator(self.random_state),
             ledger=self.ledger,
         )
@@ -346,17 +290,26 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         assert isinstance(release, Release)
         return release
 
-    def _spend_on_features(self, arrays: Any, source: Any, columns: Columns) -> Release:
+    def _spend_on_features(self, source: dict[str, Any], columns: Columns) -> Release:
         """Two releases in one entry of the ledger, each by its share of mu^2."""
         assert self.features is not None
+        *features, target = map(to_numpy, source.values())
+        x, names = np.column_stack(features), tuple(source)[:-1]
+        places(self.features, names)
+        if self._drops:
+            if self.adjacency == "replace":
+                raise ValueError(
+                    "beside features= rows are dropped where their number is private: take "
+                    "adjacency='add-remove', or missing='error'"
+                )
+            whole_rows = np.isfinite(x).all(axis=1) & np.isfinite(target)
+            x, target = x[whole_rows], target[whole_rows]
         rng = generator(self.random_state)
         whole = Guarantee(self.epsilon, self.delta, self.adjacency, None)
         noise = AnalyzeGauss().noise_for(whole, self.features.n, 1.0)
         privacy = noise.privacy
         price = replace(noise.price, what="random features")
         gate = Gate(noise, generators.resolve(rng)[0], ledger=self.ledger, price=price)
-        x, target = arrays
-        names = tuple(self._feature_names())
         share = share_of_line(gate, len(target), len(names), whole, self._rules)
         part = _part(whole, privacy, share)
         request = ReleaseRequest(source, part, columns, mechanism=AdaptiveGaussian(), rng=rng)
@@ -387,20 +340,15 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
         return first
 
     def _regressed(self, source: Release) -> OLSResults:
-        names = None if self._described else self._feature_names()
-        fit = source.regress(
-            self._target,
-            names,
-            ridge=self._penalty(source, names or []),
-            intercept=bool(self.fit_intercept),
-        )
+        names = None if self._by_name else self._feature_names()
+        fit = source.regress(self._target, names, ridge=self._penalty(source))
         if np.isnan(fit.theta).any():
             free = f"release_.regress({fit.target!r}, ridge='auto')"
             raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
         return fit
 
     @property
-    def _default_mechanism(self) -> Mechanism | None:
+    def _mechanism(self) -> Mechanism | None:
         # "auto" makes do with any matrix. Additive Wishart noise is that of Analyze Gauss to a
         # few percent, and positive definite always; at delta = 0 there is one mechanism.
         return None if self._automatic or not self.delta else AdditiveWishart()
@@ -414,20 +362,16 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             return
         if not isinstance(self.alpha, numbers.Real) or not 0 <= float(self.alpha) < math.inf:
             raise ValueError(f"alpha must be 'auto' or a finite number >= 0, not {self.alpha!r}")
-        if self.columns is not None and self.alpha != 0:
-            raise ValueError(
-                "alpha is 'auto' or 0 beside columns=: levels of a factor have no units to weigh "
-                "a number by; release_.regress(target, ridge=...) takes one in the release's scale"
-            )
+        if self.features is not None:
+            raise ValueError("alpha is not taken beside features=: leave it out")
 
-    def _penalty(self, source: Release, features: Sequence[str]) -> Any:
+    def _penalty(self, source: Release) -> Any:
         self._check_penalty()
-        if self._automatic or self._described or source.columns is None:
+        if self._automatic or self._by_name or source.columns is None:
             return self.alpha
         # Coefficients of columns mapped to [-1, 1] are coef * half_width / the target's, and so
         # is the loss divided by the square of the latter.
-        at = [source.columns.names.index(name) for name in features]
-        return float(self.alpha) / source.columns.half_width[at] ** 2
+        return float(self.alpha) / source.columns.half_width[:-2] ** 2
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

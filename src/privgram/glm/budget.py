@@ -35,6 +35,8 @@ class BudgetShares:
     early: float = 0.3
     #: And the sum of squared errors by itself, where the counts of scores contradict the scale.
     errors: float = 0.15
+    #: The score of a constant alone along the coefficients, where a family is not linear.
+    explained: float = 0.01
     #: The least and most share of the second moment of scores.
     meat: tuple[float, float] = (0.02, 0.12)
     #: Where the Hessian depends on the coefficients: the least and most share of a score at the

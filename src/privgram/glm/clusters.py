@@ -13,7 +13,7 @@ import numpy as np
 
 from privgram.glm import state as states
 from privgram.glm.problem import ClusterFacts, Clusters
-from privgram.secret import Model, Vectors
+from privgram.secret.kinds import Model, Vectors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

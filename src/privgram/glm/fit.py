@@ -23,7 +23,7 @@ from privgram.glm.instruments import InstrumentEstimator
 from privgram.glm.levels import LevelEstimator
 from privgram.glm.link import GLMEstimator, HuberEstimator
 from privgram.glm.one_step import OneStepEstimator
-from privgram.glm.pairs import PairEstimator
+from privgram.glm.pairs import PairEstimator, UnitEffectsEstimator
 from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.ledger import check_ledger
@@ -34,8 +34,8 @@ from privgram.regression.iv import IVResults
 from privgram.regression.survival import SurvivalResults
 from privgram.scan.executor import accumulate, accumulate_units, second_moment
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, generators
-from privgram.secret.gate import UNREADABLE
+from privgram.secret import generators
+from privgram.secret.gate import UNREADABLE, Gate
 from privgram.sources.table import CachedSource
 
 if TYPE_CHECKING:
@@ -175,6 +175,8 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
     if problem.factor is not None:
         absorbed = problem.factor.absorbed
         return (PairEstimator if absorbed else LevelEstimator)(rounds, problem, public)
+    if problem.unit is not None and problem.unit.fixed_effects:
+        return UnitEffectsEstimator(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 

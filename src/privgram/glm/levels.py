@@ -23,7 +23,7 @@ from privgram.glm.one_step import estimated_rows
 from privgram.glm.pairs import PairEstimator
 from privgram.glm.problem import FitParts
 from privgram.glm.state import isotropic
-from privgram.secret import Histogram, Model, Vectors
+from privgram.secret.kinds import Histogram, Model, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

@@ -21,7 +21,8 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.families import Bounded, Expected, Poisson
-from privgram.secret import Histogram, Model, Outer
+from privgram.regression.goodness import LikelihoodGain
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -53,6 +54,10 @@ class GLMEstimator(OneStepEstimator):
         columns = rounds.moment.columns
         assert columns is not None
         self.weighted = columns.row_weights is not None
+        #: Whether the fit is compared with that of a constant alone.
+        self.compares = problem.design.intercept and problem.purpose == "inference"
+        self.compares &= problem.offset is None and problem.unit is None and not self.weighted
+        self.reserved += BUDGET.explained if self.compares else 0.0
         #: The image (d,) that is added to the linear predictor, in its own units.
         self.offset: Vector | None = None
         if (explained := problem.offset_design) is not None:
@@ -119,6 +124,9 @@ class GLMEstimator(OneStepEstimator):
             state = near if lost or not near.hides else state
         clip = self._choose_clip(state, BUDGET.counts)
         state = self._with_clip(state, clip)
+        if self.compares and (state.hides or not 0 < self._mean()[0] < sum(self.target)):
+            self.compares = False
+            self.reserved -= BUDGET.explained
         parts = self._last_scores(state, clip)
         path = parts.path
         assert path is not None
@@ -129,11 +137,50 @@ class GLMEstimator(OneStepEstimator):
         unsettled = unsettled or state.hessian_bias > LIMITS.most_stale
         if unsettled or state.bends(path.whole, LIMITS.most_bent, path.noise_std):
             parts = replace(parts, refusal=parts.refusal or UNSETTLED)
-        # Both last steps went by the Hessian of where they began, which is another by now.
-        way = float(np.linalg.norm(state.along(parts.coef - state.coef)))
+        # The second of the last steps went by the Hessian of where the first began.
+        way = float(np.linalg.norm(state.along(parts.coef - path.second - state.coef)))
         changed = min(2 * state.curvature * way / rows, LIMITS.most_changed)
         ahead = changed / (1 - changed) * state.along(path.second)
-        return replace(parts, noise=parts.noise + state.covariance(np.outer(ahead, ahead)))
+        parts = replace(parts, noise=parts.noise + state.covariance(np.outer(ahead, ahead)))
+        return self._compared(state, parts, clip) if self.compares else parts
+
+    def _mean(self) -> tuple[float, float]:
+        """The target's mean, as the record has it, and its error."""
+        known = self.rounds.parameters
+        return float(known["target_mean"]), float(known["target_mean_std"])
+
+    def _compared(self, state: ScoreState, parts: FitParts, clip: Clip) -> FitParts:
+        """The fit with what its log likelihood gains over that of a constant (docs/theory/glm.md).
+
+        That is the integral of b^T S(t) on the way b from the constant: by S(0), which is released
+        along b, and by S(1) = 0 and S'(1) = -H b.
+        """
+        rounds, rows, way = self.rounds, state.rows, parts.coef.copy()
+        (mean, mean_std), (center, half) = self._mean(), self.target
+        way[-1] -= self.family.predictor(mean)
+        left = half * self.joint[-1] + (center - mean) * self.ones
+        metric = np.linalg.inv(state.whitening).T
+        of_z = metric @ way
+        length = float(np.linalg.norm(of_z))
+        if not 0 < clip.size * length < math.inf:
+            return parts
+        along = self._map_to(np.vstack([way @ self.joint[:-1], left]))
+        [total] = rounds.sums_at(along, Vectors(Model.residual(1), clip.size * length))
+        start, std = rounds.score(total, BUDGET.explained)
+        error = clip.error(std / length) * length
+        noise = metric @ parts.noise @ metric.T
+        curved = rows * (length**2 - float(np.trace(noise)))
+        of_hessian = float(state.hessian_noise.entry_variance(np.eye(self.q), of_z[None])[0, 0])
+        square = error**2 / 9 + of_hessian / 36 + (state.hessian_bias * rows * length**2 / 6) ** 2
+        square += rows**2 * float(4 / 9 * of_z @ noise @ of_z + (noise * noise).sum() / 18)
+        gain = (float(start[0]) / 3 + curved / 6) / rows
+        rule = gain**2 / (6 * self.family.variance(mean))  # what S(t) is beside a parabola
+        stderr = math.hypot(math.sqrt(square) / rows, rule)
+        null, of_null = self.family.log_likelihood(mean), abs(self.family.predictor(mean))
+        likelihood = LikelihoodGain(gain, stderr, null, of_null * mean_std)
+        if parts.refusal is not None or not likelihood.is_finite:
+            return parts
+        return replace(parts, facts=replace(parts.facts, likelihood=likelihood))
 
     def _with_clip(self, state: ScoreState, clip: Clip) -> ScoreState:
         """The state after steps by scores with the last clip, where it is longer than before.
@@ -202,6 +249,7 @@ class GLMEstimator(OneStepEstimator):
         far = LIMITS.wider
         if self.problem.survival is not None:  # one event is in one of a row's pieces
             far /= math.sqrt(self.each)
+            self.most_long = mean * rows  # of rare events all others have short scores
         self.usual_clip *= events.clip_factor(mean, square, far, LIMITS.usual_clip)
         state = states.initial_state(
             joint @ known @ joint.T, law.image(joint), std * joint @ joint.T, rows

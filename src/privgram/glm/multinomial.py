@@ -20,7 +20,9 @@ from privgram.ledger import Ledger, check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.regression.classes import ClassFit, HeldOutCounts
 from privgram.scan.request import ScanRequest
-from privgram.secret import Gate, HeldOut, Learner, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
+from privgram.secret.kinds import HeldOut, Learner
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix

@@ -24,10 +24,10 @@ from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.mechanisms import adaptive
 from privgram.noise import GaussianLaw, NoiseLaw, combine
-from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, intercept_of
+from privgram.regression.goodness import Goodness
 from privgram.regression.inference import Equations
-from privgram.secret import Histogram, Model, Outer, Vectors
+from privgram.secret.kinds import Histogram, Model, Outer, Vectors
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -64,6 +64,8 @@ class OneStepEstimator:
     middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
+    #: About so many rows may have long scores.
+    most_long = math.inf
     #: Rows of a middle round were cut where it has more than this part of what all cut ones have.
     most_cut = math.inf
 
@@ -139,7 +141,7 @@ class OneStepEstimator:
         if not self.problem.design.intercept:
             return max(rounds.number(BUDGET.number), 1.0)
         number = self.public or (rounds.number(BUDGET.number) if weighted else 1.0)
-        rows = estimated_rows(rounds, first, self.joint[-2])
+        rows = estimated_rows(rounds, first, self.ones)
         if weighted:
             self.mean_weight = min(rows / max(number, 1.0), 1.0)
         return rows
@@ -148,11 +150,7 @@ class OneStepEstimator:
         """The number of their rows; their mean number by unit is learnt."""
         rounds = self.rounds
         units = max(float(self.public or rounds.number(BUDGET.number)), 1.0)
-        rows = (
-            estimated_rows(rounds, first, self.joint[-2])
-            if self.problem.design.intercept
-            else units
-        )
+        rows = estimated_rows(rounds, first, self.ones) if self.problem.design.intercept else units
         each = min(max(rows / units, 1.0), math.inf if self.bound_is_chosen else self.most)
         self.usual_clip *= math.sqrt(each / self.each)
         self.each = each
@@ -183,8 +181,7 @@ class OneStepEstimator:
             largest = math.sqrt(transform.largest(bound) * self.most)
             radius = min(radius, largest)
             taught = transform.teaches(rounds.std_at(radius, share), rows)
-            clear = not cut and state.clear(self._noise_at(state, self.usual_clip, 0.8))
-            if not taught or clear:
+            if not taught or (not cut and self._is_clear(state)):
                 break
             middle, into, matrix, law = self._in_frame(first, transform, radius, share)
             std = rounds.std[-1]
@@ -193,6 +190,10 @@ class OneStepEstimator:
             # Most were cut, in a frame where noise had them short: its Hessian is too small.
             cut = float(np.trace(middle)) > self.most_cut * rows * radius**2 and radius < largest
         return replace(state, hessian_bias=1.0) if cut else state
+
+    def _is_clear(self, state: ScoreState) -> bool:
+        """Whether no middle round would make the estimate much better."""
+        return state.clear(self._noise_at(state, self.usual_clip, 0.8))
 
     def _with_long_rows(self, state: ScoreState) -> tuple[ScoreState, bool]:
         """The state with what middle rounds clipped of the Hessian, and whether that is all.
@@ -458,7 +459,7 @@ class OneStepEstimator:
         beyond = rounds.beyond(counts, share)
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
         if self.one_way:
-            n = state.rows / self.each
+            n = min(state.rows / self.each, self.most_long)
             return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
         rank, allowance = CLIPPING.unbiased
         long_way, kept = self.problem.family.counts, len(edges)
@@ -540,8 +541,9 @@ class OneStepEstimator:
         sampling = rows / max(rows - q, 1.0) * meat
         parts = replace(self._parts(state, coef, sampling, noise, refusal), facts=facts)
         path = LastSteps(far, coef - between.coef, noise_std)
-        weighted = rounds.moment.columns.row_weights is not None  # scores have them twice
-        if self.sums_squares and parts.refusal is None and not weighted:
+        # Scores have weights twice, and those of a unit are added up before they are squared.
+        weighted = rounds.moment.columns.row_weights is not None
+        if self.sums_squares and parts.refusal is None and not (weighted or self.of_units):
             owed = q * std**2 / rows  # of errors where the squares were taken
             parts = explained(parts, self._goodness(state, parts, squared, owed))
         return replace(parts, clipped_rows=clip.n_beyond, path=path)

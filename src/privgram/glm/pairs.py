@@ -18,8 +18,9 @@ from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
 from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState, radius_at_middle
-from privgram.secret import Blocks, Histogram, LevelImage, Model, Outer, PairImage, Vectors
-from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS
+from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS, Histogram, Model, Outer, Vectors
+from privgram.secret.pairs import Blocks, PairImage
+from privgram.secret.sweep import Image, LevelImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
@@ -80,7 +81,9 @@ class PairRounds(Rounds):
 
     def std_at(self, radius: float, share: float) -> float:
         """Noise off the diagonal for pairs up to a radius."""
-        return self.gate.std(Outer(Model.features(2), radius, of_pairs=True), share)
+        kind = Outer(Model.features(2), radius, of_pairs=True)
+        moves = kind.unit_of(None) * kind.moves(self.noise.adjacency)
+        return moves / self.gate.mu(share) / math.sqrt(2.0)
 
     def sums_at(self, at: WhiteningTransform, *kinds: Kind) -> tuple[Sum, ...]:
         """Read sums over pairs of images of rows."""
@@ -90,10 +93,77 @@ class PairRounds(Rounds):
         return self.gate.read(PairImage(self.blocks, matrix), *kinds)
 
 
-class PairEstimator(OneStepEstimator):
-    """The rounds of the slopes beside one factor; as `OneStepEstimator`, over pairs."""
+class WithinEstimator(OneStepEstimator):
+    """The rounds of slopes within levels, or units, of which no means are known."""
 
     sums_squares = False
+
+    def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
+        super().__init__(rounds, problem, public)
+        inner = problem.design.images
+        self.joint = np.delete(inner, -2, axis=0)  # (q + 1, d), without the ones
+        self.basis = np.linalg.qr(self.joint.T)[0].T
+        self.images = self.joint @ self.basis.T
+        self.q = len(self.joint) - 1
+        self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q * self.each)
+        self.to_own_units = self.to_own_units[:, : self.q]
+
+    def _with_mean(self, parts: FitParts, middle: Vector, std: float, rows: float) -> FitParts:
+        """Slopes with the mean effect over rows, by means of columns (q + 1,) and their noise."""
+        v = np.append(-parts.coef, 1.0)
+        into = np.vstack([np.eye(self.q), -middle[:-1]])
+        noise, sampling = into @ parts.noise @ into.T, into @ parts.sampling @ into.T
+        noise[-1, -1] += (std * np.linalg.norm(v @ self.joint)) ** 2
+        sampling[-1, -1] += parts.scale**2 / rows
+        return replace(
+            parts,
+            coef=np.append(parts.coef, v @ middle),
+            sampling=sampling,
+            noise=noise,
+            unidentified=into @ parts.unidentified @ into.T,
+            rows=rows,
+        )
+
+    def _released_mean(self, known: Matrix) -> float:
+        """Nothing is known of means."""
+        return 0.0
+
+    def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
+        """A second moment within levels, whose equations are others."""
+        return matrix, law
+
+
+class UnitEffectsEstimator(WithinEstimator):
+    """The rounds of slopes with an effect of each protected unit: of rows less their unit's mean.
+
+    The mean effect is that of the rows at hand, and its interval has no ends.
+    """
+
+    def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
+        super().__init__(rounds, problem, public)
+        self.most *= 4.0  # what is left of a row may be twice as long
+        rounds.within = True
+
+    def fit(self) -> FitParts:
+        """Go through all rounds, means of the columns first."""
+        rounds = self.rounds
+        columns = rounds.moment.columns
+        assert columns is not None
+        d, bound = len(columns), float(columns.bound)
+        whole = Vectors(Model.features(d), float(rounds.moment.bound) ** 2 / bound)
+        [sums] = rounds.gate.read(Image(np.eye(d), bound), whole)
+        total, std = rounds.score(sums, PAIRS.means)
+        parts = super().fit()
+        if parts.refusal is not None:
+            return parts
+        rows = max(parts.rows, 1.0)
+        parts = self._with_mean(parts, self.joint @ total / rows, std / rows, rows)
+        parts.unidentified[-1, -1] += 1.0
+        return replace(parts, facts=replace(parts.facts, unit_effects=True))
+
+
+class PairEstimator(WithinEstimator):
+    """The rounds of the slopes beside one factor; as `OneStepEstimator`, over pairs."""
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
@@ -101,13 +171,6 @@ class PairEstimator(OneStepEstimator):
         self.factor = problem.factor
         self.plain = rounds
         self.until = 1.0  # the share of mu^2 that slopes leave off at
-        inner = problem.design.images
-        self.joint = np.delete(inner, -2, axis=0)  # (q + 1, d), without the ones
-        self.basis = np.linalg.qr(self.joint.T)[0].T
-        self.images = self.joint @ self.basis.T
-        self.q = len(self.joint) - 1
-        self.usual_clip = LIMITS.usual_clip * math.sqrt(self.q)
-        self.to_own_units = self.to_own_units[:, : self.q]
         self.most = 2.0  # differences over the root of 2 are longer than rows by that
         short = radius_at_middle(1.0, len(self.basis)) ** -2  # what rows have that are as thought
         self.most_cut = short + PAIRS.cut * (1 - short)
@@ -137,22 +200,9 @@ class PairEstimator(OneStepEstimator):
         return self._with_mean(parts, self.joint @ means / rows, std / rows, rows)
 
     def _with_mean(self, parts: FitParts, middle: Vector, std: float, rows: float) -> FitParts:
-        """Slopes with the mean effect over rows, by means of columns (q + 1,) and their noise."""
-        v = np.append(-parts.coef, 1.0)
-        into = np.vstack([np.eye(self.q), -middle[:-1]])
-        noise, sampling = into @ parts.noise @ into.T, into @ parts.sampling @ into.T
-        noise[-1, -1] += (std * np.linalg.norm(v @ self.joint)) ** 2
-        sampling[-1, -1] += parts.scale**2 / rows
-        factor = self.factor
-        return replace(
-            parts,
-            coef=np.append(parts.coef, v @ middle),
-            sampling=sampling,
-            noise=noise,
-            unidentified=into @ parts.unidentified @ into.T,
-            rows=rows,
-            facts=replace(parts.facts, absorbed=factor.factor, absorbed_levels=factor.size),
-        )
+        parts, factor = super()._with_mean(parts, middle, std, rows), self.factor
+        facts = replace(parts.facts, absorbed=factor.factor, absorbed_levels=factor.size)
+        return replace(parts, facts=facts)
 
     @property
     def _weights(self) -> Vectors:
@@ -209,14 +259,6 @@ class PairEstimator(OneStepEstimator):
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
         rank = max(PAIRS.rank, std / noise)
         return choose_clip(edges, beyond, noise, deviation=std, rank=rank)
-
-    def _released_mean(self, known: Matrix) -> float:
-        """Nothing is known of means."""
-        return 0.0
-
-    def _imposed(self, matrix: Matrix, law: GaussianLaw) -> tuple[Matrix, NoiseLaw]:
-        """A second moment within levels, whose equations are others."""
-        return matrix, law
 
     def _sampled(self, meat: Matrix, state: ScoreState) -> Matrix:
         """How the score varies.

@@ -16,15 +16,15 @@ from privgram.moment.accumulators import OtherColumnsAccumulator
 from privgram.moment.units import bounds_of
 from privgram.regression.design import AllColumns, Design, RegressionTerms, design
 from privgram.scan.executor import accumulate
-from privgram.secret import LevelImage
+from privgram.secret.sweep import LevelImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.columns.survival import Survival
     from privgram.columns.unit import Unit
-    from privgram.regression.anova import Goodness
     from privgram.regression.families import Family, LossName
     from privgram.regression.glm import FitPurpose
+    from privgram.regression.goodness import Goodness, LikelihoodGain
     from privgram.scan.request import ScanRequest
 
 #: A factor of more levels is taken as one. On real tables with 9 to 51 levels far more fits are
@@ -250,12 +250,14 @@ class FitFacts:
 
     clip: float | None = None
     hidden_levels: int | None = None
+    unit_effects: bool | None = None  # whether means of each unit were taken off
     absorbed: str | None = None  # the factor whose effects are not shown
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None
     clipping_excess: float | None = None  # over the noise, where it makes intervals longer
     heavy_tail: bool | None = None  # whether longer scores become rare very slowly
     goodness: Goodness | None = None  # of least squares
+    likelihood: LikelihoodGain | None = None  # of other families
     clusters: ClusterFacts | None = None
 
 

@@ -13,7 +13,8 @@ from privgram.columns.survival import EVENT_TIME, event_cuts
 from privgram.disclosure.samplers import TableRounds
 from privgram.glm.budget import BUDGET
 from privgram.scan.executor import accumulate_units
-from privgram.secret import Histogram, Image, Model, Outer
+from privgram.secret.kinds import Histogram, Model, Outer
+from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
@@ -35,6 +36,8 @@ class Rounds(TableRounds):
 
     #: By which some sums are, and whose rows all are of.
     clusters: Clusters | None = None
+    #: Whether images of rows are less what those of their unit have on average.
+    within = False
 
     @property
     def spent(self) -> float:
@@ -51,7 +54,8 @@ class Rounds(TableRounds):
         if self.clusters is not None:
             return self.gate.read(self.clusters.image(at.matrix), *kinds)
         assert self.moment.columns is not None
-        return self.gate.read(Image(at.matrix, float(self.moment.columns.bound)), *kinds)
+        image = Image(at.matrix, float(self.moment.columns.bound), within=self.within)
+        return self.gate.read(image, *kinds)
 
     def outer(self, q: int, radius: float, model: Model | None = None) -> Outer:
         """The kind of a second moment of features, or of a Hessian by a model's weights."""

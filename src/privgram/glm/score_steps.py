@@ -16,14 +16,14 @@ from privgram.glm.rounds import Rounds
 from privgram.moment import SecondMoment
 from privgram.moment.accumulators import BlockAccumulator
 from privgram.scan.executor import accumulate
-from privgram.secret import KeptImage, Learner, Scores
+from privgram.secret.kept import KeptImage
+from privgram.secret.kinds import Learner, Scores
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
     from privgram.scan.request import ScanRequest
-    from privgram.secret import Gate
-    from privgram.secret.gate import Sum
+    from privgram.secret.gate import Gate, Sum
     from privgram.secret.kinds import Kind
 
 

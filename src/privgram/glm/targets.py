@@ -20,14 +20,14 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import ROW_CONSTANT, FeatureFit, row_bound, without_features
 from privgram.regression.inference import DOUBT
 from privgram.scan.request import ScanRequest
-from privgram.secret import Errors, Learner
+from privgram.secret.kinds import Errors, Learner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from privgram._base.numbers import Matrix, Vector
     from privgram.regression.features import LinearPart
-    from privgram.secret import Gate
+    from privgram.secret.gate import Gate
 
 
 #: Rows that are made at a time.
@@ -141,7 +141,7 @@ class TargetEstimator:
         first, second = models
         targets = (*(first.targets or ()), *(second.targets or ()))
         both = Learner(np.hstack([first.coef, second.coef]), targets, first.size)
-        kinds = Errors(both, rules.reach, apart=True), *(Errors(one, rules.reach) for one in models)
+        kinds = Errors(both, rules.reach), *(Errors(one, rules.reach) for one in models)
         difference, *errors = steps.read(*kinds)
         better, noise = rounds.score(difference, rules.choice)
         best = int(better[0] > gain * noise)

@@ -354,11 +354,11 @@ class Ledger:
         price = Price(epsilon, delta, adjacency, unit, privacy, delta_fp, what, condition, id)
         return self.reserve(price)
 
-    def reserve(self, price: Price, rests_on: Price | None = None) -> Entry:
-        """Enter a price, as `spend`; with that of a choice which it rests on, both or neither."""
-        return self._enter(price, rests_on)
+    def reserve(self, price: Price) -> Entry:
+        """Enter a price, as `spend`."""
+        return self._enter(price)
 
-    def hold(self, price: Price, floor: Profile, rests_on: Price | None = None) -> Reservation:
+    def hold(self, price: Price, floor: Profile) -> Reservation:
         """Enter the most that an answer in stages may cost; who holds this alone may settle it.
 
         `floor` is what its first stage spends, which is written down: no settlement may say less.
@@ -371,31 +371,26 @@ class Ledger:
             assert isinstance(floor, privacy.GaussianProfile)
             lock = hashlib.sha256(key).hexdigest()
             staged = {"floor": floor.sensitivity_ratio, "lock": lock}
-        return Reservation(self, self._enter(price, rests_on, **staged), key)
+        return Reservation(self, self._enter(price, **staged), key)
 
-    def _enter(self, price: Price, rests_on: Price | None, **staged: Any) -> Entry:
-        prices = [(price, staged)] if rests_on is None else [(rests_on, {}), (price, staged)]
-        for one, _ in prices:
-            self._check_price(one)
+    def _enter(self, price: Price, **staged: Any) -> Entry:
+        self._check_price(price)
         with self._open(exclusive=True) as handle:
             file = self._read(handle)
-            entries = list(file.entries)
-            for one, more in prices:
-                self._check_unit(one.unit, entries)
-                known = self._entered(one, entries)
-                new = replace(self._entry(len(entries) + 1, _now(), one), **more)
-                entry = known or new
-                if known is None:
-                    self._check(tuple(entries), entry)
-                    entries.append(entry)
-            for i, new in enumerate(entries[len(file.entries) :]):
-                profile = new.privacy
-                record = vars(new) | {"privacy": None if profile is None else profile.to_dict()}
-                for name in ("id", "label", "columns", "table", "unit", "settled", "floor", "lock"):
-                    if not record[name]:
-                        del record[name]
-                # If this fails, nothing is released after it.
-                self._append(handle, self._read(handle) if i else file, record)
+            entries = file.entries
+            self._check_unit(price.unit, entries)
+            known = self._entered(price, entries)
+            if known is not None:
+                return known
+            entry = replace(self._entry(len(entries) + 1, _now(), price), **staged)
+            self._check(entries, entry)
+            profile = entry.privacy
+            record = vars(entry) | {"privacy": None if profile is None else profile.to_dict()}
+            for name in ("id", "label", "columns", "table", "unit", "settled", "floor", "lock"):
+                if not record[name]:
+                    del record[name]
+            # If this fails, nothing is released after it.
+            self._append(handle, file, record)
             return entry
 
     def _entered(self, price: Price, entries: Iterable[Entry]) -> Entry | None:

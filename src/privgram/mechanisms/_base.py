@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, fields, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -25,8 +25,6 @@ from privgram._base.saved import JsonObject, Registry
 from privgram.privacy.guarantee import Guarantee, Price
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from privgram.columns.unit import UnitNorm
     from privgram.noise import NoiseLaw
     from privgram.privacy import Profile, ProofStatus
@@ -85,7 +83,7 @@ class Calibration(Request):
         """The law of a release with this noise, before any repair, debiasing or adjustment."""
         raise NotImplementedError
 
-    @property
+    @cached_property
     def price(self) -> Price:
         """What a ledger takes of a release with this noise."""
         delta_fp = privacy.profiles.delta_fp_of(self)
@@ -298,24 +296,13 @@ def class_name(name: str) -> str:
     return names[bare]
 
 
-def by_name(name: str, values: Mapping[str, Any]) -> Mechanism:
-    """Make a mechanism from any of its names and its parameters.
-
-    Raises
-    ------
-    ValueError
-        If there is no such mechanism, or it lacks a parameter, or has no parameter of that name.
-    """
+def by_name(name: str) -> Mechanism:
+    """Make a mechanism by any of its names; ValueError if there is none or it has to be told."""
     kind = class_name(name)
-    known = {field.name: field.default for field in fields(Mechanism.kinds[kind])}
-    for parameter in values:
-        if parameter not in known:
-            there_are = ", ".join(known) or "no parameters"
-            raise ValueError(f"{hyphenated(kind)} takes {there_are}, not {parameter}")
-    for key, default in known.items():
-        if default is MISSING and key not in values:
-            raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({key}=...)")
-    mechanism: Mechanism = Mechanism.kinds[kind](**values)
+    for field in fields(Mechanism.kinds[kind]):
+        if field.default is MISSING:
+            raise ValueError(f"{hyphenated(kind)} needs a parameter: {kind}({field.name}=...)")
+    mechanism: Mechanism = Mechanism.kinds[kind]()
     return mechanism
 
 
@@ -346,5 +333,5 @@ def named(mechanism: object) -> Mechanism | None:
         If there is no mechanism of that name, or it lacks a parameter.
     """
     if isinstance(mechanism, str):
-        return by_name(mechanism, {})
+        return by_name(mechanism)
     return None if mechanism is None else check_mechanism(mechanism)

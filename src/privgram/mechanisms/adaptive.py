@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
-from privgram._base.numbers import check_one_of
 from privgram._base.text import listed
 from privgram.mechanisms._base import Calibration, Mechanism, Request, sensitivity
 from privgram.mechanisms.additive import AnalyzeGauss
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Signal to noise mu n / sqrt(d) from which on adaptive rounds are taken.
 CLEAR_RATE = 15.0
-
-PURPOSES = ("regression", "components")
 
 
 @dataclass(frozen=True)
@@ -62,12 +59,9 @@ class AdaptiveGaussian(Mechanism):
     Parameters
     ----------
     rounds : "auto" or int
-        At most so many rounds, 1 to 4. "auto" takes what a rate of signal to noise makes worth it,
+        At most so many rounds, 2 to 4. "auto" takes what a rate of signal to noise makes worth it,
         a fourth only while noise hides some direction, and one where a frame gains
         nothing: then the release is `AnalyzeGauss`'s.
-    purpose : {"regression", "components"}
-        "regression" takes adaptive rounds. For the whole matrix, its principal components and
-        means, isotropic noise is best: "components" is one round.
     target : str, optional
         The column that will be explained, by its name in the release: ``x3`` in a table without
         names. Its regressions on any others get less noise where there are many columns, and all
@@ -94,18 +88,16 @@ class AdaptiveGaussian(Mechanism):
     """
 
     rounds: Literal["auto"] | int = "auto"
-    purpose: Literal["regression", "components"] = "regression"
     target: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.rounds, bool) or self.rounds not in ("auto", 1, 2, 3, 4):
-            raise ValueError(f"rounds must be 'auto' or 1 to 4, got {self.rounds!r}")
-        check_one_of(self.purpose, "purpose", PURPOSES)
+        if isinstance(self.rounds, bool) or self.rounds not in ("auto", 2, 3, 4):
+            raise ValueError(
+                f"rounds must be 'auto' or 2 to 4, got {self.rounds!r}; one is AnalyzeGauss()"
+            )
         if not (self.target is None or isinstance(self.target, str)):
             raise TypeError(f"target must be the name of a column, got {self.target!r}")
-        if self.target is not None and self.purpose != "regression":
-            raise ValueError('a target is of regressions: leave it out, or purpose="components"')
 
     def check_names(self, names: Sequence[str]) -> None:
         """Raise ValueError unless the target is among the columns of a release."""
@@ -118,8 +110,6 @@ class AdaptiveGaussian(Mechanism):
     @property
     def most_rounds(self) -> int:
         """The most rounds it may take."""
-        if self.purpose != "regression":
-            return 1
         return 4 if self.rounds == "auto" else int(self.rounds)
 
     def rounds_worth(self, rate: float) -> int:

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 #: than this, with a share of the budget and on a finer lattice.
 LEAST_RATIO = 2.0**-37
 
-#: Multiples of the norm's deviation in each shift.
-SIDES = {"shift": 0.0, "shift-upper": 1.0, "shift-lower": -1.0}
-
 NOISES = ("symmetric", "triangular")
-REPAIRS = ("none", *SIDES, "project", "feasible")
+REPAIRS = ("none", "shift", "project", "feasible")
 
 
 @dataclass(frozen=True)
@@ -56,14 +53,12 @@ class AnalyzeGauss(Mechanism):
         papers' independent upper triangle of standard deviation sigma
         throughout.  Both have the same privacy profile, so the second only adds
         noise; it is here for comparison.
-    repair : {"none", "shift", "shift-upper", "shift-lower", "project", "feasible"}
+    repair : {"none", "shift", "project", "feasible"}
         What becomes of a released matrix that is not positive definite:
-        nothing; a multiple of the identity added; its negative eigenvalues
-        set to zero; or, "feasible", the nearest second moment that n rows of the bound can have,
+        nothing; E||N|| I added, as in [2]_; its negative eigenvalues set to
+        zero; or, "feasible", the nearest second moment that n rows of the bound can have,
         whose trace is at most n B^2 where n is public (then there is no inference, see
-        docs/theory/analyze-gauss.md).  The multiple is E||N||, the paper's choice, or the bound
-        that ||N|| stays below, or above, with probability 1 - delta, which the
-        paper also tried [2]_ (section 6).  All are post-processing.
+        docs/theory/analyze-gauss.md).  All are post-processing.
 
     Notes
     -----
@@ -79,7 +74,7 @@ class AnalyzeGauss(Mechanism):
     ----------
     .. [1] Dwork, Talwar, Thakurta, Zhang, "Analyze Gauss", STOC 2014.
     .. [2] Sheffet, "Old techniques in differentially private linear regression",
-       ALT 2019, sections 2 and 6.
+       ALT 2019, section 2.
     .. [3] Balle, Wang, "Improving the Gaussian mechanism for differential
        privacy", ICML 2018, Theorem 8.
     .. [4] Canonne, Kamath, Steinke, "The discrete Gaussian for differential
@@ -87,7 +82,7 @@ class AnalyzeGauss(Mechanism):
     """
 
     noise: Literal["symmetric", "triangular"] = "symmetric"
-    repair: Literal["none", "shift", "shift-upper", "shift-lower", "project", "feasible"] = "none"
+    repair: Literal["none", "shift", "project", "feasible"] = "none"
 
     of_units: ClassVar[OfUnits] = frozenset(
         product(("frobenius", "trace"), ("add-remove", "replace"))

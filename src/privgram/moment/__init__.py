@@ -1,5 +1,5 @@
 """Second moments of tables and of their groups: exact, mergeable, secret."""
 
-from privgram.moment.second_moment import SecondMoment, merge
+from privgram.moment.second_moment import SecondMoment
 
-__all__ = ["SecondMoment", "merge"]
+__all__ = ["SecondMoment"]

@@ -421,10 +421,7 @@ class BlockReader:
         self.accumulator = accumulator
         self.drop = columns is not None and columns.missing == "drop"
         self._of_kernel = not isinstance(accumulator, Accumulator)
-        self._scaling = None
-        if columns is not None:
-            limit = np.ones(len(columns))
-            self._scaling = columns.center, columns.inverse, limit
+        self._scaling = None if columns is None else columns.encoder.scaling
         self._encoder = None if columns is None or columns.plain else columns.encoder
 
     @property

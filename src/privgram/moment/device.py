@@ -78,7 +78,7 @@ def _whole(xp: Any, x: Array) -> Array:
 
 class _Device:
     def __init__(self, rows: DeviceRows, total: Accumulator, scaling: Scaling | None) -> None:
-        self.xp = namespace(rows.first)
+        self.xp = namespace(rows.of)
         self.new = rows.array
         self.d = total.n_columns
         self.width = rows.shape[1]

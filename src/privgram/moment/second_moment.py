@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,7 +21,6 @@ from privgram.columns import Columns
 from privgram.columns.structure import zeros
 from privgram.columns.unit import PrivacyUnit, Unit
 from privgram.exact import int128
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import BlockReader, TotalLayout
 from privgram.moment.sql import total_of_answer
 from privgram.sources import open_block
@@ -90,13 +89,8 @@ class MomentBase(ABC):
 
     @property
     def bound(self) -> float:
-        """L2 bound to which rows, or units, are clipped; with its cost, if it is a `NormBound`."""
+        """L2 bound to which rows, or units, are clipped."""
         return self._bound
-
-    @property
-    def norm_bound(self) -> NormBound | None:
-        """The bound if it was chosen at a cost, which a release then counts."""
-        return self._bound if isinstance(self._bound, NormBound) else None
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -132,12 +126,6 @@ class MomentBase(ABC):
         for what in self._alike:
             if getattr(self, what) != getattr(other, what):
                 raise ValueError(f"the two second moments differ in {what}")
-        ids = [None if one.norm_bound is None else one.norm_bound.id for one in (self, other)]
-        if ids[0] != ids[1]:
-            raise ValueError(
-                "the bounds of the two second moments were not chosen together: choose one with "
-                "private_norm_bound and pass it, as it is, to both"
-            )
 
     def merge(self, other: Self) -> Self:
         """Add the rows of another, of the same shape, bound, columns and groups.
@@ -184,7 +172,6 @@ class MomentBase(ABC):
             **counts,
             "names": self._names,
             "columns": None if self._columns is None else self._columns.to_dict(),
-            "norm_bound": None if self.norm_bound is None else self.norm_bound.to_dict(),
             **more,
             "privacy_unit": None if self._unit is None else self._unit.to_dict(),
         }
@@ -225,8 +212,7 @@ class SecondMoment(MomentBase):
     n_columns : int
         d, in [1, 32768].
     bound : float
-        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data,
-        unless `private_norm_bound` chose it; the moment then carries what that cost.
+        L2 bound of one row, in [2**-100, 2**100]. It is public: it must not come from the data.
     names : sequence of str, optional
         Names of the columns, all different.
     columns : Columns, optional
@@ -280,8 +266,8 @@ class SecondMoment(MomentBase):
     ) -> Self:
         """Take over an accumulator, `total`, that nobody else holds (for engines).
 
-        Its bound is given again where it is a `NormBound`, which the accumulator cannot hold. With
-        a unit, what it counts as rows are units. `of_group` says that it is one of several groups.
+        With a unit, what it counts as rows are units, and the bound is theirs. `of_group` says that
+        it is one of several groups.
         """
         moment = cls.__new__(cls)
         moment._adopt(total, names, columns, total.bound if bound is None else bound, unit)
@@ -487,32 +473,6 @@ class SecondMoment(MomentBase):
         return f"SecondMoment(n_columns={self.n_columns}, bound={self.bound!r}{by})"
 
 
-def merge(moments: Iterable[SecondMoment]) -> SecondMoment:
-    """Merge second moments into a new one: exact, in any order.
-
-    Parameters
-    ----------
-    moments : iterable of SecondMoment
-        At least one, all of the same shape, bound and columns. Consumed one at a time.
-
-    Raises
-    ------
-    ValueError
-        If there are none, or they differ.
-    """
-    total: SecondMoment | None = None
-    for moment in moments:
-        if total is None:
-            if not isinstance(moment, SecondMoment):
-                raise TypeError(f"only SecondMoments can be merged, not {type(moment).__name__}")
-            total = moment.copy()
-        else:
-            total.merge(moment)
-    if total is None:
-        raise ValueError("there is nothing to merge")
-    return total
-
-
 def check_bound(bound: float | None, name: str = "bound") -> float:
     """Check an L2 bound: one positive, finite number, public."""
     if bound is None:
@@ -526,7 +486,7 @@ def check_bound(bound: float | None, name: str = "bound") -> float:
             f"{name} must be in [{MIN_BOUND:.2g}, {MAX_BOUND:.2g}], not {value:g}: what is "
             "computed from the moment is beyond float64 otherwise; use another unit"
         )
-    return bound if isinstance(bound, NormBound) else value
+    return value
 
 
 def check_width(width: int, n_columns: int, columns: Columns | None) -> None:
@@ -553,11 +513,6 @@ def read_public(
     if columns is not None and columns.names != names:
         raise ValueError("the names in the header are not those of its columns")
     bound = check_bound(float.fromhex(header["bound"]))
-    if header["norm_bound"] is not None:
-        chosen = NormBound.from_dict(header["norm_bound"])
-        if chosen != bound:
-            raise ValueError("the bound is not the one that was chosen")
-        bound = chosen
     unit = header["privacy_unit"]
     unit = None if unit is None else PrivacyUnit.from_dict(unit)
     return d, check_integer(header["bits"], "bits", 8, 24), (names, columns, bound, unit)

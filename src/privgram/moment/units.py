@@ -12,7 +12,6 @@ from privgram._core.rows import UnitAccumulator
 from privgram.columns import Columns
 from privgram.columns.terms import INTERCEPT
 from privgram.columns.unit import PrivateBound, Unit, bits_for, bound_of_rows
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment.accumulators import TotalLayout
 from privgram.moment.grouped import SecondMoments, new_totals
 from privgram.moment.second_moment import SecondMoment, check_bound
@@ -21,18 +20,8 @@ if TYPE_CHECKING:
     from privgram.columns.groups import Groups
 
 
-def check_rows(row_bound: object) -> None:
-    """Refuse a bound that was chosen by single rows."""
-    if isinstance(row_bound, NormBound):
-        raise ValueError(
-            "a bound chosen by single rows is not private for units: choose a unit's bound by "
-            "private_norm_bound(..., unit=...)"
-        )
-
-
 def bounds_of(unit: Unit, row_bound: float | None) -> tuple[float, float]:
     """Bounds of a row and of a unit: no row is longer than its unit may be."""
-    check_rows(row_bound)
     if unit.bound is not None:
         assert not isinstance(unit.bound, PrivateBound)  # it has been chosen
         unit_bound = check_bound(unit.bound, "the bound of a unit")

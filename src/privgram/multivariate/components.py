@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_integer
 from privgram._base.text import Printed, as_frame, as_text
 from privgram.multivariate.variables import (
@@ -27,10 +26,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
-else:
-    of_results = LazyModule("privgram.plots.of_results")
 
 Units = Literal["bounds", "own"]
 
@@ -171,8 +167,6 @@ class PCA(Printed):
         if self.mean_ is not None:
             rows = rows - self.mean_
         return rows / self.scale @ self.components_.T
-
-    plot = of_results.plot_scree
 
     def frame(self) -> DataFrame:
         """The components as columns of a data frame (needs pandas), with a row for each name."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.text import Printed, as_frame, as_text, shown
 from privgram.multivariate.variables import (
@@ -35,10 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from pandas import DataFrame
 
-    from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
-else:
-    of_results = LazyModule("privgram.plots.of_results")
 
 #: What intervals of correlations are of; see `correlation`.
 CorrelationEstimand = Literal["sample", "normal"]
@@ -115,8 +111,6 @@ class Description(Printed):
         warning = [f"No errors: {CLIPPED}."] if self.clipped else []
         return as_text(self.names, self.columns, legend, *warning, digits=5)
 
-    plot = of_results.plot_description
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Correlation(Printed):
@@ -157,8 +151,6 @@ class Correlation(Printed):
         hidden = [shown(self.names[i]) for i in np.flatnonzero(gone & (len(self.names) > 1))]
         legend = [f"The noise hides the variance of {', '.join(hidden)}."] if hidden else []
         return as_text(self.names, dict(zip(self.names, self.matrix, strict=True)), *legend)
-
-    plot = of_results.plot_correlation
 
 
 def describe(

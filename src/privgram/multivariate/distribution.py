@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -28,8 +28,8 @@ import numpy as np
 
 from privgram._base.installed import LazyModule, extra
 from privgram._base.numbers import Matrix, Vector, check_integer, check_one_of, check_within
-from privgram._base.saved import ArchiveFormat
-from privgram._base.text import Printed, aligned, as_text, listed, short_names, shown
+from privgram._base.saved import ArchiveFormat, format_of
+from privgram._base.text import Printed, aligned, listed, short_names, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, as_numeric
 from privgram.columns.variables import Boolean, Factor, Log, Numeric
@@ -50,6 +50,9 @@ else:
     of_distributions = LazyModule("privgram.plots.of_distributions")
 
 StatisticName = Literal["count", "mean", "sd", "quantile"]
+
+#: What results have of the release that they are of.
+GUARANTEE = "epsilon", "delta", "adjacency", "privacy", "reproducible"
 
 #: Children of a node, and how many times over at most.
 BRANCHES, DEEPEST = 2, 12
@@ -191,21 +194,27 @@ class IntervalEstimates(NamedTuple):
     upper: Matrix
 
 
-HISTOGRAM_FORMAT = ArchiveFormat(
-    "privgram-histogram", 1, "a histogram", key="histogram", arrays=("edges", "counts", "variances")
-)
-DISTRIBUTION_FORMAT = ArchiveFormat(
-    "privgram-distribution", 1, "a distribution", key="distribution", arrays=("counts", "variances")
-)
-
-
-class OneColumn(Printed, SavedFit):
-    """What results of one column in groups have in common."""
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class TableOfCounts(Printed, SavedFit):
+    """Noisy counts of one column in groups of rows, with their guarantee."""
 
     column: str
     by: tuple[str, ...]
     columns: Columns
-    unit: str | None
+    counts: Matrix
+    variances: Vector
+    n_rows: float
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    privacy: Profile
+    reproducible: bool
+    unit: str | None = None
+    refusal: str | None = None
+
+    #: What is said below a table; and what of it a file has as lists.
+    legend: ClassVar[str]
+    tuples: ClassVar[tuple[str, ...]] = ("by",)
 
     @property
     def groups(self) -> tuple[tuple[Level, ...], ...]:
@@ -219,20 +228,69 @@ class OneColumn(Printed, SavedFit):
         return [" ".join(map(str, group)) or self.column for group in self.groups]
 
     @property
+    def hidden(self) -> tuple[tuple[Level, ...], ...]:
+        """Groups of which the noise hides how many rows they have."""
+        return ()
+
+    @property
     def proof_status(self) -> ProofStatus:
         """How well it is founded; see `Release.proof_status`."""
         return self.privacy.proof_status
 
-    def _guarantee(self) -> str:
-        return (
+    def heads(self, alpha: float = 0.05) -> dict[str, Vector]:
+        """What `frame` shows, by heading: of each group one number, or one for each cell."""
+        raise NotImplementedError
+
+    def frame(self, alpha: float = 0.05, **given: Any) -> DataFrame:
+        """A data frame (needs pandas) with a row for each group, or bin of it: what `heads` has."""
+        with extra("pandas", "a data frame needs"):
+            import pandas as pd
+        heads = self.heads(alpha, **given)
+        each = len(next(iter(heads.values()))) // len(self.counts)
+        groups = [group or (self.column,) for group in self.groups for _ in range(each)]
+        index = pd.MultiIndex.from_tuples(groups, names=self.by or None)
+        return pd.DataFrame(heads, index.get_level_values(0) if index.nlevels == 1 else index)
+
+    def text(self, alpha: float = 0.05) -> str:
+        """The table as text, with intervals of level 1 - `alpha`."""
+        below = [f"{shown(self.column)}{self.legend.format(f'{1 - alpha:.0%}')}"]
+        if self.hidden:
+            names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
+            below.append(f"The noise hides how many rows have: {listed(names)}.")
+        below.append(
             f"epsilon={self.epsilon:g}, delta={self.delta:g}, {self.adjacency}, {self.proof_status}"
             + (f", all rows of one {shown(self.unit)}" if self.unit is not None else "")
             + (", drawn with a seed: NOT PRIVATE" if self.reproducible else "")
         )
+        columns = self.heads(alpha)
+        heads = ["", *(shown(re.sub(r".*_(low|upp)er_ci$", r"\1er", head)) for head in columns)]
+        cells = [[f"{x:.5g}" for x in numbers] for numbers in zip(*columns.values(), strict=True)]
+        each = len(cells) // len(self.counts)
+        labels = (label for label in short_names(self.labels) for _ in range(each))
+        lines = [[label, *line] for label, line in zip(labels, cells, strict=True)]
+        return "\n".join([*aligned(heads, lines), *below])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @classmethod
+    def _parts(cls, header: JsonObject) -> JsonObject:
+        parts = {name: tuple(header[name]) for name in cls.tuples}
+        return header | parts | {"columns": Columns.from_dict(header["columns"])}
+
+    def _check(self) -> None:
+        if self.variances.ndim != 1 or self.counts.shape != self._shape():
+            raise ValueError("there is a count for each cell of each group, and its variance")
+        check_sizes(counts=self.counts, variances=self.variances)
+        if not (self.variances >= 0).all():
+            raise ValueError("variances are not negative")
+
+    def _shape(self) -> tuple[int, int]:
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DistributionResults(OneColumn):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DistributionResults(TableOfCounts):
     """The distribution of one column in groups of rows, by noisy counts of steps of its range.
 
     `Study.summarize` makes it. Printed, it has the statistics that were asked for; any quantile,
@@ -240,50 +298,31 @@ class DistributionResults(OneColumn):
 
     Attributes
     ----------
-    column : str
-    by : tuple of str
-        Factors whose levels, crossed, are the groups; none for all rows together.
-    columns : Columns
-        What is public of these.
+    column, by, columns, n_rows, epsilon, delta, adjacency, privacy, reproducible, unit
+        As of `HistogramResults`.
     statistics : tuple of str
         What `frame` shows.
     q : tuple of float
         Which quantiles it shows.
     counts : ndarray of shape (n_groups, n_steps), float64
-        Rows by step, as the noise leaves them: they may be negative.
+        Rows by step.
     variances : ndarray of shape (h + 1,), float64
         Of the noise, by level of the tree: first that of a group's number of rows, 0 if public.
-    n_rows : float
-        Rows of all groups, about; exact where it is public.
-    epsilon, delta, adjacency, privacy
-        The guarantee, and its profile.
-    reproducible : bool
-        True if the noise came from a generator the caller seeded.
-    unit : str or None
-        Whose rows are protected together, if not single rows.
     rows_of_unit : int
         As so many rows a unit counts at most: those of one with more count less. Sampling varies as
         if all rows of a unit were alike.
     """
 
-    column: str
-    by: tuple[str, ...]
-    columns: Columns
     statistics: tuple[StatisticName, ...]
     q: tuple[float, ...]
-    counts: Matrix
-    variances: Vector
-    n_rows: float
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    privacy: Profile
-    reproducible: bool
-    unit: str | None = None
     rows_of_unit: int = 1
-    refusal: str | None = None
 
-    _format: ClassVar[ArchiveFormat] = DISTRIBUTION_FORMAT
+    _format = ArchiveFormat(
+        "privgram-distribution", 1, "a distribution",
+        key="distribution", arrays=("counts", "variances"),
+    )  # fmt: skip
+    legend = ": {} intervals, of the population but for counts."
+    tuples = "by", "statistics", "q"
 
     # --- what it is of --------------------------------------------------------------------
 
@@ -297,6 +336,11 @@ class DistributionResults(OneColumn):
         """Rows of each group, NaN where the noise hides them."""
         rows = self._rows
         return np.where(rows > DEVIATIONS_SEEN * math.sqrt(self.variances[0]), rows, np.nan)
+
+    @property
+    def _seen(self) -> list[int]:
+        """The groups whose rows stand out of the noise."""
+        return list(np.flatnonzero(~np.isnan(self._sizes)))
 
     @cached_property
     def _rows(self) -> Vector:
@@ -322,32 +366,6 @@ class DistributionResults(OneColumn):
         seen = np.where(np.isnan(self._sizes), np.nan, np.maximum(rows, 0.0))
         return IntervalEstimates(seen, np.maximum(rows - half, 0.0), np.maximum(rows + half, 0.0))
 
-    @cached_property
-    def _powers(self) -> tuple[float, float, Matrix, Matrix]:
-        """Middle and half-width of the range, powers of values so scaled, and their sums."""
-        ends = self.grid.at(np.array([-0.5, self.grid.size - 0.5]))
-        middle, half = float(ends.mean()), float(np.ptp(ends) / 2)
-        powers = ((self.grid.values - middle) / half) ** np.arange(5)[:, None]
-        return middle, half, powers, self.counts @ powers.T
-
-    @cached_property
-    def _moment_noise(self) -> Matrix:
-        return noise_covariance(self._powers[2][:3], self.variances)
-
-    def _rounding(self) -> Vector:
-        """How far the rounding of values may move a group's mean, or deviation."""
-        reach = self.grid.reach
-        return np.clip(self.counts @ reach / self._sizes, reach.min(), reach.max())
-
-    @cached_property
-    def _moments(self) -> tuple[Vector, Vector, Vector]:
-        """Scaled means, variances of rows, and variances of the means' noise."""
-        noise, sums, n = self._moment_noise, self._powers[3], self._sizes
-        mean = sums[:, 1] / n
-        of_mean = (noise[1, 1] - 2 * mean * noise[0, 1] + mean**2 * noise[0, 0]) / n**2
-        variance = np.maximum(sums[:, 2] / n - mean**2 + of_mean, 0.0) * n / np.maximum(n - 1, 1.0)
-        return mean, variance, of_mean
-
     def mean(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
         """Means, shape (n_groups,), of the population or of the rows at hand; by Fieller's method.
 
@@ -355,20 +373,40 @@ class DistributionResults(OneColumn):
         outwards: its nearer end is that of values that are cut there. Intervals are wider by what
         rounding to the steps may have moved.
         """
-        middle, half, powers, _ = self._powers
-        f, found = powers[1], np.full((3, len(self.counts)), np.nan)
-        for g, n in enumerate(self._sizes):
-            if math.isnan(n):
-                continue
-            low, high = self._seen_from(g)
+        return self._moments(alpha, estimand, squared=False)
+
+    def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
+        """Standard deviations, shape (n_groups,), as `mean`; the divisor is n - 1."""
+        return self._moments(alpha, estimand, squared=True)
+
+    def _moments(self, alpha: float, estimand: Estimand, squared: bool) -> IntervalEstimates:
+        """Means, or roots of mean squares about them, within the range and as rounding allows."""
+        least, most = self.grid.at(np.array([-0.5, self.grid.size - 0.5])).tolist()
+        middle, half = (least + most) / 2, (most - least) / 2
+        f, found = (self.grid.values - middle) / half, np.full((3, len(self.counts)), np.nan)
+        for g in self._seen:
+            low, high = f[list(self._seen_from(g))]
             own = not_negative(self.counts[g : g + 1])[0]
-            ends = (
-                self._end_of_mean(g, cut, side, alpha, estimand)
-                for cut, side in ((np.minimum(f, f[high]), -1), (np.maximum(f, f[low]), 1))
+            own /= max(own.sum(), 1e-300)
+            center = float(own @ f)
+            several = f, np.minimum(f, high), np.maximum(f, low)
+            if squared:
+                several = tuple((x - center) ** 2 for x in (f, np.clip(f, low, high), f))
+            lower, upper = sorted(
+                self._end_of_mean(g, x, side, alpha, estimand)
+                for x, side in zip(several[1:], (-1, 1), strict=True)
             )
-            lower, upper = sorted(ends)
-            found[:, g] = np.clip(own @ f / max(own.sum(), 1e-300), lower, upper), lower, upper
-        return self._in_units(*(middle + half * found))
+            found[:, g] = np.clip(own @ several[0], lower, upper), lower, upper
+        if squared:
+            n = self._sizes
+            found = half * np.sqrt(np.maximum(found, 0.0) * n / np.maximum(n - 1, 1.0))
+            least, most = 0.0, half
+        else:
+            found = middle + half * found
+        reach = self.grid.reach
+        wide = np.clip(self.counts @ reach / self._sizes, reach.min(), reach.max())
+        found += np.multiply.outer([0.0, -1.0, 1.0], wide)
+        return IntervalEstimates(*np.clip(found, least, most))
 
     def _seen_from(self, g: int) -> tuple[int, int]:
         """The first and the last step beyond which a group has rows that no noise hides."""
@@ -391,39 +429,6 @@ class DistributionResults(OneColumn):
         if a <= 0:
             return float(side)
         return float((b + side * math.sqrt(max(b**2 - a * c, 0.0))) / a)
-
-    def sd(self, alpha: float = 0.05, estimand: Estimand = "population") -> IntervalEstimates:
-        """Standard deviations, shape (n_groups,), as `mean`; the divisor is n - 1."""
-        z, (_, half, _, sums), n = quantile_of(alpha), self._powers, self._sizes
-        mean, variance, _ = self._moments
-        one = np.ones_like(n)
-        weights = np.stack([mean**2 - variance, -2 * mean, one])
-        error = np.einsum("ig,ij,jg->g", weights, self._moment_noise, weights) / n**2
-        binomial = np.stack([mean**4, -4 * mean**3, 6 * mean**2, -4 * mean, one])
-        fourth = (binomial * sums.T).sum(0) / n
-        error = error + self._sampled(estimand) * np.maximum(fourth - variance**2, 0.0) / n
-        off = z * np.sqrt(error)
-        lower, upper = (np.sqrt(np.maximum(variance + side, 0.0)) for side in (-off, off))
-        sums = not_negative(self.counts) @ self._powers[2][:3].T
-        with np.errstate(all="ignore"):
-            center = np.maximum(sums[:, 2] / sums[:, 0] - (sums[:, 1] / sums[:, 0]) ** 2, 0.0)
-            sd = np.clip(np.sqrt(center * n / np.maximum(n - 1, 1.0)), lower, upper)
-        return self._in_units(half * sd, half * lower, half * upper, range_of=(0.0, half))
-
-    def _in_units(
-        self,
-        estimate: Vector,
-        lower: Vector,
-        upper: Vector,
-        range_of: tuple[float, float] | None = None,
-    ) -> IntervalEstimates:
-        """IntervalEstimates within the range, with intervals that allow for rounding."""
-        wide = self._rounding()
-        least, most = range_of or (float(self.grid.values[0]), float(self.grid.values[-1]))
-        if self.grid.size == 1:
-            least, most = (float(x) for x in self.grid.at(np.array([-0.5, 0.5])))
-        within = (np.clip(x, least, most) for x in (estimate, lower - wide, upper + wide))
-        return IntervalEstimates(*within)
 
     @cached_property
     def _below(self) -> list[tuple[Vector, NDArray[np.int64]]]:
@@ -461,6 +466,12 @@ class DistributionResults(OneColumn):
         found: Vector = of_total + np.maximum(kept, LEAST**2 * whole)
         return found
 
+    def _half(self, g: int, p: float, alpha: float, estimand: Estimand) -> Vector:
+        """Half the intervals of a group's rows up to each step, less the part p of all of them."""
+        sampled = self._sampled(estimand) * self._sizes[g] * p * (1 - p)
+        variance = self._below_variance(p, self._below[g][1])
+        return np.asarray(quantile_of(alpha) * np.sqrt(variance + sampled))
+
     def quantile(
         self, q: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
@@ -469,42 +480,29 @@ class DistributionResults(OneColumn):
         They do not fall with q. An interval has all values at which the distribution function may
         be q, by the noise, and of a population by sampling too (docs/theory/distributions.md).
         """
-        z, parts = quantile_of(alpha), check_quantiles(q)
-        sampled, last = self._sampled(estimand), self.grid.size - 1
+        parts, last = check_quantiles(q), self.grid.size - 1
         found = np.full((3, len(self.counts), len(parts)), np.nan)
-        for g, n in enumerate(self._sizes):
-            if math.isnan(n):
-                continue
-            below, run = self._below[g]
-            for k, p in enumerate(parts):
-                variance = self._below_variance(p, run)
-                half = z * np.sqrt(variance + sampled * n * p * (1 - p))
-                off = below - p * n
-                first = int((off >= -half).argmax()) if (off >= -half).any() else last
-                open_ = np.flatnonzero(off < half)
-                end = int(open_[-1]) + 1 if len(open_) else 0
-                at = min(int(np.searchsorted(self._up_to[g], p * n * (1 - 1e-12))), last)
-                found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
-        seen = ~np.isnan(found)
-        found[seen] = self.grid.at(found[seen])
+        for g, (k, p) in product(self._seen, enumerate(parts)):
+            wanted, half = p * self._sizes[g], self._half(g, p, alpha, estimand)
+            off = self._below[g][0] - wanted
+            first = int((off >= -half).argmax()) if (off >= -half).any() else last
+            end = int(np.flatnonzero(np.append(True, off < half))[-1])
+            at = min(int(np.searchsorted(self._up_to[g], wanted * (1 - 1e-12))), last)
+            found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
+        found[:, self._seen] = self.grid.at(found[:, self._seen])
         return IntervalEstimates(*found)
 
     def cdf(
         self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
         """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
-        z, sampled = quantile_of(alpha), self._sampled(estimand)
         where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
         found = np.full((3, len(self.counts), len(where)), np.nan)
-        for g, n in enumerate(self._sizes):
-            if math.isnan(n):
-                continue
-            for k, i in enumerate(where):
-                p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0) if i >= 0 else 0.0
-                raw = float(self.counts[g, : i + 1].sum()) / n
-                variance = float(self._below_variance(p)[i]) / n**2 if i >= 0 else 0.0
-                half = z * math.sqrt(variance + sampled * p * (1 - p) / n)
-                found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
+        for g, (k, i) in product(self._seen, enumerate(where)):
+            n = self._sizes[g] if i >= 0 else math.inf  # of no step there are no rows
+            p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0)
+            middle, half = self._below[g][0][i] / n, self._half(g, p, alpha, estimand)[i] / n
+            found[:, g, k] = p, *np.clip([middle - half, middle + half], 0.0, 1.0)
         return IntervalEstimates(*found)
 
     def histogram(self, bins: int | Sequence[float] | Vector = 40) -> HistogramResults:
@@ -520,15 +518,10 @@ class DistributionResults(OneColumn):
         bin_of[values > edges[-1] + tolerance] = -1
         sums = np.zeros((len(edges) - 1, self.counts.shape[1]))
         sums[:, : len(values)] = bin_of == np.arange(len(edges) - 1)[:, None]
-        names = "column", "by", "columns", "n_rows", "epsilon", "delta", "adjacency", "privacy"
-        return HistogramResults(
-            **{name: getattr(self, name) for name in names},
-            edges=edges,
-            counts=self.counts @ sums.T,
-            variances=np.diag(noise_covariance(sums, self.variances)).copy(),
-            reproducible=self.reproducible,
-            unit=self.unit,
-        )
+        shared = {each.name: getattr(self, each.name) for each in fields(TableOfCounts)}
+        of_noise = np.diag(noise_covariance(sums, self.variances)).copy()
+        counts = self.counts @ sums.T
+        return HistogramResults(**shared | {"counts": counts, "variances": of_noise}, edges=edges)
 
     # --- what is shown --------------------------------------------------------------------
 
@@ -537,153 +530,81 @@ class DistributionResults(OneColumn):
         found: dict[str, Vector] = {}
         for name in self.statistics:
             if name == "quantile":
-                several = self.quantile(self.q, alpha, estimand)
-                columns = {
-                    f"q{100 * q:g}": IntervalEstimates(*(x[:, k] for x in several))
-                    for k, q in enumerate(self.q)
-                }
+                several = zip(*(x.T for x in self.quantile(self.q, alpha, estimand)), strict=True)
+                heads = {f"q{100 * q:g}": x for q, x in zip(self.q, several, strict=True)}
             else:
                 given = (alpha,) if name == "count" else (alpha, estimand)
-                columns = {name: getattr(self, name)(*given)}
-            for head, (estimate, lower, upper) in columns.items():
-                ends = {f"{head}_lower_ci": lower, f"{head}_upper_ci": upper}
-                found |= {head: estimate} | ends
+                heads = {name: getattr(self, name)(*given)}
+            for head, ends in heads.items():
+                found |= zip((head, f"{head}_lower_ci", f"{head}_upper_ci"), ends, strict=True)
         return found
-
-    def frame(self, alpha: float = 0.05, estimand: Estimand = "population") -> DataFrame:
-        """A data frame (needs pandas) with a row for each group."""
-        return _framed(self.heads(alpha, estimand), self.groups, self.by, self.column)
 
     def with_q(self, q: float | Sequence[float]) -> Self:
         """The same with other quantiles to be shown."""
         return replace(self, q=check_quantiles(q))
 
-    def text(self, alpha: float = 0.05) -> str:
-        """The table as text, with intervals of level 1 - `alpha`."""
-        legend = f"{1 - alpha:.0%} intervals, of the population but for counts."
-        below = [f"{shown(self.column)}: {legend}"]
-        if self.hidden:
-            names = [" ".join(map(str, group)) or "the table" for group in self.hidden]
-            below.append(f"The noise hides how many rows have: {listed(names)}.")
-        below.append(self._guarantee())
-        columns = self.heads(alpha)
-        heads = [re.sub(r".*_(low|upp)er_ci$", r"\1er", head) for head in columns]
-        rows = zip(short_names(self.labels), zip(*columns.values(), strict=True), strict=True)
-        cells = [[label, *(f"{x:.5g}" for x in numbers)] for label, numbers in rows]
-        return "\n".join([*aligned(["", *map(shown, heads)], cells), *below])
-
-    def __str__(self) -> str:
-        return self.text()
-
     plot = of_distributions.plot_distribution
 
-    # --- files ----------------------------------------------------------------------------
-
-    @classmethod
-    def _parts(cls, header: JsonObject) -> JsonObject:
-        columns = Columns.from_dict(header["columns"])
-        tuples = {name: tuple(header[name]) for name in ("by", "statistics", "q")}
-        return header | tuples | {"columns": columns}
-
-    def _check(self) -> None:
-        counts, variances = self.counts, self.variances
-        shape = len(self.groups), BRANCHES ** (len(variances) - 1)
-        if variances.ndim != 1 or not len(variances) or counts.shape != shape:
-            raise ValueError("there is a count for each step of each group")
-        check_sizes(counts=counts, variances=variances)
-        if not (variances >= 0).all():
-            raise ValueError("variances are not negative")
+    def _shape(self) -> tuple[int, int]:
         check_quantiles(self.q)
-        _ = check_statistics(self.statistics), self.grid
+        check_statistics(self.statistics)
+        return len(self.groups), BRANCHES**self.grid.depth
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class HistogramResults(OneColumn):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class HistogramResults(TableOfCounts):
     """Counts of one column in bins, in every group.
 
     Attributes
     ----------
-    column, by, columns, n_rows, epsilon, delta, adjacency, privacy, reproducible, unit
-        As of `DistributionResults`.
+    column : str
+    by : tuple of str
+        Factors whose levels, crossed, are the groups; none for all rows together.
+    columns : Columns
+        What is public of these.
     edges : ndarray of shape (n_bins + 1,), float64
         Rows are of the bins [left, right), and of the last one at its end too.
     counts : ndarray of shape (n_groups, n_bins), float64
         As the noise leaves them: they may be negative.
     variances : ndarray of shape (n_bins,), float64
         Of the noise.
+    n_rows : float
+        Rows of all groups, about; exact where it is public.
+    epsilon, delta, adjacency, privacy
+        The guarantee, and its profile.
+    reproducible : bool
+        True if the noise came from a generator the caller seeded.
+    unit : str or None
+        Whose rows are protected together, if not single rows.
     """
 
-    column: str
-    by: tuple[str, ...]
-    columns: Columns
     edges: Vector
-    counts: Matrix
-    variances: Vector
-    n_rows: float
-    epsilon: float
-    delta: float
-    adjacency: Adjacency
-    privacy: Profile
-    reproducible: bool
-    unit: str | None = None
-    refusal: str | None = None
 
-    _format: ClassVar[ArchiveFormat] = HISTOGRAM_FORMAT
+    _format = ArchiveFormat(
+        "privgram-histogram", 1, "a histogram",
+        key="histogram", arrays=("edges", "counts", "variances"),
+    )  # fmt: skip
+    legend = ": counts with {} intervals, of these rows."
 
     def count(self, alpha: float = 0.05) -> IntervalEstimates:
         """Numbers of rows (n_groups, n_bins) with intervals of level 1 - `alpha`, of these rows."""
         half = quantile_of(alpha) * np.sqrt(self.variances)
         return IntervalEstimates(*(np.maximum(self.counts + x, 0.0) for x in (0.0, -half, half)))
 
-    def frame(self, alpha: float = 0.05) -> DataFrame:
-        """A data frame (needs pandas) with a row for each bin of each group."""
-        rows = [group for group in self.groups for _ in self.variances]
-        return _framed(self._heads(alpha), rows, self.by, self.column)
-
-    def _heads(self, alpha: float) -> dict[str, Vector]:
+    def heads(self, alpha: float = 0.05) -> dict[str, Vector]:
+        """The ends of each bin of each group, its count, and the interval of that."""
         ends = {"left": self.edges[:-1], "right": self.edges[1:]}
-        counts = zip(("count", "count_lower_ci", "count_upper_ci"), self.count(alpha), strict=True)
-        return {name: np.tile(x, len(self.counts)) for name, x in ends.items()} | {
-            name: x.ravel() for name, x in counts
-        }
-
-    def text(self, alpha: float = 0.05) -> str:
-        """The counts as text, with intervals of level 1 - `alpha`."""
-        heads = self._heads(alpha)
-        del heads["right"]
-        rows = [label for label in short_names(self.labels) for _ in self.variances]
-        legend = f"{shown(self.column)}, by left ends of bins, with {1 - alpha:.0%} intervals."
-        return as_text(rows, heads, legend + "\n" + self._guarantee(), digits=5)
-
-    def __str__(self) -> str:
-        return self.text()
+        names = "count", "count_lower_ci", "count_upper_ci"
+        counts = {name: x.ravel() for name, x in zip(names, self.count(alpha), strict=True)}
+        return {name: np.tile(x, len(self.counts)) for name, x in ends.items()} | counts
 
     plot = of_distributions.plot_histogram
 
-    @classmethod
-    def _parts(cls, header: JsonObject) -> JsonObject:
-        return header | {"columns": Columns.from_dict(header["columns"]), "by": tuple(header["by"])}
-
-    def _check(self) -> None:
-        if self.counts.shape != (len(self.groups), len(self.variances)):
-            raise ValueError("there is a count for each bin of each group")
-        check_sizes(counts=self.counts, variances=self.variances)
-        edges, _ = bins_of(as_numeric(self.column, self.columns.variables), self.edges)
-        if len(edges) != len(self.variances) + 1 or not (self.variances >= 0).all():
+    def _shape(self) -> tuple[int, int]:
+        bins_of(as_numeric(self.column, self.columns.variables), self.edges)
+        if len(self.variances) != len(self.edges) - 1:
             raise ValueError("there is a variance for each bin")
-
-
-def _framed(
-    heads: dict[str, Any], groups: Sequence[tuple[Level, ...]], by: Sequence[str], column: str
-) -> DataFrame:
-    with extra("pandas", "a data frame needs"):
-        import pandas as pd
-    if by:
-        index = pd.MultiIndex.from_tuples(groups, names=by)
-        index = index.get_level_values(0) if len(by) == 1 else index
-    else:
-        index = pd.Index([column] * len(groups))
-    return pd.DataFrame(heads, index)
+        return len(self.groups), len(self.variances)
 
 
 def check_quantiles(q: float | Sequence[float]) -> tuple[float, ...]:
@@ -732,7 +653,9 @@ def summarize(
 ) -> DistributionResults:
     """Give counts, means, deviations and quantiles of a factor of whole numbers, in groups.
 
-    Of a month of a `Stream`, of a cluster or a warehouse, of units: whatever a release is of.
+    Of a month of a `Stream`, of a cluster or a warehouse, of units: whatever a release is of. Each
+    level has noise of its own: of some hundred, quantiles are about as good as those of
+    `Study.summarize` are for the same price.
 
     Parameters
     ----------
@@ -741,21 +664,12 @@ def summarize(
     column : str
         A factor whose levels are whole numbers that follow one another, such as ages, or amounts
         that were divided by 100 and rounded.
-    by : str or sequence of str
-        Factors whose levels, crossed, are the groups.
-    q : float or sequence of float
-        Which quantiles are shown, in (0, 1).
+    by, q
+        As of `Study.summarize`.
 
     Returns
     -------
     DistributionResults
-        As of `Study.summarize`. Each level has noise of its own: of some hundred levels, quantiles
-        are about as good as those of `Study.summarize` are for the same price.
-
-    Raises
-    ------
-    ValueError
-        If the column is no such factor, or the release lacks the term.
     """
     by, known = (by,) if isinstance(by, str) else tuple(by), release.variables
     names = *by, column
@@ -797,26 +711,18 @@ def summarize(
         column=column,
         by=by,
         columns=Columns(bounds, intercept=True),
-        statistics=("count", "mean", "sd", "quantile"),
+        statistics=get_args(StatisticName),
         q=check_quantiles(q),
         counts=steps,
         variances=nodes,
         n_rows=max(float(steps.sum()), 1.0),
-        epsilon=release.epsilon,
-        delta=release.delta,
-        adjacency=release.adjacency,
-        privacy=release.privacy,
-        reproducible=release.reproducible,
+        **{name: getattr(release, name) for name in GUARANTEE},
         unit=None if unit is None else unit.name,
         rows_of_unit=max(math.ceil((release.bound / row_bound) ** 2 - 1e-9), 1),
     )
 
 
-def read_distribution(path: Path) -> DistributionResults:
-    """A distribution that was saved."""
-    return DistributionResults._read(path)
-
-
-def read_histogram(path: Path) -> HistogramResults:
-    """A histogram that was saved."""
-    return HistogramResults._read(path)
+def read_table(path: Path) -> DistributionResults | HistogramResults:
+    """Read a distribution or a histogram that was saved."""
+    kinds = {kind._format.name: kind for kind in (DistributionResults, HistogramResults)}
+    return kinds[format_of(path) or ""]._read(path)

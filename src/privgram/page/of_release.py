@@ -31,7 +31,6 @@ from privgram.page.document import (
     whose,
     write,
 )
-from privgram.plots.of_results import CLEAR_CORRELATION
 from privgram.regression.design import intercept_of
 from privgram.regression.inference import RefusedError, about_means, rows_behind
 from privgram.releases.checks import derived
@@ -43,6 +42,9 @@ __all__ = ["to_html"]
 
 #: More columns than this have no table of correlations.
 MOST_CORRELATIONS = 40
+
+#: Standard deviations of noise beyond which a correlation is not noise alone.
+CLEAR_CORRELATION = 2.0
 
 #: What a page of a release cannot say.
 LIMITS_OF_RELEASE = (

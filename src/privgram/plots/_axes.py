@@ -6,8 +6,6 @@ from inspect import cleandoc
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from privgram._base.installed import extra
 from privgram._base.text import shown
 
@@ -15,12 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
 Drawing = TypeVar("Drawing", bound="Callable[..., Any]")
 
 #: Told apart by colour-blind readers, and legible on white and on black.
-BLUE, ORANGE, GREY = "#2a7ab9", "#d9690f", "#8a8a8a"
+BLUE, GREY = "#2a7ab9", "#8a8a8a"
 
 #: More columns than this are not named one by one.
 MOST_NAMES = 40
@@ -96,34 +93,6 @@ def lay_rows(ax: Axes, names: Sequence[str], otherwise: str) -> None:
 def write_beside(ax: Axes, row: int, text: str) -> None:
     """Write a text to the right of a row."""
     ax.text(1.02, row, text, transform=ax.get_yaxis_transform(), va="center", fontsize="small")
-
-
-def axes_of_matrix(ax: Axes | None, d: int) -> Axes:
-    """Give the axes, or those of a new figure for a matrix of so many columns."""
-    side = min(3.0 + 0.35 * d, 8.5)
-    ax = axes_for(ax, (side + 1.2, side))
-    for spine in ax.spines.values():
-        spine.set_visible(False)
-    return ax
-
-
-def name_both(ax: Axes, places: Iterable[float], names: Iterable[str]) -> None:
-    """Name the rows and columns of a matrix."""
-    at, texts = list(places), list(names)
-    ax.set_xticks(at, texts, rotation=45, ha="right", rotation_mode="anchor")
-    ax.set_yticks(at, texts)
-    ax.tick_params(length=0)
-
-
-def hatch(ax: Axes, faint: NDArray[np.bool_]) -> None:
-    """Hatch the cells that say nothing."""
-    from matplotlib import collections, patches
-
-    cells = [patches.Rectangle((j - 0.5, i - 0.5), 1, 1) for i, j in np.argwhere(faint)]
-    hatched = collections.PatchCollection(
-        cells, facecolor="none", edgecolor=GREY, hatch="////", linewidth=0.0
-    )
-    ax.add_collection(hatched)
 
 
 def lines_of(intro: str, names: Iterable[str], width: int = 70) -> str:

@@ -25,8 +25,8 @@ def compose(profiles: Iterable[Any], discretization: float = 1e-4) -> Profile:
     Parameters
     ----------
     profiles : sequence of Profile or Release
-        At least one. A release, or a bound by `private_norm_bound`, counts with its profile, and
-        with what finite precision adds to it, which its profile alone leaves out. All that say
+        At least one. A release counts with its profile, and with what finite precision adds to
+        it, which its profile alone leaves out. All that say
         for which notion of neighbours they are must say the same one, and releases must protect
         one kind of unit; a bare profile does not say its.
     discretization : float

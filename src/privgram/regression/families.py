@@ -49,9 +49,8 @@ class Family:
     link: ClassVar[str] = "identity"  # as statsmodels calls it
     title: ClassVar[str]  # what a summary calls the regression
     method: ClassVar[str]  # what a page calls it
-    #: What of the target a coefficient changes, and what a fit tells beside means.
+    #: What of the target a coefficient changes.
     predicts: ClassVar[str] = ""
-    tells: ClassVar[tuple[str, ...]] = ()
     #: Whether the mean is the linear predictor itself, and whether targets are numbers of events.
     is_linear: ClassVar[bool] = False
     counts: ClassVar[bool] = False
@@ -80,6 +79,10 @@ class Family:
         """The variance at a mean, which is the weight dm / d eta."""
         a, b, c = self.quadratic
         return a + mean * (b + c * mean)
+
+    def log_likelihood(self, mean: float) -> float | None:
+        """That of a row, of a constant alone with this mean; None where it takes more than that."""
+        return None
 
     def skewness(self, variance: float) -> float:
         """The size of the skewness where this is the variance."""
@@ -110,7 +113,7 @@ class Binomial(Family):
     """Logistic regression of a truth value."""
 
     name, link, title = "binomial", "logit", "Private Logistic Regression"
-    method, predicts, tells = "binomial", "the log odds of ", ("probabilities", "odds")
+    method, predicts = "binomial", "the log odds of "
     mean_of_none, widest, quadratic = 0.5, 0.5, (0.0, 1.0, -1.0)
 
     def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
@@ -120,6 +123,9 @@ class Binomial(Family):
 
     def predictor(self, mean: float) -> float:
         return math.log(mean / (1 - mean))
+
+    def log_likelihood(self, mean: float) -> float | None:
+        return mean * math.log(mean) + (1 - mean) * math.log(1 - mean)
 
     def clip_factor(self, mean: float, square: float, far: float, usual: float) -> float:
         most = max(mean, 1 - mean)
@@ -149,7 +155,7 @@ class Poisson(Family):
     """Regression of the logarithm of the mean of a count."""
 
     name, link, title = "poisson", "log", "Private Poisson Regression"
-    method, predicts, tells = "poisson", "the log of the mean of ", ("rates",)
+    method, predicts = "poisson", "the log of the mean of "
     counts, mean_of_none, quadratic = True, 1.0, (0.0, 1.0, 0.0)
 
     def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:

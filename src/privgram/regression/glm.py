@@ -17,10 +17,10 @@ from privgram._base.text import framed, shown
 from privgram.columns import Columns
 from privgram.columns.terms import as_factor, parse_terms
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.regression.anova import Goodness
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.diagnostics import differences
 from privgram.regression.families import FAMILIES, Family, FamilyName
+from privgram.regression.goodness import Goodness, LikelihoodGain, PseudoKind
 from privgram.regression.inference import (
     Estimand,
     Inference,
@@ -52,6 +52,16 @@ METHODS = {"scores": "Scores", "one round": "One round"}
 PREDICTIONS_ALONE = (
     'purpose="prediction" shrinks directions that the noise hides, so that coefficients have no '
     "standard errors: they take another fit without it"
+)
+
+
+NO_LIKELIHOOD = (
+    "a pseudo R squared is of logistic and Poisson regression of single rows, with an intercept, "
+    "no weights and no offset, where the noise hides no direction: least squares have rsquared"
+)
+NO_FACTORIALS = (
+    "McFadden's pseudo R squared of counts takes the sum of the logarithms of their factorials, "
+    'which nothing released tells: take pseudo_rsquared("cs")'
 )
 
 
@@ -158,7 +168,7 @@ class GLMResults(SavedFit, RegressionResults):
         return "huber" in self.parameters
 
     @property
-    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the coefficients, then the intercept if own units have one."""
         names = self.design.names
         constant = self.design.has_level if self._family.is_linear else self.with_intercept
@@ -171,6 +181,47 @@ class GLMResults(SavedFit, RegressionResults):
         if said is None:
             raise NotReleasedError(self._not_held("rsquared"))
         return Goodness(**said)
+
+    def pseudo_rsquared(self, kind: PseudoKind = "cs") -> float:
+        """How much the features raise the likelihood of a constant alone, as a share.
+
+        Parameters
+        ----------
+        kind : {"cs", "mcf"}, default "cs"
+            Cox and Snell's, 1 - exp(-2 (llf - llnull) / nobs), or McFadden's, 1 - llf / llnull.
+            Noise may push them below 0.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        RefusedError
+            A ValueError: of least squares, which have `rsquared`; of McFadden's for counts, which
+            takes their factorials; without inference; of units, weights, an offset or no
+            intercept; or where the noise hides a direction.
+        """
+        return self._pseudo(kind)[0]
+
+    def pseudo_rsquared_stderr(self, kind: PseudoKind = "cs") -> float:
+        """Standard error of `pseudo_rsquared` about that of the rows at hand."""
+        return self._pseudo(kind)[1]
+
+    @property
+    def prsquared(self) -> float:
+        """McFadden's pseudo R squared."""
+        return self._pseudo("mcf")[0]
+
+    def _pseudo(self, kind: PseudoKind) -> tuple[float, float]:
+        check_one_of(kind, "kind", get_args(PseudoKind))
+        self._need_inference("sample")
+        said = self.parameters.get("likelihood")
+        if said is None:
+            raise NotReleasedError(NO_LIKELIHOOD)
+        if kind == "mcf" and said["null"] is None:
+            raise NotReleasedError(NO_FACTORIALS)
+        return LikelihoodGain(**said).share(kind)
 
     @property
     def nobs_stderr(self) -> float:
@@ -310,55 +361,6 @@ class GLMResults(SavedFit, RegressionResults):
         labels = as_factor(self.parameters["absorbed"], self.columns.variables).names
         return framed(table, labels, ["effect", "std err", "lower", "upper"])
 
-    def predict_proba(self, X: Features) -> Matrix:
-        """Probabilities of not being `target`, and of being it, as scikit-learn has them.
-
-        Parameters
-        ----------
-        X
-            As of `predict`.
-
-        Returns
-        -------
-        ndarray of shape (m, 2), float64
-        """
-        self._need("probabilities")
-        p = self.predict(X)
-        return np.column_stack([1 - p, p])
-
-    def odds_ratios(self, alpha: float = 0.05) -> DataFrame:
-        """By what odds are multiplied per unit of each feature, with its interval.
-
-        Parameters
-        ----------
-        alpha : float, default 0.05
-            1 - level, in (0, 0.5].
-
-        Returns
-        -------
-        DataFrame or ndarray of shape (p, 3), float64
-            exp of `params` and of `conf_int`, without the intercept: in the columns "ratio",
-            "lower" and "upper".
-        """
-        self._need("odds")
-        return self._ratios(alpha)
-
-    def rate_ratios(self, alpha: float = 0.05) -> DataFrame:
-        """By what means are multiplied per unit of each feature; as `odds_ratios`."""
-        self._need("rates")
-        return self._ratios(alpha)
-
-    def _ratios(self, alpha: float) -> DataFrame:
-        with np.errstate(over="ignore"):
-            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
-        names = self.param_names[: len(self.design.names)]
-        return framed(both[: len(names)], names, ["ratio", "lower", "upper"])
-
-    def _need(self, what: str) -> None:
-        if what not in self._family.tells:
-            family = next(name for name, each in FAMILIES.items() if what in each.tells)
-            raise AttributeError(f'{what} are of family="{family}", not of "{self.family}"')
-
     @property
     def scale(self) -> float:
         """About the variance of the errors, in the target's units, squared: as the rounds tell.
@@ -383,6 +385,11 @@ class GLMResults(SavedFit, RegressionResults):
         if "goodness" in self.parameters and self.refusal is None:
             share, error = self._goodness.rsquared, f"{self._goodness.stderr:.3f}"  # of the noise
             model["R-squared"] = f"{share:.3f}" + f" ± {error}" * (float(error) > 0)
+        if said := self.parameters.get("likelihood"):
+            kind: PseudoKind = "cs" if said["null"] is None else "mcf"
+            share, of_share = LikelihoodGain(**said).share(kind)
+            name = "Pseudo R-squ." + " (CS)" * (kind == "cs")
+            model[name] = f"{share:.3f} ± {of_share:.3f}"
         return {
             "Method": METHODS[self.parameters["method"]],
             **row_facts(self.n_rows, self.nobs_stderr, self.unit, self.parameters["units"]),
@@ -418,6 +425,11 @@ class GLMResults(SavedFit, RegressionResults):
                 "many, or rows far out, are scaled down: Weighted Rows, and nobs, may be fewer "
                 "than the table has."
             )
+            if self.parameters.get("unit_effects"):
+                notes.append(
+                    f"Means by {shown(self.unit)} are taken off: slopes are those with an effect "
+                    "for each, and the intercept is their mean over these rows."
+                )
         what = "rows" if self.unit is None else "units"
         rows = self.parameters["clipped_rows"]
         if self.parameters["method"] != "scores":

@@ -1,35 +1,26 @@
-"""One regression in every group of a table: compared and pooled."""
+"""One regression in every group of a table, and differences between groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.installed import LazyModule, extra
-from privgram._base.numbers import Matrix, Vector, check_one_of
+from privgram._base.installed import extra
+from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import as_text, framed, shown
+from privgram.regression.difference import difference
+from privgram.regression.hypothesis import Contrasts
 from privgram.regression.inference import RefusedError
 from privgram.regression.least_squares import regress
 from privgram.regression.ols import OLSResults
-from privgram.regression.pooling import (
-    Estimates,
-    Pooled,
-    PoolingMethod,
-    difference,
-    pooled,
-)
 from privgram.releases.record import ReleaseRecord, check_independent
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import ArrayLike
     from pandas import DataFrame
-
-    from privgram.plots import of_results
-else:
-    of_results = LazyModule("privgram.plots.of_results")
 
 
 def regress_groups(
@@ -143,18 +134,6 @@ class GroupFits(Mapping[Any, OLSResults]):
     def _errors(self) -> Matrix:
         return np.array([fit.inference.stderr for fit in self._fits.values()])
 
-    @cached_property
-    def _known(self) -> NDArray[np.bool_]:
-        """Which groups have finite standard errors: two at least."""
-        self._check_apart()
-        known = np.asarray(np.isfinite(np.hstack([self._errors, self._estimates])).all(axis=1))
-        if known.sum() < 2:
-            raise RefusedError(
-                f"{known.sum()} of {len(self.groups)} groups have standard errors, and it takes "
-                "two: take a larger epsilon, fewer columns, or groups of more rows"
-            )
-        return known
-
     def _check_apart(self) -> None:
         """Refuse to compare groups in which the same people may have rows."""
         unit = next(iter(self._releases.values())).privacy_unit
@@ -180,7 +159,7 @@ class GroupFits(Mapping[Any, OLSResults]):
         fits = pandas.DataFrame({"n_rows": rows, "refusal": list(refusals)}, self._index())
         return pandas.concat({"params": self.params, "bse": self.bse, "fit": fits}, axis=1)
 
-    def difference(self, one: object, other: object) -> Estimates:
+    def difference(self, one: object, other: object) -> Contrasts:
         """Coefficients of one group less those of another, with standard errors.
 
         Parameters
@@ -190,7 +169,7 @@ class GroupFits(Mapping[Any, OLSResults]):
 
         Returns
         -------
-        Estimates
+        Contrasts
             Variances add up: the groups share neither rows nor noise. Degrees of freedom are
             Satterthwaite's.
 
@@ -203,36 +182,6 @@ class GroupFits(Mapping[Any, OLSResults]):
         """
         self._check_apart()
         return difference(f"{shown(str(one))} less {shown(str(other))}", self[one], self[other])
-
-    def pool(self, method: PoolingMethod = "paule-mandel") -> Pooled:
-        """Pool each coefficient over the groups, by the inverses of the variances.
-
-        Parameters
-        ----------
-        method : {"fixed", "dersimonian-laird", "paule-mandel"}
-            "fixed" takes all groups to have one coefficient. The others let groups differ with a
-            variance tau2, by DerSimonian's and Laird's moment or Paule's and Mandel's fixed point,
-            and estimate the coefficients' mean.
-
-        Returns
-        -------
-        Pooled
-
-        Raises
-        ------
-        RefusedError
-            A ValueError: if fewer than two groups have standard errors.
-
-        Notes
-        -----
-        Groups without standard errors are left out. Where the noise rivals the features, weights
-        and estimates are correlated, and `Releases.total` is the safer base of one common fit.
-        """
-        check_one_of(method, "method", get_args(PoolingMethod))
-        fits = [self._fits[self.groups[i]] for i in np.flatnonzero(self._known)]
-        return pooled(f"{self.target} in {len(fits)} groups by {self.by}", fits, method)
-
-    plot = of_results.plot_forest
 
     def __str__(self) -> str:
         head = f"{self.target} in {len(self.groups)} groups by {self.by}"

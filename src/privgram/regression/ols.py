@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import shown
-from privgram.regression.anova import Anova, anova
 from privgram.regression.design import Design, RegressionTerms
 from privgram.regression.diagnostics import caveats, clips, dependent, pinned
 from privgram.regression.hypothesis import WaldTest, verdict, wald
@@ -122,28 +121,6 @@ class OLSResults(OfRelease):
         """
         return dependent(self.release, self.design)
 
-    def anova(self, typ: Literal[1, 2, 3] = 2) -> Anova:
-        """Analysis of variance: what each term explains, with F tests.
-
-        Parameters
-        ----------
-        typ : {1, 2, 3}
-            Each term adjusted for those before it, for all but products with it, or for all.
-
-        Returns
-        -------
-        Anova
-
-        Raises
-        ------
-        ValueError
-            If there is no such type.
-        """
-        if typ not in (1, 2, 3):
-            raise ValueError(f"typ is 1, 2 or 3, not {typ!r}")
-        self._need_inference()
-        return anova(self.design, self._equations, typ, self._unit**2 * self._largest_weight)
-
     def _tested(
         self, hypothesis: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
     ) -> WaldTest:
@@ -182,10 +159,6 @@ class OLSResults(OfRelease):
     def bic(self) -> float:
         """Bayes' criterion, as `llf`."""
         return math.log(self.nobs) * len(self.param_names) - 2 * self.llf
-
-    @property
-    def _rmse(self) -> float:
-        return math.sqrt(self.scale)
 
     plot = of_results.plot_coefficients
 

@@ -14,9 +14,9 @@ from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_one_of
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import as_frame, framed, shown
-from privgram.regression.anova import Goodness, ShareEstimand
 from privgram.regression.design import Design, Features, RegressionTerms, features_of
 from privgram.regression.families import Family, Gaussian
+from privgram.regression.goodness import Goodness, ShareEstimand
 from privgram.regression.hypothesis import (
     Contrasts,
     Hypothesis,
@@ -79,7 +79,7 @@ NOT_HELD = {
     (
         *("rsquared_stderr", "rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid"),
         *("scale", "llf", "aic", "bic", "prsquared", "llnull", "deviance", "null_deviance"),
-        *("anova", "get_prediction"),
+        "get_prediction",
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
@@ -89,8 +89,7 @@ NOT_HELD = {
         *("compare_f_test", "compare_lr_test", "compare_lm_test", "t_test_pairwise"),
     ): (
         "would be compared between fits as if features alone told them apart, by statsmodels' "
-        "anova_lm for one, and noise does too. f_test counts it, and so does anova() of "
-        "least squares on a release"
+        "anova_lm for one, and noise does too: f_test counts it, as wald_test_terms"
     ),
     ("HC0_se", "HC1_se", "HC2_se", "HC3_se", "get_robustcov_results"): (
         "takes fourth moments, which a release does not hold: robust standard errors come with "
@@ -106,22 +105,6 @@ NOT_HELD = {
 NO_SHARE_ERROR = (
     "an estimate with instruments does not minimise the squares, so that their error is not known: "
     "rsquared itself is there"
-)
-
-#: Numbers about a whole fit, and what R's broom and maketables call them.
-STATISTICS = (
-    ("rsquared", "r.squared", "r2"),
-    ("rsquared_adj", "adj.r.squared", "adj_r2"),
-    ("fvalue", "statistic", "fvalue"),
-    ("f_pvalue", "p.value", "f_pvalue"),
-    ("df_model", "df", "df_model"),
-    ("llf", "logLik", "ll"),
-    ("aic", "AIC", "aic"),
-    ("bic", "BIC", "bic"),
-    ("df_resid", "df.residual", "df_resid"),
-    ("nobs", "nobs", "N"),
-    ("epsilon", "epsilon", "epsilon"),
-    ("delta", "delta", "delta"),
 )
 
 
@@ -144,11 +127,11 @@ class ModelNames:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
-class Results:
-    """The parameters of a regression and what follows from them, under statsmodels' names.
+class RegressionResults:
+    """What a regression returns, of a study or of a release, under statsmodels' names.
 
-    An estimator gives these attributes and inherits the rest. Where its noise is in the features
-    too, it overrides `_contrasts` and `_tested`.
+    It is one of three: `GLMResults` where it is by scores, and where it is of a release of the
+    columns `OLSResults`, or with instruments `IVResults`. All three have what is said here.
 
     Where pandas is installed `params`, `bse`, `tvalues` and `pvalues` are Series and
     `conf_int` and `cov_params` data frames, with `param_names` for index; where it is not they
@@ -173,15 +156,24 @@ class Results:
     epsilon, delta : float
         The guarantee of all that the result was computed from.
     adjacency : {"replace", "add-remove"}
+    parameters : dict
+        How it came about: "method" and "reason", and what else is public of its noise.
+    privacy : Profile
+        Of all that the result was computed from.
+    reproducible : bool
+        Whether the noise came from a generator with a seed: then it is no private result.
     """
 
     target: str
-    param_names: tuple[str, ...]
-    inference: Inference
+    design: Design
     refusal: str | None
     n_rows: float | None
     epsilon: float
     delta: float
+    parameters: JsonObject
+    adjacency: Adjacency
+    privacy: Profile
+    reproducible: bool
 
     #: How `summary` is headed.
     _title = "Private Linear Regression"
@@ -190,29 +182,9 @@ class Results:
     _adviser: Callable[[], str] | None = None
 
     @property
-    def _term_places(self) -> dict[str, slice]:
-        return {}
-
-    @property
     def _estimate(self) -> Vector:
         """What `params` holds, without names."""
         return self.inference.estimate
-
-    def _about(self, estimand: Estimand) -> Inference:
-        """Of the parameters of the population, or of those that the rows at hand have."""
-        if estimand == "sample":
-            raise RefusedError("this result says nothing of the rows at hand: leave estimand out")
-        return self.inference
-
-    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
-        """Of matrix @ params, shape (k, m)."""
-        inference = self._about(estimand)
-        covariance = matrix @ inference.covariance @ matrix.T
-        parts = (matrix**2) * inference.covariance.diagonal()
-        # A harmonic mean of theirs: no more than a sum of independent estimates has.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            df = 1 / ((parts / parts.sum(axis=1)[:, None]) / inference.df).sum(axis=1)
-        return Inference(matrix @ inference.estimate, covariance, inference.refusal, df)
 
     def _tested(
         self, hypothesis: tuple[str, ...], matrix: Matrix, values: Vector, *, use_f: bool
@@ -366,11 +338,6 @@ class Results:
     def _df_denom(self) -> float:
         """Degrees of freedom of the errors' variance in tests."""
         return self.df_resid
-
-    @property
-    def df_model(self) -> int:
-        """Parameters beside the constant."""
-        return sum(name != CONSTANT for name in self.param_names)
 
     @property
     def cov_type(self) -> str:
@@ -546,97 +513,6 @@ class Results:
     def _repr_html_(self) -> str:
         return self.summary().as_html()
 
-    def tidy(self, conf_int: bool = False, alpha: float = 0.05) -> DataFrame:
-        """A data frame with a row a parameter, in the columns of R's broom.
-
-        Parameters
-        ----------
-        conf_int : bool, default False
-            Whether to add "conf.low" and "conf.high".
-        alpha : float, default 0.05
-            1 - level of those intervals, in (0, 0.5].
-
-        Returns
-        -------
-        DataFrame
-            Needs pandas.
-        """
-        heads = ["estimate", "std.error", "statistic", "p.value"]
-        if conf_int:
-            heads += ["conf.low", "conf.high"]
-        table = as_frame(self._table(alpha)[:, : len(heads)], columns=heads)
-        table.insert(0, "term", list(self.param_names))
-        return table
-
-    def glance(self) -> DataFrame:
-        """A data frame of one row about the whole fit, in the columns of R's broom.
-
-        With `epsilon`, `delta` and `adjacency`, the guarantee. What is unknown is NaN.
-
-        Returns
-        -------
-        DataFrame
-            Needs pandas.
-        """
-        return as_frame({broom: [self._statistic(name)] for name, broom, _ in STATISTICS})
-
-    def _statistic(self, name: str) -> float:
-        """A number about the whole fit, NaN where there is none."""
-        try:
-            return cast(float, getattr(self, name, math.nan))
-        except ValueError:
-            return math.nan
-
-    @property
-    def __maketables_coef_table__(self) -> DataFrame:
-        return self._framed(self._table(0.05), ("b", "se", "t", "p", "ci95l", "ci95u"))
-
-    def __maketables_stat__(self, key: str) -> str | float | None:
-        named = {"rmse": "_rmse"} | {maketables: name for name, _, maketables in STATISTICS}
-        if key == "se_type":
-            return self.cov_type
-        value = self._statistic(named[key]) if key in named else math.nan
-        if isinstance(value, float) and math.isnan(value):
-            return None
-        if key in ("epsilon", "delta"):
-            return f"{value:g}"
-        return round(value) if key == "N" else value
-
-    @property
-    def __maketables_depvar__(self) -> str:
-        return self.target
-
-    @property
-    def __maketables_vcov_info__(self) -> dict[str, str]:
-        return {"vcov_type": self.cov_type, "se_type": self.cov_type}
-
-    __maketables_default_stat_keys__: ClassVar = ["N", "r2", "epsilon", "delta"]
-    __maketables_stat_labels__: ClassVar = {"epsilon": "Epsilon", "delta": "Delta"}
-
-
-class RegressionResults(Results):
-    """What `privgram.Study.regress` returns, whatever the formula, and a regression on a release.
-
-    It is one of three: `GLMResults` where it is by scores, and where it is of a release of the
-    columns `OLSResults`, or with instruments `IVResults`. All three have what is said here.
-
-    Attributes
-    ----------
-    parameters : dict
-        How it came about: "method" and "reason", and what else is public of its noise.
-    adjacency : {"replace", "add-remove"}
-    privacy : Profile
-        Of all that the result was computed from.
-    reproducible : bool
-        Whether the noise came from a generator with a seed: then it is no private result.
-    """
-
-    design: Design
-    parameters: JsonObject
-    adjacency: Adjacency
-    privacy: Profile
-    reproducible: bool
-
     _minimises_squares: ClassVar[bool] = True
 
     @property
@@ -644,7 +520,7 @@ class RegressionResults(Results):
         raise NotImplementedError
 
     @property
-    def param_names(self) -> tuple[str, ...]:  # type: ignore[override]
+    def param_names(self) -> tuple[str, ...]:
         """Names of `params`: the features, then the intercept if own units have one."""
         names = self.design.names
         return (*names, CONSTANT) if self.design.has_level else names
@@ -654,7 +530,7 @@ class RegressionResults(Results):
         return self.design.terms
 
     @cached_property
-    def inference(self) -> Inference:  # type: ignore[override]
+    def inference(self) -> Inference:
         """Estimates and their errors, the intercept last: when first asked for."""
         return refuse_open(self._contrasts(np.eye(len(self.param_names))))
 
@@ -662,6 +538,10 @@ class RegressionResults(Results):
         if estimand == "population":
             return self.inference
         return self._contrasts(np.eye(len(self.param_names)), estimand)
+
+    def _contrasts(self, matrix: Matrix, estimand: Estimand = "population") -> Inference:
+        """Of matrix @ params, shape (k, m)."""
+        raise NotImplementedError
 
     def _rows(self, table: Features) -> Matrix:
         """Rows of features in the order of the parameters, shape (m, k)."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_one_of
-from privgram._base.text import as_frame, shown
+from privgram._base.text import as_frame, framed, shown
 from privgram.columns.survival import EXPOSURE, PIECE
 from privgram.regression.design import AllColumns, Design, Features, RegressionTerms, design
 from privgram.regression.glm import GLMResults
@@ -133,7 +133,9 @@ class SurvivalResults(GLMResults):
         DataFrame or ndarray of shape (p, 3), float64
             exp of `params` and of `conf_int`, in the columns "ratio", "lower" and "upper".
         """
-        return self._ratios(alpha)
+        with np.errstate(over="ignore"):
+            both = np.exp(np.column_stack([self._estimate, self._ends(alpha)]))
+        return framed(both, self.param_names, ["ratio", "lower", "upper"])
 
     def predict(self, X: Features, which: Literal["lhr", "hr"] = "lhr") -> Vector:  # type: ignore[override]
         """Predict hazards over the baseline's, which is where features are 0.
@@ -160,36 +162,29 @@ class SurvivalResults(GLMResults):
 
         Parameters
         ----------
-        times : sequence of float, optional
-            By default the cuts.
-        alpha : float, default 0.05
-            1 - level, in (0, 0.5].
+        times, alpha
+            As of `predict_survival`.
 
         Returns
         -------
         SurvivalCurves
-
-        Raises
-        ------
-        ValueError
-            If a time is beyond the last cut.
         """
         levels = [self.columns.variables[name].names for name in self._strata]  # type: ignore[attr-defined]
         strata = list(product(*levels))
+        pieces = [{PIECE: str(k)} for k in range(1, len(self.cuts))]
+        cells = [
+            dict(zip(self._strata, stratum, strict=True)) | piece
+            for stratum, piece in product(strata, pieces)
+        ]
         rows = [
             [
-                float(
-                    not powers
-                    and all(cell.get(name) == self._level(name, at) for name, at in cells)
-                )
-                for powers, cells in self._with_pieces.functions
+                not powers and all(cell.get(name) == self._level(name, at) for name, at in own)
+                for powers, own in self._with_pieces.functions
             ]
-            for stratum in strata
-            for piece in range(len(self.cuts) - 1)
-            for cell in [{PIECE: str(piece + 1), **dict(zip(self._strata, stratum, strict=True))}]
+            for cell in cells
         ]
         names = tuple(", ".join(map(str, stratum)) or "baseline" for stratum in strata)
-        return self._curves(np.array(rows), names, times, alpha, "cumulative hazard")
+        return self._curves(np.array(rows, float), names, times, alpha, "cumulative hazard")
 
     def predict_survival(
         self, X: Features, times: Sequence[float] | None = None, alpha: float = 0.05
@@ -202,18 +197,13 @@ class SurvivalResults(GLMResults):
             The variables of the features, and those of strata(), in their own units. Values are
             clamped to their bounds.
         times : sequence of float, optional
-            By default the cuts. Times count from the first one on.
+            By default the cuts. Times count from the first one on, and end at the last.
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
 
         Returns
         -------
         SurvivalCurves
-
-        Raises
-        ------
-        ValueError
-            If a time is beyond the last cut, or X lacks a variable.
         """
         given: Any = X
         wanted = [name for name in self._with_pieces.reads(self.columns) if name != PIECE]

@@ -63,8 +63,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "privgram-release-fit": _read_fit,
     "privgram-releases": LazyModule("privgram.releases.groups").read_releases,
     "privgram-features": LazyModule("privgram.regression.features").read_features,
-    "privgram-distribution": LazyModule("privgram.multivariate.distribution").read_distribution,
-    "privgram-histogram": LazyModule("privgram.multivariate.distribution").read_histogram,
+    "privgram-distribution": LazyModule("privgram.multivariate.distribution").read_table,
+    "privgram-histogram": LazyModule("privgram.multivariate.distribution").read_table,
     "privgram-classes": LazyModule("privgram.regression.classes").read_classes,
     "privgram-regression": LazyModule("privgram.regression.survival").read_fit,
 }

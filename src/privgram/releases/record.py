@@ -17,9 +17,7 @@ from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.noise import NoiseLaw
-from privgram.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -223,60 +221,6 @@ class ReleaseRecord:
             noise=self.noise.marginal(self.n_columns, index),
             parameters=self.parameters | {"noise_sources": sorted(self.noise_sources)},
             sketch=None if self.sketch is None else self.sketch[:, index],
-        )
-
-    def including(self, bound: NormBound) -> Self:
-        """Count in what a privately chosen bound cost; automatic if the moment carries the cost.
-
-        Only for a moment that was bounded by the plain number. A release that counts this
-        choice already is returned as it is.
-
-        Parameters
-        ----------
-        bound : NormBound
-            What `private_norm_bound` returned, and the moment was bounded by.
-
-        Returns
-        -------
-        Release
-            With both epsilons added up, the two profiles composed, which says less is
-            lost, and how the bound was chosen among the parameters. For a mechanism with a length
-            of its own, whose profile depends on the bound, the stated epsilon and delta are
-            composed (docs/theory/norm-bound.md).
-
-        Raises
-        ------
-        ValueError
-            If the release has another bound or another notion of neighbours, or counts another
-            choice already.
-        TypeError
-            If the bound is not a NormBound.
-        """
-        if not isinstance(bound, NormBound):
-            raise TypeError(
-                f"a NormBound, of private_norm_bound, is counted in, not {type(bound).__name__}"
-            )
-        if float(bound) != self.bound:
-            raise ValueError(f"the bound of this release is {self.bound:g}, not {bound:g}")
-        bound.check(Guarantee(self.epsilon, self.delta, self.adjacency, self.privacy_unit))
-        if self.parameters.get("bound_id") == bound.id:
-            return self
-        if "bound_epsilon" in self.parameters:
-            raise ValueError("a choice of the bound is counted in already, and it was another one")
-        chosen = {
-            f"bound_{name}": value
-            for name, value in bound.to_dict().items()
-            if name in ("epsilon", "quantile", "lower", "upper", "bins_per_octave", "id")
-        }
-        # A profile composes with the choice if it is the same whatever is chosen.
-        stated = privacy.StatedProfile(self.epsilon, self.delta)
-        profile = self.privacy if self.mechanism.scale_free else stated
-        return replace(
-            self,
-            epsilon=self.epsilon + bound.epsilon,
-            privacy=privacy.compose([profile, bound.privacy]),
-            parameters=self.parameters | chosen,
-            reproducible=self.reproducible or bound.reproducible,
         )
 
     @property

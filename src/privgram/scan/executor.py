@@ -153,8 +153,7 @@ def second_moment(
     request = ScanRequest.of(source, columns, bound, unit, by, threads, progress)
     if request.auto is not None:
         raise ValueError(
-            "PrivateBound(...) spends privacy: pass it to pg.release, or pass here what "
-            "private_norm_bound(...) chose"
+            "PrivateBound(...) spends privacy, and a sum is no release: pass it to pg.release"
         )
     return total_of(request)
 
@@ -192,7 +191,7 @@ def accumulate(
         if request.groups is not None:
             raise ValueError(
                 "the norms of rows by group are counted by one machine, and this table is on a "
-                "cluster: pass its files, or as bound what private_norm_bound chooses"
+                "cluster: pass its files, or a bound that is known"
             )
         return request.total_elsewhere(new), None
     return _accumulate_here(request, new)
@@ -282,9 +281,7 @@ class ChunkReader(Protocol[AddedT]):
 
 
 #: Numbered chunks for workers, and None for each at the end.
-_Tasks: TypeAlias = (
-    "queue.Queue[tuple[int, Chunk] | None] | queue.SimpleQueue[tuple[int, Chunk] | None]"
-)
+_Tasks: TypeAlias = "queue.Queue[tuple[int, Chunk] | None]"
 
 
 class ScanExecutor(Generic[AccumulatorT]):
@@ -332,7 +329,7 @@ class ScanExecutor(Generic[AccumulatorT]):
     def threaded(self, n_threads: int) -> AccumulatorT:
         """Run in worker threads, started as work arrives."""
         # Nobody waits to hand over, or be handed, what is there from the beginning.
-        tasks: _Tasks = queue.SimpleQueue() if self.table.ranges else queue.Queue(n_threads)
+        tasks: _Tasks = queue.Queue(0 if self.table.kind == "ranges" else n_threads)
         readers: list[ChunkReader[AccumulatorT]] = []
         workers: list[threading.Thread] = []
         try:

@@ -16,7 +16,6 @@ from privgram.columns.groups import Groups
 from privgram.columns.unit import PrivateBound, Unit
 from privgram.mechanisms import one_round
 from privgram.moment.second_moment import SecondMoment
-from privgram.moment.units import check_rows
 from privgram.scan.progress import Progress
 
 if TYPE_CHECKING:
@@ -111,7 +110,6 @@ class ScanRequest:
                 "bound=PrivateBound(...) looks at single rows, not at units: take "
                 f"Unit({unit.name!r}, bound=PrivateBound(...))"
             )
-        check_rows(self.bound)
         if self.groups is None:
             return
         what = ""

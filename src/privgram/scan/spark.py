@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from privgram.columns.encoding import DATES, LEVELS, kinds_of, mistaken
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable
 from privgram.scan.partitions import FAN_IN, New, PartitionPlan, PartitionState, computed, merged
 from privgram.scan.request import ScanRequest
+from privgram.sources.arrow import check_letter
 from privgram.sources.frames import require
 from privgram.sources.table import positions
 
@@ -102,9 +102,7 @@ def _check_types(schema: StructType, names: list[str], reads: Mapping[str, Varia
     for name in names:
         of_column, described = schema[name].dataType, reads.get(name)
         kind = next((letter for letter, known in letters if isinstance(of_column, known)), "V")
-        if kind not in kinds_of(described):
-            advice = (DATES if kind == "M" else LEVELS) + ", or name the columns to take"
-            raise mistaken(f"values of type {of_column.simpleString()}", name, described, advice)
+        check_letter(kind, of_column.simpleString(), name, False, described)
 
 
 def _quoted(name: str) -> str:

@@ -211,30 +211,35 @@ def total(request: ScanRequest, new: object = None) -> SecondMoment:
 
 
 @dataclass(frozen=True, eq=False)
-class StepCounts:
-    """Rows of a query by step of a number and group. SECRET: each is in one of them, or in none."""
+class CellCounts:
+    """Rows of a query by cell. SECRET: each is in one of them, or in none."""
 
     counts: NDArray[np.int64]
     n_rows: int
     n_dropped: int
 
 
-def count_steps(
-    request: ScanRequest, column: str, by: tuple[str, ...], size: int, n_groups: int, width: int
-) -> StepCounts:
-    """Have the engine count rows by the nearest of `size` values of a column, in each group."""
+def count_cells(
+    request: ScanRequest,
+    column: str,
+    by: tuple[str, ...],
+    place: int | Sequence[float],
+    each: int,
+    n_cells: int,
+) -> CellCounts:
+    """Have the engine count rows by step or bin of a column, in groups: `MomentQuery.cells`."""
     columns = request.scaling
     assert columns is not None
-    write = partial(columns.query(None).steps, column, by, size, width)
-    counts, lost = np.zeros(n_groups * width, np.int64), 0
+    write = partial(columns.query(None).cells, column, by, place, each)
+    counts, lost = np.zeros(n_cells, np.int64), 0
     for cell, n, probe in _answer(request.source, _text(request, columns, write)):
-        if int(probe) != PROBE or not -1 <= int(cell) < len(counts):
+        if int(probe) != PROBE or not -1 <= int(cell) < n_cells:
             raise ValueError("the engine does not round as doubles do: pass the rows themselves")
         if int(cell) < 0:
             lost += int(n)
         else:
             counts[int(cell)] += int(n)
-    return StepCounts(counts, int(counts.sum()), lost)
+    return CellCounts(counts, int(counts.sum()), lost)
 
 
 def _text(request: ScanRequest, columns: Columns, write: Callable[..., str]) -> str:

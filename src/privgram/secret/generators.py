@@ -1,7 +1,8 @@
 """Where randomness comes from.
 
 Every call makes a new generator with a key of its own from the operating system, so there is no
-state that a fork could copy, two threads could share, or a long-lived process could leak.
+state that a fork could copy, two threads could share, or a long-lived process could leak. Do not
+keep one: its memory holds the key, which takes the noise off again, until it is dropped.
 """
 
 from __future__ import annotations
@@ -12,15 +13,6 @@ from typing import Any
 import numpy as np
 
 from privgram._core.draws import ChaCha20
-
-
-def default_bit_generator() -> ChaCha20:
-    """Make a ChaCha20 bit generator with a fresh 256-bit key of the operating system.
-
-    Do not keep the result: its memory holds the key, which takes the noise off again. When it is
-    dropped, the key is overwritten.
-    """
-    return ChaCha20()
 
 
 class _OfProcess(np.random.Generator):
@@ -47,7 +39,7 @@ def resolve(rng: np.random.Generator | None) -> tuple[np.random.Generator, bool]
     a seed is refused: drawing reproducible noise is spelled out where it is done.
     """
     if rng is None:
-        return _OfProcess(default_bit_generator()), False
+        return _OfProcess(ChaCha20()), False
     if isinstance(rng, np.random.Generator):
         return rng, True
     # The type only: a seed is a secret too.

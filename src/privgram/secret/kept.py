@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,11 +26,8 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.secret.kinds import Kind
 
-#: Rows that are mapped at a time.
-MAPPED_AT_ONCE = 1 << 10
-
-#: Images may take so much of the memory; beyond it they are made anew for each read.
-SHARE_OF_MEMORY = 0.25
+#: Rows that are mapped at a time; and the part of the memory that images may take.
+MAPPED_AT_ONCE, SHARE_OF_MEMORY = 1 << 10, 0.25
 
 #: The length of an axis as whole numbers, in bits, and of coefficients. A row times an axis, and an
 #: image times coefficients, are below 2^53: such products are exact in whatever order.
@@ -41,15 +38,14 @@ AXIS_BITS, COEF_BITS = 28, 37
 class KeptImage:
     """What a row u is mapped to: z = A (c u), shortened to a radius; by public numbers.
 
-    The axes of A are orthonormal `directions` (d, r), over `deviations` (r,). Rows have `beside`
-    more numbers.
+    The axes of A are orthonormal `directions` (d, r), over `deviations` (r,).
     """
 
     directions: Matrix
     deviations: Vector
     bound: float
     radius: float
-    beside: int = 1
+    beside: int = 1  # numbers of a row, which are no features
 
     @property
     def unit(self) -> float:
@@ -70,28 +66,26 @@ class KeptSweep(Totals):
         r = len(image.deviations)
         width = -(-r // 32) * 32
         for kind in kinds:
-            assert isinstance(kind.of, Learner)
-            if len(kind.of.coef) != r or max(kind.of.targets or (0,)) >= image.beside:
+            model: Learner = kind.of
+            if len(model.coef) != r or max(model.targets or (0,)) >= image.beside:
                 raise ValueError(f"images have {r} coefficients and {image.beside} numbers beside")
-            coef, shift = whole_coefficients(kind.of.coef, width)
-            given: dict[str, Any] = {"size": kind.of.size}
-            total: NDArray[np.int64]
-            if kind.of.targets is not None:
-                given["target"] = np.array(kind.of.targets, np.int32)
+            coef, shift = whole_coefficients(model.coef, width)
+            given: dict[str, Any] = {"size": model.size}
+            if model.targets is not None:
+                given["target"] = np.array(model.targets, np.int32)
+            total: NDArray[np.int64] = np.zeros(1, np.int64)
             if isinstance(kind, Scores):
                 total = np.zeros((len(coef), width), np.int64)
                 given |= {"total": total, "units": image.unit * scores.KEPT_UNITS / kind.clip}
             elif isinstance(kind, Errors):
-                total = np.zeros(1 if kind.apart else len(coef), np.int64)
-                given |= {"squares": total, "reach": kind.reach, "apart": kind.apart}
+                given |= {"squares": total, "reach": kind.reach}
             elif isinstance(kind, HeldOut):
-                total = np.zeros((kind.bins, 2), np.int64)
-                given["counts"] = total
+                given["counts"] = total = np.zeros((kind.bins, 2), np.int64)
             else:
                 raise TypeError("of kept images there are scores, errors and held-out rows")
             self.totals.append(total[:, :r] if isinstance(kind, Scores) else total)
             back = image.unit * 2.0**-shift
-            self._feeds.append(((coef, back, kind.of.targets is None), given))
+            self._feeds.append(((coef, back, model.targets is None), given))
 
     def take(self, images: NDArray[np.int16], beside: Matrix) -> None:
         """Add some rows."""
@@ -102,8 +96,7 @@ class KeptSweep(Totals):
 class KeptStream(BlockAccumulator):
     """Makes images of blocks of rows, and feeds them to sums, or keeps them. SECRET."""
 
-    sums: ClassVar[tuple[str, ...]] = ("n_rows", "blocks")
-    parts: ClassVar[tuple[str, ...]] = ("inner",)
+    sums, parts = ("n_rows", "blocks"), ("inner",)
 
     def __init__(self, image: KeptImage, kinds: Sequence[Kind], _: int = 0) -> None:
         self.inner = KeptSweep(image, kinds)
@@ -117,10 +110,7 @@ class KeptStream(BlockAccumulator):
         self._scales = row_unit / (2.0**AXIS_BITS - d) / image.deviations
 
     def update(self, block: Matrix, drop: bool = False, scaling: object = None) -> int:
-        """Take rows, whose last numbers are beside their features.
-
-        One that is not finite has an image of zeros, as no row of a `Sweep` is an error.
-        """
+        """Take rows, whose last numbers are beside their features; zeros if one is not finite."""
         features, more = block[:, : -self._image.beside], block[:, -self._image.beside :]
         images = []
         for start in range(0, len(block), MAPPED_AT_ONCE):
@@ -141,7 +131,7 @@ class KeptStream(BlockAccumulator):
         """All images, once they are read."""
         return self
 
-    def sums_of(self, kinds: Sequence[Kind]) -> list[Any]:
+    def sums_of(self, _: KeptImage, kinds: Sequence[Kind]) -> list[Any]:
         """Sums over the images that were kept."""
         sweep = KeptSweep(self._image, kinds)
         for some in self.blocks:

@@ -9,7 +9,7 @@ all others are in the blocks where they were (docs/theory/glm.md).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -76,10 +76,9 @@ class PairImage:
 
 
 class RowsByLevel(LevelAccumulator):
-    """Keeps rows and their levels. SECRET."""
+    """Keeps rows (n, d) and their levels, then by blocks of one size and weight. SECRET."""
 
-    sums: ClassVar[tuple[str, ...]] = ("n_rows", "n_dropped", "_blocks")
-    parts: ClassVar[tuple[str, ...]] = ()
+    sums, parts = ("n_rows", "n_dropped", "_blocks"), ()
 
     def __init__(self, blocks: Blocks, _: int = 0) -> None:
         super().__init__(blocks.read, blocks.others, blocks.factor, np.eye(len(blocks.others)))
@@ -90,34 +89,29 @@ class RowsByLevel(LevelAccumulator):
         """Take images, and for each u_1 and its level's position."""
         self._blocks.append((z + 0.0, levels))  # no zeros of two signs
 
-    def stored(self) -> PairStore:
+    def stored(self) -> RowsByLevel:
         """All rows, once they are read."""
         rows, levels = map(np.concatenate, zip(*self._blocks, strict=True))
-        return PairStore(self.of, rows, levels)
-
-
-class PairStore:
-    """All rows (n, d) by blocks, blocks of one size and weight together. SECRET."""
-
-    def __init__(self, blocks: Blocks, rows: Matrix, levels: NDArray[np.int32]) -> None:
-        self.n_rows, self._bound = len(rows), float(blocks.others.bound)
-        order, block = in_blocks(blocks, rows, levels)
-        _, at, size = np.unique(block, return_inverse=True, return_counts=True)
-        size, weight = size[at], blocks.weights[levels[order]]
-        by_class = np.lexsort((block, weight, size))
-        by_class = by_class[size[by_class] > 1]
+        self._blocks = []
+        order, block = in_blocks(self.of, rows, levels)
+        _, first, at, size = np.unique(block, True, True, True)
+        weight = self.of.weights[levels[order[first]]]
+        place = np.lexsort((weight, size)).argsort()
+        by_class = np.argsort(place[at], kind="stable")
+        by_class = by_class[size[at[by_class]] > 1]
         self._rows = rows[order[by_class]]
-        same = np.stack([size[by_class], weight[by_class]])
+        same = np.stack([size, weight])[:, at[by_class]]
         starts = np.flatnonzero((np.diff(same, prepend=-1) != 0).any(axis=0))
         ends = np.append(starts, same.shape[1])[1:]
         #: Size and weight of blocks, and where their rows begin and end.
         self.classes = list(zip(*same[:, starts].tolist(), starts, ends, strict=True))
+        return self
 
-    def sums(self, image: PairImage, kinds: Sequence[Kind]) -> list[Any]:
+    def sums_of(self, image: PairImage, kinds: Sequence[Kind]) -> list[Any]:
         """Sums over all pairs, of integers."""
         frame = image.matrix * np.sqrt(0.5)
         totals: list[Any] = [0] * len(kinds)
-        images = RowMap(frame, self._bound)
+        images = RowMap(frame, float(self.of.others.bound))
         for size, weight, start, end in [*self.classes, (1, 0, 0, 0)]:  # at least of no rows
             mapped = np.empty((len(frame), end - start)).T
             for some, v in images.arrays(Prepared(self._rows[start:end])):
@@ -184,15 +178,16 @@ def in_blocks(
     for column in bits.T:
         code = mixed(code ^ column)
 
-    def alike() -> Any:  # each row but the first to the one before
-        one, level = bits[order], levels[order]
-        return (one[1:] == one[:-1]).all(axis=1) & (level[1:] == level[:-1])
+    def alike(one: Any, other: Any) -> Any:
+        return (bits[one] == bits[other]).all(axis=1) & (levels[one] == levels[other])
 
     order = np.argsort(code, kind="stable")
-    if not alike()[code[order[1:]] == code[order[:-1]]].all():  # two rows of one code
+    same = code[order[1:]] == code[order[:-1]]  # each row but the first as the one before
+    if not alike(order[1:][same], order[:-1][same]).all():  # two rows of one code
         order = np.lexsort((*bits.T, levels, code))
+        same = alike(order[1:], order[:-1])
     places = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(np.append(True, ~alike())[: len(order)], places, 0))
+    first = np.maximum.accumulate(np.where(np.append(True, ~same)[: len(order)], places, 0))
     tag = mixed(code[order] ^ mixed((places - first + 1).astype(np.uint64))) >> np.uint64(32)
     level = levels[order]
     bins = blocks.bins.astype(np.uint64)[level]

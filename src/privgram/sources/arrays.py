@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -18,17 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram.sources.table import (
-    CHUNK_BYTES,
     Chunk,
     RawBlock,
     Selection,
     Table,
     check_dimensions,
-    described_kind,
     is_a,
     open_array,
     open_mapping,
-    positions,
+    rows_per_chunk,
     unnamed,
 )
 
@@ -132,61 +130,45 @@ def check_real(array: AnyArray) -> None:
 
 @dataclass(frozen=True)
 class DeviceRows:
-    """Rows on a device, of one array of shape (m, d), or of columns of one library and length."""
+    """Rows of an array on a device, of shape (m, d)."""
 
-    parts: AnyArray | list[AnyArray]
+    of: AnyArray
     start: int
     stop: int
 
     @property
-    def first(self) -> AnyArray:
-        """An array of them, of whose library and device all are."""
-        return self.parts[0] if isinstance(self.parts, list) else self.parts
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns."""
-        columns = len(self.parts) if isinstance(self.parts, list) else int(self.parts.shape[1])
-        return self.stop - self.start, columns
+        return self.stop - self.start, int(self.of.shape[1])
 
     def numbers(self, start: int, stop: int) -> AnyArray:
         """Some of the rows as float64, on their device."""
-        some = slice(self.start + start, self.start + stop)
-        if isinstance(self.parts, list):
-            columns = [part[some] for part in self.parts]
-            if len({*map(type_of, columns)}) > 1:
-                columns = [_float64(column) for column in columns]
-            return _float64(namespace(self.first).stack(columns, axis=1))
-        return _float64(self.parts[some, :])
+        return _float64(self.of[self.start + start : self.start + stop, :])
 
     def array(self, values: NDArray[Any]) -> AnyArray:
         """Numbers of ours, on the device."""
-        xp = namespace(self.first)
+        xp = namespace(self.of)
         values = values.copy()  # torch takes none that is read-only
-        if library(self.first) in ("cupy", "jax"):  # on the current one, or on any
+        if library(self.of) in ("cupy", "jax"):  # on the current one, or on any
             return xp.asarray(values)
-        return xp.asarray(values, device=self.first.device)
+        return xp.asarray(values, device=self.of.device)
 
     def current(self) -> AbstractContextManager[Any]:
         """Make the library work on the device and in float64, where it has to be told."""
-        name = library(self.first)
+        name = library(self.of)
         if name == "jax" and not sys.modules["jax"].config.jax_enable_x64:
             raise TypeError(
                 "JAX has no float64 as it is set: call jax.config.update('jax_enable_x64', True) "
                 "at the start of the program, or pass np.asarray(array)"
             )
         on: AbstractContextManager[Any] = nullcontext()
-        return self.first.device if name == "cupy" else on
+        return self.of.device if name == "cupy" else on
 
     def read(self) -> Iterator[RawBlock]:
         """Copies of the rows, as NumPy reads them, a block at a time."""
-        step = max(256, CHUNK_BYTES // (8 * max(self.shape[1], 1)))
+        step = rows_per_chunk(8 * self.shape[1])
         for at in range(self.start, self.stop, step):
-            some = slice(at, min(at + step, self.stop))
-            if isinstance(self.parts, list):
-                yield [to_numpy(part[some]) for part in self.parts]
-            else:
-                yield to_numpy(self.parts[some, :])
+            yield to_numpy(self.of[at : min(at + step, self.stop), :])
 
 
 def _float64(array: AnyArray) -> AnyArray:
@@ -205,32 +187,23 @@ def open_device_array(
     if not computes(source):
         return open_array(to_numpy(source), select, by_position)
     names = unnamed(int(source.shape[1]), select, by_position)
-    return _table(names, source, tuple(map(int, source.shape)))
+    n, d = map(int, source.shape)
+    runs = (DeviceRows(source, at, min(at + DEVICE_ROWS, n)) for at in range(0, n, DEVICE_ROWS))
+    return Table(names, d, n, (Chunk(rows.read, on_device=rows) for rows in runs))
 
 
 def open_columns(source: Mapping[str, Any], select: Selection = None) -> Table:
     """Read a mapping of names to one-dimensional arrays of any library, all of one length.
 
-    Where columns of numbers are on a device, all are on that one.
+    Those on a device are copied from it.
     """
-    if not any(map(is_array, source.values())):
-        return open_mapping(source, select)
-    taken = [name for name in source if select is None or name in select]
-    elsewhere = {name: device(source[name]) for name in taken}
-    if {*elsewhere.values()} <= {"cpu"} or _has_levels(select, taken):
-        near = {name: to_numpy(x) if is_array(x) else x for name, x in source.items()}
-        return open_mapping(near, select)
-    check_together({f"column {name!r}": source[name] for name in taken})
-    names = [list(source)[i] for i in positions(list(source), select)]
-    columns = [source[name] for name in names]
-    for name, column in zip(names, columns, strict=True):
-        check_real(column)
-        if len(column.shape) != 1:
-            raise ValueError(f"column {name!r} has {len(column.shape)} dimensions instead of one")
-        if column.shape != columns[0].shape:
-            lengths = f"{columns[0].shape[0]} and {column.shape[0]}"
-            raise ValueError(f"columns {names[0]!r} and {name!r} have {lengths} rows")
-    return _table(tuple(names), columns, (int(columns[0].shape[0]), len(columns)))
+    if any(map(is_array, source.values())):
+        taken = source if select is None else select
+        source = {
+            name: to_numpy(column) if name in taken and is_array(column) else column
+            for name, column in source.items()
+        }
+    return open_mapping(source, select)
 
 
 def check_together(arrays: Mapping[str, Any]) -> None:
@@ -241,13 +214,3 @@ def check_together(arrays: Mapping[str, Any]) -> None:
         if another != place:
             here, there = (f"{name} on {where}".strip() for where, name in (place, another))
             raise ValueError(f"{one} is {here} and {other} {there}: move them to one device")
-
-
-def _has_levels(select: Selection, names: Sequence[str]) -> bool:
-    return any(described_kind(select, name) is not None for name in names)
-
-
-def _table(names: tuple[str, ...] | None, parts: AnyArray, shape: tuple[int, ...]) -> Table:
-    n, d = shape
-    runs = (DeviceRows(parts, at, min(at + DEVICE_ROWS, n)) for at in range(0, n, DEVICE_ROWS))
-    return Table(names, d, n, (Chunk(rows.read, on_device=rows) for rows in runs))

@@ -26,9 +26,6 @@ from privgram.columns.unit import Identifier
 from privgram.columns.variables import Dates, Factor, Variable, days
 from privgram.sources.table import Keys, keys_by_code, keys_of
 
-#: Something of each row, which rows of it are taken by their positions.
-RowsT = TypeVar("RowsT", NDArray[Any], Keys)
-
 #: What is made of each value of a dictionary.
 MappedT = TypeVar("MappedT")
 
@@ -73,20 +70,20 @@ _ADVICE = {
 
 
 def _within(field: Field) -> Field:
-    """The field of the values, however they are encoded."""
-    while field.dictionary is not None or field.format == "+r":
-        field = field.children[1] if field.dictionary is None else field.dictionary
+    """The field of the values, also of those that a dictionary has."""
+    while field.dictionary is not None:
+        field = field.dictionary
     return field
 
 
 def _kind(field: Field) -> str:
     """NumPy's letter for an Arrow type.
 
-    "d" stands for decimals, "V" for nested types, "X" for extensions, "B" for bytes and what is not
-    known, and "" for nulls, which are of any type.
+    "d" stands for decimals, "V" for nested types, "X" for extensions and runs, "B" for bytes and
+    what is not known, and "" for nulls, which are of any type.
     """
     kind = field.format
-    if field.extension is not None or kind.startswith("_"):  # of polars' own
+    if field.extension is not None or kind == "+r" or kind.startswith("_"):  # of polars' own
         return "X"
     if kind in _NUMBERS:
         return _NUMBERS[kind].kind.replace("u", "i")
@@ -145,8 +142,6 @@ def column_to_numpy(column: Array) -> NDArray[Any]:
     kind = column.field.format
     if column.field.dictionary is not None:
         return _taken(column_to_numpy(_dictionary(column)), _indices(column))
-    if kind == "+r":
-        return _runs(column, column_to_numpy)
     if kind == "n":
         return np.full(len(column), np.nan)
     missing = column.missing()
@@ -221,14 +216,6 @@ def _taken(values: NDArray[Any], indices: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(np.concatenate([values, hole])[indices])
 
 
-def _runs(column: Array, of: Callable[[Array], RowsT]) -> RowsT:
-    """What `of` makes of the values of runs, for each row."""
-    ends, values = column.child(0, whole=True), column.child(1, whole=True)
-    stops = ends.values(_NUMBERS[ends.field.format]).astype(np.int64)
-    rows = np.arange(column.offset, column.offset + len(column))
-    return of(values)[np.searchsorted(stops, rows, side="right")]
-
-
 def _objects(column: Array) -> NDArray[Any]:
     """Values as Python's, None where there is none."""
     if column.field.format in _TEXTS:
@@ -250,8 +237,6 @@ def _datetimes(column: Array) -> NDArray[Any]:
     kind = column.field.format
     if column.field.dictionary is not None:
         return _taken(_datetimes(_dictionary(column)), _indices(column))
-    if kind == "+r":
-        return _runs(column, _datetimes)
     if kind == "n":
         return np.full(len(column), "NaT", "M8[us]")
     if kind == "tdD":
@@ -297,8 +282,6 @@ class ColumnReader:
         kind = column.field.format
         if column.field.dictionary is not None:
             return self._looked_up(column, keys_of)[_indices(column)]
-        if kind == "+r":
-            return _runs(column, self._keys)
         if kind == "n":
             return Keys(np.zeros(len(column), np.int64), np.ones(len(column), bool))
         if kind in _TEXTS:
@@ -313,8 +296,6 @@ class ColumnReader:
         if column.field.dictionary is not None:
             lut = self._looked_up(column, lambda values: codes_of(values, factor))
             return Codes(_indices(column), lut[:-1])
-        if kind == "+r":
-            return Codes(_runs(column, lambda values: self._codes(values, factor).plain()))
         if kind == "n":
             return Codes(np.full(len(column), -1, np.int32))
         if kind in _TEXTS:
@@ -332,8 +313,6 @@ class ColumnReader:
         """Days from 1970 of dates, times, or texts in ISO 8601."""
         if _kind(_within(column.field)) != "U":
             return days(_datetimes(column))
-        if column.field.format == "+r":
-            return _runs(column, self._dates)
         if column.field.dictionary is not None:
             of_values: NDArray[np.float64] = self._looked_up(column, days)[_indices(column)]
             return of_values

@@ -25,7 +25,7 @@ from privgram._core.arrow import array_of, scan
 from privgram.columns.unit import Identifier
 from privgram.columns.variables import Boolean, Dates, Factor, Variable
 from privgram.sources.arrow import ColumnReader, Wanted, batch_columns, numpy_columns
-from privgram.sources.frames import BATCH, fields_of, require, resolve_columns
+from privgram.sources.frames import fields_of, require, resolve_columns
 from privgram.sources.table import (
     Chunk,
     InvalidRow,
@@ -35,6 +35,7 @@ from privgram.sources.table import (
     chunked,
     described_kind,
     positions,
+    rows_per_chunk,
     unnamed,
 )
 
@@ -251,7 +252,7 @@ def open_csv(path: Path, select: Selection = None) -> Table:
     taken = [names[i] for i in positions(names, select)]
     known = {name: described_kind(select, name) for name in taken}
     table = _Csv(path, stamp, names, known, isinstance(select, Mapping))
-    return Table(tuple(taken), len(taken), None, table.chunks(start), decoded=True)
+    return Table(tuple(taken), len(taken), None, table.chunks(start), "decoded")
 
 
 def _header(path: Path, file: IO[bytes]) -> tuple[bytes, int]:
@@ -525,7 +526,7 @@ def open_parquet(path: Path, select: Selection = None) -> Table:
         Chunk(partial(read, i), f"{shown(path)}, row group {i}", again=partial(read, i))
         for i in range(metadata.num_row_groups)
     )
-    return Table(tuple(names), len(names), metadata.num_rows, chunks, decoded=True)
+    return Table(tuple(names), len(names), metadata.num_rows, chunks, "decoded")
 
 
 def _read(
@@ -534,7 +535,7 @@ def _read(
     import pyarrow as pa
     from pyarrow import parquet
 
-    size = max(256, BATCH // max(len(names), 1))
+    size = rows_per_chunk(8 * len(names), decoded=True)
     with open_checked(path, stamp) as (raw, leased):
         mapped = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ) if leased else None
         source = path if mapped is None else pa.BufferReader(pa.py_buffer(mapped))
@@ -615,7 +616,7 @@ def open_paths(paths: Sequence[Path], select: Selection = None, by_position: boo
             for chunk in table.chunks:
                 yield replace(chunk, place=chunk.place or f"{shown(file)}")
 
-    return Table(first.names, first.n_columns, None, chunks(), first.decoded)
+    return Table(first.names, first.n_columns, None, chunks(), first.kind)
 
 
 def _open_file(path: Path, select: Selection, by_position: bool) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -30,11 +31,11 @@ from privgram.sources.table import (
     Selection,
     Table,
     TableSource,
-    chunked,
     described_kind,
     is_a,
     keys_by_code,
     keys_of,
+    open_parts,
     positions,
     rows_per_chunk,
     unnamed,
@@ -43,9 +44,6 @@ from privgram.sources.table import (
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-#: Values of a decoded batch, 8 MiB of them: smaller ones cost more in calls than in cache.
-BATCH = 1 << 20
 
 
 def require(module: str, what: str) -> ModuleType:
@@ -81,7 +79,7 @@ def chunks_of(
     are ``n_rows`` where that is known.
     """
     n_columns = len(wanted)
-    step = max(256, CHUNK_BYTES // (8 * max(n_columns, 1)))
+    step = rows_per_chunk(8 * n_columns)
     readers = list(map(ColumnReader, wanted))
     for columns in _batches(run, n_rows):
         if len(columns) != n_columns:  # the kernel takes it on trust
@@ -143,32 +141,53 @@ def open_frame(frame: pd.DataFrame, select: Selection = None, by_position: bool 
     Columns of NumPy's types are not copied; others (``Int64``, ``boolean``, Arrow's) are, a
     chunk at a time, with NaN for ``NA``.
     """
-    names: tuple[str, ...] | None
-    if all(isinstance(name, str) for name in frame.columns):
-        taken = positions(list(frame.columns), select)
-        names = tuple(frame.columns[i] for i in taken)
+    names: Sequence[str] | None
+    labels = frame.columns.tolist()
+    if all(isinstance(name, str) for name in labels):
+        taken = positions(labels, select)
+        names = [labels[i] for i in taken]
     else:
-        names = unnamed(frame.shape[1], select, by_position)
-        taken = list(range(frame.shape[1]))
-    columns = [frame.iloc[:, i] if names is None else frame[frame.columns[i]] for i in taken]
+        names = unnamed(len(labels), select, by_position)
+        taken = list(range(len(labels)))
     wanted = [
         None if names is None else described_kind(select, str(name)) for name in names or taken
     ]
-    for i, column, want in zip(taken, columns, wanted, strict=True):
-        _check(column.dtype, frame.columns[i], want)
-
+    kinds = frame.dtypes.tolist()
+    for i, want in zip(taken, wanted, strict=True):
+        _check(kinds[i], labels[i], want)
+    alike = len({*kinds}) == 1 and isinstance(kinds[0], np.dtype) and kinds[0].kind in "iuf"
+    if alike and 8 * frame.size <= CHUNK_BYTES and Identifier not in map(type, wanted):
+        matrix = frame.to_numpy()  # to ask for columns takes longer than to copy them
+        return open_parts(names, [matrix[:, i] for i in taken], len(frame))
     lenient = isinstance(select, Mapping)
+    columns = [
+        _column(frame.iloc[:, i] if names is None else frame[labels[i]], labels[i], want, lenient)
+        for i, want in zip(taken, wanted, strict=True)
+    ]
+    return open_parts(names, columns, len(frame))
 
-    def read(rows: slice) -> Iterator[RawBlock]:
-        parts = []
-        for column, want in zip(columns, wanted, strict=True):
-            some = column if step >= len(frame) else column.iloc[rows]
-            part = naming_column(_to_raw, column.name)(some, want)
-            parts.append(numbers_of(part, column.name, lenient) if want is None else part)
-        yield parts
 
-    step = rows_per_chunk(len(frame), 8 * len(columns))
-    return Table(names, len(taken), len(frame), chunked(len(frame), step, read))
+def _column(series: pd.Series, name: str, wanted: Variable | None, lenient: bool) -> Any:
+    """A column that rows are taken of: an array where it lies, or what is converted then."""
+    dtype = series.dtype
+    as_it_is = isinstance(dtype, np.dtype) and not isinstance(wanted, Identifier)
+    if as_it_is and (dtype.kind != "O" or wanted is not None):
+        return series.to_numpy()
+    return _Converted(series, name, wanted, lenient)
+
+
+@dataclass(frozen=True)
+class _Converted:
+    series: pd.Series
+    name: str
+    wanted: Variable | None
+    lenient: bool
+
+    def __getitem__(self, rows: slice) -> Any:
+        whole = rows == slice(0, len(self.series))
+        some = self.series if whole else self.series.iloc[rows]
+        part = naming_column(_to_raw, self.name)(some, self.wanted)
+        return part if self.wanted is not None else numbers_of(part, self.name, self.lenient)
 
 
 def _check(kind: Any, name: str | int, wanted: Variable | None) -> None:
@@ -196,7 +215,7 @@ def _to_raw(column: pd.Series, wanted: Variable | None) -> Any:
     if of_arrow or (raw and getattr(dtype, "storage", "") == "pyarrow"):
         import pyarrow as pa
 
-        array = pa.array(column)
+        array = pa.array(column.array)
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         return ColumnReader(wanted)(array_of(array))
     if isinstance(wanted, Identifier):

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from privgram._core.arrow import Array, Field, Stream, array_of
 from privgram.sources.arrow import batch_columns, side_by_side
 from privgram.sources.files import check_once
-from privgram.sources.frames import BATCH, chunks_of, fields_of, resolve_columns
-from privgram.sources.table import CHUNK_BYTES, Selection, Table, TableSource, described_kind, is_a
+from privgram.sources.frames import chunks_of, fields_of, resolve_columns
+from privgram.sources.table import (
+    Selection,
+    Table,
+    TableSource,
+    described_kind,
+    is_a,
+    rows_per_chunk,
+)
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +50,7 @@ def open_query(source: TableSource, select: Selection = None) -> Table:
     wanted = [described_kind(select, name) for name in names]
     n_rows = getattr(source, "height", None)  # a frame's
     chunks = chunks_of(lambda: run(names), wanted, n_rows)
-    return Table(names, len(names), n_rows, chunks, decoded=n_rows is None)
+    return Table(names, len(names), n_rows, chunks, "decoded" if n_rows is None else "handed")
 
 
 def _of_dataset(dataset: Dataset) -> FrameQuery:
@@ -56,7 +63,7 @@ def _of_dataset(dataset: Dataset) -> FrameQuery:
         # Arrow reads ahead 16 batches of 4 files by default: gigabytes, if rows are wide.
         scanner = dataset.scanner(
             columns={name: field(name) for name in names},
-            batch_size=max(256, BATCH // max(len(names), 1)),
+            batch_size=rows_per_chunk(8 * len(names), decoded=True),
             batch_readahead=4,
             fragment_readahead=2,
         )
@@ -107,7 +114,7 @@ def _of_lazy_frame(frame: pl.LazyFrame) -> FrameQuery:
     def run(names: Sequence[str]) -> Iterator[list[Array]]:
         from polars import selectors
 
-        size = max(256, BATCH // max(len(names), 1))
+        size = rows_per_chunk(8 * len(names), decoded=True)
         query = frame.select(selectors.by_name(*names))  # a bare name may be a pattern
         for batch in query.collect_batches(chunk_size=size, engine="streaming"):
             yield from _columns_of(batch)
@@ -126,7 +133,7 @@ def _columns_of(frame: pl.DataFrame) -> Iterator[list[Array]]:
     """
     step = frame.height
     if frame.height < SMALL_FRAME * max(frame.n_chunks("all"), default=1):
-        step = max(256, CHUNK_BYTES // (8 * max(frame.width, 1)))
+        step = rows_per_chunk(8 * frame.width)
     for start in range(0, frame.height, max(step, 1)):
         some = frame if step == frame.height else frame.slice(start, step).rechunk()
         yield from side_by_side(some.get_columns())

@@ -15,7 +15,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +40,11 @@ RawBlock: TypeAlias = NDArray[Any] | list[Raw]
 #: between threads costs, short enough to share a table evenly.
 CHUNK_BYTES = 1 << 22
 
-#: Rows that are no work for a second thread, however they are read.
-CHUNK_ROWS = 1 << 13
+#: Of a batch that is decoded: smaller ones cost more in calls than in cache.
+BATCH_BYTES = 1 << 23
+
+#: Rows that are no work for a second thread, however they are read; and the fewest of any chunk.
+CHUNK_ROWS, LEAST_ROWS = 1 << 13, 1 << 8
 
 #: Of what needs no memory of its own: an interruption waits for a chunk, tens of milliseconds.
 LARGEST_BYTES = 1 << 27
@@ -110,22 +113,25 @@ class Chunk:
         return iter((self.on_device,)) if there else self.read()
 
 
+#: Chunks are `ranges` of what is in memory, all of which may be asked for at once; each block is
+#: `decoded` at a cost, into memory of its own that nobody overwrites; or blocks are `handed` over
+#: one after another.
+Kind: TypeAlias = Literal["ranges", "decoded", "handed"]
+
+
 @dataclass(frozen=True)
 class Table:
     """An opened source, good for one pass.
 
     ``chunks`` is advanced by one thread; the chunks it yields may be read by any. It opens
-    the files as it starts and closes them as it ends, or is closed. ``decoded`` says that blocks
-    cost a decoding, and that each is in memory of its own, which nobody overwrites; ``ranges`` that
-    chunks are few, and ranges of what is in memory: all may be asked for at once.
+    the files as it starts and closes them as it ends, or is closed.
     """
 
     names: tuple[str, ...] | None
     n_columns: int
     n_rows: int | None
     chunks: Generator[Chunk]
-    decoded: bool = False
-    ranges: bool = False
+    kind: Kind = "handed"
 
 
 def n_rows_of(block: RawBlock) -> int:
@@ -155,7 +161,7 @@ def shared_out(
 
     Each takes a part of what is left, for all cores to end together.
     """
-    step = rows_per_chunk(n_rows, row_bytes)
+    step = rows_per_chunk(row_bytes, n_rows)
     if n_rows <= step:
         most, parts = step, 1
     else:
@@ -180,10 +186,12 @@ def check_names(source: TableSource, names: Iterable[str]) -> None:
         positions(list(available), names)
 
 
-def rows_per_chunk(n_rows: int, row_bytes: int) -> int:
-    """Choose a chunk: about `CHUNK_BYTES`, less if the table would not fill 16 of them."""
-    even = max(-(-n_rows // 16), CHUNK_ROWS)
-    return max(256, min(CHUNK_BYTES // max(row_bytes, 1), even))
+def rows_per_chunk(row_bytes: int, n_rows: int | None = None, decoded: bool = False) -> int:
+    """Choose a chunk, or a batch: less if a table of so many rows would not fill 16 of them."""
+    most = (BATCH_BYTES if decoded else CHUNK_BYTES) // max(row_bytes, 1)
+    if n_rows is not None:
+        most = min(most, max(-(-n_rows // 16), CHUNK_ROWS))
+    return max(LEAST_ROWS, most)
 
 
 def positions(available: Sequence[str], select: Iterable[str] | None) -> list[int]:
@@ -391,7 +399,7 @@ class CachedSource:
         if record is not None and self._select == select and record.whole:
             return record.replay()
         table = opener(self.source, select, by_position)
-        if not table.decoded or (record is not None and record.too_large):
+        if table.kind != "decoded" or (record is not None and record.too_large):
             return table
         self._select, self._record = select, _Record(table, self._room)
         return replace(table, chunks=self._record.chunks())
@@ -485,7 +493,7 @@ def open_array(source: TableSource, select: Selection = None, by_position: bool 
     names = unnamed(n_columns, select, by_position)
     row_bytes = n_columns * array.dtype.itemsize
     chunks = shared_out(n_rows, row_bytes, lambda rows: iter((array[rows],)))
-    return Table(names, n_columns, n_rows, chunks, ranges=True)
+    return Table(names, n_columns, n_rows, chunks, "ranges")
 
 
 def _open_rows(rows: Sequence[Any], select: Mapping[str, Any], by_position: bool) -> Table:
@@ -517,6 +525,12 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
                 f"columns {taken[0]!r} and {name!r} have {n_rows} and {column.shape[0]} rows"
             )
 
+    return open_parts(taken, columns, n_rows)
+
+
+def open_parts(names: Sequence[str] | None, columns: Sequence[Any], n_rows: int) -> Table:
+    """Read columns in memory, equally long; those that are no arrays are converted by ranges."""
+
     def read(rows: slice) -> Iterator[RawBlock]:
         yield [column[rows] for column in columns]
 
@@ -524,8 +538,9 @@ def open_mapping(source: Mapping[str, Any], select: Selection = None) -> Table:
     if plain:
         chunks = shared_out(n_rows, 8 * len(columns), read)
     else:
-        chunks = chunked(n_rows, rows_per_chunk(n_rows, 8 * len(columns)), read)
-    return Table(tuple(taken), len(columns), n_rows, chunks, ranges=plain)
+        chunks = chunked(n_rows, rows_per_chunk(8 * len(columns), n_rows), read)
+    named = None if names is None else tuple(names)
+    return Table(named, len(columns), n_rows, chunks, "ranges")
 
 
 def as_matrix(source: TableSource) -> NDArray[Any]:

@@ -24,16 +24,16 @@ from privgram._base.saved import JsonObject, save_paid
 from privgram.columns.unit import PrivateBound
 from privgram.disclosure.samplers import impose
 from privgram.mechanisms import AnalyzeGauss
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.moment import SecondMoment
 from privgram.moment.units import no_rows
 from privgram.noise import GaussianLaw
-from privgram.regression.pooling import change
+from privgram.regression.difference import change
 from privgram.releases.record import RELEASE_FORMAT
 from privgram.releases.release import Release
 from privgram.scan.executor import second_moment
 from privgram.scan.progress import Progress
-from privgram.secret import Gate, generators
+from privgram.secret import generators
+from privgram.secret.gate import Gate
 from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS
 from privgram.stream.state import (
     Period,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from privgram.mechanisms.additive import GaussCalibration
-    from privgram.regression.pooling import Estimates
+    from privgram.regression.hypothesis import Contrasts
     from privgram.study import Study
 
 __all__ = ["Stream", "WrongKey"]
@@ -135,7 +135,7 @@ class Stream:
     ) -> None:
         self.study = study
         unit = study.unit
-        chosen = unit is not None and isinstance(unit.bound, PrivateBound | NormBound | None)
+        chosen = unit is not None and isinstance(unit.bound, PrivateBound | None)
         if unit is not None and unit.max_rows is None and chosen:
             raise ValueError(
                 "the bound of a unit cannot be chosen by a table, of which more is to come: "
@@ -340,7 +340,7 @@ class Stream:
 
     def change(
         self, formula: str, length: int = 1, since: int | None = None, **options: Any
-    ) -> Estimates:
+    ) -> Contrasts:
         """Tell how the coefficients of a regression changed.
 
         Parameters
@@ -354,7 +354,7 @@ class Stream:
 
         Returns
         -------
-        Estimates
+        Contrasts
             The last coefficients less the first, with standard errors and tests. They count that
             the two windows share noise.
 
@@ -445,7 +445,7 @@ class Stream:
             return second_moment(
                 source, columns=columns, unit=unit, threads=threads, progress=progress
             )
-        alike = (*SecondMoment._alike, "norm_bound", "sensitivity_bound", "of_group")
+        alike = (*SecondMoment._alike, "sensitivity_bound", "of_group")
         if any(getattr(source, what) != getattr(self._nothing, what) for what in alike):
             raise ValueError(
                 "this second moment has other columns, another bound or another unit than the "

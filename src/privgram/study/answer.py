@@ -14,7 +14,6 @@ from privgram.disclosure.release import release_for
 from privgram.disclosure.request import ReleaseRequest
 from privgram.glm.fit import fit_problem
 from privgram.glm.problem import MOST_BESIDE, MOST_LEVELS, Clusters, HighCardinalityFactor, Problem
-from privgram.mechanisms.norm_bound import NormBound
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.families import FAMILIES
 from privgram.regression.iv import Roles, fit_iv
@@ -307,9 +306,11 @@ def _without_scores(
         return "scores take a positive delta"
     if isinstance(source, Iterator) or scale_out(source) is not None:
         return "scores take rows that one machine can read again"
-    if unit is not None and (unit.fixed_effects or unit.clip != "frobenius"):
-        return "scores take units as they are, without effects of each or another clip"
-    if unit is not None and isinstance(unit.bound, PrivateBound | NormBound):
+    plain = written is not None and parsed.intercept and columns.row_weights is None
+    plain = plain and options.loss != "huber" and not (parsed.absorbed or parsed.endogenous)
+    if unit is not None and (unit.clip != "frobenius" or (unit.fixed_effects and not plain)):
+        return "scores take units without another clip, and effects of each in least squares"
+    if unit is not None and isinstance(unit.bound, PrivateBound):
         return "scores take units whose bound the table does not choose"
     if written is None:
         return None

@@ -152,15 +152,16 @@ def summaries_of(
     price: Callable[[float], Guarantee],
     design: DesignInput,
     n_rows: int,
+    unit: Unit | None,
 ) -> tuple[FitSimulation, int]:
     """Summaries of simulated rows of one group, by what will answer; and how many these are."""
     levels = [len(as_factor(name, columns.variables)) for name in by]
     each = max(n_rows // math.prod(levels), 1)
     alone = column_and_groups(columns, column, ()).replace(missing="drop")
-    rows = SimulatedTable.like(design, parse_one(f"`{column}` ~ 1"), alone, each, None, None, False)
+    rows = SimulatedTable.like(design, parse_one(f"`{column}` ~ 1"), alone, each, unit, None, False)
 
     def one(guarantee: Guarantee, rng: np.random.Generator) -> Any:
-        asked = Asked(rows.values, alone, column, (), guarantee, RunOptions(rng=rng))
+        asked = Asked(rows.values, alone, column, (), guarantee, RunOptions(rng=rng), rows.unit)
         found = summarize_table(asked, ("mean", "sd", "quantile"), (0.25, 0.5, 0.75))
         if found.hidden:
             raise RefusedError("the noise hides how many rows a group has")

@@ -439,10 +439,9 @@ class Study:
             column, by = request.formula, request.by or ()
             factors = (by,) if isinstance(by, str) else tuple(by)  # type: ignore[arg-type]
             used = column_and_groups(columns, column, factors)
-            if self.unit is not None:
-                raise ValueError("a summary is planned of rows that are protected singly")
             n_rows = self._rows(used) if n_rows is None else check_integer(n_rows, "n_rows", 1)
-            fits, each = summaries_of(column, factors, columns, price, design, n_rows)
+            asked = column, factors, columns, price, design, n_rows, self.unit
+            fits, each = summaries_of(*asked)
         else:
             parsed = parse_one(request.formula)
             groups, _ = Groups.of(request.by, columns)  # type: ignore[arg-type]
@@ -450,8 +449,8 @@ class Study:
             n_rows = self._rows(used) if n_rows is None else check_integer(n_rows, "n_rows", 1)
             each = max(n_rows // (1 if groups is None else len(groups)), 1)
             once = isinstance(self.table, Iterator) or scale_out(self.table) is not None
-            asked = parsed, columns, price, options, design, each, self.unit, groups, once
-            fits = fits_of(*asked)
+            guessed = parsed, columns, price, options, design, each, self.unit, groups, once
+            fits = fits_of(*guessed)
         plan = plan_precision(
             request.formula,
             fits,

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -26,8 +25,6 @@ from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.multivariate.distribution import (
     BRANCHES,
-    DISTRIBUTION_FORMAT,
-    HISTOGRAM_FORMAT,
     MOST_STEPS,
     DistributionResults,
     Grid,
@@ -38,16 +35,21 @@ from privgram.multivariate.distribution import (
 )
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
-from privgram.scan.warehouse import Query, count_steps
-from privgram.secret import Gate, Histogram, Image, Model, generators
+from privgram.scan.warehouse import Query, count_cells
+from privgram.secret import generators
+from privgram.secret.gate import Gate
+from privgram.secret.kinds import Histogram, Model
+from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Vector
     from privgram.columns.unit import Unit
     from privgram.disclosure.request import RunOptions
     from privgram.multivariate.distribution import StatisticName
-    from privgram.privacy import Profile
     from privgram.privacy.guarantee import Guarantee
+    from privgram.secret.gate import Sum
+
+TableT = TypeVar("TableT", DistributionResults, HistogramResults)
 
 #: What may be asked, as errors begin.
 SUMMARIZED = "a number, date or truth value is summarized"
@@ -104,23 +106,6 @@ def level_shares(
     return shares
 
 
-def steps_image(columns: Columns, column: str, by: Sequence[str], grid: Grid) -> Image:
-    """The image of a row: at which step of which group it is, groups one after the other, from 1.
-
-    An image of length 0 would count nothing.
-    """
-    layout = columns.layout
-    scaled, ones = (layout.image(one) for one in (Piece(((column, 1),)), ONES))
-    assert scaled is not None
-    assert ones is not None
-    at = (scaled[0] + ones[0]) * ((grid.size - 1) / 2) + ones[0]
-    if by:
-        cells = next(one for one in layout.stored if one.piece.factors and not one.piece.powers)
-        assert cells.piece.factors == tuple(by)
-        at[cells.columns] += np.arange(cells.size) * float(BRANCHES**grid.depth) / cells.weight
-    return Image(at[None], float(columns.bound) * (1 + ROUNDING))
-
-
 @dataclass(frozen=True)
 class Asked:
     """What is asked of one column in groups, with the price."""
@@ -141,29 +126,56 @@ class Asked:
     @property
     def n_groups(self) -> int:
         """How many groups there are."""
-        factors = (as_factor(name, self.columns.variables) for name in self.by)
-        return int(np.prod([len(factor) for factor in factors], dtype=int))
+        return math.prod(len(as_factor(name, self.columns.variables)) for name in self.by)
 
     @property
     def most_rows(self) -> int:
         """So many rows a unit has at most; 0 where rows are protected."""
         return 0 if self.unit is None else self.unit.max_rows or 0
 
-    def counter(self, what: str, n_cells: int, path: Path | None) -> Counter:
-        """What reads and draws; all that can be refused is refused here, or by the read."""
-        run, unit, guarantee = self.run, self.unit, self.guarantee
+    def image(self, size: int, apart: float) -> Image:
+        """The image of a row: at which of `size` steps it is, from 1 on, its group `apart` others.
+
+        An image of length 0 would count nothing.
+        """
+        layout = self.columns.layout
+        scaled, ones = (layout.image(one) for one in (Piece(((self.column, 1),)), ONES))
+        assert scaled is not None
+        assert ones is not None
+        at = (scaled[0] + ones[0]) * ((size - 1) / 2) + ones[0]
+        if self.by:
+            cells = next(one for one in layout.stored if one.piece.factors and not one.piece.powers)
+            assert cells.piece.factors == self.by
+            at[cells.columns] += np.arange(cells.size) * apart / cells.weight
+        return Image(at[None], float(self.columns.bound) * (1 + ROUNDING))
+
+    def count(
+        self, kind: type[TableT], image: Image, edges: Vector, place: int | list[float], each: int
+    ) -> tuple[Gate, Sum, int | None, Callable[..., TableT]]:
+        """Read the cells between `edges` of the images, after all that can be refused was.
+
+        With the gate, the public number of rows that are in one of them, and what makes the answer
+        and writes it. An engine counts by `place`: steps of the range, or edges in it, of which
+        there are `each` in a group.
+        """
+        run, unit, guarantee, columns = self.run, self.unit, self.guarantee, self.columns
+        what = "summarize" if kind is DistributionResults else "histogram"
+        of_engine = isinstance(self.source, Query)
+        check_ledger(run.ledger)
+        ledger_path = None if run.ledger is None else run.ledger.path
+        path = kind._format.check_out(run.out, ledger=ledger_path)
         if not guarantee.delta:
             raise ValueError("counts of steps have Gaussian noise, which takes a positive delta")
         if unit is not None:
             no_share = unit.max_rows is None or unit.bound is not None or unit.fixed_effects
-            if no_share or isinstance(self.source, Query):
+            if no_share or of_engine:
                 raise ValueError(OF_UNITS.format(unit.name))
         if path is not None:
-            check_room(path, n_cells * BYTES_OF_ENTRY[path.suffix])
+            check_room(path, len(edges) * BYTES_OF_ENTRY[path.suffix])
         scan = ScanRequest(
-            self.source, self.columns, unit=unit, threads=run.threads, progress=run.progress
+            self.source, columns, unit=unit, threads=run.threads, progress=run.progress
         )
-        noise = AdaptiveGaussian().noise_for(guarantee, len(self.columns), self.columns.bound)
+        noise = AdaptiveGaussian().noise_for(guarantee, len(columns), columns.bound)
         if run.ledger is not None:  # before the pass
             run.ledger.check(noise.price)
         generator, reproducible = generators.resolve(run.rng)
@@ -172,7 +184,7 @@ class Asked:
         rows: list[int] = []
 
         def seen(found: Any) -> Any:
-            if found.n_dropped and self.columns.missing == "error":  # nothing is spent yet
+            if found.n_dropped and columns.missing == "error":  # nothing is spent yet
                 raise ValueError(MISSING)
             rows.append(found.n_rows + found.n_dropped)
             return found
@@ -180,52 +192,49 @@ class Asked:
         gate = Gate(
             noise, generator, lambda new: seen(read(scan, new)[0]), ledger=run.ledger, price=price
         )
-        return Counter(scan, noise.privacy, gate, rows, seen, reproducible)
-
-
-@dataclass(frozen=True)
-class Counter:
-    """The gate of one answer, and how many rows it has read."""
-
-    scan: ScanRequest
-    privacy: Profile
-    gate: Gate
-    rows: list[int]
-    seen: Callable[[Any], Any]
-    reproducible: bool
-
-    def known(self, asked: Asked) -> int | None:
-        """The number of rows, where it is public; checked before the first draw."""
-        public = asked.guarantee.size_is_public and asked.unit is None
-        known = self.rows[0] if public else None
+        if of_engine:
+            made = count_cells(scan, self.column, self.by, place, each, len(edges))
+            cells = gate.adopt(seen(made))
+        else:
+            counts = Histogram(Model.features(1), edges, ranked=False, rows=self.most_rows)
+            [cells] = gate.read(image, counts)
+        known = rows[0] if guarantee.size_is_public and unit is None else None
         check_size(known)
-        if not self.reproducible:
-            warn_of_weak(asked.guarantee, known)
-        return known
+        if not reproducible:
+            warn_of_weak(guarantee, known)
+
+        def answer(**parts: Any) -> TableT:
+            found = kind(
+                column=self.column,
+                by=self.by,
+                columns=columns,
+                n_rows=float(known or max(parts["counts"].sum(), 1.0)),
+                epsilon=guarantee.epsilon,
+                delta=guarantee.delta,
+                adjacency=guarantee.adjacency,
+                privacy=noise.privacy,
+                reproducible=reproducible,
+                unit=None if unit is None else unit.name,
+                **parts,
+            )
+            if path is not None:
+                save_paid(found.save, path)
+            return found
+
+        whole = not self.by and columns.missing == "error"
+        return gate, cells, known if whole else None, answer
 
 
 def summarize_table(
     asked: Asked, statistics: tuple[StatisticName, ...], q: tuple[float, ...]
 ) -> DistributionResults:
     """Count the steps of a column by groups, with noise; all refusals are before the spend."""
-    run, columns, column, by = asked.run, asked.columns, asked.column, asked.by
-    check_ledger(run.ledger)
-    ledger_path = None if run.ledger is None else run.ledger.path
-    path = DISTRIBUTION_FORMAT.check_out(run.out, ledger=ledger_path)
     n_groups = asked.n_groups
     depth = 0 if statistics == ("count",) else depth_for(asked.described, n_groups)
-    grid, width = Grid(asked.described, depth), BRANCHES**depth
-    counter = asked.counter("summarize", n_groups * width, path)
-    gate = counter.gate
-    if isinstance(asked.source, Query):
-        made = count_steps(counter.scan, column, by, grid.size, n_groups, width)
-        cells = gate.adopt(counter.seen(made))
-    else:
-        edges = np.append(np.arange(1, n_groups * width) + 0.5, np.inf)
-        kind = Histogram(Model.features(1), edges, ranked=False, rows=asked.most_rows)
-        [cells] = gate.read(steps_image(columns, column, by, grid), kind)
-    known = counter.known(asked)
-    total = known if not by and columns.missing == "error" else None
+    size, width = Grid(asked.described, depth).size, BRANCHES**depth
+    edges = np.append(np.arange(1, n_groups * width) + 0.5, np.inf)
+    image = asked.image(size, width)
+    gate, cells, total, answer = asked.count(DistributionResults, image, edges, size, width)
     shares = level_shares(statistics, depth, total is not None, n_groups)
     noisy, variances = [], []
     for level, share in enumerate(shares.tolist()):
@@ -237,70 +246,22 @@ def summarize_table(
         drawn = gate.release(nodes, min(share, gate.left))
         noisy.append(drawn.values.reshape(n_groups, -1))
         variances.append(drawn.std**2)
-    steps, of_nodes = consistent(noisy, variances)
-    found = DistributionResults(
-        column=column,
-        by=by,
-        columns=columns,
-        statistics=statistics,
-        q=q,
-        counts=steps,
-        variances=of_nodes,
-        n_rows=float(known or max(steps.sum(), 1.0)),
-        epsilon=asked.guarantee.epsilon,
-        delta=asked.guarantee.delta,
-        adjacency=asked.guarantee.adjacency,
-        privacy=counter.privacy,
-        reproducible=counter.reproducible,
-        unit=None if asked.unit is None else asked.unit.name,
-        rows_of_unit=max(asked.most_rows, 1),
-    )
-    if path is not None:
-        save_paid(found.save, path)
-    return found
+    counts, of_nodes = consistent(noisy, variances)
+    rows = max(asked.most_rows, 1)
+    return answer(statistics=statistics, q=q, counts=counts, variances=of_nodes, rows_of_unit=rows)
 
 
 def histogram_of_table(asked: Asked, bins: int | Sequence[float]) -> HistogramResults:
     """Count the rows in bins of a column by groups: these counts alone, with their noise."""
-    run, columns = asked.run, asked.columns
-    check_ledger(run.ledger)
-    ledger_path = None if run.ledger is None else run.ledger.path
-    path = HISTOGRAM_FORMAT.check_out(run.out, ledger=ledger_path)
     edges, places = bins_of(asked.described, bins)
-    if isinstance(asked.source, Query):  # an engine counts by step
-        found = summarize_table(replace(asked, run=replace(run, out=None)), ("quantile",), (0.5,))
-        return _kept(found.histogram(edges), path)
-    n_groups, n_bins = asked.n_groups, len(edges) - 1
-    if n_groups * (n_bins + 1) > MOST_STEPS:
+    n_groups, each = asked.n_groups, len(edges)
+    if n_groups * each > MOST_STEPS:
         raise ValueError(f"{n_groups} groups have {MOST_STEPS // n_groups - 1} bins at most")
-    counter = asked.counter("histogram", n_groups * n_bins, path)
-    image = steps_image(columns, asked.column, asked.by, Grid(asked.described, 1))
     # Groups are 2 apart, and what is between the last edge of one and the next is in no bin.
     ends = (1 + BRANCHES * np.arange(n_groups)[:, None] + places).ravel()
-    kind = Histogram(Model.features(1), np.append(ends, np.inf), ranked=False, rows=asked.most_rows)
-    [cells] = counter.gate.read(image, kind)
-    known = counter.known(asked)
-    drawn = counter.gate.release(cells, 1.0)
-    counts = drawn.values[:-1].reshape(n_groups, n_bins + 1)[:, 1:]
-    made = HistogramResults(
-        column=asked.column,
-        by=asked.by,
-        columns=columns,
-        edges=edges,
-        counts=counts,
-        variances=np.full(n_bins, drawn.std**2),
-        n_rows=float(known or max(counts.sum(), 1.0)),
-        epsilon=asked.guarantee.epsilon,
-        delta=asked.guarantee.delta,
-        adjacency=asked.guarantee.adjacency,
-        privacy=counter.privacy,
-        reproducible=counter.reproducible,
-        unit=None if asked.unit is None else asked.unit.name,
-    )
-    return _kept(made, path)
-
-
-def _kept(made: HistogramResults, path: Path | None) -> HistogramResults:
-    if path is not None:
-        save_paid(made.save, path)
-    return made
+    image = asked.image(BRANCHES, BRANCHES)
+    ends = np.append(ends, np.inf)
+    gate, cells, _, answer = asked.count(HistogramResults, image, ends, places.tolist(), each)
+    drawn = gate.release(cells, 1.0)
+    counts = drawn.values[:-1].reshape(n_groups, each)[:, 1:]
+    return answer(edges=edges, counts=counts, variances=np.full(each - 1, drawn.std**2))

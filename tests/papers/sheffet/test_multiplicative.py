@@ -72,10 +72,6 @@ def test_delta_below_finite_precision_is_refused():
     refuses(lambda: PLAIN[0].calibrate(5, 1.0, 1.0, 1e-22), ValueError, r"takes, [0-9.e-]+$")
 
 
-def test_plans_stand_an_absurd_epsilon():
-    assert "ask for epsilon=" in str(pg.plan(5, 1.0, 1e4, DELTA, n_rows=1000, mechanisms=PLAIN))
-
-
 def test_regulariser_at_the_figures_of_the_theory():
     # No eigenvalue release at r = 100, (1, 1e-6): 35.5 B^2 and 43.4 B^2.
     for adjacency, expected in (("add-remove", 35.5), ("replace", 43.4)):

@@ -9,17 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_adjacency, check_positive, least_safe
 from privgram._base.saved import Registry
 from privgram.privacy._numerics import TINY, Array, Curve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from privgram.plots import of_results
-else:
-    of_results = LazyModule("privgram.plots.of_results")
 
 
 def check_known_adjacency(adjacency: str | None) -> None:
@@ -195,5 +190,3 @@ class Profile(Registry, ABC, key="profile", what="privacy profile"):
         if target < TINY or self._floor() >= target:
             return math.inf
         return least_safe(self.delta, target, 1.0)
-
-    plot = of_results.plot_profile

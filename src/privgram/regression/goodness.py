@@ -1,4 +1,4 @@
-"""How much of the target a regression explains, and each of its terms, with errors and tests."""
+"""How much of the target a regression explains, with its error."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from privgram._base.text import Printed, as_frame, as_text
-from privgram.regression.hypothesis import independent, verdict, wald
 from privgram.regression.inference import Equations, hull
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-    from pandas import DataFrame
-
     from privgram._base.numbers import Vector
-    from privgram.regression.design import Design
 
 #: Whose R squared: that of the rows at hand, or of a population of normal rows.
 ShareEstimand = Literal["sample", "normal"]
+
+#: Pseudo R squared by Cox and Snell, and by McFadden.
+PseudoKind = Literal["cs", "mcf"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,107 +124,34 @@ class Goodness:
         return hull(inside, 0.0, 1.0, min(max(estimate, 0.0), 1.0))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Anova(Printed):
-    """What each of k terms explains.
+@dataclass(frozen=True, eq=False)
+class LikelihoodGain:
+    """What features add to the log likelihood of a constant, by row, and how well it is known.
 
     Attributes
     ----------
-    terms : tuple of str
-    df : ndarray of shape (k,), int
-    sum_sq : ndarray of shape (k,), float64
-        By which a term lowers the residual sum of squares, in the target's units squared; the
-        noise in it has not been taken off.
-    fvalue, pvalue : ndarray of shape (k,), float64
-        Of the hypothesis that it explains nothing. With noise F is less than the ratio of mean
-        squares: the noise makes both.
-    residual : float
-        Residual sum of squares, without the noise's bias.
-    df_resid : float
-    typ : {1, 2, 3}
+    gain, stderr : float
+        With the standard error about that of the rows at hand.
+    null : float or None
+        The log likelihood of the constant; None where the mean does not tell it.
+    null_stderr : float
     """
 
-    terms: tuple[str, ...]
-    df: NDArray[np.intp]
-    sum_sq: Vector
-    fvalue: Vector
-    pvalue: Vector
-    residual: float
-    df_resid: float
-    typ: int
+    gain: float
+    stderr: float
+    null: float | None
+    null_stderr: float
 
     @property
-    def mean_sq(self) -> Vector:
-        """`sum_sq` over `df`."""
-        return self.sum_sq / self.df
+    def is_finite(self) -> bool:
+        """Whether all of it are numbers."""
+        return bool(np.isfinite([self.gain, self.stderr, self.null or 0.0, self.null_stderr]).all())
 
-    @property
-    def _columns(self) -> dict[str, list[float]]:
-        return {
-            "df": [*self.df.astype(float), self.df_resid],
-            "sum_sq": [*self.sum_sq, self.residual],
-            "mean_sq": [*self.mean_sq, self.residual / self.df_resid],
-            "F": [*self.fvalue, math.nan],
-            "PR(>F)": [*self.pvalue, math.nan],
-        }
-
-    def frame(self) -> DataFrame:
-        """A data frame (needs pandas) as statsmodels' `anova_lm` gives."""
-        return as_frame(self._columns, [*self.terms, "Residual"])
-
-    def __str__(self) -> str:
-        legend = f"Type {self.typ}. F counts the privacy noise, sums hold it."
-        return as_text([*self.terms, "Residual"], self._columns, legend)
-
-
-def anova(design: Design, equations: Equations, typ: Literal[1, 2, 3], unit: float) -> Anova:
-    """Test each term in the regression, which offers inference, with what it is to be adjusted for.
-
-    The errors' variance is always that of all terms. Sums of squares are in `unit`.
-    """
-    df_resid = equations.df_resid
-    meat = equations.sampling(np.eye(equations.size))
-    always = list(range(len(design.names), equations.size))  # effects not shown, and the ones
-    spans = {name: list(range(at.start, at.stop)) for name, at in design.terms.items()}
-    df, squares, f, p = [], [], [], []
-    for number, (name, places) in enumerate(spans.items()):
-        if typ == 3:  # of coefficients in own units, as levels are coded
-            part, contrasts = equations, design.transform[places]
-        else:
-            others = _others(list(spans), number, typ)
-            included = [*places, *(i for other in others for i in spans[other]), *always]
-            at = np.array([*included, equations.size])
-            law = equations.law.marginal(equations.size + 1, at.tolist())
-            block = equations.shifted[np.ix_(at, at)]
-            part = Equations(law, block, equations.n_rows, meat[np.ix_(included, included)])
-            contrasts = np.eye(len(places), len(included))
-        nothing = np.zeros(len(places))
-        test = verdict((name,), *wald(part, contrasts, nothing), df_resid)
-        alone, _ = independent(contrasts, nothing)
-        theta = alone @ part.theta
-        gap = np.linalg.solve(alone @ part.inverse @ alone.T, theta)
-        df.append(test.df)
-        squares.append(float(theta @ gap))
-        f.append(test.fvalue)
-        p.append(test.pvalue)
-    return Anova(
-        tuple(spans),
-        np.array(df),
-        unit * np.array(squares),
-        np.array(f),
-        np.array(p),
-        unit * equations.squares,
-        df_resid,
-        typ,
-    )
-
-
-def _others(terms: list[str], number: int, typ: int) -> list[str]:
-    name = terms[number]
-    if typ == 1:
-        return terms[:number]
-    others = [other for other in terms if other != name]
-    if typ == 2:  # but for products with it
-        parts = set(name.split(":"))
-        others = [other for other in others if not parts < set(other.split(":"))]
-    return others
+    def share(self, kind: PseudoKind) -> tuple[float, float]:
+        """A pseudo R squared and its standard error."""
+        if kind == "cs":
+            left = math.exp(-2 * self.gain)
+            return 1 - left, 2 * left * self.stderr
+        assert self.null is not None
+        share = -self.gain / self.null
+        return share, math.hypot(self.stderr, share * self.null_stderr) / -self.null
