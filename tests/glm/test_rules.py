@@ -409,7 +409,7 @@ def test_rows_of_a_unit_are_learnt_where_its_bound_allows_for_more():
     one = SimpleNamespace(
         rounds=SimpleNamespace(std=[1.0], parameters={}), public=100,
         problem=SimpleNamespace(design=SimpleNamespace(intercept=True)), bound_is_chosen=False,
-        joint=np.eye(3), most=9.0, each=9.0, usual_clip=6.0,
+        joint=np.eye(3), ones=np.eye(3)[1], most=9.0, each=9.0, usual_clip=6.0,
     )  # fmt: skip
     rows = OneStepEstimator._count_rows_of_units(one, np.diag([0.0, 300.0, 0.0]))
     assert (rows, one.each, one.most) == (300.0, 3.0, 9.0)
