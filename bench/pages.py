@@ -106,6 +106,9 @@ TABLES = {
         "bench.peers.quantiles --peers PYTHON",
         ("src/privgram/multivariate/distribution.py", "src/privgram/study/tables.py"),
     ),
+    "cox": Table(
+        "docs/results.md", "bench.peers.cox FOLDER", ("src/privgram/glm/link.py",)
+    ),
     "peers, components": Table("docs/results.md", "bench.peers", ("one round",)),
     "peers, speed": Table(
         "docs/results.md", "bench.peers --speed", (KERNELS, "bench/peers")

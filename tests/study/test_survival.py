@@ -395,8 +395,8 @@ def test_events_lie_evenly_between_cuts_that_counts_place():
 
 GIVEN = {"cuts": CUTS, "epsilon": 1.0, "delta": 1e-6}
 REFUSED = [
-    (COX, {"cuts": None}, "4 to 6 pieces pay"),
-    (COX, {"cuts": "0,1"}, "4 to 6 pieces pay"),
+    (COX, {"cuts": None}, "Of pieces 4 to 6 pay"),
+    (COX, {"cuts": "0,1"}, "Of pieces 4 to 6 pay"),
     (COX, {"cuts": [0, 2, 1]}, "ascend from 0 on"),
     (COX, {"cuts": [-1, 2]}, "ascend from 0 on"),
     (COX, {"cuts": [0]}, "ascend from 0 on"),

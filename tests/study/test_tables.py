@@ -367,12 +367,3 @@ def test_thousands_of_groups_are_one_pass():
     assert found.counts.shape == (k, BRANCHES**4)
     error = found.counts.sum(1) - np.bincount(group, minlength=k)
     assert np.abs(error).max() < 6 * math.sqrt(found.variances[0])
-
-
-def test_saved_answer_is_read_and_drawn(table, tmp_path):
-    path = tmp_path / "wages.json"
-    found = study_of(table).summarize("wage", by="region", epsilon=1.0, out=path)
-    again = pg.load(path)
-    assert str(again) == str(found)
-    assert again.plot().get_xlabel() == "wage"
-    assert again.histogram(12).plot().get_xlabel() == "wage"

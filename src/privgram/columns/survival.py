@@ -43,7 +43,7 @@ FEW_PIECES = "Of pieces 4 to 6 pay, and fewer where events are rare: each furthe
 NO_CUTS = (
     "Surv(time, event) is fitted by pieces of time: say where they end, by what is public, such as "
     "cuts=[0, 90, 180, 365, 730], or how many there are, cuts=5, which a part of the budget places "
-    "by the times of events. 4 to 6 pieces pay: each further one is noise"
+    f"by the times of events. {FEW_PIECES}"
 )
 
 

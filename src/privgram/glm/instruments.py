@@ -60,7 +60,6 @@ class InstrumentEstimator(OneStepEstimator):
     """
 
     sums_squares = False
-    middle = (0.25,)
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
@@ -162,6 +161,9 @@ class InstrumentEstimator(OneStepEstimator):
             matrix, law = impose(matrix, law, rounds.moment.columns)
         how = taken(table.parameters, "the table can be read again")
         return fit_iv(self._record(matrix, law, table.parameters | how), self.question)
+
+    def _is_clear(self, state: ScoreState) -> bool:
+        return self.rounds.parameters["rounds"] > 2 and self._is_strong()
 
     def _is_strong(self) -> bool:
         """Whether each first stage stands out, and what is asked of has ends."""

@@ -181,8 +181,7 @@ class OneStepEstimator:
             largest = math.sqrt(transform.largest(bound) * self.most)
             radius = min(radius, largest)
             taught = transform.teaches(rounds.std_at(radius, share), rows)
-            clear = not cut and state.clear(self._noise_at(state, self.usual_clip, 0.8))
-            if not taught or clear:
+            if not taught or (not cut and self._is_clear(state)):
                 break
             middle, into, matrix, law = self._in_frame(first, transform, radius, share)
             std = rounds.std[-1]
@@ -191,6 +190,10 @@ class OneStepEstimator:
             # Most were cut, in a frame where noise had them short: its Hessian is too small.
             cut = float(np.trace(middle)) > self.most_cut * rows * radius**2 and radius < largest
         return replace(state, hessian_bias=1.0) if cut else state
+
+    def _is_clear(self, state: ScoreState) -> bool:
+        """Whether no middle round would make the estimate much better."""
+        return state.clear(self._noise_at(state, self.usual_clip, 0.8))
 
     def _with_long_rows(self, state: ScoreState) -> tuple[ScoreState, bool]:
         """The state with what middle rounds clipped of the Hessian, and whether that is all.

@@ -51,6 +51,9 @@ else:
 
 StatisticName = Literal["count", "mean", "sd", "quantile"]
 
+#: What results have of the release that they are of.
+GUARANTEE = "epsilon", "delta", "adjacency", "privacy", "reproducible"
+
 #: Children of a node, and how many times over at most.
 BRANCHES, DEEPEST = 2, 12
 
@@ -334,6 +337,11 @@ class DistributionResults(TableOfCounts):
         rows = self._rows
         return np.where(rows > DEVIATIONS_SEEN * math.sqrt(self.variances[0]), rows, np.nan)
 
+    @property
+    def _seen(self) -> list[int]:
+        """The groups whose rows stand out of the noise."""
+        return list(np.flatnonzero(~np.isnan(self._sizes)))
+
     @cached_property
     def _rows(self) -> Vector:
         public = self.variances[0] == 0
@@ -376,7 +384,7 @@ class DistributionResults(TableOfCounts):
         least, most = self.grid.at(np.array([-0.5, self.grid.size - 0.5])).tolist()
         middle, half = (least + most) / 2, (most - least) / 2
         f, found = (self.grid.values - middle) / half, np.full((3, len(self.counts)), np.nan)
-        for g in np.flatnonzero(~np.isnan(self._sizes)).tolist():
+        for g in self._seen:
             low, high = f[list(self._seen_from(g))]
             own = not_negative(self.counts[g : g + 1])[0]
             own /= max(own.sum(), 1e-300)
@@ -458,6 +466,12 @@ class DistributionResults(TableOfCounts):
         found: Vector = of_total + np.maximum(kept, LEAST**2 * whole)
         return found
 
+    def _half(self, g: int, p: float, alpha: float, estimand: Estimand) -> Vector:
+        """Half the intervals of a group's rows up to each step, less the part p of all of them."""
+        sampled = self._sampled(estimand) * self._sizes[g] * p * (1 - p)
+        variance = self._below_variance(p, self._below[g][1])
+        return np.asarray(quantile_of(alpha) * np.sqrt(variance + sampled))
+
     def quantile(
         self, q: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
@@ -466,42 +480,29 @@ class DistributionResults(TableOfCounts):
         They do not fall with q. An interval has all values at which the distribution function may
         be q, by the noise, and of a population by sampling too (docs/theory/distributions.md).
         """
-        z, parts = quantile_of(alpha), check_quantiles(q)
-        sampled, last = self._sampled(estimand), self.grid.size - 1
+        parts, last = check_quantiles(q), self.grid.size - 1
         found = np.full((3, len(self.counts), len(parts)), np.nan)
-        for g, n in enumerate(self._sizes):
-            if math.isnan(n):
-                continue
-            below, run = self._below[g]
-            for k, p in enumerate(parts):
-                variance = self._below_variance(p, run)
-                half = z * np.sqrt(variance + sampled * n * p * (1 - p))
-                off = below - p * n
-                first = int((off >= -half).argmax()) if (off >= -half).any() else last
-                open_ = np.flatnonzero(off < half)
-                end = int(open_[-1]) + 1 if len(open_) else 0
-                at = min(int(np.searchsorted(self._up_to[g], p * n * (1 - 1e-12))), last)
-                found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
-        seen = ~np.isnan(found)
-        found[seen] = self.grid.at(found[seen])
+        for g, (k, p) in product(self._seen, enumerate(parts)):
+            wanted, half = p * self._sizes[g], self._half(g, p, alpha, estimand)
+            off = self._below[g][0] - wanted
+            first = int((off >= -half).argmax()) if (off >= -half).any() else last
+            end = int(np.flatnonzero(np.append(True, off < half))[-1])
+            at = min(int(np.searchsorted(self._up_to[g], wanted * (1 - 1e-12))), last)
+            found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
+        found[:, self._seen] = self.grid.at(found[:, self._seen])
         return IntervalEstimates(*found)
 
     def cdf(
         self, x: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
     ) -> IntervalEstimates:
         """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
-        z, sampled = quantile_of(alpha), self._sampled(estimand)
         where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
         found = np.full((3, len(self.counts), len(where)), np.nan)
-        for g, n in enumerate(self._sizes):
-            if math.isnan(n):
-                continue
-            sums = np.append(self._below[g][0], 0.0) / n  # of step -1 none
-            for k, i in enumerate(where):
-                p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0) if i >= 0 else 0.0
-                variance = np.append(self._below_variance(p, self._below[g][1]), 0.0)[i] / n**2
-                half = z * math.sqrt(variance + sampled * p * (1 - p) / n)
-                found[:, g, k] = p, *np.clip([sums[i] - half, sums[i] + half], 0.0, 1.0)
+        for g, (k, i) in product(self._seen, enumerate(where)):
+            n = self._sizes[g] if i >= 0 else math.inf  # of no step there are no rows
+            p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0)
+            middle, half = self._below[g][0][i] / n, self._half(g, p, alpha, estimand)[i] / n
+            found[:, g, k] = p, *np.clip([middle - half, middle + half], 0.0, 1.0)
         return IntervalEstimates(*found)
 
     def histogram(self, bins: int | Sequence[float] | Vector = 40) -> HistogramResults:
@@ -529,17 +530,13 @@ class DistributionResults(TableOfCounts):
         found: dict[str, Vector] = {}
         for name in self.statistics:
             if name == "quantile":
-                several = self.quantile(self.q, alpha, estimand)
-                columns = {
-                    f"q{100 * q:g}": IntervalEstimates(*(x[:, k] for x in several))
-                    for k, q in enumerate(self.q)
-                }
+                several = zip(*(x.T for x in self.quantile(self.q, alpha, estimand)), strict=True)
+                heads = {f"q{100 * q:g}": x for q, x in zip(self.q, several, strict=True)}
             else:
                 given = (alpha,) if name == "count" else (alpha, estimand)
-                columns = {name: getattr(self, name)(*given)}
-            for head, (estimate, lower, upper) in columns.items():
-                ends = {f"{head}_lower_ci": lower, f"{head}_upper_ci": upper}
-                found |= {head: estimate} | ends
+                heads = {name: getattr(self, name)(*given)}
+            for head, ends in heads.items():
+                found |= zip((head, f"{head}_lower_ci", f"{head}_upper_ci"), ends, strict=True)
         return found
 
     def with_q(self, q: float | Sequence[float]) -> Self:
@@ -656,7 +653,9 @@ def summarize(
 ) -> DistributionResults:
     """Give counts, means, deviations and quantiles of a factor of whole numbers, in groups.
 
-    Of a month of a `Stream`, of a cluster or a warehouse, of units: whatever a release is of.
+    Of a month of a `Stream`, of a cluster or a warehouse, of units: whatever a release is of. Each
+    level has noise of its own: of some hundred, quantiles are about as good as those of
+    `Study.summarize` are for the same price.
 
     Parameters
     ----------
@@ -665,21 +664,12 @@ def summarize(
     column : str
         A factor whose levels are whole numbers that follow one another, such as ages, or amounts
         that were divided by 100 and rounded.
-    by : str or sequence of str
-        Factors whose levels, crossed, are the groups.
-    q : float or sequence of float
-        Which quantiles are shown, in (0, 1).
+    by, q
+        As of `Study.summarize`.
 
     Returns
     -------
     DistributionResults
-        As of `Study.summarize`. Each level has noise of its own: of some hundred levels, quantiles
-        are about as good as those of `Study.summarize` are for the same price.
-
-    Raises
-    ------
-    ValueError
-        If the column is no such factor, or the release lacks the term.
     """
     by, known = (by,) if isinstance(by, str) else tuple(by), release.variables
     names = *by, column
@@ -721,16 +711,12 @@ def summarize(
         column=column,
         by=by,
         columns=Columns(bounds, intercept=True),
-        statistics=("count", "mean", "sd", "quantile"),
+        statistics=get_args(StatisticName),
         q=check_quantiles(q),
         counts=steps,
         variances=nodes,
         n_rows=max(float(steps.sum()), 1.0),
-        epsilon=release.epsilon,
-        delta=release.delta,
-        adjacency=release.adjacency,
-        privacy=release.privacy,
-        reproducible=release.reproducible,
+        **{name: getattr(release, name) for name in GUARANTEE},
         unit=None if unit is None else unit.name,
         rows_of_unit=max(math.ceil((release.bound / row_bound) ** 2 - 1e-9), 1),
     )

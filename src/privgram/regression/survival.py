@@ -162,36 +162,29 @@ class SurvivalResults(GLMResults):
 
         Parameters
         ----------
-        times : sequence of float, optional
-            By default the cuts.
-        alpha : float, default 0.05
-            1 - level, in (0, 0.5].
+        times, alpha
+            As of `predict_survival`.
 
         Returns
         -------
         SurvivalCurves
-
-        Raises
-        ------
-        ValueError
-            If a time is beyond the last cut.
         """
         levels = [self.columns.variables[name].names for name in self._strata]  # type: ignore[attr-defined]
         strata = list(product(*levels))
+        pieces = [{PIECE: str(k)} for k in range(1, len(self.cuts))]
+        cells = [
+            dict(zip(self._strata, stratum, strict=True)) | piece
+            for stratum, piece in product(strata, pieces)
+        ]
         rows = [
             [
-                float(
-                    not powers
-                    and all(cell.get(name) == self._level(name, at) for name, at in cells)
-                )
-                for powers, cells in self._with_pieces.functions
+                not powers and all(cell.get(name) == self._level(name, at) for name, at in own)
+                for powers, own in self._with_pieces.functions
             ]
-            for stratum in strata
-            for piece in range(len(self.cuts) - 1)
-            for cell in [{PIECE: str(piece + 1), **dict(zip(self._strata, stratum, strict=True))}]
+            for cell in cells
         ]
         names = tuple(", ".join(map(str, stratum)) or "baseline" for stratum in strata)
-        return self._curves(np.array(rows), names, times, alpha, "cumulative hazard")
+        return self._curves(np.array(rows, float), names, times, alpha, "cumulative hazard")
 
     def predict_survival(
         self, X: Features, times: Sequence[float] | None = None, alpha: float = 0.05
@@ -204,18 +197,13 @@ class SurvivalResults(GLMResults):
             The variables of the features, and those of strata(), in their own units. Values are
             clamped to their bounds.
         times : sequence of float, optional
-            By default the cuts. Times count from the first one on.
+            By default the cuts. Times count from the first one on, and end at the last.
         alpha : float, default 0.05
             1 - level, in (0, 0.5].
 
         Returns
         -------
         SurvivalCurves
-
-        Raises
-        ------
-        ValueError
-            If a time is beyond the last cut, or X lacks a variable.
         """
         given: Any = X
         wanted = [name for name in self._with_pieces.reads(self.columns) if name != PIECE]
