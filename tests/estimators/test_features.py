@@ -233,8 +233,7 @@ def test_features_of_some_columns_of_a_frame():
     features = pg.RandomFeatures(["a", "b"], n=32)
     model = PrivateRidge(features=features, **BOUNDS).fit(table, y)
     assert places(features, model.result_.names) == [0, 1]
-    described = {"a": (-3, 3), "b": (-3, 3), "c": (-3, 3)}
-    classes = PrivateClassifier(classes=[False, True], columns=described, features=features)
+    classes = PrivateClassifier(classes=[False, True], bound=3.0, features=features)
     assert classes.fit(table, y > 0).predict_proba(table).shape == (3000, 2)
     with pytest.raises(ValueError, match="'nobody'"):
         PrivateRidge(features=pg.RandomFeatures(["nobody"], n=4), **BOUNDS).fit(table, y)

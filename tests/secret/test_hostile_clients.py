@@ -321,6 +321,33 @@ def test_numbers_of_other_types_are_read_as_plain_ones():
     assert gate.own(kind, {}).beside == ((1, 2, 0.5),)
 
 
+class Claims(np.ndarray):
+    """Objects that say they are numbers."""
+
+    dtype = np.dtype(float)
+
+
+class OfAnyType(type):
+    """The type of a type that is equal to whatever it is compared with."""
+
+    def __eq__(cls, other):
+        return True
+
+    def __hash__(cls):
+        return hash(float)
+
+
+class Anything(metaclass=OfAnyType):
+    pass
+
+
+def test_what_says_that_it_is_plain_is_not_believed():
+    liar = np.array([[object(), object()]], dtype=object).view(Claims)
+    for given in (liar, Anything()):
+        with pytest.raises(TypeError, match="no sum of images"):
+            gate.own(given, {})
+
+
 def test_an_error_that_tells_of_a_row_is_not_kept_with_the_one_that_leaves():
     calls = []
 

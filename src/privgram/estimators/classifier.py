@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +13,17 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from privgram._base.numbers import check_positive
-from privgram.columns import Columns
 from privgram.columns.unit import Missing
 from privgram.estimators._base import (
     BudgetedEstimator,
-    ColumnDescription,
     RandomState,
-    columns_in,
     generator,
 )
 from privgram.glm.multinomial import ClassProblem, fit_classes
 from privgram.privacy.guarantee import Guarantee
 from privgram.regression.features import NO_SLOPES, check_features, places
-from privgram.sources.arrays import check_real, computes, is_array, to_numpy
+from privgram.sources.arrays import check_real, computes, is_array
 from privgram.sources.labelled import LabelledRows, one_by_one, pieces
-from privgram.study.config import described
 
 if TYPE_CHECKING:
     from typing import Self
@@ -65,8 +61,9 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         All labels that may occur. They are public, and never taken from the data: without them
         `fit` raises. One may have no rows.
     bound : float
-        Public L2 bound of a row of features; longer rows are shortened to it. Without it, and
-        without `columns`, `fit` raises.
+        Public L2 bound of a row of features; longer rows are shortened to it. Without it `fit`
+        raises. Factors and truth values are features as ``columns.encode(table)`` of a
+        `privgram.Columns`, whose rows are at most ``columns.bound`` long.
     fit_intercept : bool, default True
     holdout : float, default 0.0
         Each row is held out with this probability, at most a half. Held-out rows are not learnt
@@ -84,18 +81,13 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     ledger : Ledger, optional
         Every fit is one entry in it, made before anything is released.
     features : RandomFeatures, optional
-        Random features beside the columns, of columns over `bound`, or of those that `columns`
-        maps to [-1, 1]. All features together are as long as `bound`.
-    columns : Columns, mapping or path-like, optional
-        What is publicly known of each feature, as of `privgram.Study`. `X` is then a data frame or
-        a mapping of names to columns, with factors and truth values as they are; `bound` may
-        then be left out.
+        Random features beside the columns, of columns over `bound`. All features together are as
+        long as `bound`.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_features) or (1, n_features), float64
-        With two classes one row, of the second class against the first. With `columns` the features
-        are those of ``Columns.encode``.
+        With two classes one row, of the second class against the first.
     intercept_ : ndarray of shape (n_classes,) or (1,), float64
     classes_ : ndarray of shape (n_classes,)
         As given, sorted.
@@ -128,9 +120,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
     """
 
     _fit: ClassFit | None = None
-    _described: Columns | None = None
     _at: list[int]
-    _scale: float
     _length: float
 
     def __init__(
@@ -146,7 +136,6 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         missing: Missing = "error",
         random_state: RandomState = None,
         ledger: Ledger | None = None,
-        columns: ColumnDescription = None,
         features: RandomFeatures | None = None,
     ) -> None:
         self._keep(locals())
@@ -172,14 +161,12 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         """
         with self._unchanged_on_error():
             check_features(self.features)
-            self._described = None if self.columns is None else self._checked_columns()
             pairs = self._pairs(self._blocks(X, y))
             classes = self._checked_classes()
             bound = self._row_bound()
-            width = self._width
+            width = self.n_features_in_
             if self.features is not None:
-                self._at = places(self.features, self._names())
-                self._scale = bound if self._described is None else 1.0
+                self._at = places(self.features, self._feature_names())
                 self._length = bound
                 pairs = partial(self._widened_pairs, pairs)
                 width, bound = width + self.features.n, math.sqrt(2.0) * bound
@@ -263,7 +250,7 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         """Rows with their random features."""
         if self.features is None:
             return rows
-        scaled = np.asarray(rows[:, self._at], np.float64) / self._scale
+        scaled = np.asarray(rows[:, self._at], np.float64) / self._length
         wide = self.features.rows(np.where(np.isfinite(scaled), scaled, 0.0)) * self._length
         return np.hstack([rows, wide.astype(rows.dtype, copy=False)])
 
@@ -271,28 +258,13 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         for rows, labels in pairs():
             yield self._widened(rows), labels
 
-    def _names(self) -> list[str]:
-        return self._feature_names() if self._described is None else list(self._described.names)
-
     def _features(self, X: Any) -> Matrix:
         """Features of rows that are to be predicted; NaN is refused."""
         _ = self.result_
-        if self._described is None:
-            rows = np.asarray(self._validate(X, reset=False), np.float64)
-            return np.asarray(self._widened(rows))
-        encoded = self._described.encode(columns_in(X))
-        if not np.isfinite(encoded).all():
-            raise ValueError("a row holds a missing value or a level that is not listed")
-        return np.asarray(self._widened(encoded))
+        rows = np.asarray(self._validate(X, reset=False), np.float64)
+        return np.asarray(self._widened(rows))
 
     # --- What is checked before anything is spent ----------------------------------------------
-
-    def _checked_columns(self) -> Columns:
-        columns = described(self.columns).settled(self.adjacency)
-        named = Columns(columns.variables, missing="drop")
-        if columns.names != Columns(columns.variables, intercept=True).names:
-            raise ValueError("columns= describes variables alone: terms are for formulas")
-        return named
 
     def _checked_classes(self) -> tuple[str | float, ...]:
         if self.classes is None or isinstance(self.classes, str):
@@ -314,14 +286,12 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         return tuple(values.tolist())
 
     def _row_bound(self) -> float:
-        if self.bound is not None:
-            return check_positive(self.bound, "bound")
-        if self._described is None:
+        if self.bound is None:
             raise ValueError(
                 "bound is missing: give a public L2 bound of a row, such as bound=1.0 for rows "
                 "that are normalised. It is never taken from the data; longer rows are shortened"
             )
-        return float(self._described.bound)
+        return check_positive(self.bound, "bound")
 
     def _checked_holdout(self) -> float:
         part = self.holdout
@@ -331,16 +301,10 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
 
     # --- Where rows come from ------------------------------------------------------------------
 
-    @property
-    def _width(self) -> int:
-        return self.n_features_in_ if self._described is None else len(self._described.names)
-
     def _blocks(self, X: Any, y: Any) -> Iterable[Pair]:
         """Pairs of rows and labels; a table in memory is one, checked as scikit-learn does."""
         if y is None and isinstance(X, Iterable) and not _is_table(X):
             return self._checked_blocks(X)
-        if self._described is not None:
-            return [(X, y)]
         if is_array(X) and computes(X):  # stays where it is
             check_real(X)
         X = self._rows(X, None if y is None else "no_validation")
@@ -357,34 +321,23 @@ class PrivateClassifier(ClassifierMixin, BudgetedEstimator):
         first = next(iter(blocks), None)
         if not isinstance(first, tuple) or len(first) != 2:
             raise ValueError("without y, X is an iterable of pairs (X, y), or y is missing")
-        if self._described is None:
-            self.n_features_in_ = int(np.shape(first[0])[-1])
-            self.__dict__.pop("feature_names_in_", None)
+        self.n_features_in_ = int(np.shape(first[0])[-1])
+        self.__dict__.pop("feature_names_in_", None)
         checked: Iterable[Pair] = blocks
         return checked
 
     def _pairs(self, blocks: Iterable[Any]) -> Callable[[], Iterable[Pair]]:
         """Some rows after the other, each block checked as it comes."""
-        columns = self._described
-        if columns is not None:
-            self.feature_names_in_ = np.array(list(columns_in(next(iter(blocks))[0])), object)
-            self.n_features_in_ = len(self.feature_names_in_)
 
         def read() -> Iterator[Pair]:
             for X, y in blocks:
                 labels = one_by_one(y)
-                if columns is None:
-                    X = X if is_array(X) else np.asarray(X)
-                    if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-                        raise ValueError(f"each block has {self.n_features_in_} columns")
-                    lengths, rows = {_length(X)}, partial(_part, X)
-                else:
-                    parts = columns_in(X)
-                    lengths = {_length(parts[name]) for name in columns.selected}
-                    rows = partial(_encoded, columns, parts)
-                if labels.ndim != 1 or lengths - {len(labels)}:
+                X = X if is_array(X) else np.asarray(X)
+                if X.ndim != 2 or X.shape[1] != self.n_features_in_:
+                    raise ValueError(f"each block has {self.n_features_in_} columns")
+                if labels.ndim != 1 or int(X.shape[0]) != len(labels):
                     raise ValueError("each block has a label for each row, in one dimension")
-                yield from pieces(rows, labels)
+                yield from pieces(partial(_part, X), labels)
 
         return read
 
@@ -404,18 +357,5 @@ def _is_table(X: Any) -> bool:
     return any(hasattr(X, name) for name in ("__array__", "columns", "column_names", "items"))
 
 
-def _length(column: Any) -> int:
-    return int(column.shape[0]) if is_array(column) else len(column)
-
-
 def _part(X: Any, rows: slice) -> Any:
     return X[rows, :]
-
-
-def _encoded(columns: Columns, parts: Mapping[str, Any], rows: slice) -> Matrix:
-    """Some rows of a table, encoded by its description."""
-    some = {}
-    for name in columns.selected:
-        part = getattr(parts[name], "iloc", parts[name])[rows]
-        some[name] = to_numpy(part) if is_array(part) else part
-    return columns.encode(some)

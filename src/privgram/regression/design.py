@@ -440,6 +440,8 @@ def _image(release: Described, piece: Piece, number: int | None = None) -> Matri
     if stored is None:
         return None
     stored = stored if number is None else stored[[number]]
+    if release.names == release.columns.names:  # of thousands, the same objects
+        return stored
     place = {name: i for i, name in enumerate(release.columns.names)}
     places = np.array([place[name] for name in release.names])
     lost = np.ones(len(place), bool)

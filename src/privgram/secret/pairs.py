@@ -94,12 +94,13 @@ class RowsByLevel(LevelAccumulator):
         rows, levels = map(np.concatenate, zip(*self._blocks, strict=True))
         self._blocks = []
         order, block = in_blocks(self.of, rows, levels)
-        _, at, size = np.unique(block, return_inverse=True, return_counts=True)
-        size, weight = size[at], self.of.weights[levels[order]]
-        by_class = np.lexsort((block, weight, size))
-        by_class = by_class[size[by_class] > 1]
+        _, first, at, size = np.unique(block, True, True, True)
+        weight = self.of.weights[levels[order[first]]]
+        place = np.lexsort((weight, size)).argsort()
+        by_class = np.argsort(place[at], kind="stable")
+        by_class = by_class[size[at[by_class]] > 1]
         self._rows = rows[order[by_class]]
-        same = np.stack([size[by_class], weight[by_class]])
+        same = np.stack([size, weight])[:, at[by_class]]
         starts = np.flatnonzero((np.diff(same, prepend=-1) != 0).any(axis=0))
         ends = np.append(starts, same.shape[1])[1:]
         #: Size and weight of blocks, and where their rows begin and end.
@@ -177,15 +178,16 @@ def in_blocks(
     for column in bits.T:
         code = mixed(code ^ column)
 
-    def alike() -> Any:  # each row but the first to the one before
-        one, level = bits[order], levels[order]
-        return (one[1:] == one[:-1]).all(axis=1) & (level[1:] == level[:-1])
+    def alike(one: Any, other: Any) -> Any:
+        return (bits[one] == bits[other]).all(axis=1) & (levels[one] == levels[other])
 
     order = np.argsort(code, kind="stable")
-    if not alike()[code[order[1:]] == code[order[:-1]]].all():  # two rows of one code
+    same = code[order[1:]] == code[order[:-1]]  # each row but the first as the one before
+    if not alike(order[1:][same], order[:-1][same]).all():  # two rows of one code
         order = np.lexsort((*bits.T, levels, code))
+        same = alike(order[1:], order[:-1])
     places = np.arange(len(order))
-    first = np.maximum.accumulate(np.where(np.append(True, ~alike())[: len(order)], places, 0))
+    first = np.maximum.accumulate(np.where(np.append(True, ~same)[: len(order)], places, 0))
     tag = mixed(code[order] ^ mixed((places - first + 1).astype(np.uint64))) >> np.uint64(32)
     level = levels[order]
     bins = blocks.bins.astype(np.uint64)[level]
