@@ -136,6 +136,8 @@ def spark():
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
+        # For seconds it does without a second compiler, which takes half of its time.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     session = sql.SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
     yield session

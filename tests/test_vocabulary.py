@@ -18,10 +18,10 @@ ROOT = Path(privgram.__file__).parent
 DOCS = Path(__file__).parent.parent / "docs"
 
 #: Names that stand in two modules on purpose: a command of the shell has the name of what it calls
-#: ("pca", "plan", "release", "summarize"); "regress" is of a table, at a price, and of a release,
+#: ("release", "summarize"); "regress" is of a table, at a price, and of a release,
 #: at none; "to_html" is the method of that name, of a release and of a fit; and "total" sums the
 #: same in exact integers for two kinds of noise.
-ON_PURPOSE = {"pca", "plan", "regress", "release", "summarize", "to_html", "total"}
+ON_PURPOSE = {"regress", "release", "summarize", "to_html", "total"}
 
 #: What nothing is called any more, and what it is called.
 REPLACED = {
@@ -145,7 +145,7 @@ def test_classes_that_prose_names_are_there():
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 defined |= {alias.name for alias in node.names}
     foreign = {  # of Dask, R, lifelines, scikit-learn and dp_accounting
-        "CoxPHFitter", "Surv",
+        "CoxPHFitter", "FunctionTransformer", "Surv",
         "Client", "LassoLarsIC", "LinearRegression", "LocalCluster", "LogisticRegression", "NaN",
         "Normalizer", "Ridge", "StandardScaler", "TruncatedSVD", "UnsupportedEventError",
     }  # fmt: skip

@@ -241,7 +241,7 @@ class UnitScale:
                     "rows are clipped, which a query does not: take a larger one, or pass the rows"
                 )
             bits = bits_for(bound, row_bound)
-            target = target_of(d, bits)
+            target = norm_before_rounding(d, bits)
             whole, room = 4.0**bits, 3.0 * d * d
             if room > whole / 4:
                 raise ValueError(f"{d} columns are too many for a unit's matrix; take fewer terms")
@@ -251,7 +251,7 @@ class UnitScale:
             return cls(unit, bits, bound, row_target / row_bound, longest, whole - room)
 
 
-def target_of(d: int, bits: int) -> float:
+def norm_before_rounding(d: int, bits: int) -> float:
     """The largest norm of a row of d numbers before it is rounded: `gram_target` in C."""
     return (2.0**bits - math.sqrt(d) / 2) * (1 - (d + 64) * 2.0**-53)
 
@@ -291,7 +291,7 @@ class MomentQuery:
                     f"select ln({name}) as a column of its own, and describe it by its bounds"
                 )
         with DefaultRounding():
-            plain = target_of(self.n_columns, 20) / bound
+            plain = norm_before_rounding(self.n_columns, 20) / bound
         self.factor = plain if self.unit is None else self.unit.row_factor
         self.entries = tuple(self._entries())
         self.n_variables = sum(one.variable is not None for one in self.entries)

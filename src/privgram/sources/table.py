@@ -116,7 +116,7 @@ class Chunk:
 #: Chunks are `ranges` of what is in memory, all of which may be asked for at once; each block is
 #: `decoded` at a cost, into memory of its own that nobody overwrites; or blocks are `handed` over
 #: one after another.
-Kind: TypeAlias = Literal["ranges", "decoded", "handed"]
+TableKind: TypeAlias = Literal["ranges", "decoded", "handed"]
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class Table:
     n_columns: int
     n_rows: int | None
     chunks: Generator[Chunk]
-    kind: Kind = "handed"
+    kind: TableKind = "handed"
 
 
 def n_rows_of(block: RawBlock) -> int:

@@ -176,7 +176,7 @@ def summaries_of(
 
 @dataclass(frozen=True)
 class Advice:
-    """What to ask instead of a fit that was refused, for `Results.advice`: simulated when called.
+    """What to ask instead of a refused fit, for `RegressionResults.advice`: simulated when called.
 
     It holds public numbers alone, and goes wherever the fit goes.
     """
