@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from privgram.ledger import BudgetExceeded, Ledger
     from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
     from privgram.moment import SecondMoment
+    from privgram.planning.plan import plan
     from privgram.regression import RefusedError
     from privgram.releases.loading import load
     from privgram.releases.release import Release, pool
@@ -45,6 +46,7 @@ __all__ = [
     "Study",
     "Unit",
     "load",
+    "plan",
     "pool",
     "regress",
     "release",
@@ -68,6 +70,7 @@ _ROOMS = {
     "moment": ("SecondMoment",),
     "stream": ("Stream",),
     "study": ("Study", "regress"),
+    "planning.plan": ("plan",),
     "disclosure.release": ("release",),
     "scan.executor": ("second_moment",),
     "scan.warehouse": ("Query",),
