@@ -192,10 +192,10 @@ def regress_unsure(table, rng, adjacency, **options):
         return regress(table, rng, adjacency, **options)
 
 
-def classified(table, rng, adjacency, **options):
+def classified(table, rng, adjacency, bound=4.0, **options):
     """A classifier of g by the numbers."""
-    columns = {name: BASE[name] for name in ("x", "z", "y")}
-    given = {"columns": columns, "classes": LEVELS, "missing": "drop", "random_state": rng}
+    X = np.column_stack([table[name] for name in "xzy"])
+    given = {"bound": bound, "classes": LEVELS, "missing": "drop", "random_state": rng}
     model = PrivateClassifier(epsilon=1.0, adjacency=adjacency, **given, **options)
 
     def of_rows(_, first, n):
@@ -206,7 +206,7 @@ def classified(table, rng, adjacency, **options):
     with pytest.MonkeyPatch.context() as patch:
         if adjacency == "add-remove":  # who is replaced has the coin of the place
             patch.setattr(labelled, "coins", of_rows)
-        return model.fit(table, table["g"].tolist()).result_
+        return model.fit(X, table["g"].tolist()).result_
 
 
 @dataclass(frozen=True)
