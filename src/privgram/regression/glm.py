@@ -406,6 +406,8 @@ class GLMResults(SavedFit, RegressionResults):
 
     def _assumes(self) -> list[str]:
         what = "errors of equal variance" if self._family.is_linear else "that the model holds"
+        if self.unit is not None and self._family.is_linear:
+            what += f", independent also of rows of one {shown(self.unit)}"
         equal = "" if self.robust else f" They assume {what}."
         if self._clusters is not None:
             equal = (
@@ -430,7 +432,7 @@ class GLMResults(SavedFit, RegressionResults):
                     f"Means by {shown(self.unit)} are taken off: slopes are those with an effect "
                     "for each, and the intercept is their mean over these rows."
                 )
-        what = "rows" if self.unit is None else "units"
+        what = "row" if self.unit is None else "unit"
         rows = self.parameters["clipped_rows"]
         if self.parameters["method"] != "scores":
             notes.append(f"Not by scores: {self.parameters['reason']}.")
@@ -442,11 +444,10 @@ class GLMResults(SavedFit, RegressionResults):
                 "least squares where errors are symmetric."
             )
         elif self.parameters["method"] == "scores" and self.refusal is None:
-            clipped = (
-                f"What about {rows:,.0f} {what} say was cut down to the most that one may say."
-            )
+            said = f"1 {what} says" if round(rows) == 1 else f"{rows:,.0f} {what}s say"
+            clipped = f"What about {said} was cut down to the most that one may say."
             if rows < 0.5:
-                clipped = f"No {what} seem to say more than one may, and none was cut down."
+                clipped = f"No {what}s seem to say more than one may, and none was cut down."
             if self.parameters["purpose"] == "inference":
                 clipped += (
                     " Intervals allow for the bias by a multiple of the noise; a few extreme "
