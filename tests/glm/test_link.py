@@ -309,6 +309,14 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     assert not ledger.entries
 
 
+@pytest.mark.parametrize(("family", "is_more"), [("poisson", True), ("binomial", False)])
+def test_long_scores_of_counts_alone_make_intervals_longer(family, is_more):
+    """They lie beyond their means, all on one side."""
+    fit = fitted(family, made(family, 5000), formula="y ~ a + b", seed=0)
+    assert fit.refusal is None
+    assert ("clipping_excess" in fit.parameters) == is_more
+
+
 @pytest.mark.slow
 def test_few_events_beside_much_noise_are_refused():
     """100 events of 2,000: without the rule four of ten are offered and hold a quarter."""

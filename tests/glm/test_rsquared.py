@@ -3,11 +3,15 @@
 The other route is statsmodels' of the same rows.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
+from privgram.glm.link import GLMEstimator
+from privgram.glm.state import isotropic
 
 pd = pytest.importorskip("pandas")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -127,6 +131,25 @@ def pseudo(family, kind, table):
     theirs = smf.logit if family == "binomial" else smf.poisson
     fit = theirs("y ~ a + b", table).fit(disp=0)
     return fit.prsquared if kind == "mcf" else -np.expm1(2 * (fit.llnull - fit.llf) / len(table))
+
+
+def test_noise_of_the_hessian_is_in_the_error_of_a_likelihood(monkeypatch):
+    """Of a parabola b^T H b / 6, by isotropic noise, and nothing else of it."""
+    compared, lengths = GLMEstimator._compared, []
+
+    def noisy(self, state, parts, clip):
+        way = parts.coef.copy()
+        way[-1] -= self.family.predictor(self._mean()[0])
+        lengths.append(np.linalg.norm(np.linalg.inv(state.whitening).T @ way))
+        return compared(self, replace(state, hessian_noise=isotropic(3.0)), parts, clip)
+
+    monkeypatch.setattr(GLMEstimator, "_compared", noisy)
+    options = {"family": "binomial", "rng": np.random.default_rng(0)}
+    fit = pg.regress(
+        of_events("binomial"), "y ~ a + b", EVENTS | {"y": (0, 1)}, 1e6, 0.5, **options
+    )
+    gain = fit.parameters["likelihood"]
+    assert gain["stderr"] == pytest.approx(3 * 2**0.5 * lengths[0] ** 2 / 6, rel=0.05)
 
 
 @pytest.mark.parametrize(("family", "kind", "ends"), KINDS)

@@ -314,6 +314,10 @@ def test_counts_say_the_level_but_for_their_noise():
     assert grown / before == pytest.approx(math.exp(far))  # the mean weight
     one.mean = 0.21, 0.03
     np.testing.assert_allclose(GLMEstimator._levelled(one, begun).coef, begun.coef)
+    # Two deviations of the mean weight's own noise are a tenth of it too.
+    one.mean, noisy = (0.3, 0.03), state(noise=0.01 / math.sqrt(2))
+    less = GLMEstimator._levelled(one, noisy).coef[-1] - noisy.coef[-1]
+    assert less == pytest.approx(math.log(1.5) - 0.1 * math.sqrt(2))
 
 
 def test_path_that_bends_is_refused(monkeypatch):

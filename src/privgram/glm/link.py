@@ -171,8 +171,9 @@ class GLMEstimator(OneStepEstimator):
         noise = metric @ parts.noise @ metric.T
         curved = rows * (length**2 - float(np.trace(noise)))
         of_hessian = float(state.hessian_noise.entry_variance(np.eye(self.q), of_z[None])[0, 0])
-        square = error**2 / 9 + of_hessian / 36 + (state.hessian_bias * rows * length**2 / 6) ** 2
-        square += rows**2 * float(4 / 9 * of_z @ noise @ of_z + (noise * noise).sum() / 18)
+        square = error**2 / 9 + (state.hessian_bias * rows * length**2 / 6) ** 2
+        by_coef = float(4 / 9 * of_z @ noise @ of_z + (noise * noise).sum() / 18)
+        square += rows**2 * (of_hessian / 36 + by_coef)
         gain = (float(start[0]) / 3 + curved / 6) / rows
         rule = gain**2 / (6 * self.family.variance(mean))  # what S(t) is beside a parabola
         stderr = math.hypot(math.sqrt(square) / rows, rule)
@@ -317,12 +318,14 @@ class GLMEstimator(OneStepEstimator):
         """The state whose means are the target's in the mean, as those of the root are."""
         if not self.levels:
             return state
-        mean, doubt = self.mean
-        far = math.log(mean / self.weights[1])
-        sure = math.copysign(max(abs(far) - doubt / mean, 0.0), far)
-        one = np.eye(self.q)[-1]
+        (mean, doubt), weight, one = self.mean, self.weights[1], np.eye(self.q)
+        ones = np.linalg.inv(state.whitening)[-1, None]
+        of_weight = math.sqrt(float(state.hessian_noise.entry_variance(one, ones)[0, 0]))
+        far = math.log(mean / weight)
+        least = math.hypot(doubt / mean, LIMITS.seen * of_weight / weight)
+        sure = math.copysign(max(abs(far) - least, 0.0), far)
         whitening = state.whitening * math.exp(-sure / 2)
-        return replace(state, coef=state.coef + sure * one, whitening=whitening)
+        return replace(state, coef=state.coef + sure * one[-1], whitening=whitening)
 
     def _std_at(self, radius: float) -> float:
         """Noise off the diagonal of a second moment that gets all of mu^2."""
