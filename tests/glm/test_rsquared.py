@@ -164,6 +164,19 @@ def test_pseudo_share_holds_within_its_error(family, kind, ends, adjacency):
     assert np.median(error) < 0.15
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("each", "level"), [(1.0, 1.0), (0.6, -0.5)])
+def test_pseudo_share_of_counts_that_features_hardly_explain(each, level):
+    """Bins say that their mean is higher, and numbers need not be whole; 1 of 5,000 is farther."""
+    table = of_events("poisson")
+    table["y"] = each * np.random.default_rng(2).poisson(np.exp(level + 0.05 * table["a"]))
+    for seed in range(3):
+        options = {"family": "poisson", "rng": np.random.default_rng(seed)}
+        fit = pg.regress(table, "y ~ a + b", EVENTS | {"y": (0, 60)}, 16.0, 1e-6, **options)
+        off = fit.pseudo_rsquared() - pseudo("poisson", "cs", table)
+        assert abs(off) < 4 * fit.pseudo_rsquared_stderr() < 0.03
+
+
 def test_pseudo_share_of_a_gain_that_noise_makes_a_loss_is_below_zero():
     """As much as of counts up to a million whose features are out of their bounds, or beyond."""
     for gain in (-1e-3, -10.0, -354.0, -1e300):
