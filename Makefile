@@ -18,11 +18,13 @@ THREADED := tests/moment tests/scan/test_executor.py \
 SOURCES := meson.build meson.options packaging/version.py packaging/exports.map pyproject.toml LICENSE README.md \
            $(shell find src -type f -not -path '*/__pycache__/*' -not -name '*.so')
 
-# Files go to as many processes as there are cores, whole, so that tests which share a fixture, or
-# Spark, share it; in their order, or the longest, of few tests, would come last and run alone. One
-# thread each for NumPy's BLAS, or the processes would wait for each other. Bytecode is kept whatever
-# the caller's shell says: each process would else compile all tests, and all it starts privgram.
-PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --maxprocesses 8 \
+# Files go to one process more than there are cores, as tests wait for what they start, and whole, so
+# that tests which share a fixture, or Spark, share it; in their order, or the longest, of few tests,
+# would come last and run alone. One thread each for NumPy's BLAS, or the processes would wait for
+# each other. Bytecode is kept whatever the caller's shell says: each process would else compile all
+# tests, and all it starts privgram.
+WORKERS := $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))')
+PYTEST := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) \
           --dist loadfile --no-loadscope-reorder
 
 .PHONY: help demo test quick long nightly processors stale fuzz sanitize sanitize-threads lint docs linkcheck bench reproduce wheel manylinux cross wheels sdist dev clean mutants

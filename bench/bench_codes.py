@@ -34,7 +34,7 @@ def accumulator(levels, share):
     firsts = np.cumsum([DENSE, *levels])
     blocks = [(k, int(first), -1, 1.0) for k, first in enumerate(firsts[:-1])]
     bound = share * (DENSE + len(levels)) ** 0.5
-    return rows.TableAccumulator(range(DENSE), levels, blocks, bound)
+    return rows.Accumulator(range(DENSE), levels, blocks, bound)
 
 
 SCALING = np.zeros(DENSE), np.full(DENSE, 1 / 3), np.ones(DENSE)
@@ -52,7 +52,7 @@ def accumulate(dense, codes, levels, share):
             if part.start >= len(dense):
                 return
             bad = accumulators[i].update(
-                [x[part] for x in columns], [(c[part], None) for c in codes], [], False, SCALING
+                [x[part] for x in columns], False, SCALING, [(c[part], None) for c in codes]
             )
             if bad != -1:
                 raise AssertionError("nothing is missing")

@@ -18,10 +18,10 @@ ROOT = Path(privgram.__file__).parent
 DOCS = Path(__file__).parent.parent / "docs"
 
 #: Names that stand in two modules on purpose: a command of the shell has the name of what it calls
-#: ("release", "summarize"); "regress" is of a table, at a price, and of a release,
+#: ("plan", "release", "summarize"); "regress" is of a table, at a price, and of a release,
 #: at none; "to_html" is the method of that name, of a release and of a fit; and "total" sums the
 #: same in exact integers for two kinds of noise.
-ON_PURPOSE = {"regress", "release", "summarize", "to_html", "total"}
+ON_PURPOSE = {"plan", "regress", "release", "summarize", "to_html", "total"}
 
 #: What nothing is called any more, and what it is called.
 REPLACED = {

@@ -12,6 +12,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.glm.link import GLMEstimator
 from privgram.glm.state import isotropic
+from privgram.regression.goodness import LikelihoodGain
 
 pd = pytest.importorskip("pandas")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -184,6 +185,27 @@ def test_pseudo_share_holds_within_its_error(family, kind, ends, adjacency):
     held = np.abs(share - pseudo(family, kind, table)) < 1.96 * error
     assert held.sum() >= 15
     assert np.median(error) < 0.15
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("each", "level"), [(1.0, 1.0), (0.6, -0.5)])
+def test_pseudo_share_of_counts_that_features_hardly_explain(each, level):
+    """Bins say that their mean is higher, and numbers need not be whole; 1 of 5,000 is farther."""
+    table = of_events("poisson")
+    table["y"] = each * np.random.default_rng(2).poisson(np.exp(level + 0.05 * table["a"]))
+    for seed in range(3):
+        options = {"family": "poisson", "rng": np.random.default_rng(seed)}
+        fit = pg.regress(table, "y ~ a + b", EVENTS | {"y": (0, 60)}, 16.0, 1e-6, **options)
+        off = fit.pseudo_rsquared() - pseudo("poisson", "cs", table)
+        assert abs(off) < 4 * fit.pseudo_rsquared_stderr() < 0.03
+
+
+def test_pseudo_share_of_a_gain_that_noise_makes_a_loss_is_below_zero():
+    """As much as of counts up to a million whose features are out of their bounds, or beyond."""
+    for gain in (-1e-3, -10.0, -354.0, -1e300):
+        share, error = LikelihoodGain(gain, 0.5, None, 0.0).share("cs")
+        assert share < 0 < error
+    assert LikelihoodGain(-1.0, 0.5, -2.0, 0.1).share("mcf")[0] == -0.5
 
 
 def test_pseudo_share_is_refused_where_nothing_was_summed_for_it(table):

@@ -49,8 +49,8 @@ TESTS = {
     "LINK": "tests/glm/test_link.py",
     "LEVELS": "tests/glm/test_level_rules.py",
     "STATE": "tests/glm/test_state.py",
-    "LISTS": f"{LOCALITY}::test_a_row_is_read_by_itself[lists-4]",
-    "ARROW": f"{LOCALITY}::test_a_row_is_read_by_itself[Arrow-4]",
+    "LISTS": f"{LOCALITY}::test_a_row_is_read_by_itself[lists-every 6th]",
+    "ARROW": f"{LOCALITY}::test_a_row_is_read_by_itself[Arrow-every 6th]",
     "NO_ROWS": f"{LOCALITY}::test_a_table_of_no_rows_is_read_as_one_of_a_row",
 }
 

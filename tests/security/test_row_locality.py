@@ -36,6 +36,19 @@ pytestmark = pytest.mark.slow  # thousands of small tables
 
 UTC = datetime.UTC
 
+
+class Tensor:
+    """Of two numbers, as torch has them: neither true nor false, and no number."""
+
+    def __bool__(self):
+        raise RuntimeError("CANARY is ambiguous")
+
+    def __ne__(self, other):
+        return self
+
+    __hash__ = object.__hash__
+
+
 #: Cells as people and programs leave them, and as an attacker would choose them.
 ODD = [
     None, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, 2.3e-308, -0.0, 0, 1, -1, 2,
@@ -53,7 +66,7 @@ ODD = [
     np.longdouble("1e4000"), np.True_, np.str_("a"), np.bytes_(b"a"), np.datetime64("2020-01-31"),
     np.datetime64("NaT"), np.datetime64(2**62, "s"), np.timedelta64(1, "D"), np.timedelta64("NaT"),
     pd.NA, pd.NaT, pd.Timestamp("2020-01-31", tz="Asia/Tokyo"), [], [1, 2], (1,), {}, {"a": 1},
-    np.zeros(2), object, Ellipsis,
+    np.zeros(2), object, Ellipsis, Tensor(),
 ]  # fmt: skip
 
 COLUMNS = pg.Columns(

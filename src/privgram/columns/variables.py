@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, TypeAlias
@@ -437,10 +437,8 @@ def is_missing(value: object) -> bool:
     """Tell None, NaN, NaT and pandas' NA, which are not equal to themselves."""
     try:
         return value is None or bool(value != value)
-    except (TypeError, InvalidOperation):  # of pandas' NA nothing is true; a signaling NaN
+    except Exception:  # of pandas' NA nothing is true, nor of a tensor; a signaling NaN
         return True
-    except ValueError:  # an array
-        return False
 
 
 def as_float(value: Any) -> float:

@@ -71,6 +71,8 @@ class GLMEstimator(OneStepEstimator):
         #: The target's mean by counts, and what noise may make of it.
         self.mean = (1.0, 0.0)
         self.levels = False
+        #: The same by the first second moment.
+        self.released = (1.0, 0.0)
         #: No middle step is longer, in the root mean square of eta times the root of the weight.
         self.longest_step = LIMITS.longest
         #: Of rounds for the Hessian, once norms were counted.
@@ -155,11 +157,18 @@ class GLMEstimator(OneStepEstimator):
         That is the integral of b^T S(t) on the way b from the constant: by S(0), which is released
         along b, and by S(1) = 0 and S'(1) = -H b.
         """
-        rounds, rows, way = self.rounds, state.rows, parts.coef.copy()
+        rounds, rows = self.rounds, state.rows
         (mean, mean_std), (center, half) = self._mean(), self.target
-        way[-1] -= self.family.predictor(mean)
-        left = half * self.joint[-1] + (center - mean) * self.ones
         metric = np.linalg.inv(state.whitening).T
+        noise, one, off = metric @ parts.noise @ metric.T, metric[:, -1], mean_std
+        if self.family.counts:  # the mean by bins is somewhat too high: that of the fit is not
+            mean = float(one @ (one + metric @ (parts.coef - state.coef)))
+            off = min(state.hessian_bias * mean, abs(mean - self.released[0]) + self.released[1])
+            off = math.sqrt(max(float(one @ noise @ one), 0.0) + off**2)
+        if not 0 < mean < center + half:
+            return parts
+        way = parts.coef - self.family.predictor(mean) * np.eye(self.q)[-1]
+        left = half * self.joint[-1] + (center - mean) * self.ones
         of_z = metric @ way
         length = float(np.linalg.norm(of_z))
         if not 0 < clip.size * length < math.inf:
@@ -168,14 +177,14 @@ class GLMEstimator(OneStepEstimator):
         [total] = rounds.sums_at(along, Vectors(Model.residual(1), clip.size * length))
         start, std = rounds.score(total, BUDGET.explained)
         error = clip.error(std / length) * length
-        noise = metric @ parts.noise @ metric.T
         curved = rows * (length**2 - float(np.trace(noise)))
         of_hessian = float(state.hessian_noise.entry_variance(np.eye(self.q), of_z[None])[0, 0])
         square = error**2 / 9 + (state.hessian_bias * rows * length**2 / 6) ** 2
         by_coef = float(4 / 9 * of_z @ noise @ of_z + (noise * noise).sum() / 18)
         square += rows**2 * (of_hessian / 36 + by_coef)
         gain = (float(start[0]) / 3 + curved / 6) / rows
-        rule = gain**2 / (6 * self.family.variance(mean))  # what S(t) is beside a parabola
+        # What S(t) is beside a parabola, and a constant with another mean loses.
+        rule = (gain**2 / 6 + off**2 / 2) / self.family.variance(mean)
         stderr = math.hypot(math.sqrt(square) / rows, rule)
         null, of_null = self.family.log_likelihood(mean), abs(self.family.predictor(mean))
         likelihood = LikelihoodGain(gain, stderr, null, of_null * mean_std)
@@ -224,6 +233,7 @@ class GLMEstimator(OneStepEstimator):
         if self.problem.design.intercept:
             mean = released
             doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
+            self.released = released, doubt / 2
             at_end = self.family.counts and center + half - released < doubt
             by_pieces = self.problem.survival is not None  # of which one has the event
             if by_pieces or not (self.of_units or self.weighted):

@@ -331,8 +331,8 @@ class Ledger:
             default the profile's, where it has one. It is kept and shown: the budget holds only
             if all of them do.
         id : str
-            Name of one thing that is paid for once, however many releases rest on it: of a
-            privately chosen bound. If the ledger has an entry with it, nothing is entered.
+            Name of one thing that is paid for once, however many releases are made of it: of a
+            stream. If the ledger has an entry with it, nothing is entered.
 
         Returns
         -------
