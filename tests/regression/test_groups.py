@@ -89,6 +89,7 @@ def test_groups_that_are_refused(rng):
     assert list(fits.refusals) == ["empty"]
     assert np.isnan(fits.params.loc["empty"]).all()
     assert fits["empty"].refusal == fits.refusals["empty"]
+    refuses(lambda: fits.difference(0, 0), ValueError, "between two groups")
     refuses(lambda: fits.difference(0, "empty"), RefusedError, "no inference in one of the two")
     assert fits.get("unknown") is None
     assert fits.get(0) is fits[0]

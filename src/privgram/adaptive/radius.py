@@ -147,4 +147,6 @@ def _weights(size: int) -> NDArray[np.int64]:
     series = np.cumprod(np.append(1.0, 1 - 0.5 / np.arange(1, size)))
     whole = np.rint(series * 2.0**_WEIGHT_BITS).astype(np.int64)
     lag = np.subtract.outer(np.arange(size), np.arange(size))
-    return np.where(lag >= 0, whole[np.abs(lag)], 0)
+    weights = np.where(lag >= 0, whole[np.abs(lag)], 0)
+    weights.setflags(write=False)  # all who ask get this one
+    return weights

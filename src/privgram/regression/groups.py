@@ -177,10 +177,14 @@ class GroupFits(Mapping[Any, OLSResults]):
         ------
         RefusedError
             A ValueError: if one of them has no standard errors, or a unit may be in both.
+        ValueError
+            If they are one group.
         KeyError
             If there is no such group.
         """
         self._check_apart()
+        if one == other:
+            raise ValueError("a difference is between two groups: name another one")
         return difference(f"{shown(str(one))} less {shown(str(other))}", self[one], self[other])
 
     def __str__(self) -> str:
