@@ -8,6 +8,7 @@ import pytest
 
 import privgram as pg
 from privgram._base.saved import DamagedFile
+from privgram.regression.goodness import LikelihoodGain
 
 pd = pytest.importorskip("pandas")
 smf = pytest.importorskip("statsmodels.formula.api")
@@ -161,6 +162,14 @@ def test_pseudo_share_holds_within_its_error(family, kind, ends, adjacency):
     held = np.abs(share - pseudo(family, kind, table)) < 1.96 * error
     assert held.sum() >= 15
     assert np.median(error) < 0.15
+
+
+def test_pseudo_share_of_a_gain_that_noise_makes_a_loss_is_below_zero():
+    """As much as of counts up to a million whose features are out of their bounds, or beyond."""
+    for gain in (-1e-3, -10.0, -354.0, -1e300):
+        share, error = LikelihoodGain(gain, 0.5, None, 0.0).share("cs")
+        assert share < 0 < error
+    assert LikelihoodGain(-1.0, 0.5, -2.0, 0.1).share("mcf")[0] == -0.5
 
 
 def test_pseudo_share_is_refused_where_nothing_was_summed_for_it(table):

@@ -148,6 +148,19 @@ def test_intervals_hold_of_the_rows_at_hand_and_of_a_population(mu, public):
     assert min(rates.values()) > 0.91, rates
 
 
+@pytest.mark.parametrize("public", [False, True])
+def test_distribution_function_has_the_errors_of_its_sums_of_counts(public):
+    rng = np.random.default_rng(6)
+    found = results(rng.random(4000), mu=0.3, rng=rng, public=public)
+    estimate, low, high = found.cdf([0.25, 0.5, 0.8], 0.05, "sample")
+    for k, at in enumerate([0.25, 0.5, 0.8]):
+        below = np.append(found.grid.values, np.ones(9999))[: found.counts.shape[1]] <= at
+        raw, n = found.counts[0] @ below, found.count().estimate[0]
+        form = below - estimate[0, [k]]
+        half = 1.959964 * np.sqrt(noise_covariance(form[None], found.variances)[0, 0])
+        np.testing.assert_allclose([low[0, k], high[0, k]], [raw - half, raw + half] / n, rtol=1e-6)
+
+
 def test_quantiles_do_not_fall_and_stay_within_the_bounds():
     rng = np.random.default_rng(8)
     found = results(rng.random(50), mu=0.05, rng=rng, public=True)

@@ -466,11 +466,17 @@ class DistributionResults(TableOfCounts):
         found: Vector = of_total + np.maximum(kept, LEAST**2 * whole)
         return found
 
-    def _half(self, g: int, p: float, alpha: float, estimand: Estimand) -> Vector:
+    def _half(
+        self,
+        g: int,
+        p: float,
+        alpha: float,
+        estimand: Estimand,
+        run: NDArray[np.int64] | None = None,
+    ) -> Vector:
         """Half the intervals of a group's rows up to each step, less the part p of all of them."""
         sampled = self._sampled(estimand) * self._sizes[g] * p * (1 - p)
-        variance = self._below_variance(p, self._below[g][1])
-        return np.asarray(quantile_of(alpha) * np.sqrt(variance + sampled))
+        return np.asarray(quantile_of(alpha) * np.sqrt(self._below_variance(p, run) + sampled))
 
     def quantile(
         self, q: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
@@ -483,8 +489,8 @@ class DistributionResults(TableOfCounts):
         parts, last = check_quantiles(q), self.grid.size - 1
         found = np.full((3, len(self.counts), len(parts)), np.nan)
         for g, (k, p) in product(self._seen, enumerate(parts)):
-            wanted, half = p * self._sizes[g], self._half(g, p, alpha, estimand)
-            off = self._below[g][0] - wanted
+            wanted, (below, run) = p * self._sizes[g], self._below[g]
+            off, half = below - wanted, self._half(g, p, alpha, estimand, run)
             first = int((off >= -half).argmax()) if (off >= -half).any() else last
             end = int(np.flatnonzero(np.append(True, off < half))[-1])
             at = min(int(np.searchsorted(self._up_to[g], wanted * (1 - 1e-12))), last)
@@ -501,8 +507,9 @@ class DistributionResults(TableOfCounts):
         for g, (k, i) in product(self._seen, enumerate(where)):
             n = self._sizes[g] if i >= 0 else math.inf  # of no step there are no rows
             p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0)
-            middle, half = self._below[g][0][i] / n, self._half(g, p, alpha, estimand)[i] / n
-            found[:, g, k] = p, *np.clip([middle - half, middle + half], 0.0, 1.0)
+            raw = float(self.counts[g, : i + 1].sum()) / n
+            half = self._half(g, p, alpha, estimand)[i] / n
+            found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
         return IntervalEstimates(*found)
 
     def histogram(self, bins: int | Sequence[float] | Vector = 40) -> HistogramResults:

@@ -150,7 +150,8 @@ class LikelihoodGain:
     def share(self, kind: PseudoKind) -> tuple[float, float]:
         """A pseudo R squared and its standard error."""
         if kind == "cs":
-            left = math.exp(-2 * self.gain)
+            # Noise may say that a constant explains far more.
+            left = math.exp(-2 * self.gain) if self.gain > -350 else math.inf
             return 1 - left, 2 * left * self.stderr
         assert self.null is not None
         share = -self.gain / self.null
