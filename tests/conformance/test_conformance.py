@@ -240,7 +240,7 @@ def test_fit_is_that_of_statsmodels(name, cases):
     ("names", "text"),
     [
         (("resid", "fittedvalues", "get_influence"), "single rows"),
-        (("prsquared", "deviance"), "Release.regress"),
+        (("llnull", "deviance"), "Release.regress"),
         (("ssr", "ess", "compare_lr_test"), "f_test counts it"),
         (("HC1_se", "HC3_se"), "study.regress"),
         (("get_margeff",), "marginal_model"),

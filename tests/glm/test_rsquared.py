@@ -169,6 +169,8 @@ def test_pseudo_share_is_that_of_statsmodels(family, kind, ends, tmp_path):
     else:
         with pytest.raises(pg.RefusedError, match="factorials"):
             fit.pseudo_rsquared("mcf")
+        with pytest.raises(AttributeError, match=r'pseudo_rsquared\("cs"\) is of Poisson'):
+            _ = fit.prsquared
 
 
 @pytest.mark.slow

@@ -219,9 +219,9 @@ def killed(mutant: Mutant, folder: Path, compiler: Compiler) -> bool:
         code = run_tests(folder, mutant.tests)
     finally:
         place.write_bytes(before)
-    if code not in (0, 1):
+    if code not in (0, 1) and code >= 0:  # below 0 the fault itself ended the process
         raise RuntimeError(f"the tests of {mutant.name!r} did not run: pytest ended with {code}")
-    return code == 1
+    return code != 0
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from privgram.privacy.guarantee import Guarantee
 from privgram.secret import gate
 from privgram.secret.gate import Gate, Spent
 from privgram.secret.kept import KeptImage
-from privgram.secret.kinds import Learner, Model, Moment, Rows, Scores, Vectors
+from privgram.secret.kinds import Errors, HeldOut, Learner, Model, Moment, Rows, Scores, Vectors
 from privgram.secret.sweep import Image
 
 COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
@@ -420,6 +420,13 @@ def test_second_moment_protects_whom_the_gate_does():
         says, error = ("images of units", TypeError) if whose[guarded] else ("changed", UnreadError)
         with pytest.raises(error, match=says):
             one.read(image, kind)
+
+
+def test_which_rows_are_in_the_sums_of_kept_images():
+    """Scores of classes are of those that are learnt; of fits to targets, as errors are, of all."""
+    classes, fit = Learner(np.zeros((2, 3))), Learner(np.zeros((2, 1)), (0,))
+    kinds = Scores(classes), HeldOut(classes), Scores(fit), Errors(fit)
+    assert [kind.part for kind in kinds] == ["learnt", "held out", None, None]
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -78,11 +78,15 @@ NOT_HELD = {
     ("resid", "fittedvalues", "wresid", "resid_pearson", "get_influence", "outlier_test"): PER_ROW,
     (
         *("rsquared_stderr", "rsquared", "rsquared_adj", "fvalue", "f_pvalue", "mse_resid"),
-        *("scale", "llf", "aic", "bic", "prsquared", "llnull", "deviance", "null_deviance"),
+        *("scale", "llf", "aic", "bic", "llnull", "deviance", "null_deviance"),
         "get_prediction",
     ): (
         "takes sums over rows or a likelihood that this result does not hold: those of "
         "least squares are those of Release.regress, for the same terms"
+    ),
+    ("prsquared",): (
+        "is of logistic regression by scores, of single rows, without weights: "
+        'pseudo_rsquared("cs") is of Poisson regression too'
     ),
     (
         *("ssr", "ess", "centered_tss", "uncentered_tss"),

@@ -99,7 +99,7 @@ def forget(folder: str, owner: int) -> None:
 #: What is said of a table without columns.
 DESCRIBE = (
     "describe the columns: what is publicly known of each, such as {'wage': pg.Log(50, 10_000), "
-    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file of them. "
+    "'age': (18, 90), 'region': ['north', 'south']}, pg.Columns, or a TOML file that it loads. "
     "`privgram init TABLE` writes such a file from the types, with the bounds left to fill in"
 )
 
