@@ -329,7 +329,7 @@ class GLMEstimator(OneStepEstimator):
         if not self.levels:
             return state
         (mean, doubt), weight, one = self.mean, self.weights[1], np.eye(self.q)
-        ones = np.linalg.inv(state.whitening)[-1, None]
+        ones = np.asarray(np.linalg.inv(state.whitening), float)[-1, None]
         of_weight = math.sqrt(float(state.hessian_noise.entry_variance(one, ones)[0, 0]))
         far = math.log(mean / weight)
         least = math.hypot(doubt / mean, LIMITS.seen * of_weight / weight)
