@@ -124,6 +124,7 @@ def test_levels_that_are_not_listed_are_predicted_as_the_fit_does(frame):
         ({"columns": COLUMNS | {"height": (0, 2)}}, "it lacks 'pressure', 'height'"),
         ({"columns": COLUMNS | {"pressure": ["low", "high"]}}, "is a factor"),
         ({"columns": 3}, "could not convert|text or objects"),
+        ({"columns": "known.toml"}, r"pg\.Columns\.load"),
     ],
 )
 def test_refusals_spend_nothing(frame, ledger, more, match):

@@ -136,6 +136,8 @@ class BudgetedEstimator(BaseEstimator):
 
     def _numbers(self, X: Any, y: Any = "no_validation") -> tuple[dict[str, Any], Columns]:
         """Checked columns of numbers by name, the target last, and their description."""
+        if isinstance(self.columns, str):
+            raise TypeError("columns= takes what a file describes: pg.Columns.load(path)")
         read = self._rows(X, y)
         X, *target = read if isinstance(read, tuple) else (read,)
         names = self._feature_names()
