@@ -12,7 +12,7 @@ from bench import inference
 def test_every_statistic_is_measured():
     cells = inference.measure("strong instruments", 3, 0, [label for _, label in inference.CELLS])
     statistics = {cell["statistic"] for cell in cells}
-    assert len(statistics) == 19
+    assert len(statistics) == 17
     assert {cell["mechanism"] for cell in cells} == {label for _, label in inference.CELLS}
     page = inference.markdown(cells)
     for statistic in statistics:
