@@ -183,7 +183,6 @@ def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp
     again = pg.load(path, DistributionResults)
     assert str(again) == str(found)
     np.testing.assert_array_equal(again.counts, found.counts)
-    assert again.plot().get_xlabel() == again.histogram(12).plot().get_xlabel() == "x"
     for wrong in (
         {"counts": found.counts[:, 1:]}, {"variances": -found.variances}, {"q": (2.0,)},
         {"statistics": ("mode",)}, {"epsilon": 0.5}, {"counts": found.counts * np.nan},
@@ -191,6 +190,13 @@ def test_saved_distribution_is_the_same_and_an_edited_one_is_refused(suffix, tmp
         replace(found, **wrong).save(path)
         with pytest.raises(pg._base.saved.DamagedFile):
             pg.load(path)
+
+
+def test_distribution_and_its_histogram_are_drawn():
+    pytest.importorskip("matplotlib")
+    rng = np.random.default_rng(4)
+    found = results(rng.random(300), mu=1.0, rng=rng)
+    assert found.plot().get_xlabel() == found.histogram(12).plot().get_xlabel() == "x"
 
 
 @pytest.mark.parametrize(
