@@ -9,14 +9,19 @@ import numpy as np
 def read(path):
     with open(path, encoding="utf-8") as file:
         saved = json.load(file)
-    assert (saved["format"], saved["version"]) == ("privgram-release", 1)
+    assert (saved["format"], saved["version"]) == ("privgram-release", 2)
     release = saved["release"]
     arrays = {key: np.array(release.pop(key)) for key in ("matrix", "sketch") if key in release}
     total = hashlib.sha256(json.dumps(release, sort_keys=True).encode())
     for name, array in arrays.items():
         total.update(f"{name} {array.shape} ".encode() + array.astype("<f8").tobytes())
     assert total.hexdigest() == saved["sha256"], "damaged"
-    return release | arrays
+    is_saved = np.ones((len(release["names"]),) * 2, bool)
+    for block in release.get("zeros", []):
+        is_saved[np.ix_(block, block)] = np.eye(len(block))
+    matrix = np.zeros(is_saved.shape)
+    matrix[is_saved] = arrays["matrix"].reshape(-1)
+    return release | arrays | {"matrix": matrix}
 
 
 def of_entries(law, d):

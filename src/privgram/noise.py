@@ -49,6 +49,11 @@ class NoiseLaw(Registry, ABC, key="law", what="law of noise"):
         """E[M] - G for a matrix of `n_columns` columns, shape (d, d)."""
         return self.shift * np.eye(n_columns)
 
+    @property
+    def known_zeros(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks of columns between which M has zeros off the diagonal, without noise."""
+        return ()
+
     @abstractmethod
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
         """E[N inner N] with N = M - E[M] and symmetric `inner`; `matrix` estimates E[M].
@@ -193,6 +198,10 @@ class MaskedLaw(NoiseLaw):
         return self.base.shift
 
     @property
+    def known_zeros(self) -> tuple[tuple[int, ...], ...]:
+        return self.blocks
+
+    @property
     def _left_out(self) -> GaussianLaw:
         """What the noise of a block was."""
         return GaussianLaw(self.base.std, 0.0)
@@ -281,8 +290,8 @@ class TiedLaw(NoiseLaw):
         return self.base.base if isinstance(self.base, MaskedLaw) else self.base
 
     @property
-    def _blocks(self) -> tuple[tuple[int, ...], ...]:
-        return self.base.blocks if isinstance(self.base, MaskedLaw) else ()
+    def known_zeros(self) -> tuple[tuple[int, ...], ...]:
+        return self.base.known_zeros
 
     @property
     def shift(self) -> float:
@@ -293,7 +302,7 @@ class TiedLaw(NoiseLaw):
         """C, sparse over the tied entries: with those, their scale and a root of (C C^T)^{-1}."""
         from scipy.sparse import csr_array
 
-        block = {i: number for number, block in enumerate(self._blocks) for i in block}
+        block = {i: number for number, block in enumerate(self.known_zeros) for i in block}
         tied = [
             (row, i, j, c)
             for row, tie in enumerate(self.ties)

@@ -172,7 +172,7 @@ def test_page_names_every_key_and_law(table, tmp_path):
         key for one in shown for key in one["properties"]
     ]
     described = {"bounds", "intercept", "missing", "terms", "weights", *saved["release"]["derived"]}
-    optional = {"privacy_unit", "n_units", "row_weights"}
+    optional = {"privacy_unit", "n_units", "row_weights", "zeros"}
     optional |= {"transform", "offset", "df_resid", "scale"}  # of a regression by itself
     release.regress(release.names[0]).save(tmp_path / "fit.json")
     optional |= {"kappa", "scores", *json.loads((tmp_path / "fit.json").read_text())["fit"]}

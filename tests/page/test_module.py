@@ -238,7 +238,7 @@ def test_what_cannot_be_read_or_answered_is_one_clear_error():
         ("read('{}')", "neither a release nor"),
         ('read(\'{"format": "constructor"}\')', "neither a release nor"),
         ("read('nothing')", "JSON"),
-        ("read(JSON.stringify({ ...given.file, version: 2 }))", "version 2"),
+        ("read(JSON.stringify({ ...given.file, version: 3 }))", "version 3"),
         ("read(given.older)", "save it again"),
         ("read(given.wrong).regress('a')", "OtherLaw"),
         ("read(given.text).regress('nowhere')", "no column nowhere"),

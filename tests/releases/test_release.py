@@ -12,8 +12,10 @@ import pytest
 from support.helpers import make_release, refuses
 
 import privgram as pg
+from privgram._base.saved import DamagedFile
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import InverseWishartLaw
+from privgram.releases.record import RELEASE_FORMAT
 
 
 @pytest.fixture
@@ -55,8 +57,8 @@ def test_later_version_is_refused(tmp_path, release):
     path = tmp_path / "gram.json"
     release.save(path)
     payload = json.loads(path.read_text())
-    path.write_text(json.dumps(payload | {"version": 2}))
-    refuses(lambda: pg.load(path), ValueError, "version 2")
+    path.write_text(json.dumps(payload | {"version": 3}))
+    refuses(lambda: pg.load(path), ValueError, "version 3")
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", "", '{"format": "other"}', "[" * 10**5])
@@ -103,7 +105,7 @@ def test_repr_shows_the_guarantee_and_warns(release):
 
 
 @pytest.mark.parametrize("sketch", [False, True])
-def test_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
+def test_form_of_version_2_stays_as_it_is(tmp_path, release, sketch):
     """Or files that are there could not be read; by hand, from what both forms hold."""
     if sketch:
         rows = np.random.default_rng(2).standard_normal((5, 3))
@@ -122,7 +124,7 @@ def test_form_of_version_1_stays_as_it_is(tmp_path, release, sketch):
         for name, array in arrays.items():
             total.update(f"{name} {array.shape} ".encode() + array.astype("<f8").tobytes())
         assert form.keys() == {"format", "version", "sha256", "release"}
-        assert (form["format"], form["version"]) == ("privgram-release", 1)
+        assert (form["format"], form["version"]) == ("privgram-release", 2)
         assert form["sha256"] == total.hexdigest()
     del payload["release"]["derived"]
     assert packed["release"] == payload["release"]
@@ -198,3 +200,54 @@ def test_file_without_noise_is_no_release(tmp_path, law):
     """Its checksum may hold: no mechanism makes it, and no interval of it would mean anything."""
     make_release(np.eye(2), "ab", law).save(tmp_path / "it.json")
     refuses(lambda: pg.load(tmp_path / "it.json"), ValueError, "of the noise must be positive")
+
+
+#: Two factors, between whose levels a second moment has zeros.
+FACTORS = pg.Columns({"f": ["a", "b", "c"], "x": (0, 1), "g": ["u", "v"]}, intercept=True)
+LEVELS = {"f": list("abca"), "x": [0.1, 0.5, 0.2, 0.9], "g": list("uvuu")}
+
+
+def of_levels(mechanism=None, **options):
+    rng = np.random.default_rng(3)
+    mechanism = mechanism or pg.AnalyzeGauss()
+    return pg.release(LEVELS, FACTORS, 50.0, 1e-2, mechanism=mechanism, rng=rng, **options)
+
+
+@pytest.mark.parametrize("suffix", ["json", "npz"])
+def test_zeros_between_levels_are_not_saved(tmp_path, suffix):
+    release = of_levels(pg.AnalyzeGauss(noise="triangular"))
+    places = [release.names.index(name) for name in ("x", "f[c]", "g[u]", "f[a]", "g[v]")]
+    apart = release.marginal(places)  # whose levels are not beside each other
+    for one, entries in ((release, 36 - 6 - 2), (apart, 25 - 4)):
+        path = tmp_path / f"it.{suffix}"
+        one.save(path)
+        assert RELEASE_FORMAT.read(path)[1]["matrix"].shape == (entries,)
+        loaded = pg.load(path)
+        assert np.array_equal(loaded.matrix, one.matrix)
+        assert loaded.noise_sources == one.noise_sources
+
+
+def test_entries_that_a_repair_has_filled_are_saved(tmp_path):
+    release = of_levels(pg.AnalyzeGauss(repair="project"))
+    assert not release._zeros
+    release.save(tmp_path / "it.json")
+    assert np.array_equal(pg.load(tmp_path / "it.json").matrix, release.matrix)
+
+
+def test_releases_of_groups_leave_out_the_zeros_of_all(tmp_path):
+    rows = {name: [*values, *values] for name, values in LEVELS.items()} | {"h": list("nnnnssss")}
+    groups = pg.Groups("h", ["n", "s"])
+    made = pg.release(rows, FACTORS, 50.0, 1e-2, mechanism=pg.AnalyzeGauss(), by=groups)
+    made.save(tmp_path / "it.json")
+    loaded = pg.load(tmp_path / "it.json")
+    assert all(np.array_equal(loaded[group].matrix, made[group].matrix) for group in "ns")
+
+
+@pytest.mark.parametrize(
+    "zeros", [[[0, 1]], [[0, 1, 2], [2, 4]], [[0, 1, 2], [4, 6]], [[0, 1, 2], [4, "5"]], [[]], 3]
+)
+def test_other_zeros_than_the_matrix_has_are_refused(tmp_path, zeros):
+    release = of_levels()
+    header = release._header() | {"zeros": zeros}
+    RELEASE_FORMAT.save(tmp_path / "it.json", header, release._arrays())
+    refuses(lambda: pg.load(tmp_path / "it.json"), DamagedFile, "can read")

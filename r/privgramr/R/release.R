@@ -20,8 +20,8 @@ as_release <- function(file) {
   other <- if (length(kind) == 1) OTHERS[[kind]]
   if (!is.null(other)) stop("the file holds ", other, call. = FALSE)
   if (!identical(kind, "privgram-release")) stop("the file is no release", call. = FALSE)
-  if (file$version != 1) {
-    stop("the release is of version ", file$version, ", and this package reads version 1",
+  if (file$version != 2) {
+    stop("the release is of version ", file$version, ", and this package reads version 2",
          call. = FALSE)
   }
   release <- file$release
@@ -30,7 +30,15 @@ as_release <- function(file) {
   }
   d <- length(release$names)
   release$names <- as.character(release$names)
-  release$matrix <- matrix(as.numeric(unlist(release$matrix)), d, d, byrow = TRUE)
+  # R fills columns, and the file has rows.
+  is_saved <- matrix(TRUE, d, d)
+  for (block in release$zeros) {
+    at <- as.integer(unlist(block)) + 1L
+    is_saved[at, at] <- diag(length(at)) == 1
+  }
+  matrix <- matrix(0, d, d)
+  matrix[is_saved] <- as.numeric(unlist(release$matrix))
+  release$matrix <- t(matrix)
   release$derived <- lapply(release$derived, function(x) if (is.list(x)) x else as.numeric(x))
   structure(release, class = "privgram_release")
 }

@@ -33,8 +33,8 @@ refused(read_release(text("{\"format\": \"privgram-releases\"}")), "groups")
 for (kind in c("regression", "features", "classes")) {
   refused(read_release(text(sprintf("{\"format\": \"privgram-%s\"}", kind))), "by privgram.load")
 }
-refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 2}")), "version 2")
-refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 1, \"release\": {}}")),
+refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 1}")), "version 1")
+refused(read_release(text("{\"format\": \"privgram-release\", \"version\": 2, \"release\": {}}")),
         "load it and save it again")
 found <- privgramr:::read_json(text("{\"a\": \"\\u00e9\\\\\\\"\\ud83d\\ude00\\n\", \"b\": [null, -1.5e-3]}"))
 stopifnot(identical(utf8ToInt(found$a), c(233L, 92L, 34L, 128512L, 10L)),

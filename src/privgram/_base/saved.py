@@ -248,7 +248,7 @@ class ArchiveFormat:
     def to_json(self, header: JsonObject, arrays: Arrays) -> bytes:
         """JSON of both, the arrays among what the header says."""
         body = header | {name: array.tolist() for name, array in arrays.items()}
-        text = json.dumps(self._seal(header, arrays) | {self.key: body}, indent=1)
+        text = json.dumps(self._seal(header, arrays) | {self.key: body})
         return (text + "\n").encode()
 
     def _seal(self, header: JsonObject, arrays: Arrays) -> JsonObject:

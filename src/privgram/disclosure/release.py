@@ -133,8 +133,9 @@ def release_for(
     path = request.path
     priced = request.priced(moment, choice)
     if path is not None:  # once more, after the pass, for what is spent now
-        matrices = len(moment) if isinstance(moment, SecondMoments) else 1
-        check_room(path, matrices * moment.n_columns**2 * BYTES_OF_ENTRY[path.suffix])
+        matrices = moment.values() if isinstance(moment, SecondMoments) else [moment]
+        entries = len(matrices) * (moment.n_columns**2 - 2 * matrices[0].n_known_zeros)
+        check_room(path, entries * BYTES_OF_ENTRY[path.suffix])
     generator, reproducible = generators.resolve(request.rng)
     if not reproducible:  # those are experiments, and are marked as not private
         warn_of_weak(priced.noise, priced.n_rows)

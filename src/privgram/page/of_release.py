@@ -200,10 +200,9 @@ def _notes(release: ReleaseRecord) -> list[str]:
 
 def _saved(release: ReleaseRecord) -> dict[str, Any]:
     """What a file has that the page needs; a sketch is not among it."""
-    follows = derived(release)
-    kept = {name: follows[name] for name in ("center", "half_width", "ones", "rows")}
-    body = release._header() | {"matrix": release.matrix.tolist(), "derived": kept}
-    return {"format": "privgram-release", "version": 1, "release": body}
+    body = release._header() | {"matrix": release._arrays()["matrix"].tolist()}
+    body["derived"] = derived(release)
+    return {"format": "privgram-release", "version": 2, "release": body}
 
 
 def _labels(release: ReleaseRecord) -> list[tuple[str, str]]:

@@ -256,11 +256,19 @@ class Fit extends Regression {
   }
 }
 
+// The matrix of a file, whose zeros between columns of one block are not in it.
+function unpacked({ names, matrix, zeros }) {
+  if (!zeros) return matrix;
+  const block = names.map((_, i) => zeros.findIndex((of) => of.includes(i)));
+  let next = 0;
+  return names.map((_, i) => names.map((_, j) => i !== j && block[i] >= 0 && block[i] === block[j] ? 0 : matrix[next++]));
+}
+
 // A released second moment.
 class Release {
   constructor(saved) {
     const { names, columns } = saved, noise = prepared(saved.noise, names.length);
-    Object.assign(this, saved, saved.derived, { noise, weight: columns?.row_weights });
+    Object.assign(this, saved, saved.derived, { noise, matrix: unpacked(saved), weight: columns?.row_weights });
     const stored = (name, given) => levelsOf(given).filter((one) => names.includes(levelName(name, one)));
     this.factors = new Map(Object.entries(columns?.bounds ?? {})
       .map(([name, given]) => [name, stored(name, given)]).filter(([, of]) => of.length));
@@ -391,7 +399,8 @@ export function read(text) {
   const file = JSON.parse(text.replace(/"(?:[^"\\]|\\.)*"|NaN|Infinity/g, (one) => odd[one] ?? one));
   const { question, ridge, matrix, release, derived } = file.fit ?? {}, of = file.release ?? { ...release, matrix };
   ensure(/^privgram-(release|regression|release-fit)$/.test(file.format), "neither a release nor a regression");
-  ensure(file.version === 1, `the file is of version ${file.version}, and version 1 is read here`);
+  const version = file.format === "privgram-regression" ? 1 : 2;
+  ensure(file.version === version, `the file is of version ${file.version}, and version ${version} is read here`);
   ensure(derived ?? of.derived, "it lacks what a reader needs: save it again, in Python");
   if (!question) return derived ? new Fit(file.fit) : new Release(of);
   const isPlain = !ridge && ![question.endogenous, question.absorbed].flat().length;

@@ -719,7 +719,7 @@ class RegressionResults:
 #: A regression on a release is saved as what was asked of which release, and read by asking again.
 FIT_FORMAT = ArchiveFormat(
     "privgram-release-fit",
-    1,
+    2,
     "a regression on a release",
     key="fit",
     arrays=RELEASE_FORMAT.arrays,

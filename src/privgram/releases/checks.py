@@ -173,14 +173,11 @@ def derived(release: ReleaseRecord) -> JsonObject:
     ones = intercept_of(release)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = degrees_behind(release, rows_behind(release))
-        variances, frame = _variances(release)
     return {
         "center": center,
         "half_width": half_width,
         "ones": None if ones is None else ones.tolist(),
         "rows": rows if rows is not None and math.isfinite(rows) else None,
-        "variances": None if variances is None else variances.tolist(),
-        "frame": None if frame is None else frame.tolist(),
     }
 
 
@@ -189,25 +186,6 @@ def check_derived(saved: JsonObject, release: ReleaseRecord) -> None:
     for name, expected in derived(release).items() if saved else ():
         if name in saved and not _alike(saved[name], expected):
             raise ValueError(f"its {name!r} does not follow from the rest of it")
-
-
-def _variances(release: ReleaseRecord) -> tuple[Matrix | None, Matrix | None]:
-    """Of the entries of the noise, if all that it does is to add them, or their projection.
-
-    With the frame L, shape (d, m), if they are of noise N that the release has as L N L^T.
-    """
-    law, d = release.noise, release.n_columns
-    frame = law.frame if isinstance(law, ImageLaw) and not isinstance(law.base, TiedLaw) else None
-    if isinstance(law, ImageLaw) and frame is not None:
-        law, d = law.base, frame.shape[1]
-    try:
-        # Of tied noise, those before the projection: the ties say the rest.
-        variances = (law.base if isinstance(law, TiedLaw) else law).independent(d)
-    except OverflowError:
-        variances = None
-    if variances is None or law.shift_matrix(d).any() or not np.isfinite(variances).all():
-        return None, None
-    return variances, frame
 
 
 def _alike(saved: ArrayLike, expected: ArrayLike) -> bool:

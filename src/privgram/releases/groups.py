@@ -15,6 +15,7 @@ from privgram._base.numbers import check_integer
 from privgram._base.saved import ArchiveFormat
 from privgram._base.text import as_frame
 from privgram.columns.groups import Groups
+from privgram.releases.record import packed
 from privgram.releases.release import Release, added, build
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ else:
     group_fits = LazyModule("privgram.regression.groups")
 
 RELEASES_FORMAT = ArchiveFormat(
-    "privgram-releases", 1, "releases of groups", key="releases", arrays=("matrix", "sketch")
+    "privgram-releases", 2, "releases of groups", key="releases", arrays=("matrix", "sketch")
 )
 
 #: What differs between the releases of groups besides the matrices.
@@ -171,14 +172,18 @@ class Releases(Mapping[Any, Release]):
             If it cannot be written.
         """
         headers = [one._header() for one in self.values()]
-        shared = {name: value for name, value in headers[0].items() if name not in DIFFERING}
+        differing = {*DIFFERING, "zeros"}
+        shared = {name: value for name, value in headers[0].items() if name not in differing}
+        others = [one._zeros for one in self.values()]
+        zeros = tuple(block for block in self._first._zeros if all(block in of for of in others))
+        shared |= {"zeros": zeros} if zeros else {}
         header = {
             "groups": self.groups.to_dict(),
             "n_rows": self.n_rows,
             "release": shared,
             "own": [{name: each[name] for name in DIFFERING} for each in headers],
         }
-        arrays = {"matrix": np.array([one.matrix for one in self.values()])}
+        arrays = {"matrix": np.array([packed(one.matrix, zeros) for one in self.values()])}
         if self._first.sketch is not None:
             arrays["sketch"] = np.array([one.sketch for one in self.values()])
         RELEASES_FORMAT.save(Path(path), header, arrays)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import operator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,16 +21,21 @@ from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import TypeAlias
 
     from numpy.typing import NDArray
 
+    from privgram._base.numbers import Matrix
     from privgram.columns.variables import Variable
     from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Profile, ProofStatus
 
+    Blocks: TypeAlias = Sequence[Sequence[int]]
+    Places: TypeAlias = NDArray[np.intp]
+
 RELEASE_FORMAT = ArchiveFormat(
-    "privgram-release", 1, "a release", key="release", arrays=("matrix", "sketch")
+    "privgram-release", 2, "a release", key="release", arrays=("matrix", "sketch")
 )
 
 #: What a file says of every release, in this order.
@@ -233,8 +239,8 @@ class ReleaseRecord:
             return frozenset(self.parameters["noise_sources"])
         if "stream" in self.parameters:
             return frozenset({f"stream {self.parameters['stream']}"})
-        matrix = np.ascontiguousarray(self.matrix, "<f8").reshape(-1)
-        return frozenset({hashlib.sha256(matrix.data).hexdigest()[:32]})
+        stored = np.ascontiguousarray(self._arrays()["matrix"], "<f8").reshape(-1)
+        return frozenset({hashlib.sha256(stored.data).hexdigest()[:32]})
 
     def index(self, name: str | int) -> int:
         """Position of a column given by name or position.
@@ -262,12 +268,18 @@ class ReleaseRecord:
             raise ValueError(f"no column {position}; there are {self.n_columns}")
         return position
 
+    @cached_property
+    def _zeros(self) -> tuple[tuple[int, ...], ...]:
+        """Blocks of columns between which all entries off the diagonal are zero, and not saved."""
+        return tuple(block for block in self.noise.known_zeros if _is_diagonal(self.matrix, block))
+
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        kept = {"matrix": self.matrix, "sketch": self.sketch}
+        kept = {"matrix": packed(self.matrix, self._zeros), "sketch": self.sketch}
         return {name: array for name, array in kept.items() if array is not None}
 
     def _header(self) -> JsonObject:
         header = {name: _plain(getattr(self, name)) for name in HEADER}
+        header |= {"zeros": self._zeros} if self._zeros else {}
         if self.privacy_unit is not None:
             header |= {"privacy_unit": self.privacy_unit.to_dict(), "n_units": self.n_units}
         return header
@@ -275,6 +287,65 @@ class ReleaseRecord:
 
 def _plain(value: Any) -> Any:
     return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+#: More columns than a second moment has: a short file may not ask for so large a matrix.
+MOST_COLUMNS = 1 << 15
+
+
+def packed(matrix: Matrix, zeros: Blocks) -> NDArray[np.float64]:
+    """The entries of a matrix by rows, without those off the diagonal within blocks of zeros.
+
+    A matrix without such blocks is left as it is.
+    """
+    if not zeros:
+        return matrix
+    parts = list(_stored(len(matrix), zeros))
+    stored = np.empty(sum(at.size for at, *_ in parts))
+    for at, rows, columns in parts:
+        stored[at] = matrix[rows, columns]
+    return stored
+
+
+def unpacked(stored: NDArray[np.float64], d: int, zeros: Blocks) -> Matrix:
+    """The matrix (d, d) of what `packed` gave; ValueError if it is not of this shape."""
+    if not zeros:
+        return stored
+    columns = [column for block in zeros for column in block]
+    if not all(type(column) is int and 0 <= column < d <= MOST_COLUMNS for column in columns):
+        raise ValueError(f"the zeros are not between some of {d} columns")
+    parts = list(_stored(d, zeros))
+    if len(set(columns)) < len(columns) or stored.shape != (sum(at.size for at, *_ in parts),):
+        raise ValueError("the matrix has not the entries that its zeros leave")
+    matrix = np.zeros((d, d))
+    for at, rows, columns_of in parts:
+        matrix[rows, columns_of] = stored[at]
+    return matrix
+
+
+def _stored(d: int, zeros: Blocks) -> Iterator[tuple[Places, Places, Places]]:
+    """For the rows of each block, and all others: places among what is stored, rows, columns."""
+    others = np.ones(d, bool)
+    widths = np.full(d, d)
+    for block in zeros:
+        others[list(block)] = False
+        widths[list(block)] = d + 1 - len(block)
+    starts = np.cumsum(widths) - widths
+    for alike in [np.flatnonzero(others), *(np.array(block) for block in zeros)]:
+        rows = alike[:, None]
+        columns = np.arange(d)[None]
+        if len(alike) and not others[alike[0]]:
+            shared = np.broadcast_to(np.delete(columns, alike), (len(alike), d - len(alike)))
+            columns = np.sort(np.hstack([shared, rows]), axis=1)
+        yield starts[rows] + np.arange(columns.shape[1]), rows, columns
+
+
+def _is_diagonal(matrix: Matrix, block: tuple[int, ...]) -> bool:
+    """Whether all entries between columns, off the diagonal, are zero."""
+    start, stop = block[0], block[-1] + 1
+    adjacent = block == tuple(range(start, stop))
+    between = matrix[start:stop, start:stop] if adjacent else matrix[np.ix_(block, block)]
+    return bool(np.count_nonzero(between) == np.count_nonzero(between.diagonal()))
 
 
 def check_independent(releases: Iterable[ReleaseRecord]) -> None:

@@ -20,7 +20,13 @@ from privgram.columns import Columns
 from privgram.columns.unit import PrivacyUnit
 from privgram.noise import NoiseLaw, added_up
 from privgram.releases.checks import check_derived, check_parts, check_stated, derived
-from privgram.releases.record import HEADER, RELEASE_FORMAT, ReleaseRecord, check_independent
+from privgram.releases.record import (
+    HEADER,
+    RELEASE_FORMAT,
+    ReleaseRecord,
+    check_independent,
+    unpacked,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,8 +96,9 @@ def read_release(path: Path) -> Release:
 def build(header: JsonObject, arrays: dict[str, NDArray[np.float64]]) -> Release:
     """Make a release of what its file says, and check that it is sound."""
     columns, unit = header["columns"], header.get("privacy_unit")
+    names = tuple(header["names"])
     parts = {
-        "names": tuple(header["names"]),
+        "names": names,
         "mechanism": mechanisms.from_dict(header["mechanism"]),
         "noise": NoiseLaw.from_dict(header["noise"]),
         "privacy": privacy.Profile.from_dict(header["privacy"]),
@@ -100,7 +107,7 @@ def build(header: JsonObject, arrays: dict[str, NDArray[np.float64]]) -> Release
         "n_units": header.get("n_units"),
     }
     loaded = Release(
-        arrays["matrix"],
+        unpacked(arrays["matrix"], len(names), header.get("zeros", ())),
         sketch=arrays.get("sketch"),
         **{name: header[name] for name in HEADER} | parts,
     )
