@@ -104,6 +104,22 @@ def test_means_by_level_bring_their_noise_into_the_numbers():
     assert pulled == pytest.approx(std**2 * (1 / lifted).sum())
 
 
+def test_means_by_level_of_one_factor_need_no_eigenvectors():
+    """What is far below the last digit of the moment has them computed: the same numbers."""
+    columns = pg.Columns({"f": list("uvw"), "x": (-1, 1), "z": (-1, 1)})
+    frame = plain_transform(columns, 5, columns.bound, -1)
+    [(start, size, _)] = frame.levels
+    root = np.random.default_rng(2).standard_normal((5, 5))
+    moment, at = root @ root.T, slice(start, start + size)
+    moment[at, at] = np.diag(moment[at, at].diagonal())
+    near = moment.copy()
+    near[start, start + 1] = near[start + 1, start] = 1e-30
+    for one, other in zip(
+        *(_within(each, 0.1, 9.0, frame) for each in (moment, near)), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize(("gain", "rounds"), [(1.5, 1), (1.7, 2)])
 def test_frame_that_gains_less_than_a_factor_of_1_6_is_not_looked_into(monkeypatch, gain, rounds):
     seen = []

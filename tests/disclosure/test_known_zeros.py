@@ -5,6 +5,7 @@ import pytest
 
 import privgram as pg
 from privgram import mechanisms
+from privgram._base.machine import zero_matrix
 from privgram.disclosure import samplers
 from privgram.exact import discrete, int128
 from privgram.noise import MaskedLaw, TiedLaw
@@ -86,6 +87,13 @@ def test_every_entry_has_noise_of_its_deviation(monkeypatch):
 def test_where_zeros_are_in_no_block_all_have_noise(name):
     moment = pg.second_moment(table(50, LEVELS), columns=COLUMNS[name])
     assert moment.n_known_zeros == 0
+
+
+def test_matrix_of_zeros_is_one_to_write_in():
+    matrix = zero_matrix(300)
+    assert not matrix.any()
+    np.fill_diagonal(matrix, 2.0)
+    np.testing.assert_array_equal(matrix, np.diag([2.0] * 300))
 
 
 @pytest.mark.slow

@@ -416,6 +416,19 @@ def test_two_handles_go_on_from_each_other(study, stream):
     assert len(study.entries) == 1
 
 
+def test_period_that_another_published_during_the_pass_is_seen(study, stream, monkeypatch):
+    other, read = pg.Stream(study, path=stream.path), pg.Stream._moment
+
+    def slow(self, *source):
+        if self is stream:
+            other.release(month(0))
+        return read(self, *source)
+
+    monkeypatch.setattr(pg.Stream, "_moment", slow)
+    assert stream.release(month(1)).parameters["periods"] == [1, 2]
+    assert stream.periods == 2
+
+
 def test_nobody_knows_how_many(study, tmp_path):
     stream = pg.Stream(study, epsilon=1.0, delta=1e-6, path=tmp_path / "b.stream")
     for seed in range(26):

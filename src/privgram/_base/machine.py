@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 #: Where Linux says how much memory a container may use; "max" where that is not limited.
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -15,6 +19,20 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def zero_matrix(d: int) -> NDArray[np.float64]:
+    """Zeros (d, d), of which memory is taken by the pages of a few rows' entries that are written.
+
+    NumPy asks for pages of 2 MiB, so that a diagonal alone takes all of the matrix.
+    """
+    if not hasattr(mmap, "MAP_PRIVATE"):
+        return np.zeros((d, d))
+    pages = mmap.mmap(-1, max(8 * d * d, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a kernel that has no such pages
+            pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, np.float64, d * d).reshape(d, d)
 
 
 def memory() -> int:

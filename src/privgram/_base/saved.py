@@ -171,16 +171,16 @@ class BinaryFormat:
         start = len(self.magic) + 8
         if data[: len(self.magic)] != self.magic:
             raise DamagedFile(f"{name} is not {self.what} of privgram")
-        body, checksum = data[:-32], data[-32:]
+        body, checksum = memoryview(data)[:-32], data[-32:]
         if len(body) < start or hashlib.sha256(body).digest() != checksum:
             raise DamagedFile(f"{name} is damaged: its checksum does not match its contents")
         version, length = struct.unpack_from("<II", body, len(self.magic))
         check_version(version, self.version, name, self.what)
         with understood(name, self.what):
-            header = parse_json(body[start : start + length])
+            header = parse_json(bytes(body[start : start + length]))
             if not isinstance(header, dict):
                 raise TypeError("its header is not a table")
-        return header, body[start + length :]
+        return header, bytes(body[start + length :])
 
 
 class NotSavedWarning(UserWarning):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from privgram._base.text import warn
 from privgram.adaptive import whitening
@@ -145,9 +146,10 @@ def _inverse_rows(
     if not known and transform.second is None:
         return np.asarray(transform.matrix[:, at].T @ transform.matrix)
     second = np.eye(d) if transform.second is None else transform.second
-    moment = back @ second @ back.T
+    sparse = csr_array(back)  # a frame with factors apart mixes the numbers alone
+    moment = sparse @ (sparse @ second).T
     if not known:
-        return np.asarray(np.linalg.inv(moment)[at])
+        return np.asarray(np.linalg.solve(moment, np.eye(d)[:, at]).T)
     equations = np.zeros((len(known), d))
     for row, relation in zip(equations, known, strict=True):
         row[list(relation)] = list(relation.values())

@@ -203,9 +203,12 @@ def _within(
     counts = np.maximum(np.diag(moment), 0.0)[levels] / entries[levels]
     across = moment[np.ix_(numbers, levels)] - np.outer(mean, counts)
     # Means by level of the rest, shrunk where noise hides them.
-    values, vectors = np.linalg.eigh(moment[np.ix_(levels, levels)])
+    of_levels = moment[np.ix_(levels, levels)]
+    values, vectors = of_levels.diagonal(), None
+    if np.count_nonzero(of_levels) > np.count_nonzero(values):  # not of one factor
+        values, vectors = np.linalg.eigh(of_levels)
     lifted = np.maximum(values, 0.0) + 2 * math.sqrt(d) * noise_std
-    level_means = (across @ vectors / lifted) @ vectors.T
+    level_means = across / lifted if vectors is None else (across @ vectors / lifted) @ vectors.T
     back = np.zeros((len(numbers), d))
     back[:, numbers] = np.eye(len(numbers))
     back[:, levels] = -level_means

@@ -61,7 +61,7 @@ def sample_release(
         zeros = moment.n_known_zeros > MANY_ZEROS
         triangular = mechanism.noise == "triangular"
         matrix = gate.release(total, share, triangular=triangular, zeros=zeros).values
-        return repaired(mechanism, matrix, noise, moment.columns)  # type: ignore[arg-type]
+        return repaired(mechanism, matrix, noise, moment.columns, zeros)  # type: ignore[arg-type]
     sample = gate.once(mechanism, total)
     if isinstance(mechanism, AdditiveWishart) and mechanism.debias:
         return debiased(sample, noise)  # type: ignore[arg-type]
@@ -72,10 +72,19 @@ def sample_release(
 
 
 def repaired(
-    mechanism: AnalyzeGauss, matrix: Matrix, noise: GaussCalibration, columns: Columns | None
+    mechanism: AnalyzeGauss,
+    matrix: Matrix,
+    noise: GaussCalibration,
+    columns: Columns | None,
+    zeros: bool,
 ) -> Sample:
-    """Impose what is known on a released matrix, and repair it as the mechanism says."""
-    matrix, law = impose(matrix, noise.law, columns)
+    """Impose what is known on a released matrix, and repair it as the mechanism says.
+
+    It may have its known `zeros` already.
+    """
+    law: Imposed = rounds.known_of(noise.law, columns)
+    if not (zeros and isinstance(law, MaskedLaw)):
+        matrix, law = impose(matrix, noise.law, columns)
     if mechanism.repair == "none":
         return Sample(matrix, law)
     if mechanism.repair == "feasible":

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from privgram import privacy
+from privgram._base.machine import zero_matrix
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import facts_html, listed, shown
 from privgram.columns import Columns
@@ -317,7 +318,7 @@ def unpacked(stored: NDArray[np.float64], d: int, zeros: Blocks) -> Matrix:
     parts = list(_stored(d, zeros))
     if len(set(columns)) < len(columns) or stored.shape != (sum(at.size for at, *_ in parts),):
         raise ValueError("the matrix has not the entries that its zeros leave")
-    matrix = np.zeros((d, d))
+    matrix = zero_matrix(d)
     for at, rows, columns_of in parts:
         matrix[rows, columns_of] = stored[at]
     return matrix

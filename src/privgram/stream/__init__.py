@@ -291,10 +291,11 @@ class Stream:
             cannot be, after the period was published, a `UserWarning` says so.
         """
         path = RELEASE_FORMAT.check_out(out, path=self.path, key=self.key)
-        self._next(self._read(), period)  # before the pass
+        before = self._read()
+        self._next(before, period)  # before the pass
         moment = self._moment(source, threads, progress)
         digest = _digest(moment)
-        with self._held() as state:
+        with self._held(before) as state:
             number = self._next(state, period)
             again = [i for i, period in enumerate(state.past, 1) if period.digest == digest]
             if again and period is None and moment.n_rows:
@@ -389,13 +390,13 @@ class Stream:
             return state
 
     @contextmanager
-    def _held(self) -> Iterator[StreamState]:
+    def _held(self, known: StreamState | None = None) -> Iterator[StreamState]:
         """What file and ledger have of the stream, for this process and thread alone.
 
         By the lock of the key, which nothing replaces.
         """
         with open_locked(self.key, os.O_RDONLY) as handle, locked(handle):
-            state = StreamState.read(self.path, read_key(self.key))
+            state = StreamState.read(self.path, read_key(self.key), known)
             if state.terms.id != self._stream.id:
                 raise ValueError(f"{self.path.name} is another stream than the one that was opened")
             self._enter(state)
