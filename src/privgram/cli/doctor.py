@@ -164,12 +164,12 @@ def _wishart() -> None:
     # E W = k I and var W_ij = k (1 + [i = j]). A fixed seed: what passes once passes always.
     bits, k, draws = np.random.PCG64(0), 50.0, np.empty((2000, 4, 4))
     for draw in draws:
-        blas.wishart(bits, k, draw)
+        blas.wishart(bits, k, None, draw)
     error = draws.mean(axis=0) - k * np.eye(4)
     scale = np.sqrt(k * (1 + np.eye(4)) / len(draws))
     upper = np.triu_indices(4)
     _require((np.abs(error / scale)[upper] < 5).all(), "the mean of Wishart draws is off")
-    blas.wishart(bits, 300.0, np.empty((257, 257)))  # by BLAS in blocks; it is checked
+    blas.wishart(bits, 300.0, None, np.empty((257, 257)))  # by BLAS in blocks; it is checked
 
 
 def _release() -> None:
@@ -177,7 +177,7 @@ def _release() -> None:
     x = rng.uniform(-1, 1, (20_000, 2))
     table = np.column_stack([x, x @ [0.5, -0.25]])
     exact = pg.second_moment(table, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
-    for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
+    for mechanism in (pg.AnalyzeGauss(), pg.MatrixLaplace()):
         release = pg.release(exact, epsilon=8.0, delta=1e-6, mechanism=mechanism)
         with tempfile.TemporaryDirectory() as folder:
             release.save(Path(folder, "release.json"))
