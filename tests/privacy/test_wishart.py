@@ -164,9 +164,3 @@ def test_fewest_degrees_of_freedom(adjacency):
     assert WishartProfile(6, 5, 0.8, adjacency).delta(0.0) >= profile.delta(0.0)
     with pytest.raises(ValueError, match="dof must be at least n_columns \\+ 1 = 6"):
         WishartProfile(5.9, 5, 0.8, adjacency)
-
-
-@pytest.mark.parametrize("bad", [0, -1])
-def test_bad_columns_are_refused(bad):
-    with pytest.raises(ValueError, match="n_columns must be an integer of at least 1"):
-        WishartProfile(30, bad, 1.0)
