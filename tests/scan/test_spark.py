@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.helpers import refuses, said
 
-from privgram import AdaptiveGaussian, Columns, Dates, Unit, release, second_moment
+from privgram import AdaptiveGaussian, Columns, Dates, Groups, Unit, release, second_moment
 
 pytest.importorskip("pyspark")
 pd = pytest.importorskip("pandas")
@@ -68,6 +68,13 @@ def test_many_batches_and_empty_partitions(spark):
     few = second_moment(table.where("id >= 49990"), 60.0)
     assert_same(few, second_moment({name: column[-10:] for name, column in plain.items()}, 60.0))
     assert second_moment(table.where("id < 0"), 60.0).n_rows == 0
+
+
+@pytest.mark.parametrize("columns", [COLUMNS, ["b", "a"]])
+def test_groups(table, frame, columns):
+    asked = {"columns": columns, "by": Groups("n", [3, 0, 8, 90])}
+    bound = 2.0 if columns is not COLUMNS else None
+    assert_same(second_moment(table, bound, **asked), second_moment(frame, bound, **asked))
 
 
 def test_no_partitions(spark):
