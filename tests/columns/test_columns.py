@@ -133,7 +133,7 @@ names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)  # it waits for the disk
+@settings(max_examples=40)  # it waits for the disk
 @given(
     bounds=st.dictionaries(
         names.filter(lambda name: name != "intercept"),

@@ -164,7 +164,7 @@ def by_formulaic(formula):
 
 
 @given(st.lists(st.tuples(SIGNS, SUMMANDS), min_size=1, max_size=5), SPACES)
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, derandomize=True)
 def test_formulas_are_read_as_formulaic_reads_them(parts, space):
     """Where both read one; of products with 1, 0 or a sign formulaic makes other terms."""
     formula = f"y ~ {space.join(sign + space + part for sign, part in parts).lstrip('+*:/ ')}"

@@ -158,7 +158,7 @@ def takes_clusters(kind, name):
 
 
 @settings(
-    max_examples=72, deadline=None, database=None, derandomize=True,
+    max_examples=72, database=None, derandomize=True,
     suppress_health_check=list(HealthCheck), phases=[Phase.generate],
 )  # fmt: skip
 @given(

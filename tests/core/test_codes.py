@@ -82,7 +82,7 @@ def test_equals_the_table_of_dummies(name):
         rows.select(KERNELS[0])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), st.sampled_from(sorted(LAYOUTS)), st.integers(0, 2**32 - 1))
 def test_any_partition_and_merge_tree(data, name, seed):
     """Across instruction sets, and with rows that are never clipped beside rows that may be."""

@@ -250,7 +250,7 @@ def test_scaling_has_a_place_for_every_column(impl):
             impl(3, 1.0).update(block, False, tuple(np.ones((3, 3))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     data=st.data(),
     d=st.integers(1, 30),
