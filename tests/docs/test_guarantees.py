@@ -144,7 +144,8 @@ def results(name):
             (Entry(1, "", "", 1.0, 1e-6, 0.0, p), None if p is None else p.proof_status)
             for p in profiles
         ]
-    raise AssertionError(f"nothing makes {name}")
+    assert name == "`opendp.make_measurement`"
+    return []  # OpenDP's own object: tests/interop/test_opendp.py
 
 
 @pytest.mark.slow

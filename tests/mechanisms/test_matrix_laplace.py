@@ -163,6 +163,25 @@ def test_bound_chosen_from_the_table_keeps_delta_zero():
     assert (release.epsilon, release.delta) == (1.5, 0.0)
 
 
+def test_opendp():
+    dp = pytest.importorskip("opendp.prelude")
+    from privgram.interop.opendp import make_measurement
+
+    dp.enable_features("contrib", "honest-but-curious")
+    options = {"bound": 2.0, "epsilon": 0.5, "delta": 0.0, "n_rows": 500}
+    pure = make_measurement(pg.MatrixLaplace(), 3, **options, measure="pureDP")
+    assert pure.map(1) == 0.5
+    assert pure.map(2) == 1.0
+    assert dp.c.make_composition([pure, pure]).map(1) == 1.0
+    assert pure(TABLE).delta == 0.0
+    approximate = make_measurement(pg.MatrixLaplace(), 3, **options)
+    assert approximate.map(3) == (1.5, 0.0)
+    concentrated = make_measurement(pg.MatrixLaplace(), 3, **options, measure="zCDP")
+    assert concentrated.map(2) == 0.5  # epsilon^2 / 2 at 2 * 0.5
+    with pytest.raises(ValueError, match="pureDP"):
+        make_measurement(pg.AnalyzeGauss(), 3, **(options | {"delta": 1e-6}), measure="pureDP")
+
+
 def test_default_at_delta_zero():
     assert mechanisms.default(Guarantee(1.0, 0.0, "replace", None), 5, 2.0) == pg.MatrixLaplace()
     with pytest.raises(ValueError, match="epsilon must be positive"):

@@ -94,6 +94,18 @@ def test_bridges_have_it(mechanism, moment):
     assert pld_from_profile(release.charged, 1e-3).get_delta_for_epsilon(EPSILON) >= least
 
 
+@pytest.mark.parametrize("mechanism", MULTIPLICATIVE, ids=repr)
+def test_measurement_has_it(mechanism, moment):
+    dp = pytest.importorskip("opendp.prelude")
+    from privgram.interop.opendp import make_measurement
+
+    dp.enable_features("contrib", "honest-but-curious")
+    gram = make_measurement(mechanism, 3, bound=2.0, epsilon=EPSILON, delta=DELTA, n_rows=400)
+    release = pg.release(moment, epsilon=EPSILON, delta=DELTA, mechanism=mechanism)
+    epsilon, delta = gram.map(1)
+    assert delta >= release.privacy.delta(epsilon) + allowance(release)
+
+
 def test_ledger_refuses_before_anything_is_read(tmp_path):
     """A budget with room for the profile, and none for what finite precision adds."""
     mechanism = GaussianSketch(60)

@@ -367,6 +367,8 @@ def test_summary_ledger_and_plot_speak_of_rows(tmp_path):
         fit.concordance_index_  # noqa: B018
     curve = fit.predict_survival({"x": [0.0, 0.5], "g": ["a", "b"]})
     assert curve.frame().shape == (6, 6)
+    pytest.importorskip("matplotlib").use("Agg")
+    assert len(curve.plot().lines) == 2
     with pytest.raises(ValueError, match="to the last cut"):
         fit.predict_survival({"x": [0.0], "g": ["a"]}, [4.0])
 

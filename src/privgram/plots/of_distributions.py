@@ -1,4 +1,4 @@
-"""Plots of distributions of one column in groups."""
+"""Plots of distributions: of one column in groups, and curves of survival."""
 
 from __future__ import annotations
 
@@ -108,6 +108,35 @@ def plot_histogram(found: Any, ax: Axes | None = None, alpha: float = 0.05) -> A
     )
     if len(labels) > 1:
         ax.legend(fontsize="small", frameon=False)
+    return ax
+
+
+def plot_survival(curves: Any, ax: Axes | None = None) -> Axes:
+    """Draw curves of survival, or of cumulative hazards, over time, each with its band.
+
+    Parameters
+    ----------
+    curves : SurvivalCurves
+        Of `SurvivalResults.predict_survival` or `baseline_cumulative_hazard`.
+    ax : matplotlib.axes.Axes, optional
+        As of `plot_distribution`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    ax = axes_for(ax, (7.0, 4.0))
+    parts = curves.estimate.T, curves.lower.T, curves.upper.T
+    # Between the times hazards are taken as constant: all curves are drawn through them.
+    for name, middle, low, high in zip(curves.names, *parts, strict=True):
+        [line] = ax.plot(curves.times, middle, linewidth=2.0, label=cut(name))
+        ax.fill_between(curves.times, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    ax.set_xlabel("time")
+    ax.set_ylabel(curves.what)
+    heading(ax, f"{curves.what.capitalize()} with {1 - curves.alpha:.0%} intervals")
+    if 1 < len(curves.names) <= MOST_NAMES:
+        ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
     return ax
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from privgram._base.installed import LazyModule
 from privgram._base.numbers import check_one_of
 from privgram._base.text import as_frame, framed, shown
 from privgram.columns.survival import EXPOSURE, PIECE
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
+    from privgram.plots import of_distributions
+else:
+    of_distributions = LazyModule("privgram.plots.of_distributions")
 
 CONCORDANCE = (
     "compares pairs of rows, and one person is in as many of them as there are others: a sum over "
@@ -62,6 +66,8 @@ class SurvivalCurves:
         heads = [f"{name}{end}" for name in self.names for end in ("", " lower", " upper")]
         parts = np.stack([self.estimate, self.lower, self.upper], axis=2)
         return as_frame(parts.reshape(len(self.times), -1), self.times.tolist(), heads)
+
+    plot = of_distributions.plot_survival
 
 
 class SurvivalResults(GLMResults):
