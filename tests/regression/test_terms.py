@@ -7,7 +7,7 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.terms import parse
-from privgram.noise import MaskedLaw, TiedLaw
+from privgram.noise import TiedLaw
 from privgram.regression import RefusedError
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.diagnostics import differences
@@ -136,23 +136,6 @@ def test_refusals(release, formula, text):
         release.regress("log(wage) ~ sex", reference={"age": 3})
 
 
-def test_structure_is_imposed(table, columns):
-    """Released zeros are zeros, sums agree, and what is left is nearer the truth."""
-    moment = pg.second_moment(table, columns=columns)
-    release = pg.release(
-        moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(2)
-    )
-    assert isinstance(release.noise, TiedLaw)
-    rows = columns.encode(table)
-    truth = rows.T @ rows
-    zero = truth == 0
-    blocks = [stored.columns for stored in columns.layout.stored if stored.size > 1]
-    for block in blocks:
-        within = zero[block, block]
-        assert within.sum() == within.size - len(within)
-        assert not release.matrix[block, block][within].any()
-
-
 def test_two_factors_agree_on_the_number_of_rows(table):
     columns = pg.Columns(BOUNDS, terms=["wage", "sex", "region", "union"])
     release = pg.release(
@@ -162,12 +145,7 @@ def test_two_factors_agree_on_the_number_of_rows(table):
           ("sex[", "region[")}  # fmt: skip
     by_sex, by_region = (release.matrix[at[name]].sum(axis=0) for name in at)
     np.testing.assert_allclose(by_sex, by_region, atol=1e-6)
-    # The law says how much is left: less than the noise that was drawn.
-    drawn = MaskedLaw(release.noise.base.base, release.noise.base.blocks)
-    frame = np.eye(release.n_columns)
-    left, before = (law.entry_variance(release.matrix, frame) for law in (release.noise, drawn))
-    assert (left <= before * (1 + 1e-12)).all()
-    assert left.sum() < 0.95 * before.sum()
+    assert isinstance(release.noise, TiedLaw)
 
 
 @pytest.mark.long
