@@ -82,7 +82,7 @@ def test_descriptions_keep_their_weights(tmp_path):
     for name in ("c.toml", "c.json"):
         columns.save(tmp_path / name)
         assert pg.Columns.load(tmp_path / name) == columns
-    assert eval(repr(columns), vars(pg)) == columns
+    assert eval(repr(columns), {"Columns": pg.Columns, "Factor": pg.Factor}) == columns
     assert columns != pg.Columns(BOUNDS, intercept=True, terms=["x", "y"])
     assert "row_weights" not in pg.Columns({"x": (0, 1)}).to_dict()
     formula = pg.Columns.from_formula("y ~ x", BOUNDS, row_weights="w")
