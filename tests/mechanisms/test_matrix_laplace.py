@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
-from support.helpers import refuses
 
 import privgram as pg
 from privgram import mechanisms, privacy
@@ -47,7 +46,6 @@ def test_dof_that_is_too_small_or_a_published_constant_is_refused():
         pg.MatrixLaplace(dof=3).calibrate(3, 1.0, 1.0, 0.0)
     with pytest.raises(ValueError, match="the paper has no constants for MatrixLaplace"):
         published(pg.MatrixLaplace())
-    refuses(lambda: pg.MatrixLaplace(dof=4.5), TypeError, "dof must be an integer")
 
 
 @pytest.mark.slow
