@@ -9,7 +9,12 @@ import pytest
 from support.helpers import refuses
 
 from privgram.papers.hardt_roth import ChiGaussianProfile
-from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, TwoSketchesProfile
+from privgram.papers.sheffet import (
+    AdaptiveSketchProfile,
+    SketchProfile,
+    TwoSketchesProfile,
+    WishartProfile,
+)
 from privgram.papers.zhou_ligett_wasserman import TruncatedSketchProfile
 from privgram.privacy import (
     BoundedRangeProfile,
@@ -17,7 +22,6 @@ from privgram.privacy import (
     LaplaceProfile,
     MatrixLaplaceProfile,
     Profile,
-    WishartProfile,
 )
 
 PROFILES = [
