@@ -99,7 +99,6 @@ CALLS = {
     "sheffet_theorem_c_1": sheffet.theorem_c_1,
     "sheffet_theorem_c_3": sheffet.theorem_c_3,
     "GaussianProfile": privacy.GaussianProfile,
-    "LaplaceProfile": privacy.LaplaceProfile,
     "BoundedRangeProfile": privacy.BoundedRangeProfile,
     "StatedProfile": privacy.StatedProfile,
     "ComposedProfile": partial(privacy.ComposedProfile, (privacy.GaussianProfile(0.5),)),
