@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import privgram as pg
-from privgram.cli.demo import BOUNDS, load_flights
+from privgram.cli.demo import BOUNDS
 from privgram.papers import sheffet
 
 IMAGES = Path(__file__).parent / "img"
@@ -119,14 +119,6 @@ def main() -> None:
         flights()
     for draw in (noise, pipeline, neighbours):
         draw().savefig(IMAGES / f"{draw.__name__}.png", dpi=150)
-    # The flights of the demo; a seed, so that the pictures stay the same.
-    columns = pg.Columns(BOUNDS, intercept=True, missing="drop")
-    moment = pg.second_moment(load_flights(), columns=columns)
-    release = pg.release(
-        moment, epsilon=0.5, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(1)
-    )
-    fit = release.regress("arr_delay")
-    fit.plot().figure.savefig(IMAGES / "coefficients.png", dpi=110)
 
 
 if __name__ == "__main__":

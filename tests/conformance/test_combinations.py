@@ -25,11 +25,7 @@ pytest.importorskip("sklearn")
 
 from sklearn.base import BaseEstimator  # noqa: E402
 
-from privgram.estimators import (  # noqa: E402
-    PrivateClassifier,
-    PrivatePCA,
-    PrivateRidge,
-)
+from privgram.estimators import PrivateClassifier, PrivateRidge  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "project" / "combinations.txt"
@@ -205,7 +201,6 @@ LEARNERS = {
     "classifier, random features": partial(
         PrivateClassifier, bound=1.5, classes=[0, 1], features=FEATURES
     ),
-    "PCA": partial(PrivatePCA, columns=(-1, 1)),
 }
 
 #: What is learnt from, with the target.

@@ -214,7 +214,6 @@ OWN = {
     "caution": "of noise",
     "rsquared_stderr": "of noise",
     "rsquared_int": "of noise",
-    "plot": "tests/plots",
     "without": "of penalised fits",
     **dict.fromkeys(("adjacency", "parameters", "reproducible"), "the guarantee"),
     "to_html": "tests/page",
@@ -421,7 +420,7 @@ LOGISTIC_METHODS = {
 LOGISTIC_OWN = {
     "adjacency", "advice", "columns", "cov_type", "delta", "design", "df_model", "df_resid",
     "epsilon", "family", "inference", "model", "mse_resid", "n_rows", "nobs",
-    "nobs_stderr", "noise", "parameters", "plot", "privacy", "reference", "refusal",
+    "nobs_stderr", "noise", "parameters", "privacy", "reference", "refusal",
     "reproducible", "robust", "sampling", "scale", "solution", "proof_status", "summary",
     "target", "terms", "unidentified", "unit", "with_intercept",
     "wald_test_terms", "absorbed", "to_html", *SHARE, "fvalue", "f_pvalue", "by_level", "effects",
@@ -463,7 +462,7 @@ SCORED_OWN = {
     "inference", "n_rows", "nobs_stderr", "noise", "parameters",
     "privacy", "reference", "reproducible", "robust", "sampling",
     "solution", "proof_status", "target", "terms", "unidentified", "unit", "with_intercept", "save",
-    "plot", "absorbed", "to_html", *SHARE, "by_level", "effects",
+    "absorbed", "to_html", *SHARE, "by_level", "effects",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from privgram.multivariate.distribution import (
     DistributionResults,
     Grid,
     consistent,
-    noise_covariance,
+    noise_variances,
     not_negative,
     prefix_variances,
 )
@@ -49,12 +49,12 @@ def test_consistent_counts_are_those_of_the_normal_equations(variances):
         solved = cov @ right @ np.concatenate([x[g] for x in noisy])
         np.testing.assert_allclose(counts[g], solved, atol=1e-4)
     sums = np.vstack([rng.normal(size=(3, BRANCHES**depth)), np.tri(BRANCHES**depth)])
-    found = noise_covariance(sums, nodes)
-    np.testing.assert_allclose(found, sums @ cov @ sums.T, atol=1e-4)
+    found = noise_variances(sums, nodes)
+    np.testing.assert_allclose(found, np.diag(sums @ cov @ sums.T), atol=1e-4)
     if depth:
         part = np.arange(1, BRANCHES**depth + 1) / BRANCHES**depth
         whole = prefix_variances(nodes).sum(0) + part**2 * nodes[0]
-        np.testing.assert_allclose(whole, np.diag(found)[3:], atol=1e-4)
+        np.testing.assert_allclose(whole, found[3:], atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,42 @@ def test_distribution_function_has_the_errors_of_its_sums_of_counts(public):
         below = np.append(found.grid.values, np.ones(9999))[: found.counts.shape[1]] <= at
         raw, n = found.counts[0] @ below, found.count().estimate[0]
         form = below - estimate[0, [k]]
-        half = 1.959964 * np.sqrt(noise_covariance(form[None], found.variances)[0, 0])
+        half = 1.959964 * np.sqrt(noise_variances(form[None], found.variances)[0])
         np.testing.assert_allclose([low[0, k], high[0, k]], [raw - half, raw + half] / n, rtol=1e-6)
+
+
+def test_bounds_that_are_far_too_wide_leave_means_and_deviations_near():
+    """Rows in a hundredth of the bounds: where noise hides whether there are any, none are counted.
+
+    Noise about all of the range moves means by a deviation of the rows, and deviations by ten.
+    """
+    rng = np.random.default_rng(5)
+    x = rng.beta(3, 7, 3000)
+    off = []
+    for _ in range(21):
+        found = results(x, (0, 100), mu=0.25, rng=rng)
+        estimates = found.mean().estimate[0], found.sd().estimate[0]
+        off.append(np.abs(np.array(estimates) - [x.mean(), x.std()]) / x.std())
+    assert (np.median(off, axis=0) < 0.1).all(), np.median(off, axis=0)
+
+
+def test_groups_have_the_numbers_that_each_has_by_itself():
+    """All are computed at once; one that the noise hides is NaN, and changes no other."""
+    rng = np.random.default_rng(2)
+    parts = [results(rng.beta(2, a, 900), mu=0.5, rng=rng, public=False) for a in (2, 5, 9)]
+    parts.insert(1, replace(parts[0], counts=parts[0].counts * 0.001))
+    columns = Columns({"x": (0.0, 1.0), "g": list("abcd")}, intercept=True)
+    counts = np.vstack([part.counts for part in parts])
+    whole = replace(parts[0], columns=columns, by=("g",), counts=counts)
+    q, at = [0.02, 0.5, 0.97], [-1.0, 0.1, 0.4]
+    for ask in (
+        lambda r: r.quantile(q), lambda r: r.cdf(at), lambda r: r.mean(), lambda r: r.sd(),
+        lambda r: r.count(), lambda r: r.quantile(q, 0.2, "sample"),
+    ):  # fmt: skip
+        for end, *own in zip(ask(whole), *map(ask, parts), strict=True):
+            np.testing.assert_allclose(end, np.concatenate(own), rtol=1e-12)
+    assert whole.hidden == (("b",),)
+    assert np.isnan(whole.quantile(q).lower[1]).all()
 
 
 def test_quantiles_do_not_fall_and_stay_within_the_bounds():

@@ -1,6 +1,5 @@
 """Standard errors, intervals and what a summary says of them."""
 
-import importlib
 import re
 from dataclasses import replace
 
@@ -157,9 +156,6 @@ def test_interval_without_ends_says_that_the_coefficient_is_open():
     assert np.isinf(ends[10:]).all()
     assert np.isfinite(fit.bse).all()
     assert "no ends" in str(fit.summary())
-    pytest.importorskip("matplotlib").use("Agg")
-    fit.plot()
-    importlib.import_module("matplotlib.pyplot").close("all")
 
 
 @pytest.mark.slow

@@ -40,43 +40,6 @@ def release(moment):
     )
 
 
-@pytest.fixture
-def pyplot():
-    mpl = pytest.importorskip("matplotlib")
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    yield pyplot
-    pyplot.close("all")
-
-
-def test_plot_of_many_levels_names_terms(pyplot):
-    columns = pg.Columns({"x": (0, 1), "g": [f"g{i}" for i in range(60)], "h": ["a", "b"]})
-    codes = np.arange(600)
-    rows = [codes / 600, np.char.add("g", (codes % 60).astype(str)), np.where(codes % 7, "a", "b")]
-    moment = pg.second_moment(np.rec.fromarrays(rows, names="x,g,h"), columns=columns)
-    release = pg.release(
-        moment, epsilon=50.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(0)
-    )
-    ax = release.regress("x", ["g", "h"]).plot()
-    assert "g" in [text.get_text() for text in ax.get_yticklabels()]
-
-
-def test_plot_of_coefficients_keeps_terms_together(release, pyplot):
-    fit = release.regress("log(wage)", ["age", "sex", "region", "union"], reference={"region": "s"})
-    ax = fit.plot()
-    named = [text.get_text() for text in ax.get_yticklabels()]
-    at = named.index("region[n]")
-    assert named[at : at + 3] == ["region[n]", "region[e]", "region[other]"]
-    assert sorted(named) == sorted(fit.design.names)
-    assert "differences from sex f, region s" in ax.get_title(loc="left")
-    largest = [
-        max(abs(fit.tvalues[fit.design.terms[t]])) for t in ("sex", "region", "age", "union")
-    ]
-    first = ["sex", "region", "age", "union"][int(np.argmax(largest))]
-    assert named[0].startswith(first)
-
-
 def test_page_has_variables_terms_and_references(release, tmp_path):
     release.to_html(tmp_path / "page.html", target="log(wage)")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

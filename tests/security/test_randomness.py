@@ -42,11 +42,6 @@ def estimator():
     return model.fit(TABLE[:, :4], TABLE[:, 4]).release_
 
 
-def components():
-    estimators = pytest.importorskip("privgram.estimators")
-    return estimators.PrivatePCA(columns=(-2.3, 2.3)).fit(TABLE).release_
-
-
 def norm_bounds():
     """Six, each from some 960 nearly equally likely ones: they do not repeat by chance."""
     scan = ScanRequest.of(TABLE, None, None, None, None, None, False)
@@ -83,7 +78,6 @@ DRAWS = {
     "compress": partial(compress, TABLE, 30),
     "chosen bound": norm_bounds,
     "PrivateRidge": estimator,
-    "PrivatePCA": components,
 }
 NEEDS = pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
 

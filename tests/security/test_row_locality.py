@@ -499,7 +499,7 @@ FORMS = {
 
 @parts(3)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["ridge", "pca", "columns"])
+@pytest.mark.parametrize("kind", ["ridge", "columns"])
 def test_estimators_read_a_row_by_itself(kind, form, every):
     estimators = pytest.importorskip("privgram.estimators")
     if kind == "columns" and form != "frames":
@@ -515,9 +515,6 @@ def test_estimators_read_a_row_by_itself(kind, form, every):
             columns = pg.Columns(bounds | {"y": (-1, 1)}, intercept=True, missing="drop")
             model = estimators.PrivateRidge(epsilon=1.0, columns=columns)
             source, columns = model._read(X, y)
-        elif kind == "pca":
-            model = estimators.PrivatePCA(1, columns=(-3, 3), **given)
-            source, columns = model._numbers(X)
         else:
             model = estimators.PrivateRidge(columns=(-3, 3), **given)
             source, columns = model._read(X, y)
@@ -584,6 +581,5 @@ def test_estimators_answer_of_no_rows_as_of_one(rows):
     X, y = np.ones((rows, 2)), np.ones(rows)
     ridge = estimators.PrivateRidge(columns=(0, 2), **given)
     assert ridge.fit(X, y).release_.n_rows is None
-    assert estimators.PrivatePCA(1, columns=(0, 2), **given).fit(X).release_.epsilon == 1.0
     model = estimators.PrivateClassifier(classes=[0, 1], bound=2.0, **given).fit(X, y.astype(int))
     assert model.result_.epsilon == 1.0

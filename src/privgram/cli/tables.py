@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def summarize(
         if not isinstance(found, DistributionResults | HistogramResults):
             raise click.UsageError(f"{file} holds no summary of a column")
         if isinstance(found, DistributionResults):
-            found = found.with_q(parts) if bins is None else found.histogram(bins)
+            found = replace(found, q=parts) if bins is None else found.histogram(bins)
         elif bins is not None:
             raise click.UsageError(f"the bins of {file} are counted: leave out --bins")
     _print(found, alpha, as_json, more)

@@ -1,4 +1,4 @@
-"""scikit-learn's interface: private regressions, components and classifiers.
+"""scikit-learn's interface: private regressions and classifiers.
 
 They call the library, and compute nothing private of their own.
 
@@ -23,11 +23,6 @@ with extra("sklearn", "privgram.estimators needs"):
     from sklearn.utils.validation import validate_data as _since_1_6  # noqa: F401
 
 from privgram.estimators.classifier import PrivateClassifier
-from privgram.estimators.components import PrivatePCA
 from privgram.estimators.linear import PrivateRidge
 
-__all__ = [
-    "PrivateClassifier",
-    "PrivatePCA",
-    "PrivateRidge",
-]
+__all__ = ["PrivateClassifier", "PrivateRidge"]

@@ -134,7 +134,7 @@ class BudgetedEstimator(BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
-    def _numbers(self, X: Any, y: Any = "no_validation") -> tuple[dict[str, Any], Columns]:
+    def _numbers(self, X: Any, y: Any) -> tuple[dict[str, Any], Columns]:
         """Checked columns of numbers by name, the target last, and their description."""
         if isinstance(self.columns, str):
             raise TypeError("columns= takes what a file describes: pg.Columns.load(path)")

@@ -18,11 +18,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -50,6 +50,9 @@ else:
     of_distributions = LazyModule("privgram.plots.of_distributions")
 
 StatisticName = Literal["count", "mean", "sd", "quantile"]
+
+#: Numbers of steps of the grid.
+Steps: TypeAlias = "NDArray[np.int64]"
 
 #: What results have of the release that they are of.
 GUARANTEE = "epsilon", "delta", "adjacency", "privacy", "reproducible"
@@ -158,15 +161,14 @@ def _by_parent(nodes: Matrix) -> Matrix:
     return nodes.reshape(*nodes.shape[:-1], -1, BRANCHES)
 
 
-def noise_covariance(sums: Matrix, variances: Vector) -> Matrix:
-    """Covariance (k, k) of the noise in sums over steps, weighted by `sums` (k, 2^h)."""
-    means, found = sums, np.zeros((len(sums), len(sums)))
+def noise_variances(sums: Matrix, variances: Vector) -> Vector:
+    """Variances (k,) of the noise in sums over steps, weighted by `sums` (k, 2^h)."""
+    means, found = sums, np.zeros(len(sums))
     for variance in variances[:0:-1]:
         children = _by_parent(means)
         means = children.mean(-1)
-        off = (children - means[..., None]).reshape(len(sums), -1)
-        found += variance * off @ off.T
-    whole: Matrix = found + variances[0] * means @ means.T
+        found += variance * ((children - means[..., None]) ** 2).sum((-2, -1))
+    whole: Vector = found + variances[0] * means[:, 0] ** 2
     return whole
 
 
@@ -184,6 +186,18 @@ def prefix_variances(variances: Vector) -> Matrix:
         taken = before + part
         rows.append(variances[level] * (before + part**2 - taken**2 / BRANCHES))
     return np.array(rows).reshape(depth, len(i))
+
+
+def _first(mask: NDArray[np.bool_]) -> Steps:
+    """In each row the first step that is true, or the last of all."""
+    found: Steps = np.where(mask.any(axis=1), mask.argmax(axis=1), mask.shape[1] - 1)
+    return found
+
+
+def _after(mask: NDArray[np.bool_]) -> Steps:
+    """In each row the step after the last that is true, or the first of all."""
+    found: Steps = np.where(mask.any(axis=1), mask.shape[1] - mask[:, ::-1].argmax(axis=1), 0)
+    return found
 
 
 class IntervalEstimates(NamedTuple):
@@ -332,20 +346,15 @@ class DistributionResults(TableOfCounts):
         return Grid(as_numeric(self.column, self.columns.variables), len(self.variances) - 1)
 
     @cached_property
+    def _rows(self) -> Vector:
+        public = self.variances[0] == 0
+        return np.full(1, self.n_rows) if public else self.counts.sum(axis=1)
+
+    @cached_property
     def _sizes(self) -> Vector:
         """Rows of each group, NaN where the noise hides them."""
         rows = self._rows
         return np.where(rows > DEVIATIONS_SEEN * math.sqrt(self.variances[0]), rows, np.nan)
-
-    @property
-    def _seen(self) -> list[int]:
-        """The groups whose rows stand out of the noise."""
-        return list(np.flatnonzero(~np.isnan(self._sizes)))
-
-    @cached_property
-    def _rows(self) -> Vector:
-        public = self.variances[0] == 0
-        return np.full(1, self.n_rows) if public else self.counts.sum(axis=1)
 
     @property
     def hidden(self) -> tuple[tuple[Level, ...], ...]:
@@ -370,8 +379,8 @@ class DistributionResults(TableOfCounts):
         """Means, shape (n_groups,), of the population or of the rows at hand; by Fieller's method.
 
         Where the noise hides whether there are rows at all, far out, they may only move a mean
-        outwards: its nearer end is that of values that are cut there. Intervals are wider by what
-        rounding to the steps may have moved.
+        outwards: the estimate and its nearer end are those of values that are cut there. Intervals
+        are wider by what rounding to the steps may have moved.
         """
         return self._moments(alpha, estimand, squared=False)
 
@@ -383,64 +392,64 @@ class DistributionResults(TableOfCounts):
         """Means, or roots of mean squares about them, within the range and as rounding allows."""
         least, most = self.grid.at(np.array([-0.5, self.grid.size - 0.5])).tolist()
         middle, half = (least + most) / 2, (most - least) / 2
-        f, found = (self.grid.values - middle) / half, np.full((3, len(self.counts)), np.nan)
-        for g in self._seen:
-            low, high = f[list(self._seen_from(g))]
-            own = not_negative(self.counts[g : g + 1])[0]
-            own /= max(own.sum(), 1e-300)
-            center = float(own @ f)
-            several = f, np.minimum(f, high), np.maximum(f, low)
-            if squared:
-                several = tuple((x - center) ** 2 for x in (f, np.clip(f, low, high), f))
-            lower, upper = sorted(
-                self._end_of_mean(g, x, side, alpha, estimand)
-                for x, side in zip(several[1:], (-1, 1), strict=True)
-            )
-            found[:, g] = np.clip(own @ several[0], lower, upper), lower, upper
+        f, n = (self.grid.values - middle) / half, self._sizes
+        low, high = (f[steps][:, None] for steps in self._seen_from)
+        own = np.diff(self._up_to, axis=1, prepend=0.0)
+        own /= np.maximum(own.sum(axis=1, keepdims=True), 1e-300)
+        seen, ends = np.clip(f, low, high), [np.minimum(f, high), np.maximum(f, low)]
         if squared:
-            n = self._sizes
+            center = (own * seen).sum(axis=1, keepdims=True)
+            seen, *ends = ((x - center) ** 2 for x in (seen, seen, f + 0 * center))
+        sides = zip(ends, (-1, 1), strict=True)
+        around = np.sort([self._end_of_mean(x, side, alpha, estimand) for x, side in sides], axis=0)
+        found = np.array([np.clip((own * seen).sum(axis=1), *around), *around])
+        if squared:
             found = half * np.sqrt(np.maximum(found, 0.0) * n / np.maximum(n - 1, 1.0))
             least, most = 0.0, half
         else:
             found = middle + half * found
         reach = self.grid.reach
-        wide = np.clip(self.counts @ reach / self._sizes, reach.min(), reach.max())
+        wide = np.clip(self.counts @ reach / n, reach.min(), reach.max())
         found += np.multiply.outer([0.0, -1.0, 1.0], wide)
         return IntervalEstimates(*np.clip(found, least, most))
 
-    def _seen_from(self, g: int) -> tuple[int, int]:
+    @property
+    def _seen_from(self) -> tuple[Steps, Steps]:
         """The first and the last step beyond which a group has rows that no noise hides."""
-        up_to, n = self._up_to[g], self._sizes[g]
-        below, above = (2 * np.sqrt(self._below_variance(p)) for p in (0.0, 1.0))
-        low, high = np.flatnonzero(up_to > below), np.flatnonzero(n - up_to > above)
-        first = int(low[0]) if len(low) else len(up_to) - 1
-        last = int(high[-1]) + 1 if len(high) else 0
-        return min(first, len(up_to) - 1), min(last, len(up_to) - 1)
+        below, above = (2 * np.sqrt(self._variance(p)) for p in (0.0, 1.0))
+        last = _after(self._sizes[:, None] - self._up_to > above)
+        return _first(self._up_to > below), np.minimum(last, len(above) - 1)
 
-    def _end_of_mean(self, g: int, f: Vector, side: int, alpha: float, estimand: Estimand) -> float:
-        """An end of the interval of the mean of a value f of each step."""
-        z2, n, counts = quantile_of(alpha) ** 2, self._sizes[g], self.counts[g]
-        noise = noise_covariance(np.stack([np.ones_like(f), f]), self.variances)
-        total = float(counts @ f)
-        variance = max(float(counts @ f**2) / n - (total / n) ** 2, 0.0)
-        a = n**2 - z2 * noise[0, 0]
-        b = n * total - z2 * noise[0, 1]
-        c = total**2 - z2 * (noise[1, 1] + variance * n * self._sampled(estimand))
-        if a <= 0:
-            return float(side)
-        return float((b + side * math.sqrt(max(b**2 - a * c, 0.0))) / a)
+    def _end_of_mean(self, f: Matrix, side: int, alpha: float, estimand: Estimand) -> Vector:
+        """An end of the interval of each group's mean of a value of each step, shape (G, 2^h)."""
+        z2, n, of_rows = quantile_of(alpha) ** 2, self._sizes, self.variances[0]
+        total = (self.counts * f).sum(axis=1)
+        spread = (self.counts * f**2).sum(axis=1) / n - (total / n) ** 2
+        sampled = np.maximum(spread, 0.0) * n * self._sampled(estimand)
+        a = n**2 - z2 * of_rows
+        b = n * total - z2 * of_rows * f.mean(axis=1)
+        c = total**2 - z2 * (noise_variances(f, self.variances) + sampled)
+        root = np.sqrt(np.maximum(b**2 - a * c, 0.0))
+        return np.where(a <= 0, side, (b + side * root) / np.where(a == 0, 1.0, a))
 
     @cached_property
-    def _below(self) -> list[tuple[Vector, NDArray[np.int64]]]:
-        """Of each group the rows up to each step, which do not fall, and how long equal runs are.
+    def _below(self) -> tuple[Matrix, Matrix]:
+        """Rows of each group up to each step, which do not fall, and the variance of their noise.
 
-        Sums of counts, by isotonic regression.
+        Sums of counts, by isotonic regression. Of a run of equal ones that of levels whose nodes
+        are short beside the run is left out.
         """
         from scipy.optimize import isotonic_regression
 
-        fits = (isotonic_regression(np.cumsum(counts)) for counts in self.counts)
-        runs = ((fit.x, np.diff(fit.blocks)) for fit in fits)
-        return [(sums, np.repeat(lengths, lengths)) for sums, lengths in runs]
+        fits = [isotonic_regression(sums) for sums in np.cumsum(self.counts, axis=1)]
+        runs = np.array([np.repeat(x, x) for x in (np.diff(fit.blocks) for fit in fits)])
+        by_level = prefix_variances(self.variances)
+        spans = BRANCHES ** np.arange(len(by_level))[::-1]  # steps of a node
+        kept = np.zeros(runs.shape)
+        for variance, span in zip(by_level, spans, strict=True):
+            kept += np.where(runs >= AVERAGED * span, 0.0, variance)
+        least = LEAST**2 * by_level.sum(axis=0)
+        return np.array([fit.x for fit in fits]), np.maximum(kept, least)
 
     @cached_property
     def _up_to(self) -> Matrix:
@@ -450,33 +459,27 @@ class DistributionResults(TableOfCounts):
         """
         return np.cumsum(not_negative(self.counts), axis=1)
 
-    def _below_variance(self, p: float, run: NDArray[np.int64] | None = None) -> Vector:
-        """Noise of the rows up to each step, less p times all rows; in the mean of a run of sums.
+    @cached_property
+    def _of_sums(self) -> Vector:
+        """Noise of the rows up to each step, given that of all."""
+        return np.asarray(prefix_variances(self.variances).sum(axis=0))
 
-        Of sums over a run, that of levels whose nodes are short beside the run is left out.
-        """
-        depth, by_level = self.grid.depth, prefix_variances(self.variances)
-        part = np.arange(1, BRANCHES**depth + 1) / BRANCHES**depth
-        of_total: Vector = (part - p) ** 2 * self.variances[0]
-        whole: Vector = by_level.sum(axis=0)
-        if run is None:
-            return of_total + whole
-        spans = BRANCHES ** np.arange(depth - 1, -1, -1)
-        kept = np.where(run >= AVERAGED * spans[:, None], 0.0, by_level).sum(axis=0)
-        found: Vector = of_total + np.maximum(kept, LEAST**2 * whole)
-        return found
+    def _variance(self, p: float | Matrix, of_sums: Matrix | Vector | None = None) -> Matrix:
+        """Noise of the rows up to each step, less p times all rows."""
+        steps = self.counts.shape[1]
+        of_rows = (np.arange(1, steps + 1) / steps - p) ** 2 * self.variances[0]
+        return np.asarray(of_rows + (self._of_sums if of_sums is None else of_sums))
 
     def _half(
         self,
-        g: int,
-        p: float,
+        p: float | Matrix,
         alpha: float,
         estimand: Estimand,
-        run: NDArray[np.int64] | None = None,
-    ) -> Vector:
-        """Half the intervals of a group's rows up to each step, less the part p of all of them."""
-        sampled = self._sampled(estimand) * self._sizes[g] * p * (1 - p)
-        return np.asarray(quantile_of(alpha) * np.sqrt(self._below_variance(p, run) + sampled))
+        of_sums: Matrix | Vector | None = None,
+    ) -> Matrix:
+        """Half the intervals of each group's rows up to each step, less the part p of all."""
+        sampled = self._sampled(estimand) * self._sizes[:, None] * p * (1 - p)
+        return np.asarray(quantile_of(alpha) * np.sqrt(self._variance(p, of_sums) + sampled))
 
     def quantile(
         self, q: float | Sequence[float], alpha: float = 0.05, estimand: Estimand = "population"
@@ -487,15 +490,15 @@ class DistributionResults(TableOfCounts):
         be q, by the noise, and of a population by sampling too (docs/theory/distributions.md).
         """
         parts, last = check_quantiles(q), self.grid.size - 1
-        found = np.full((3, len(self.counts), len(parts)), np.nan)
-        for g, (k, p) in product(self._seen, enumerate(parts)):
-            wanted, (below, run) = p * self._sizes[g], self._below[g]
-            off, half = below - wanted, self._half(g, p, alpha, estimand, run)
-            first = int((off >= -half).argmax()) if (off >= -half).any() else last
-            end = int(np.flatnonzero(np.append(True, off < half))[-1])
-            at = min(int(np.searchsorted(self._up_to[g], wanted * (1 - 1e-12))), last)
-            found[:, g, k] = at, min(first, at) - 0.5, min(max(end, at), last) + 0.5
-        found[:, self._seen] = self.grid.at(found[:, self._seen])
+        (below, of_sums), found = self._below, np.empty((3, len(self.counts), len(parts)))
+        for k, p in enumerate(parts):
+            wanted = p * self._sizes[:, None]
+            half = self._half(p, alpha, estimand, of_sums)
+            at = np.minimum(_first(self._up_to >= wanted * (1 - 1e-12)), last)
+            start = np.minimum(_first(below - wanted >= -half), at)
+            end = np.minimum(np.maximum(_after(below - wanted < half), at), last)
+            found[:, :, k] = self.grid.at(np.array([at, start - 0.5, end + 0.5]))
+        found[:, np.isnan(self._sizes)] = np.nan
         return IntervalEstimates(*found)
 
     def cdf(
@@ -503,13 +506,13 @@ class DistributionResults(TableOfCounts):
     ) -> IntervalEstimates:
         """The part of the rows with values up to x, shape (n_groups, n_x), of rounded values."""
         where = np.searchsorted(self.grid.values[: self.grid.size], np.atleast_1d(x), "right") - 1
-        found = np.full((3, len(self.counts), len(where)), np.nan)
-        for g, (k, i) in product(self._seen, enumerate(where)):
-            n = self._sizes[g] if i >= 0 else math.inf  # of no step there are no rows
-            p = min(max(float(self._up_to[g, i]) / n, 0.0), 1.0)
-            raw = float(self.counts[g, : i + 1].sum()) / n
-            half = self._half(g, p, alpha, estimand)[i] / n
-            found[:, g, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
+        found, n = np.empty((3, len(self.counts), len(where))), self._sizes
+        for k, i in enumerate(where):
+            p = np.clip(self._up_to[:, i] / n, 0.0, 1.0)
+            raw = self.counts[:, : i + 1].sum(axis=1) / n
+            half = self._half(p[:, None], alpha, estimand)[:, i] / n
+            found[:, :, k] = p, *np.clip([raw - half, raw + half], 0.0, 1.0)
+        found *= where >= 0  # of no step there are no rows
         return IntervalEstimates(*found)
 
     def histogram(self, bins: int | Sequence[float] | Vector = 40) -> HistogramResults:
@@ -526,8 +529,7 @@ class DistributionResults(TableOfCounts):
         sums = np.zeros((len(edges) - 1, self.counts.shape[1]))
         sums[:, : len(values)] = bin_of == np.arange(len(edges) - 1)[:, None]
         shared = {each.name: getattr(self, each.name) for each in fields(TableOfCounts)}
-        of_noise = np.diag(noise_covariance(sums, self.variances)).copy()
-        counts = self.counts @ sums.T
+        of_noise, counts = noise_variances(sums, self.variances), self.counts @ sums.T
         return HistogramResults(**shared | {"counts": counts, "variances": of_noise}, edges=edges)
 
     # --- what is shown --------------------------------------------------------------------
@@ -545,10 +547,6 @@ class DistributionResults(TableOfCounts):
             for head, ends in heads.items():
                 found |= zip((head, f"{head}_lower_ci", f"{head}_upper_ci"), ends, strict=True)
         return found
-
-    def with_q(self, q: float | Sequence[float]) -> Self:
-        """The same with other quantiles to be shown."""
-        return replace(self, q=check_quantiles(q))
 
     plot = of_distributions.plot_distribution
 

@@ -126,10 +126,12 @@ class Guess:
 
     @property
     def _of_twins(self) -> list[str]:
-        counts = [
-            f"{shown(name)} has a mean of {self._mean_of_counts(name):g}"
-            for name in self._bare_counts
-        ]
+        counts = []
+        for name in sorted(self.counts):
+            said = [] if name in self._means else [f"a mean of {self._mean_of_counts(name):g}"]
+            if name not in self._stds:
+                said.append(f"a standard deviation of {self._std_of_counts(name):.2g}")
+            counts += [f"{shown(name)} has {' and '.join(said)}"] if said else []
         weak = f"instruments explain {100 * STRENGTH[self.rare]:g}% of what they stand in for"
         return [*counts, *([weak] if self._strengths else [])]
 
@@ -242,6 +244,11 @@ class Guess:
     def _mean_of_counts(self, name: str) -> float:
         return self._means.get(name, {}).get(None, COUNTED[self.rare] * self._upper(name))
 
+    def _std_of_counts(self, name: str) -> float:
+        """Of real counts it is mostly about the mean, and more than Poisson's."""
+        mean = self._mean_of_counts(name)
+        return self._stds.get(name, math.sqrt(mean + mean**2))
+
     def _upper(self, name: str) -> float:
         described = self.columns.variables[name]
         assert isinstance(described, Number)
@@ -293,8 +300,8 @@ class Guess:
         return decoded(described, mean + std * normal)
 
     def _counted(self, name: str, quantile: Vector) -> Vector:
-        """Counts by Poisson's law, or by the negative binomial where they vary by more."""
-        mean, std = self._mean_of_counts(name), self._stds.get(name, 0.0)
+        """Counts by the negative binomial law, or by Poisson's where they vary by no more."""
+        mean, std = self._mean_of_counts(name), self._std_of_counts(name)
         upper = min(self._upper(name), mean + 40 * max(std, math.sqrt(mean)) + 40)
         k = np.arange(math.floor(upper) + 1.0)
         excess = std**2 - mean

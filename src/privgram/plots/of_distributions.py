@@ -1,4 +1,4 @@
-"""Plots of distributions of one column in groups."""
+"""Plots of distributions: of one column in groups, and curves of survival."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.plots._axes import (
-    BLUE,
-    GREY,
-    MOST_NAMES,
-    axes_for,
-    cut,
-    heading,
-    lay_rows,
-    plot,
-)
+from privgram._base.installed import extra
+from privgram._base.text import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+#: Told apart by colour-blind readers, and legible on white and on black.
+BLUE, GREY = "#2a7ab9", "#8a8a8a"
+
+#: More groups than this are not named one by one.
+MOST_NAMES = 40
+
+#: Names on an axis are cut to this length.
+LONGEST_AXIS_NAME = 24
 
 #: Histograms of more groups would hide each other.
 MOST_HISTOGRAMS = 6
 
 
-@plot
 def plot_distribution(found: Any, ax: Axes | None = None) -> Axes:
     """Draw each group's median with its interval, and the range of the quantiles that were asked.
 
@@ -32,7 +32,17 @@ def plot_distribution(found: Any, ax: Axes | None = None) -> Axes:
     ----------
     found : DistributionResults
         As `Study.summarize` returns it.
-    ax
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Raises
+    ------
+    ImportError
+        Without matplotlib: ``pip install "privgram[plot]"``.
     """
     n = len(found.groups)
     few = n <= MOST_NAMES
@@ -46,7 +56,14 @@ def plot_distribution(found: Any, ax: Axes | None = None) -> Axes:
         interval = several.lower[row, middle], several.upper[row, middle]
         ax.plot(interval, [row, row], color=BLUE, linewidth=2.0 if few else 0.8)
     ax.plot(several.estimate[:, middle], range(n), "o" if few else ".", color=BLUE, markersize=4)
-    lay_rows(ax, found.labels, ", ".join(map(cut, found.by)) or "rows")
+    ax.set_ylim(n - 0.4, -0.6)
+    if few:
+        ax.set_yticks(range(n), [cut(name) for name in found.labels])
+        ax.tick_params(axis="y", length=0)
+    else:
+        ax.set_ylabel(", ".join(map(cut, found.by)) or "rows")
+    ax.grid(axis="x", color=GREY, alpha=0.25, linewidth=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
     ax.set_xlabel(cut(found.column))
     heading(
         ax,
@@ -56,7 +73,6 @@ def plot_distribution(found: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-@plot
 def plot_histogram(found: Any, ax: Axes | None = None, alpha: float = 0.05) -> Axes:
     """Draw the parts of a group's rows in bins, with intervals as bands; of several groups lines.
 
@@ -64,8 +80,14 @@ def plot_histogram(found: Any, ax: Axes | None = None, alpha: float = 0.05) -> A
     ----------
     found : HistogramResults
         Of `Study.histogram` or `DistributionResults.histogram`.
-    ax
-    alpha : float
+    ax : matplotlib.axes.Axes, optional
+        As of `plot_distribution`.
+    alpha : float, default 0.05
+        1 - level of the intervals.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
     """
     ax = axes_for(ax, (7.5, 4.0))
     labels = found.labels[:MOST_HISTOGRAMS]
@@ -87,3 +109,54 @@ def plot_histogram(found: Any, ax: Axes | None = None, alpha: float = 0.05) -> A
     if len(labels) > 1:
         ax.legend(fontsize="small", frameon=False)
     return ax
+
+
+def plot_survival(curves: Any, ax: Axes | None = None) -> Axes:
+    """Draw curves of survival, or of cumulative hazards, over time, each with its band.
+
+    Parameters
+    ----------
+    curves : SurvivalCurves
+        Of `SurvivalResults.predict_survival` or `baseline_cumulative_hazard`.
+    ax : matplotlib.axes.Axes, optional
+        As of `plot_distribution`.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+    """
+    ax = axes_for(ax, (7.0, 4.0))
+    parts = curves.estimate.T, curves.lower.T, curves.upper.T
+    # Between the times hazards are taken as constant: all curves are drawn through them.
+    for name, middle, low, high in zip(curves.names, *parts, strict=True):
+        [line] = ax.plot(curves.times, middle, linewidth=2.0, label=cut(name))
+        ax.fill_between(curves.times, low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+    ax.set_xlabel("time")
+    ax.set_ylabel(curves.what)
+    heading(ax, f"{curves.what.capitalize()} with {1 - curves.alpha:.0%} intervals")
+    if 1 < len(curves.names) <= MOST_NAMES:
+        ax.legend(frameon=False, fontsize="small")
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
+
+
+def axes_for(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """Give the axes, or those of a new figure."""
+    if ax is not None:
+        return ax
+    with extra("plot", "plots need"):
+        from matplotlib import pyplot
+    return pyplot.subplots(figsize=size, layout="constrained")[1]
+
+
+def heading(ax: Axes, text: str) -> None:
+    """Write what a plot shows above it."""
+    ax.set_title(text, fontsize="medium", loc="left")
+
+
+def cut(name: str) -> str:
+    """Shorten a name, and take away what a picture would act on."""
+    # Matplotlib would read mathematics between dollar signs, and SVG has no control characters.
+    name = shown(name)
+    name = name if len(name) <= LONGEST_AXIS_NAME else name[: LONGEST_AXIS_NAME - 1] + "…"
+    return name.replace("$", r"\$")

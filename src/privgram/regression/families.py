@@ -49,8 +49,6 @@ class Family:
     link: ClassVar[str] = "identity"  # as statsmodels calls it
     title: ClassVar[str]  # what a summary calls the regression
     method: ClassVar[str]  # what a page calls it
-    #: What of the target a coefficient changes.
-    predicts: ClassVar[str] = ""
     #: Whether the mean is the linear predictor itself, and whether targets are numbers of events.
     is_linear: ClassVar[bool] = False
     counts: ClassVar[bool] = False
@@ -113,7 +111,7 @@ class Binomial(Family):
     """Logistic regression of a truth value."""
 
     name, link, title = "binomial", "logit", "Private Logistic Regression"
-    method, predicts = "binomial", "the log odds of "
+    method = "binomial"
     mean_of_none, widest, quadratic = 0.5, 0.5, (0.0, 1.0, -1.0)
 
     def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:
@@ -155,7 +153,7 @@ class Poisson(Family):
     """Regression of the logarithm of the mean of a count."""
 
     name, link, title = "poisson", "log", "Private Poisson Regression"
-    method, predicts = "poisson", "the log of the mean of "
+    method = "poisson"
     counts, mean_of_none, quadratic = True, 1.0, (0.0, 1.0, 0.0)
 
     def means(self, eta: Vector, most: float = math.inf) -> tuple[Vector, Vector]:

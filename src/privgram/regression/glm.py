@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector, check_integer, check_not_negative, check_one_of
 from privgram._base.saved import ArchiveFormat, JsonObject
 from privgram._base.text import framed, shown
@@ -36,9 +35,6 @@ from privgram.regression.summary import caution_of, row_facts
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from privgram.plots import of_results
-else:
-    of_results = LazyModule("privgram.plots.of_results")
 
 #: What standard errors allow for, by statsmodels' names.
 CovType = Literal["nonrobust", "HC1", "cluster"]
@@ -376,8 +372,6 @@ class GLMResults(SavedFit, RegressionResults):
 
     #: By statsmodels' other name.
     mse_resid = scale
-
-    plot = of_results.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
         family, link = self._family.name.title(), self._family.link

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram._base.installed import LazyModule
 from privgram._base.numbers import Matrix, Vector
 from privgram._base.text import shown
 from privgram.regression.design import Design, RegressionTerms
@@ -25,10 +24,7 @@ from privgram.regression.results import OfRelease
 
 if TYPE_CHECKING:
     from privgram._base.saved import JsonObject
-    from privgram.plots import of_results
     from privgram.releases.record import ReleaseRecord
-else:
-    of_results = LazyModule("privgram.plots.of_results")
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +155,6 @@ class OLSResults(OfRelease):
     def bic(self) -> float:
         """Bayes' criterion, as `llf`."""
         return math.log(self.nobs) * len(self.param_names) - 2 * self.llf
-
-    plot = of_results.plot_coefficients
 
     def _facts(self) -> dict[str, str]:
         facts = super()._facts()

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from privgram._base.numbers import Matrix, Vector
-    from privgram.plots import of_results
+    from privgram.plots import of_distributions
 else:
-    of_results = LazyModule("privgram.plots.of_results")
+    of_distributions = LazyModule("privgram.plots.of_distributions")
 
 CONCORDANCE = (
     "compares pairs of rows, and one person is in as many of them as there are others: a sum over "
@@ -67,7 +67,7 @@ class SurvivalCurves:
         parts = np.stack([self.estimate, self.lower, self.upper], axis=2)
         return as_frame(parts.reshape(len(self.times), -1), self.times.tolist(), heads)
 
-    plot = of_results.plot_survival
+    plot = of_distributions.plot_survival
 
 
 class SurvivalResults(GLMResults):

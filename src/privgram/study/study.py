@@ -420,12 +420,12 @@ class Study:
         regression on a release of the same columns, of which there may be any number.
 
         What no design says is guessed, and the notes say what: numbers are normal about the middle
-        of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary by
-        Poisson's law about a tenth of their upper bound, instruments explain a quarter of what they
-        stand in for, and a unit of which nothing is said has five rows. Fits of counts, of rare
-        levels and by weak instruments may be refused where this is not: so they are simulated a
-        second time with a hundredth of the upper bound, a hundredth of the rows and a two hundredth
-        of the variance, which is what "if rare" says.
+        of their bounds, truth values and numbers within (0, 1) are 0 or 1 as often, counts vary
+        about a tenth of their upper bound by about as much as that is, instruments explain a
+        quarter of what they stand in for, and a unit of which nothing is said has five rows. Fits
+        of counts, of rare levels and by weak instruments may be refused where this is not: so they
+        are simulated a second time with a hundredth of the upper bound, a hundredth of the rows and
+        a two hundredth of the variance, which is what "if rare" says.
         """
         from privgram.planning.precision import plan_precision
         from privgram.study.answer import needed
