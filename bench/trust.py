@@ -16,13 +16,11 @@ ROOT = Path(__file__).parents[1] / "src" / "privgram"
 #: What files are trusted for, by the first of these that begins their path.
 ROLES = {
     "counts, enters and draws": ("secret/gate", "secret/__init__"),
-    "how far a row moves a sum": ("secret/kinds", "secret/sweep", "secret/kept",
-                                   "secret/pairs"),
+    "how far a row moves a sum": ("secret/kinds", "secret/sweep"),
     "noise on integers": ("secret/additive", "secret/generators", "exact/discrete",
                           "exact/lattice", "exact/__init__", "exact/int128", "_core/_bitgen",
                           "_core/draws", "_core/chacha", "_core/discrete"),
-    "laws of their own": ("secret/laws", "disclosure/laws", "exact/", "_core/_blas", "_core/blas",
-                          "papers/"),
+    "laws of their own": ("disclosure/laws", "exact/", "_core/_blas", "_core/blas", "papers/"),
     "integers of a row or a unit": ("_core/scores", "_core/kept", "_core/rows", "_core/gram",
                                     "_core/coded", "_core/lanes", "_core/_lanes", "_core/simd",
                                     "_core/wide"),

@@ -96,7 +96,7 @@ def test_blocks_that_are_read_again_give_the_same_bits():
 def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
     X, y = made(3000)
     whole = fitted(X, y, holdout=0.2)
-    monkeypatch.setattr("privgram.secret.kept.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("privgram.secret.sweep.SHARE_OF_MEMORY", 0.0)
     again = fitted(X, y, holdout=0.2)
     np.testing.assert_array_equal(whole.coef_, again.coef_)
     np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
