@@ -12,7 +12,7 @@ DONE   := $(VENV)/done
 SANITIZED := tests/core tests/exact tests/moment tests/scan/test_executor.py tests/fuzz
 # What is run under ThreadSanitizer: all that several threads do at once.
 THREADED := tests/moment tests/scan/test_executor.py \
-            tests/core/test_sharers.py tests/core/test_wishart.py
+            tests/core/test_sharers.py tests/core/test_wishart.py tests/core/test_orthonormal.py
 
 # What the wheel is made of.
 SOURCES := meson.build meson.options packaging/version.py packaging/exports.map pyproject.toml LICENSE README.md \

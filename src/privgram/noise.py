@@ -529,7 +529,7 @@ def standard_wishart(n_columns: int, dof: float, rng: np.random.Generator) -> Ma
     """One draw of W_d(I, dof), shape (d, d) float64, for real dof > d - 1 or integer dof."""
     if dof > n_columns - 1:
         out = np.empty((n_columns, n_columns))
-        blas.wishart(rng.bit_generator, dof, out)
+        blas.wishart(rng.bit_generator, dof, None, out)
         return out
     if not math.isclose(dof, round(dof)):
         raise ValueError(f"a singular Wishart needs integer degrees of freedom, not {dof}")

@@ -81,8 +81,8 @@ def test_digest_is_the_oracles():
 
 
 def larger(real):
-    def wishart(bits, k, out):
-        real(bits, 1.02 * k, out)
+    def wishart(bits, k, cholesky, out):
+        real(bits, 1.02 * k, cholesky, out)
 
     return wishart
 

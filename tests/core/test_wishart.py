@@ -22,17 +22,26 @@ EPS = np.finfo(float).eps
 FALSE_ALARM = 1e-6
 
 
-def draw(seed, k, d):
+def scale_matrix(d, seed=0):
+    """A V that is far from diagonal, and its lower Cholesky factor."""
+    rng = np.random.default_rng(seed)
+    factor = np.tril(rng.normal(size=(d, d)), -1) / np.sqrt(d) + np.diag(rng.uniform(0.5, 2, d))
+    return factor @ factor.T, factor
+
+
+def draw(seed, k, cholesky=None, d=None):
+    d = len(cholesky) if d is None else d
     out = np.full((d, d), np.nan)
-    compiled.wishart(np.random.PCG64(seed), k, out)
+    compiled.wishart(np.random.PCG64(seed), k, cholesky, out)
     return out
 
 
-def sample(seed, n, k, d):
+def sample(seed, n, k, cholesky=None, d=None):
+    d = len(cholesky) if d is None else d
     bit_generator = np.random.PCG64(seed)
     out = np.empty((n, d, d))
     for w in out:
-        compiled.wishart(bit_generator, k, w)
+        compiled.wishart(bit_generator, k, cholesky, w)
     return out
 
 
@@ -41,15 +50,17 @@ def z_bound(tests):
     return -special.ndtri(FALSE_ALARM / 2 / tests)
 
 
-# Around the edges of the bands mirrored (8), and by BLAS in blocks.
+# Around the edges of the blocks of columns (128) and of the bands mirrored (8).
 @pytest.mark.parametrize(
-    ("d", "excess"), all_pairs([1, 2, 3, 7, 8, 9, 22, 64, 65, 257], [1e-3, 0.5, 3.7, 1e9])
+    ("d", "excess", "general"),
+    all_pairs([1, 2, 3, 7, 8, 9, 22, 127, 128, 129, 257], [1e-3, 0.5, 3.7, 1e9], [False, True]),
 )
-def test_is_the_reference(d, excess):
+def test_is_the_reference(d, excess, general):
+    cholesky = scale_matrix(d)[1] if general else None
     for make in (np.random.PCG64, np.random.Philox, lambda seed: ChaCha20(bytes([seed] * 32))):
         ours, plain = np.full((2, d, d), np.nan)
-        compiled.wishart(make(7), d - 1 + excess, ours)
-        reference.wishart(make(7), d - 1 + excess, plain)
+        compiled.wishart(make(7), d - 1 + excess, cholesky, ours)
+        reference.wishart(make(7), d - 1 + excess, cholesky, plain)
         # Rounding of the two products, relative to |T| |T|^T for W = T T^T.
         spread = np.sqrt(np.outer(np.diag(plain), np.diag(plain)))
         assert (np.abs(ours - plain) <= 4 * (d + 8) * EPS * spread).all()
@@ -57,31 +68,62 @@ def test_is_the_reference(d, excess):
 
 def test_consumes_what_the_reference_consumes():
     ours, plain = np.random.PCG64(3), np.random.PCG64(3)
-    compiled.wishart(ours, 30.5, np.empty((22, 22)))
-    reference.wishart(plain, 30.5, np.empty((22, 22)))
+    compiled.wishart(ours, 30.5, None, np.empty((22, 22)))
+    reference.wishart(plain, 30.5, None, np.empty((22, 22)))
     assert_array_equal(ours.random_raw(4), plain.random_raw(4))
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40, 150])
-def test_is_symmetric_and_positive_definite(d):
-    w = draw(1, d + 2.5, d)
+@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+def test_is_symmetric_and_positive_definite(d, general):
+    w = draw(1, d + 2.5, scale_matrix(d)[1] if general else None, d)
     assert_array_equal(w, w.T)
     assert np.linalg.eigvalsh(w).min() > 0
 
 
 def test_determinant_is_the_product_of_the_draws():
-    """|W| = prod chi^2: the draws of the diagonal, taken apart from those between them."""
+    """|W| = |V| prod chi^2: the draws of the diagonal, taken apart from those between them."""
     d, k = 9, 11.25
+    v, cholesky = scale_matrix(d)
     rng = np.random.default_rng(5)
-    logdet = 0.0
+    logdet = np.linalg.slogdet(v)[1]
     for i in range(d):
         logdet += np.log(rng.chisquare(k - (d - 1 - i)))
         rng.standard_normal(d - 1 - i)
-    assert_allclose(np.linalg.slogdet(draw(5, k, d))[1], logdet, rtol=1e-12)
+    assert_allclose(np.linalg.slogdet(draw(5, k, cholesky))[1], logdet, rtol=1e-12)
+
+
+def test_scales_with_the_factor():
+    cholesky = scale_matrix(6)[1]
+    assert_array_equal(draw(3, 8.0, 4 * cholesky), 16 * draw(3, 8.0, cholesky))
+
+
+def test_follows_a_change_of_basis():
+    """For lower triangular M, M W M^T is the draw with the factor M L: so it is L A A^T L^T."""
+    first, second = scale_matrix(7, 1)[1], scale_matrix(7, 2)[1]
+    moved = second @ draw(4, 9.5, first) @ second.T
+    assert_allclose(draw(4, 9.5, second @ first), moved, rtol=1e-11, atol=1e-11)
+
+
+def test_reads_the_lower_triangle_only_and_writes_everything():
+    cholesky = scale_matrix(140)[1]
+    plain = draw(6, 150.0, cholesky)
+    dirty = cholesky + np.triu(np.full((140, 140), np.nan), 1)
+    assert_array_equal(draw(6, 150.0, dirty), plain)
+    cholesky.flags.writeable = False
+    assert_array_equal(draw(6, 150.0, cholesky), plain)
+
+
+def test_singular_scale_gives_a_singular_draw():
+    cholesky = np.diag([1.0, 0.0, 2.0])
+    w = draw(1, 5.0, cholesky)
+    assert_array_equal(w[1], 0)
+    assert w[0, 0] > 0
+    assert w[2, 2] > 0
 
 
 def test_no_columns():
-    compiled.wishart(np.random.PCG64(1), 1.0, np.empty((0, 0)))
+    compiled.wishart(np.random.PCG64(1), 1.0, None, np.empty((0, 0)))
 
 
 SHAPES = [(1, 0.3), (2, 1.25), (3, 2.01), (4, 4.0), (4, 17.5)]
@@ -89,11 +131,12 @@ SHAPES = [(1, 0.3), (2, 1.25), (3, 2.01), (4, 4.0), (4, 17.5)]
 
 @pytest.mark.long
 @pytest.mark.parametrize(("d", "k"), SHAPES)
-def test_means_and_covariances_of_entries(d, k):
-    """E W_ij = k I_ij; Cov(W_ij, W_pq) = k (I_ip I_jq + I_iq I_jp)."""
+@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
+def test_means_and_covariances_of_entries(d, k, general):
+    """E W_ij = k V_ij; Cov(W_ij, W_pq) = k (V_ip V_jq + V_iq V_jp)."""
     n = 20_000
-    v = np.eye(d)
-    w = sample(10, n, k, d)
+    v, cholesky = scale_matrix(d) if general else (np.eye(d), None)
+    w = sample(10, n, k, cholesky, d)
     pairs = list(itertools.combinations_with_replacement(range(d), 2))
     error = np.array([w[:, i, j] - k * v[i, j] for i, j in pairs])
     z = [np.sqrt(n) * e.mean() / e.std() for e in error]
@@ -109,12 +152,13 @@ def test_means_and_covariances_of_entries(d, k):
 
 @pytest.mark.parametrize(("d", "k"), [(1, 0.3), (2, 2.25), (3, 3.0), (4, 17.5), (6, 1e9)])
 def test_known_marginals(d, k):
-    w = sample(11, 4000, k, d)
+    v, cholesky = scale_matrix(d)
+    w = sample(11, 4000, k, cholesky)
     a = np.random.default_rng(1).normal(size=d)
-    form = np.einsum("i,nij,j->n", a, w, a) / (a @ a)
-    schur = 1 / np.linalg.inv(w)[:, 0, 0]
+    form = np.einsum("i,nij,j->n", a, w, a) / (a @ v @ a)
+    schur = np.linalg.inv(v)[0, 0] / np.linalg.inv(w)[:, 0, 0]
     tests = [(form, stats.chi2(k).cdf), (schur, stats.chi2(k - d + 1).cdf)]
-    tests += [(w[:, i, i], stats.chi2(k).cdf) for i in range(d)]
+    tests += [(w[:, i, i] / v[i, i], stats.chi2(k).cdf) for i in range(d)]
     for values, cdf in tests:
         assert stats.kstest(values, cdf).pvalue > FALSE_ALARM / len(tests)
 
@@ -122,8 +166,10 @@ def test_known_marginals(d, k):
 def test_just_above_the_edge():
     """Close to k = d - 1 many a draw is singular to rounding: count those beyond quantiles."""
     d, k, n = 3, 2.25, 4000
-    w = sample(17, n, k, d)
+    v, cholesky = scale_matrix(d)
+    w = sample(17, n, k, cholesky)
     schur = np.exp(np.linalg.slogdet(w)[1] - np.linalg.slogdet(w[:, 1:, 1:])[1])
+    schur *= np.linalg.inv(v)[0, 0]
     for p in (0.5, 0.7, 0.9, 0.99):
         below = int(np.count_nonzero(schur < stats.chi2(k - d + 1).ppf(p)))
         assert stats.binomtest(below, n, p).pvalue > FALSE_ALARM / 4
@@ -140,7 +186,7 @@ def test_threads_sharing_a_bit_generator_share_out_its_draws():
             barrier.wait()
             out = np.empty((count, d, d))
             for w in out:
-                compiled.wishart(bit_generator, 30.0, w)
+                compiled.wishart(bit_generator, 30.0, None, w)
             return [w.tobytes() for w in out]
 
         jobs = [each] * threads if pool_map is not map else [each * threads]
@@ -156,25 +202,27 @@ def test_threads_sharing_a_bit_generator_share_out_its_draws():
 @pytest.mark.parametrize("k", [2.0, 1.5, 0.0, -1.0, np.nan, np.inf, -np.inf])
 def test_degrees_of_freedom_out_of_range(k):
     with pytest.raises(ValueError, match="k must be finite and above d - 1 = 2, not"):
-        compiled.wishart(np.random.PCG64(1), k, np.empty((3, 3)))
+        compiled.wishart(np.random.PCG64(1), k, None, np.empty((3, 3)))
 
 
 def test_shapes_that_do_not_fit():
     with pytest.raises(ValueError, match="out must be square"):
-        compiled.wishart(np.random.PCG64(1), 9.0, np.empty((3, 4)))
+        compiled.wishart(np.random.PCG64(1), 9.0, None, np.empty((3, 4)))
+    with pytest.raises(ValueError, match=r"cholesky must have the shape of out, \(3, 3\)"):
+        compiled.wishart(np.random.PCG64(1), 9.0, np.eye(4), np.empty((3, 3)))
 
 
 def test_refusal_draws_nothing():
     bit_generator = np.random.PCG64(1)
     with pytest.raises(ValueError, match="k must be"):
-        compiled.wishart(bit_generator, 1.0, np.empty((3, 3)))
+        compiled.wishart(bit_generator, 1.0, None, np.empty((3, 3)))
     assert bit_generator.random_raw() == np.random.PCG64(1).random_raw()
 
 
-@pytest.mark.parametrize("bit_generator", [np.random.default_rng(1), 1, "PCG64"])
+@pytest.mark.parametrize("bit_generator", [np.random.default_rng(1), 1, None, "PCG64"])
 def test_needs_a_bit_generator(bit_generator):
     with pytest.raises(TypeError, match="bit_generator must be a NumPy bit generator"):
-        compiled.wishart(bit_generator, 9.0, np.empty((3, 3)))
+        compiled.wishart(bit_generator, 9.0, None, np.empty((3, 3)))
 
 
 def read_only():
@@ -196,7 +244,7 @@ def read_only():
     ids=["read-only", "fortran", "strided", "float32", "big-endian", "flat"],
 )
 def test_layouts_it_cannot_write_to(out, message):
-    refuses(lambda: compiled.wishart(np.random.PCG64(1), 9.0, out), ValueError, message)
+    refuses(lambda: compiled.wishart(np.random.PCG64(1), 9.0, None, out), ValueError, message)
 
 
 @pytest.mark.parametrize("d", [1, 2, 9, 64, 65, 150])

@@ -18,6 +18,7 @@ __all__ = [
     "RowAccumulator",
     "legendre",
     "log",
+    "noisy_orthonormalise",
     "product",
     "wishart",
 ]
@@ -209,17 +210,90 @@ def _one_dimensional(x: Any) -> NDArray[np.float64]:
 # --- wishart: Bartlett ------------------------------------------------------------------------
 
 
-def wishart(bit_generator: Any, k: float, out: NDArray[np.float64]) -> None:
-    """Draw W_d(I, k) by Bartlett's decomposition, real k > d - 1.
+def wishart(
+    bit_generator: Any,
+    k: float,
+    cholesky: NDArray[np.float64] | None,
+    out: NDArray[np.float64],
+) -> None:
+    """Draw W_d(V, k) by Bartlett's decomposition, V = L L^T, real k > d - 1.
 
+    Parameters
+    ----------
+    bit_generator : numpy.random.BitGenerator
+    k : float in (d - 1, inf)
+        Degrees of freedom.
+    cholesky : ndarray of shape (d, d) or None
+        L in its lower triangle; what is above the diagonal is ignored. None for the identity.
+    out : ndarray of shape (d, d)
+        Where the draw goes.
+
+    Notes
+    -----
     U is drawn upper triangular, U U^T ~ W_d(I, k); row by row, the chi^2 variable of the diagonal
     first, the normals after it. With the coordinates in reverse order it is Bartlett's lower
     triangular A.
     """
     d = len(out)
+    if out.shape != (d, d):
+        raise ValueError(f"out must be square, not {out.shape}")
+    if cholesky is not None and cholesky.shape != (d, d):
+        raise ValueError(f"cholesky must have the shape of out, ({d}, {d}), not {cholesky.shape}")
+    if not d - 1 < k < np.inf:
+        raise ValueError(f"k must be finite and above d - 1 = {d - 1}, not {k}")
     rng = np.random.Generator(bit_generator)
     u = np.zeros((d, d))
     for i in range(d):
         u[i, i] = np.sqrt(rng.chisquare(k - (d - 1 - i)))
         u[i, i + 1 :] = rng.standard_normal(d - 1 - i)
-    out[:] = u @ u.T
+    if cholesky is None:
+        out[:] = u @ u.T
+    else:
+        t = np.tril(cholesky) @ u[::-1, ::-1]
+        out[:] = t @ t.T
+
+
+# --- orthonormal: noisy Gram-Schmidt ----------------------------------------------------------
+
+RANK_TOLERANCE = 1e-11
+
+
+def noisy_orthonormalise(
+    bit_generator: Any, y: NDArray[np.float64], noise_std: float
+) -> tuple[NDArray[np.float64], int]:
+    """Orthonormalise the columns of Y + noise by Gram-Schmidt, each of them twice.
+
+    Parameters
+    ----------
+    bit_generator : numpy.random.BitGenerator
+        Not used if `noise_std` is 0.
+    y : ndarray of shape (m, k)
+    noise_std : float in [0, inf)
+        Standard deviation of the Gaussian noise added to every entry, drawn row by row.
+
+    Returns
+    -------
+    q : ndarray of shape (m, r)
+        Orthonormal basis of the range of Y + noise.
+    r : int
+        Its rank. A column that keeps at most `RANK_TOLERANCE` of its norm once the columns before
+        it are projected out counts as dependent on them.
+    """
+    if not 0 <= noise_std < np.inf:
+        raise ValueError(f"noise_std must be finite and not negative, not {noise_std}")
+    z = np.array(y)
+    if noise_std > 0:
+        z += noise_std * np.random.Generator(bit_generator).standard_normal(z.shape)
+    bad = np.flatnonzero(~np.isfinite(z).all(axis=1))
+    if len(bad) > 0:
+        raise ValueError(f"row {bad[0]} of y is not finite, or is not once the noise is added")
+    basis: list[NDArray[np.float64]] = []
+    for column in z.T if z.size > 0 else ():
+        # A power of two takes the squares away from overflow and underflow without a rounding.
+        v = np.ldexp(column, -np.frexp(np.abs(column).max())[1])
+        norm = np.linalg.norm(v)
+        for q in 2 * basis:
+            v = v - (q @ v) * q
+        if len(basis) < len(z) and np.linalg.norm(v) > RANK_TOLERANCE * norm:
+            basis.append(v / np.linalg.norm(v))
+    return np.reshape(basis, (len(basis), len(z))).T.copy(), len(basis)

@@ -164,12 +164,12 @@ def _wishart() -> None:
     # E W = k I and var W_ij = k (1 + [i = j]). A fixed seed: what passes once passes always.
     bits, k, draws = np.random.PCG64(0), 50.0, np.empty((2000, 4, 4))
     for draw in draws:
-        blas.wishart(bits, k, draw)
+        blas.wishart(bits, k, None, draw)
     error = draws.mean(axis=0) - k * np.eye(4)
     scale = np.sqrt(k * (1 + np.eye(4)) / len(draws))
     upper = np.triu_indices(4)
     _require((np.abs(error / scale)[upper] < 5).all(), "the mean of Wishart draws is off")
-    blas.wishart(bits, 300.0, np.empty((257, 257)))  # by BLAS in blocks; it is checked
+    blas.wishart(bits, 300.0, None, np.empty((257, 257)))  # by BLAS in blocks; it is checked
 
 
 def _release() -> None:

@@ -13,6 +13,7 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram import privacy
+from privgram._core import blas as core
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.hardt_roth import baselines, calibration, pfp
@@ -85,13 +86,13 @@ def test_figure_1(rng, stored):
 def seen(monkeypatch):
     """What the range finder orthonormalises."""
     matrices = []
-    original = pfp.orthonormalised
+    original = core.noisy_orthonormalise
 
-    def keep(Y):
+    def keep(bit_generator, Y, std):
         matrices.append(Y.copy())
-        return original(Y)
+        return original(bit_generator, Y, std)
 
-    monkeypatch.setattr(pfp, "orthonormalised", keep)
+    monkeypatch.setattr(core, "noisy_orthonormalise", keep)
     return matrices
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_budget, check_integer
+from privgram._core import blas
 from privgram._core.draws import ChaCha20
 from privgram.papers._blocks import MatrixBlocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
 from privgram.papers.hardt_roth.factors import LowRank
-from privgram.papers.hardt_roth.orthonormal import orthonormalised
 from privgram.papers.hardt_roth.theorems import theorem_6_2, theorem_6_3
 from privgram.privacy import GaussianProfile
 from privgram.privacy.calibration import gaussian_ratio
@@ -131,10 +131,10 @@ def subspace(
 ) -> tuple[Matrix, Matrix]:
     """Figure 1, with power iterations: Q (m, k) and Q^T A (k, n)."""
     Y = blocks.times(rng.standard_normal((blocks.shape[1], k)))
-    Q, _ = orthonormalised(Y)
+    Q, _ = blas.noisy_orthonormalise(None, Y, 0.0)
     for _ in range(iterations):
-        Z, _ = orthonormalised(blocks.trans_times(Q))
-        Q, _ = orthonormalised(blocks.times(Z))
+        Z, _ = blas.noisy_orthonormalise(None, blocks.trans_times(Q), 0.0)
+        Q, _ = blas.noisy_orthonormalise(None, blocks.times(Z), 0.0)
     return Q, blocks.trans_times(Q).T
 
 
