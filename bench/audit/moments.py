@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Protocol, cast
 import numpy as np
 
 import privgram as pg
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, Mechanism
+from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, Mechanism
 from privgram.moment import SecondMoment
-from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers.sheffet import AdditiveWishart, GaussianSketch, InverseGauss, InverseWishart
 from privgram.privacy import Adjacency
 
 from .cases import Case, Pair

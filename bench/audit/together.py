@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss
-from privgram.papers.sheffet import GaussianSketch, InverseWishart
+from privgram.mechanisms import AnalyzeGauss
+from privgram.papers.sheffet import AdditiveWishart, GaussianSketch, InverseWishart
 from privgram.privacy import compose
 
 from . import moments

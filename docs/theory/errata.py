@@ -16,8 +16,8 @@ from scipy import stats
 
 from privgram.papers import hardt_roth, sheffet, zhou_ligett_wasserman
 from privgram.papers.hardt_roth import ChiGaussianProfile
-from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
-from privgram.privacy import GaussianProfile, WishartProfile, calibration
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, WishartProfile
+from privgram.privacy import GaussianProfile, calibration
 
 PAGE = Path(__file__).with_name("errata.txt")
 SQRT2 = math.sqrt(2)

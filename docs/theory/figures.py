@@ -19,8 +19,8 @@ from tables import renyi_epsilon, renyi_w_squared
 
 from privgram import AnalyzeGauss
 from privgram.papers import hardt_roth, sheffet
-from privgram.papers.sheffet import SketchProfile
-from privgram.privacy import GaussianProfile, WishartProfile, calibration
+from privgram.papers.sheffet import SketchProfile, WishartProfile
+from privgram.privacy import GaussianProfile, calibration
 
 FOLDER = Path(__file__).with_name("figures")
 STYLE = {
@@ -134,7 +134,7 @@ def wishart_dof() -> Figure:
     figure, axes = canvas("ε", "degrees of freedom k, σ² = B²")
     epsilon, d = np.geomspace(0.05, 4, 30), 22
     for adjacency, colour in (("replace", EXACT), ("add-remove", EXACT_TOO)):
-        dof = [calibration.wishart_dof(d, 1.0, e, 1e-6, adjacency) for e in epsilon]
+        dof = [sheffet.wishart_dof(d, 1.0, e, 1e-6, adjacency) for e in epsilon]
         axes.loglog(epsilon, dof, color=colour, label=f"exact, {adjacency}")
     inside = epsilon[epsilon < 1]
     printed = [sheffet.theorem_4_1(d, e, 1e-6) for e in inside]
@@ -148,12 +148,12 @@ def wishart_noise() -> Figure:
     figure, axes = canvas("s = B²/σ²", "in units of B²")
     ratios = np.geomspace(0.7, 64, 40)
     for adjacency, colour in (("replace", EXACT), ("add-remove", EXACT_TOO)):
-        dof = np.array([calibration.wishart_dof(22, s, 1.0, 1e-6, adjacency) for s in ratios])
+        dof = np.array([sheffet.wishart_dof(22, s, 1.0, 1e-6, adjacency) for s in ratios])
         axes.loglog(ratios, np.sqrt(dof) / ratios, color=colour, label=f"noise left, {adjacency}")
         axes.loglog(ratios, dof / ratios, "-.", color=colour, label=f"mean, {adjacency}")
         gauss = AnalyzeGauss().calibrate(22, 1.0, 1.0, 1e-6, adjacency)
         axes.axhline(gauss.noise_std, color=colour, linewidth=0.8, linestyle=":")
-        chosen = calibration.wishart_noise(22, 1.0, 1e-6, adjacency)
+        chosen = sheffet.wishart_noise(22, 1.0, 1e-6, adjacency)
         axes.plot(chosen.ratio, math.sqrt(chosen.dof) / chosen.ratio, "o", color=colour)
     axes.set_title("Choosing the scale at (1, 1e-6), d = 22; dotted: Analyze Gauss")
     axes.legend()

@@ -24,9 +24,9 @@ from bench.audit import Estimate, leading
 from privgram import papers
 from privgram.disclosure.samplers import feasible as nearest
 from privgram.papers import sheffet, zhou_ligett_wasserman
-from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, WishartProfile
 from privgram.papers.sheffet.profiles import adaptive_delta, sketch_curves
-from privgram.privacy import WishartProfile, calibration
+from privgram.privacy import calibration
 
 FOLDER = Path(__file__).parent
 PAPER = (0.5, math.exp(-9))  # the largest epsilon of Sheffet's experiments, and their delta
@@ -265,17 +265,16 @@ def wishart() -> str:
     rows = [["(ε, δ)", "exact, add-remove", "exact, replace", "Theorem 4.1"]]
     for epsilon, delta in ((0.05, math.exp(-9)), PAPER, (0.99, 1e-6), (2.0, 1e-6)):
         cells = [
-            str(calibration.wishart_dof(d, 1.0, epsilon, delta, a))
-            for a in ("add-remove", "replace")
+            str(sheffet.wishart_dof(d, 1.0, epsilon, delta, a)) for a in ("add-remove", "replace")
         ]
         printed = str(sheffet.theorem_4_1(d, epsilon, delta)) if epsilon < 1 else "refused"
         rows.append([budget(epsilon, delta), *cells, printed])
     choice = [["s", "k", "noise left, σ²√k / B²", "mean, kσ² / B²"]]
     for ratio in (1, 2, 4, 8, 16, 32):
-        dof = calibration.wishart_dof(d, ratio, *USUAL)
+        dof = sheffet.wishart_dof(d, ratio, *USUAL)
         choice.append([*map(number, (ratio, dof, math.sqrt(dof) / ratio, dof / ratio))])
     limit = pg.AnalyzeGauss().calibrate(d, 1.0, *USUAL).noise_std
-    chosen = calibration.wishart_noise(d, *USUAL, "replace")
+    chosen = sheffet.wishart_noise(d, *USUAL, "replace")
     return (
         f"Degrees of freedom for $\\sigma^2 = B^2$, d = {d}:\n\n{table(*rows)}\n\n"
         f"The scale, at {budget(*USUAL)} under replace. The limit of the noise is "

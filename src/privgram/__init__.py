@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from privgram.columns.unit import Unit
     from privgram.disclosure.release import release
     from privgram.ledger import BudgetExceeded, Ledger
-    from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
+    from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, MatrixLaplace
     from privgram.moment import SecondMoment
+    from privgram.papers.sheffet import AdditiveWishart
     from privgram.planning.plan import plan
     from privgram.regression import RefusedError
     from privgram.releases.loading import load
@@ -58,7 +59,8 @@ _installed.ROOMS.append("privgram.papers")
 
 #: Where each public name lives: a room is imported when one of its names is first asked for.
 _ROOMS = {
-    "mechanisms": ("AdditiveWishart", "AnalyzeGauss", "MatrixLaplace", "AdaptiveGaussian"),
+    "mechanisms": ("AnalyzeGauss", "MatrixLaplace", "AdaptiveGaussian"),
+    "papers.sheffet": ("AdditiveWishart",),
     "ledger": ("BudgetExceeded", "Ledger"),
     "columns": ("Columns", "Dates", "Factor", "Log", "PrivateBound"),
     "columns.features": ("RandomFeatures",),

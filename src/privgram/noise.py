@@ -40,6 +40,9 @@ class NoiseLaw(Registry, ABC, key="law", what="law of noise"):
     #: Whether the law of M - E[M] depends on E[M].
     depends: ClassVar[bool] = False
 
+    #: Parameters that add up with those of others of the same `scale`, in the law of a sum.
+    adding: ClassVar[tuple[str, ...]] = ()
+
     @property
     def shift(self) -> float:
         """E[M] = G + shift * I; ValueError where it is not of that form, see `shift_matrix`."""
@@ -92,7 +95,7 @@ class NoiseLaw(Registry, ABC, key="law", what="law of noise"):
             check(getattr(self, field.name), f"{field.name} of the noise")
 
 
-def _isotropic_sandwich(variance: float, inner: Matrix) -> Matrix:
+def isotropic_sandwich(variance: float, inner: Matrix) -> Matrix:
     """E[N inner N] where E[N_ij N_kl] = variance (d_ik d_jl + d_il d_jk)."""
     result: Matrix = variance * (np.trace(inner) * np.eye(len(inner)) + inner)
     return result
@@ -477,38 +480,16 @@ def combine(laws: Iterable[NoiseLaw], n_columns: int) -> tuple[Matrix, EntryLaw]
 
 
 @dataclass(frozen=True)
-class WishartLaw(NoiseLaw):
-    """M = G + W_d(scale I, dof) - subtracted I."""
-
-    scale: float
-    dof: float
-    subtracted: float = 0.0
-
-    @property
-    def shift(self) -> float:
-        return self.scale * self.dof - self.subtracted
-
-    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        return _isotropic_sandwich(self.dof * self.scale**2, inner)
-
-    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
-        variance = self.dof * self.scale**2
-        return pair_covariance(frame @ frame.mT, variance, variance)
-
-    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
-        noise = standard_wishart(len(matrix), self.dof, rng)
-        return matrix + self.scale * (noise - self.dof * np.eye(len(matrix)))
-
-
-@dataclass(frozen=True)
 class MatrixLaplaceLaw(NoiseLaw):
     """M = G + scale (W1 - W2), W1 and W2 independent W_d(I, dof)."""
 
+    adding = ("dof",)
+
     scale: float
     dof: float
 
     def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
-        return _isotropic_sandwich(2 * self.dof * self.scale**2, inner)
+        return isotropic_sandwich(2 * self.dof * self.scale**2, inner)
 
     def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
         variance = 2 * self.dof * self.scale**2
@@ -631,18 +612,17 @@ def added_up(laws: Sequence[NoiseLaw]) -> NoiseLaw:
         return GaussianLaw(std, diagonal, sum(each("added")))
     if alike and isinstance(first, (MaskedLaw, TiedLaw)):
         return replace(first, base=added_up(each("base")))  # type: ignore[arg-type]
-    if alike and isinstance(first, WishartLaw):
-        return replace(first, dof=sum(each("dof")), subtracted=sum(each("subtracted")))
-    if alike and isinstance(first, MatrixLaplaceLaw):
-        return replace(first, dof=sum(each("dof")))
+    if alike and first.adding:
+        return replace(first, **{name: sum(each(name)) for name in first.adding})
     raise ValueError(
         "releases add up if the noise of each is added to its second moment, by one mechanism: "
-        "AnalyzeGauss, AdditiveWishart or MatrixLaplace. The default takes several rounds: release "
-        "each table with mechanism=pg.AnalyzeGauss()"
+        "AnalyzeGauss or MatrixLaplace. The default takes several rounds: release each "
+        "table with mechanism=pg.AnalyzeGauss()"
     )
 
 
 def _fixed(law: NoiseLaw) -> Any:
     """What laws that add up have in common beside their kind: a scale, or the known equations."""
-    names = {MaskedLaw: "blocks", TiedLaw: "ties", WishartLaw: "scale", MatrixLaplaceLaw: "scale"}
-    return getattr(law, names[type(law)]) if type(law) in names else None
+    names = {MaskedLaw: "blocks", TiedLaw: "ties"}
+    name = "scale" if law.adding else names.get(type(law))
+    return None if name is None else getattr(law, name)

@@ -25,9 +25,8 @@ from privgram.noise import (
     MatrixLaplaceLaw,
     NoiseLaw,
     TiedLaw,
-    WishartLaw,
 )
-from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart
+from privgram.papers.sheffet import GaussianSketch, InverseGauss, InverseWishart, WishartLaw
 from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
 
 PACKAGE = Path(__file__).parents[2] / "r" / "privgramr"

@@ -35,8 +35,8 @@ from privgram._base.saved import chain_line, digest
 from privgram.columns import _to_toml
 from privgram.ledger import Ledger
 from privgram.moment.grouped import SecondMoments
-from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile
-from privgram.privacy import GaussianProfile, Price, WishartProfile, compose
+from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile, WishartProfile
+from privgram.privacy import GaussianProfile, Price, compose
 from privgram.stream.state import FRAME, StreamState, public_digest
 
 REFUSED = (ValueError, TypeError, OSError)

@@ -9,8 +9,8 @@ pytest.importorskip("dp_accounting")
 from dp_accounting.pld import privacy_loss_distribution
 
 from privgram.interop.dp_accounting import pld_from_profile
-from privgram.papers.sheffet import SketchProfile
-from privgram.privacy import GaussianProfile, WishartProfile
+from privgram.papers.sheffet import SketchProfile, WishartProfile
+from privgram.privacy import GaussianProfile
 from privgram.privacy._numerics import connect_the_dots
 from privgram.privacy.profiles import CoupledProfile
 

@@ -19,6 +19,7 @@ from privgram import BudgetExceeded, Ledger, privacy
 from privgram._base import saved
 from privgram._base.saved import DamagedFile
 from privgram.ledger.accountant import GaussianAccountant
+from privgram.papers import sheffet
 from privgram.papers.sheffet import SketchProfile
 from privgram.privacy.calibration import gaussian_ratio
 from privgram.privacy.domination import dominating_ratio
@@ -72,8 +73,8 @@ OTHERS = {
     "wide response": (privacy.StatedProfile(3.0, 0.0), lambda t: response(t, mpmath.mpf(3))),
     "Laplace": (privacy.LaplaceProfile(0.5), lambda t: laplace(t, mpmath.mpf(0.5))),
     "choice": (privacy.BoundedRangeProfile(0.2), lambda t: bounded_range(t, mpmath.mpf(0.2))),
-    "Wishart": (privacy.WishartProfile(2361, 3, 11.4), None),
-    "Wishart, add": (privacy.WishartProfile(161605, 3, 133.2, "add-remove"), None),
+    "Wishart": (sheffet.WishartProfile(2361, 3, 11.4), None),
+    "Wishart, add": (sheffet.WishartProfile(161605, 3, 133.2, "add-remove"), None),
     "matrix Laplace": (privacy.MatrixLaplaceProfile(9, 4, 0.3), None),
     "sketch": (SketchProfile(60, 0.01), None),
 }
@@ -177,8 +178,8 @@ def test_delta_of_finite_precision_counts_among_the_chances(ledger):
 
 def test_one_of_another_kind_may_take_the_whole_budget_first(path):
     """It is chosen before anything is seen; by its Gaussian noise it would be a little over."""
-    wishart = privacy.calibration.wishart_noise(3, EPSILON, DELTA)
-    profile = privacy.WishartProfile(wishart.dof, 3, wishart.ratio)
+    wishart = sheffet.wishart_noise(3, EPSILON, DELTA)
+    profile = sheffet.WishartProfile(wishart.dof, 3, wishart.ratio)
     assert dominating_ratio(profile, 1e-21) > WHOLE
     ledger = Ledger(path, EPSILON, DELTA)
     ledger.spend(EPSILON, DELTA, adjacency="replace", unit="", privacy=profile)

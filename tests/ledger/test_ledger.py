@@ -283,7 +283,7 @@ def test_sums_of_losses_are_no_filter_for_adaptive_choices():
 PROFILES = [
     privacy.GaussianProfile(0.5),
     sheffet.SketchProfile(30, 0.02, "add-remove"),
-    privacy.WishartProfile(300.5, 4, 1.5),
+    sheffet.WishartProfile(300.5, 4, 1.5),
     privacy.LaplaceProfile(0.3),
     privacy.MatrixLaplaceProfile(9, 4, 0.3),
     privacy.StatedProfile(0.5, 0.0),

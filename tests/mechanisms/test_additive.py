@@ -7,11 +7,11 @@ import pytest
 from support.helpers import refuses
 
 import privgram as pg
-from privgram import privacy
 from privgram.disclosure.samplers import expected_norm, feasible
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, from_dict
+from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, from_dict
 from privgram.noise import GaussianLaw
-from privgram.papers.sheffet import PublishedAdditiveWishart, PublishedAnalyzeGauss
+from privgram.papers import sheffet
+from privgram.papers.sheffet import AdditiveWishart, PublishedAdditiveWishart, PublishedAnalyzeGauss
 
 EPSILON, DELTA = 1.0, 1e-6
 MECHANISMS = [
@@ -41,7 +41,7 @@ def test_exact_calibration_is_tight_and_safe(mechanism, adjacency):
     elif isinstance(mechanism, MatrixLaplace):
         assert reached >= (1 - 1e-9) * DELTA
     elif mechanism.scale is not None:
-        one_less = privacy.WishartProfile(noise.dof - 1, 22, 9.0 / noise.scale, adjacency)
+        one_less = sheffet.WishartProfile(noise.dof - 1, 22, 9.0 / noise.scale, adjacency)
         assert one_less.delta(EPSILON) > DELTA
 
 

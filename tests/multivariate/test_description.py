@@ -8,8 +8,8 @@ from support.regression_references import STUDIES, release, study, table
 
 import privgram as pg
 from privgram.multivariate import correlation, describe
-from privgram.noise import GaussianLaw, WishartLaw
-from privgram.papers.sheffet import SketchLaw
+from privgram.noise import GaussianLaw
+from privgram.papers.sheffet import SketchLaw, WishartLaw
 from privgram.regression import RefusedError
 from privgram.regression.diagnostics import clipped_share
 

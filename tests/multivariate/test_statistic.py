@@ -10,7 +10,8 @@ from support.helpers import make_release, refuses
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
 from privgram.multivariate import Variables
-from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw
+from privgram.papers.sheffet import WishartLaw
 from privgram.regression import RefusedError
 
 pytest.importorskip("pandas")

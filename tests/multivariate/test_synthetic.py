@@ -8,7 +8,8 @@ from support.helpers import make_release, refuses
 
 import privgram as pg
 from privgram.multivariate import Variables, synthetic
-from privgram.noise import EntryLaw, GaussianLaw, ImageLaw, WishartLaw
+from privgram.noise import EntryLaw, GaussianLaw, ImageLaw
+from privgram.papers.sheffet import WishartLaw
 from privgram.regression import RefusedError
 
 COLUMNS = pg.Columns(

@@ -12,8 +12,8 @@ import pytest
 from support.helpers import refuses
 
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet, zhou_ligett_wasserman
-from privgram.papers.sheffet import SketchProfile
-from privgram.privacy import GaussianProfile, WishartProfile
+from privgram.papers.sheffet import SketchProfile, WishartProfile
+from privgram.privacy import GaussianProfile
 
 B, EPS, DELTA = 7.4, 0.25, 1e-6
 

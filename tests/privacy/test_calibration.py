@@ -6,8 +6,7 @@ from support.helpers import all_pairs, refuses
 
 from privgram.papers import hardt_roth, sheffet
 from privgram.papers.hardt_roth import ChiGaussianProfile
-from privgram.papers.sheffet import SketchProfile
-from privgram.privacy import WishartProfile
+from privgram.papers.sheffet import SketchProfile, WishartProfile
 from privgram.privacy import calibration as cal
 
 BUDGETS = [
@@ -53,9 +52,9 @@ def test_wishart_dof_is_the_least_that_qualifies(budget, adjacency, n_columns):
     for ratio in (1e-9, 1e-3, 1.0, 50.0, 1e3):
         if WishartProfile(1e12, n_columns, ratio, adjacency).delta(epsilon) > delta:
             with pytest.raises(ValueError, match="smaller ratio"):
-                cal.wishart_dof(n_columns, ratio, epsilon, delta, adjacency)
+                sheffet.wishart_dof(n_columns, ratio, epsilon, delta, adjacency)
             continue
-        dof = cal.wishart_dof(n_columns, ratio, epsilon, delta, adjacency)
+        dof = sheffet.wishart_dof(n_columns, ratio, epsilon, delta, adjacency)
         assert isinstance(dof, int)
         assert WishartProfile(dof, n_columns, ratio, adjacency).delta(epsilon) <= delta
         if dof > n_columns + 1:
@@ -67,7 +66,7 @@ def test_wishart_dof_is_the_least_that_qualifies(budget, adjacency, n_columns):
 @every_adjacency
 def test_wishart_ratio_is_safe_and_tight(epsilon, delta, adjacency):
     for n_columns, dof in ((1, 2), (22, 23), (22, 25.5), (22, 300), (5000, 10**9)):
-        ratio = cal.wishart_ratio(n_columns, dof, epsilon, delta, adjacency)
+        ratio = sheffet.wishart_ratio(n_columns, dof, epsilon, delta, adjacency)
         reached = WishartProfile(dof, n_columns, ratio, adjacency).delta(epsilon)
         assert delta * 0.999 <= reached <= delta
 
@@ -85,7 +84,7 @@ def test_chi_gaussian_ratio_is_safe_and_tight(epsilon, delta):
 @pytest.mark.parametrize("n_columns", [1, 2, 22, 5000])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-3, 1e-12), (0.1, 1e-9), (1, 1e-6), (50, 0.5)])
 def test_wishart_noise_is_one_per_cent_above_the_gaussian(n_columns, epsilon, delta, adjacency):
-    noise = cal.wishart_noise(n_columns, epsilon, delta, adjacency)
+    noise = sheffet.wishart_noise(n_columns, epsilon, delta, adjacency)
     ratio, dof = noise
     reached = WishartProfile(dof, n_columns, ratio, adjacency).delta(epsilon)
     assert delta * 0.999 <= reached <= delta
@@ -96,7 +95,7 @@ def test_wishart_noise_is_one_per_cent_above_the_gaussian(n_columns, epsilon, de
 
 def test_wishart_dof_has_the_printed_values():
     """At (1, 1e-6), d = 22, replace: docs/theory/wishart.md."""
-    dof = [cal.wishart_dof(22, s, 1.0, 1e-6) for s in (1, 2, 4, 8, 16)]
+    dof = [sheffet.wishart_dof(22, s, 1.0, 1e-6) for s in (1, 2, 4, 8, 16)]
     assert dof == [66, 128, 348, 1208, 4635]
 
 
@@ -146,11 +145,14 @@ def test_adaptive_sketch_is_safe_and_tight(rows, epsilon, delta, adjacency):
         (lambda: cal.gaussian_ratio(1.0, 1e-301), "delta must be at least 1e-300"),
         (lambda: sheffet.sketch_rows(100.0, 0.1, 1e-9), "ask for a smaller ratio"),
         (lambda: sheffet.sketch_rows(1e-12, 1.0, 1e-3), "ask for a larger ratio"),
-        (lambda: cal.wishart_dof(22, 1e9, 1e-3, 1e-9), "ask for a smaller ratio"),
-        (lambda: cal.wishart_dof(22, -1.0, 1, 1e-9), "ratio must be positive and finite"),
-        (lambda: cal.wishart_dof(0, 1.0, 1, 1e-9), "n_columns must be an integer of at least 1"),
-        (lambda: cal.wishart_noise(22, 1.0, 1e-9, "none"), "adjacency must be"),
-        (lambda: cal.wishart_noise(22, 1e12, 0.5), "or use Gaussian noise"),
+        (lambda: sheffet.wishart_dof(22, 1e9, 1e-3, 1e-9), "ask for a smaller ratio"),
+        (lambda: sheffet.wishart_dof(22, -1.0, 1, 1e-9), "ratio must be positive and finite"),
+        (
+            lambda: sheffet.wishart_dof(0, 1.0, 1, 1e-9),
+            "n_columns must be an integer of at least 1",
+        ),
+        (lambda: sheffet.wishart_noise(22, 1.0, 1e-9, "none"), "adjacency must be"),
+        (lambda: sheffet.wishart_noise(22, 1e12, 0.5), "or use Gaussian noise"),
         (lambda: sheffet.adaptive_sketch(9, 101.0, 1e-6), "epsilon must be at most 100"),
         (lambda: sheffet.adaptive_sketch(0, 1.0, 1e-9), "rows must be"),
     ],

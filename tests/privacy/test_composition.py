@@ -17,6 +17,7 @@ from privgram.papers.sheffet import (
     InverseWishart,
     SketchProfile,
     TwoSketchesProfile,
+    WishartProfile,
 )
 from privgram.privacy import (
     BoundedRangeProfile,
@@ -26,7 +27,6 @@ from privgram.privacy import (
     LaplaceProfile,
     Profile,
     StatedProfile,
-    WishartProfile,
     compose,
 )
 from privgram.privacy.composition import flatten

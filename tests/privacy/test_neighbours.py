@@ -12,9 +12,8 @@ from support.pairs import sketch_delta, wishart_delta
 
 from privgram.papers import sheffet
 from privgram.papers._shared import narrow_against_wide, wide_against_narrow
-from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile
+from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, WishartProfile
 from privgram.papers.sheffet.profiles import adaptive_delta
-from privgram.privacy import WishartProfile
 
 DRAWS = 200_000
 

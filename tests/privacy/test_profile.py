@@ -10,7 +10,12 @@ from support.helpers import refuses
 
 from privgram.papers import sheffet
 from privgram.papers.hardt_roth import ChiGaussianProfile
-from privgram.papers.sheffet import AdaptiveSketchProfile, SketchProfile, TwoSketchesProfile
+from privgram.papers.sheffet import (
+    AdaptiveSketchProfile,
+    SketchProfile,
+    TwoSketchesProfile,
+    WishartProfile,
+)
 from privgram.papers.zhou_ligett_wasserman import TruncatedSketchProfile
 from privgram.privacy import (
     BoundedRangeProfile,
@@ -18,7 +23,6 @@ from privgram.privacy import (
     LaplaceProfile,
     MatrixLaplaceProfile,
     Profile,
-    WishartProfile,
 )
 
 PROFILES = [

@@ -14,9 +14,9 @@ import pytest
 from privgram.papers import sheffet
 from privgram.papers._shared import narrow_against_wide, wide_against_narrow
 from privgram.papers.hardt_roth import ChiGaussianProfile
-from privgram.papers.sheffet import SketchProfile
-from privgram.privacy import GaussianProfile, WishartProfile, calibration
-from privgram.privacy.profiles.wishart import _Corner, with_against_without, without_against_with
+from privgram.papers.sheffet import SketchProfile, WishartProfile
+from privgram.papers.sheffet.wishart import _Corner, with_against_without, without_against_with
+from privgram.privacy import GaussianProfile, calibration
 
 DATA = Path(__file__).parent / "data"
 
@@ -66,5 +66,5 @@ def test_calibration(row):
             ratio = sheffet.sketch_ratio(int(row["shape"]), epsilon, delta, adjacency)
             assert 1 / ratio == pytest.approx(noise, rel=1e-12)
         case "wishart":
-            dof = calibration.wishart_dof(int(row["shape"]), 1.0, epsilon, delta, adjacency)
+            dof = sheffet.wishart_dof(int(row["shape"]), 1.0, epsilon, delta, adjacency)
             assert dof == noise

@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from support.pairs import edge_slope, wishart_delta
 
-from privgram.privacy import GaussianProfile, WishartProfile
-from privgram.privacy.profiles.wishart import _Corner, with_against_without, without_against_with
+from privgram.papers.sheffet import WishartProfile
+from privgram.papers.sheffet.wishart import _Corner, with_against_without, without_against_with
+from privgram.privacy import GaussianProfile
 
 
 def edge(m, s, epsilon, with_first):

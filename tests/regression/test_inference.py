@@ -9,8 +9,8 @@ from scipy import stats
 from support.helpers import make_release, refuses, slopes
 
 import privgram as pg
-from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw
-from privgram.papers.sheffet import InverseWishartLaw, SketchLaw
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw
+from privgram.papers.sheffet import InverseWishartLaw, SketchLaw, WishartLaw
 from privgram.regression import RefusedError
 
 NAMES = ("a", "b", "y", "intercept")

@@ -10,8 +10,14 @@ from support.helpers import make_release, refuses, slopes
 
 import privgram as pg
 from privgram._base.text import short_names
-from privgram.noise import GaussianLaw, MatrixLaplaceLaw, WishartLaw, standard_wishart
-from privgram.papers.sheffet import GaussianSketch, InverseWishart, InverseWishartLaw, SketchLaw
+from privgram.noise import GaussianLaw, MatrixLaplaceLaw, standard_wishart
+from privgram.papers.sheffet import (
+    GaussianSketch,
+    InverseWishart,
+    InverseWishartLaw,
+    SketchLaw,
+    WishartLaw,
+)
 from privgram.regression import RefusedError, regress
 from privgram.regression.inference import Inference
 from privgram.regression.summary import _number, skewed

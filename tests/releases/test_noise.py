@@ -19,12 +19,11 @@ from privgram.noise import (
     MatrixLaplaceLaw,
     NoiseLaw,
     TiedLaw,
-    WishartLaw,
     combine,
     standard_wishart,
     symmetric_gaussian,
 )
-from privgram.papers.sheffet import InverseGaussianLaw, InverseWishartLaw, SketchLaw
+from privgram.papers.sheffet import InverseGaussianLaw, InverseWishartLaw, SketchLaw, WishartLaw
 
 DRAWS = 20_000
 MEAN = np.array([[5.0, 1.0, -0.5], [1.0, 3.0, 0.4], [-0.5, 0.4, 2.0]])

@@ -14,8 +14,7 @@ from scipy import linalg, stats
 
 from privgram.papers import sheffet
 from privgram.papers.hardt_roth import ChiGaussianProfile
-from privgram.papers.sheffet import SketchProfile
-from privgram.privacy import WishartProfile
+from privgram.papers.sheffet import SketchProfile, WishartProfile
 
 EPSILONS = np.array([0.0, 0.1, 0.7, 2.0])
 

@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from privgram import privacy
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace
+from privgram.mechanisms import AnalyzeGauss, MatrixLaplace
 from privgram.mechanisms._base import sensitivity
+from privgram.papers import sheffet
+from privgram.papers.sheffet import AdditiveWishart
 
 
 def units(rng, d, count):
@@ -56,7 +57,7 @@ def wisharts(rng, d, dof, count):
 def test_wishart_noise_hides_a_unit_as_it_hides_a_row():
     """H of P = W + D and Q = W, both orders, by the density ratio: false alarms below 1e-4."""
     rng, d, dof, trace, n = np.random.default_rng(1), 2, 7, 2.0, 40_000
-    profile = privacy.WishartProfile(dof, d, trace, "add-remove")
+    profile = sheffet.WishartProfile(dof, d, trace, "add-remove")
     for shift in split(rng, trace, d):
         w = wisharts(rng, d, dof, n)
         with_unit = log_density(w, dof) - log_density(w + shift, dof)  # of Q's draws moved: P

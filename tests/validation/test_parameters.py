@@ -169,7 +169,7 @@ CASES = {
         "k 30 POSITIVE, ratio 0.5 POSITIVE, offset 0.5 NOT_NEGATIVE",
     ),
     "WishartProfile": (
-        privacy.WishartProfile,
+        sheffet.WishartProfile,
         "dof 30 POSITIVE, n_columns 3 COUNT, ratio 0.5 POSITIVE",
     ),
     "MatrixLaplaceProfile": (
@@ -183,16 +183,16 @@ CASES = {
     "gaussian_ratio": (calibration.gaussian_ratio, "PURE_BUDGET"),
     "sketch_rows": (sheffet.sketch_rows, "ratio 0.001 POSITIVE, PURE_BUDGET"),
     "sketch_ratio": (sheffet.sketch_ratio, "rows 30 POSITIVE, PURE_BUDGET"),
-    "wishart_dof": (calibration.wishart_dof, "n_columns 3 COUNT, ratio 1.0 POSITIVE, PURE_BUDGET"),
+    "wishart_dof": (sheffet.wishart_dof, "n_columns 3 COUNT, ratio 1.0 POSITIVE, PURE_BUDGET"),
     "wishart_ratio": (
-        calibration.wishart_ratio,
+        sheffet.wishart_ratio,
         "n_columns 3 COUNT, dof 300 POSITIVE, PURE_BUDGET",
     ),
     "matrix_laplace_noise": (
         calibration.matrix_laplace_noise,
         "n_columns 3 COUNT, epsilon 0.5 NOT_NEGATIVE, delta 1e-6 SHARE_OR_NONE",
     ),
-    "wishart_noise": (calibration.wishart_noise, "n_columns 3 COUNT, PURE_BUDGET"),
+    "wishart_noise": (sheffet.wishart_noise, "n_columns 3 COUNT, PURE_BUDGET"),
     "adaptive_sketch": (sheffet.adaptive_sketch, "rows 30 POSITIVE, PURE_BUDGET"),
     "chi_gaussian_ratio": (hardt_roth.chi_gaussian_ratio, "k 30 POSITIVE, PURE_BUDGET"),
     "chi_gaussian_offset": (

@@ -177,7 +177,7 @@ def _release() -> None:
     x = rng.uniform(-1, 1, (20_000, 2))
     table = np.column_stack([x, x @ [0.5, -0.25]])
     exact = pg.second_moment(table, columns=pg.Columns(dict.fromkeys("xyz", (-1, 1))))
-    for mechanism in (pg.AnalyzeGauss(), pg.AdditiveWishart()):
+    for mechanism in (pg.AnalyzeGauss(), pg.MatrixLaplace()):
         release = pg.release(exact, epsilon=8.0, delta=1e-6, mechanism=mechanism)
         with tempfile.TemporaryDirectory() as folder:
             release.save(Path(folder, "release.json"))

@@ -93,10 +93,8 @@ class ReleaseOptions(RunOptions):
         With its parameters, or its name alone: "analyze-gauss". By default the best for the
         purpose on this table; the release says so by `method` and `reason`. That is
         `AdaptiveGaussian`, which reads the table up to five times, for regressions on rows with
-        public `Columns` that can be read again. Else one round: `AnalyzeGauss`, or
-        `AdditiveWishart` where publicly few rows might leave the release without a positive
-        definite matrix, and `MatrixLaplace` where delta is 0. `Study.release` has other purposes
-        than regressions.
+        public `Columns` that can be read again. Else one round: `AnalyzeGauss`, or `MatrixLaplace`
+        where delta is 0. `Study.release` has other purposes than regressions.
     bound : float or PrivateBound, optional
         L2 bound of a row, as in `second_moment`. `PrivateBound` has it chosen by the table, which
         is read once more, and costs its epsilon besides; one bound for all groups, by the rows that
@@ -104,7 +102,7 @@ class ReleaseOptions(RunOptions):
     unit : Unit or str, optional
         As in `second_moment`: whose rows are protected together. The guarantee is then for all
         rows of one unit. With ``clip="frobenius"`` for `AnalyzeGauss`; with "trace" for
-        `MatrixLaplace` too, and for `AdditiveWishart` under "add-remove".
+        `MatrixLaplace` too.
     by : Groups or str, optional
         As in `second_moment`: all groups are released at this one guarantee, which is of all of
         them together and one entry of the ledger. A `SecondMoments` has its groups.
@@ -280,11 +278,9 @@ class ReleaseRequest(ReleaseOptions):
         else:  # a unit counts in each of its groups, so the sum is not the number of units
             public = guarantee.adjacency == "replace" and guarantee.unit is None
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        single = groups is None and guarantee.unit is None
         mechanism = self.chosen
         if mechanism is None:
-            size = first.n_columns, float(first.bound), n_rows if single else None
-            mechanism = default(guarantee, *size)
+            mechanism = default(guarantee, first.n_columns, float(first.bound))
         what = str(mechanism)
         if groups is not None:
             check_groups(mechanism, guarantee)

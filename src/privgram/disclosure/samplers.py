@@ -14,7 +14,7 @@ import numpy as np
 from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
 from privgram.disclosure import laws  # noqa: F401  # which registers them
-from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, MatrixLaplace, Mechanism
+from privgram.mechanisms import AdaptiveGaussian, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from privgram.columns import Columns
     from privgram.mechanisms import Calibration
     from privgram.mechanisms.adaptive import AdaptiveGaussianCalibration
-    from privgram.mechanisms.additive import GaussCalibration, WishartCalibration
+    from privgram.mechanisms.additive import GaussCalibration
     from privgram.secret.kinds import Kind
 
 #: Gaussian noise, and what is left of it where the matrix is known in part.
@@ -63,8 +63,6 @@ def sample_release(
         matrix = gate.release(total, share, triangular=triangular, zeros=zeros).values
         return repaired(mechanism, matrix, noise, moment.columns)  # type: ignore[arg-type]
     sample = gate.once(mechanism, total)
-    if isinstance(mechanism, AdditiveWishart) and mechanism.debias:
-        return debiased(sample, noise)  # type: ignore[arg-type]
     if isinstance(mechanism, MatrixLaplace) and mechanism.repair != "none":
         matrix, moved = feasible(sample.matrix, noise)
         return replace(sample, matrix=matrix, parameters={"moved": moved})
@@ -93,18 +91,6 @@ def repaired(
     return Sample(matrix, law)
 
 
-def debiased(sample: Sample, noise: WishartCalibration) -> Sample:
-    """Take off the mean of Wishart noise, where that leaves the sum positive definite."""
-    d = len(sample.matrix)
-    reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
-    safe = noise.scale * max(reach, 0.0) ** 2
-    tried = (s for s in (noise.mean, safe) if is_definite(sample.matrix, s))
-    subtracted = next(tried, 0.0)
-    law = replace(noise.law, subtracted=subtracted)
-    matrix = sample.matrix - subtracted * np.eye(d)
-    return Sample(matrix, law, {"subtracted": subtracted})
-
-
 def impose(matrix: Matrix, law: GaussianLaw, columns: Columns | None) -> tuple[Matrix, Imposed]:
     """Project a release on what the description of its columns says, and tell the law of that.
 
@@ -125,12 +111,10 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     return replace(law, base=base)
 
 
-def is_definite(matrix: Matrix, less: float = 0.0) -> bool:
-    """Whether a symmetric matrix, less a multiple of the identity, is positive definite."""
-    lowered = matrix.copy()
-    lowered[np.diag_indices(len(matrix))] -= less
+def is_definite(matrix: Matrix) -> bool:
+    """Whether a symmetric matrix is positive definite."""
     try:
-        np.linalg.cholesky(lowered)
+        np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
         return False
     return True

@@ -26,7 +26,7 @@ from privgram.estimators._base import (
     with_target,
 )
 from privgram.glm.targets import TARGET_RULES, TargetRules, fit_target, share_of_line
-from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss
+from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss
 from privgram.privacy import GaussianProfile
 from privgram.privacy.guarantee import Guarantee
 from privgram.regression.design import AllColumns, RegressionTerms, design
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Vector
     from privgram.columns.features import RandomFeatures
     from privgram.ledger import Ledger
-    from privgram.mechanisms import Mechanism
     from privgram.privacy import Adjacency, Profile
     from privgram.regression import OLSResults
 
@@ -282,7 +281,6 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             Guarantee(self.epsilon, self.delta, self.adjacency, None),
             columns,
             "regression",
-            mechanism=self._mechanism,
             rng=generator(self.random_state),
             ledger=self.ledger,
         )
@@ -346,12 +344,6 @@ class PrivateRidge(RegressorMixin, BudgetedEstimator):
             free = f"release_.regress({fit.target!r}, ridge='auto')"
             raise RefusedError(f"{fit.refusal}. The release is kept: {free} is free")
         return fit
-
-    @property
-    def _mechanism(self) -> Mechanism | None:
-        # "auto" makes do with any matrix. Additive Wishart noise is that of Analyze Gauss to a
-        # few percent, and positive definite always; at delta = 0 there is one mechanism.
-        return None if self._automatic or not self.delta else AdditiveWishart()
 
     @property
     def _automatic(self) -> bool:

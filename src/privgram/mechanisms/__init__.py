@@ -5,16 +5,14 @@ None of them sees data. What they draw from a second moment is in `privgram.disc
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from privgram._base.numbers import check_one_of
 from privgram.mechanisms._base import Calibration, Mechanism, from_dict, named, true_delta
 from privgram.mechanisms.adaptive import AdaptiveGaussian
-from privgram.mechanisms.additive import AdditiveWishart, AnalyzeGauss, MatrixLaplace
+from privgram.mechanisms.additive import AnalyzeGauss, MatrixLaplace
 
 if TYPE_CHECKING:
     from privgram.columns import Columns
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdaptiveGaussian",
-    "AdditiveWishart",
     "AnalyzeGauss",
     "Calibration",
     "MatrixLaplace",
@@ -39,23 +36,13 @@ __all__ = [
 Purpose = Literal["regression", "components", "means"]
 
 
-def semicircle(noise_std: float, n_columns: int) -> float:
-    """What the eigenvalues of symmetric noise stay within: 2 s sqrt(d) for a deviation s."""
-    return 2 * noise_std * math.sqrt(n_columns)
-
-
-def default(
-    guarantee: Guarantee, n_columns: int, bound: float, n_rows: int | None = None
-) -> Mechanism:
-    """The mechanism to take: `AnalyzeGauss`, `AdditiveWishart`, or at delta = 0 `MatrixLaplace`.
-
-    `AdditiveWishart` where publicly few rows, below twice the noise's edge, may leave a release of
-    `AnalyzeGauss` without a positive definite matrix.
+def default(guarantee: Guarantee, n_columns: int, bound: float) -> Mechanism:
+    """The mechanism of one round: `AnalyzeGauss`, or at delta = 0 `MatrixLaplace`.
 
     Parameters
     ----------
     guarantee : Guarantee
-    n_columns, bound, n_rows
+    n_columns, bound
         As in `Mechanism.calibrate`.
 
     Raises
@@ -63,16 +50,9 @@ def default(
     ValueError
         If the guarantee cannot be met.
     """
-    setting = guarantee, n_columns, bound
-    if guarantee.delta == 0:
-        MatrixLaplace().noise_for(*setting)
-        return MatrixLaplace()
-    gauss = AnalyzeGauss().noise_for(*setting)
-    if n_rows is not None and n_rows < 2 * semicircle(gauss.noise_std, n_columns):
-        with suppress(ValueError):
-            AdditiveWishart().noise_for(*setting)
-            return AdditiveWishart()
-    return AnalyzeGauss()
+    mechanism = AnalyzeGauss() if guarantee.delta else MatrixLaplace()
+    mechanism.noise_for(guarantee, n_columns, bound)
+    return mechanism
 
 
 def one_round(table: object) -> str:
@@ -152,8 +132,7 @@ def check_groups(mechanism: Mechanism, guarantee: Guarantee) -> None:
             "groups of units, which may have rows in several, have a proof for Gaussian noise "
             "alone: take AnalyzeGauss(), and a positive delta"
         )
-    additive = AnalyzeGauss, AdditiveWishart, MatrixLaplace
-    if guarantee.adjacency == "replace" and not isinstance(mechanism, additive):
+    if guarantee.adjacency == "replace" and not mechanism.of_groups:
         raise ValueError(
             f"{type(mechanism).__name__}() has no proof for groups under 'replace', where one row "
             "may leave a group and enter another: take adjacency='add-remove', or AnalyzeGauss()"

@@ -108,6 +108,10 @@ class Mechanism(Registry, ABC, key="name", what="mechanism"):
     #: has many rows: docs/theory/units.md.
     of_units: ClassVar[OfUnits] = frozenset()
 
+    #: Whether it has a proof for the groups of a table where a row may change its group:
+    #: docs/theory/composition.md.
+    of_groups: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         # Python's own numbers and truth values: a release that cannot be saved is budget lost.
         for field in fields(self):
@@ -272,10 +276,7 @@ def hyphenated(name: str) -> str:
 
 
 #: The classes and their names on the command line, in the order of use.
-NAMES = {
-    name: hyphenated(name)
-    for name in ("AnalyzeGauss", "AdditiveWishart", "MatrixLaplace", "AdaptiveGaussian")
-}
+NAMES = {name: hyphenated(name) for name in ("AnalyzeGauss", "MatrixLaplace", "AdaptiveGaussian")}
 
 #: A mechanism from what `Mechanism.to_dict` gave.
 from_dict = Mechanism.from_dict

@@ -1,27 +1,26 @@
-"""What several papers rest on: domains of statements, and curves of centred Gaussians."""
+"""What several papers rest on: domains of statements, budgets, and curves of centred Gaussians."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 from scipy import special
 
-from privgram._base.numbers import check_adjacency, check_budget, check_positive
-from privgram.privacy import Profile
-from privgram.privacy._numerics import (
-    DROP,
-    TINY,
-    Array,
+from privgram._base.numbers import check_adjacency, check_budget, check_positive, largest_safe
+from privgram.papers._gamma import (
     gamma_window_above,
     gamma_window_below,
     log1pmx,
     log_gamma_density,
     log_gamma_density_near,
     log_panels,
-    quiet,
 )
+from privgram.privacy import Profile
+from privgram.privacy._numerics import DROP, TINY, Array, quiet
+from privgram.privacy.calibration import checked_budget, checked_parameter, gaussian_ratio
 from privgram.privacy.profiles import check_parameter, gaussian_delta
 
 
@@ -276,3 +275,16 @@ def wide_and_narrow(epsilon: Array, rows: float, wide: Array, narrow: Array) -> 
             delta = np.where(left < 0.0, -np.expm1(-size) + np.exp(-size) * delta, delta)
             out[part[:, 0]] = np.sum(delta * weight, axis=-1)
     return out
+
+
+def largest_parameter(
+    profile: Callable[[float], Profile],
+    epsilon: float,
+    delta: float,
+    near: Callable[[float], float],
+) -> float:
+    """Largest parameter whose profile meets the budget; Gaussian noise's ratio says near which."""
+    epsilon, delta = checked_budget(epsilon, delta)
+    profile(1.0)  # checks
+    guess = near(gaussian_ratio(epsilon, delta))
+    return checked_parameter(largest_safe(lambda x: profile(x).delta(epsilon), delta, guess))

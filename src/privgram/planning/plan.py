@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from privgram._base.numbers import check_integer
 from privgram._base.text import Printed, aligned, number
 from privgram.columns import Columns
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, MatrixLaplace, default
+from privgram.mechanisms import AnalyzeGauss, MatrixLaplace, default
 from privgram.mechanisms._base import check_mechanism
 from privgram.privacy.guarantee import Guarantee
 
@@ -146,8 +146,8 @@ def plan(
     guarantee = Guarantee(epsilon, delta, adjacency, None)  # type: ignore[arg-type]
     n_columns = check_integer(n_columns, "n_columns", 1)
     n_rows = None if n_rows is None else check_integer(n_rows, "n_rows", 1)
-    taken = default(guarantee, n_columns, bound, n_rows)
-    ours = AnalyzeGauss(), AdditiveWishart(), MatrixLaplace()
+    taken = default(guarantee, n_columns, bound)
+    ours = AnalyzeGauss(), MatrixLaplace()
     compared = [one for one in ours if guarantee.delta or one.pure]
     rows = []
     for mechanism in (*compared, *map(check_mechanism, mechanisms)):

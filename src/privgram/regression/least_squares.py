@@ -470,8 +470,7 @@ def solve(
         raise RefusedError(
             "the released matrix is not positive definite on these features: its noise "
             f"exceeds the signal. Use ridge='auto' or a ridge of more than {needed:.3g}, "
-            "fewer features, a mechanism whose release is positive definite "
-            "(AdditiveWishart, GaussianSketch), or a larger epsilon"
+            "fewer features, or a larger epsilon"
         )
     return np.asarray(np.linalg.solve(gram, cross), dtype=np.float64)
 

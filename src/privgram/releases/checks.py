@@ -20,7 +20,6 @@ from privgram.noise import (
     MatrixLaplaceLaw,
     NoiseLaw,
     TiedLaw,
-    WishartLaw,
 )
 
 if TYPE_CHECKING:
@@ -141,12 +140,6 @@ def _expected(
             "std": tuple(sigma / narrow for sigma in sigmas),
             "std_diagonal": tuple(sigmas),
             "added": (number_of(parameters, "added"),),
-        }
-    if isinstance(law, WishartLaw) and isinstance(profile, privacy.WishartProfile):
-        return {
-            "scale": (square / profile.ratio,),
-            "dof": (profile.dof,),
-            "subtracted": (number_of(parameters, "subtracted"),),
         }
     if isinstance(law, MatrixLaplaceLaw) and isinstance(profile, privacy.MatrixLaplaceProfile):
         return {"scale": (square / profile.ratio,), "dof": (profile.dof,)}

@@ -24,8 +24,8 @@ from bench.audit import (
 )
 from bench.audit.low_rank import FindAndProject
 from privgram import privacy
-from privgram.mechanisms import AdaptiveGaussian, AdditiveWishart, AnalyzeGauss, MatrixLaplace
-from privgram.papers.sheffet import GaussianSketch, InverseWishart
+from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, MatrixLaplace
+from privgram.papers.sheffet import AdditiveWishart, GaussianSketch, InverseWishart
 from privgram.secret import gate
 from privgram.secret.additive import noisy_matrix
 

@@ -31,10 +31,16 @@ from privgram._base.numbers import (
     check_number,
     check_positive,
 )
-from privgram.papers._shared import check_count, chi_gaussian_delta, log_ratio, require_private
+from privgram.papers._shared import (
+    check_count,
+    chi_gaussian_delta,
+    largest_parameter,
+    log_ratio,
+    require_private,
+)
 from privgram.privacy import GaussianProfile
 from privgram.privacy._numerics import TINY, Array
-from privgram.privacy.calibration import checked_budget, largest_parameter
+from privgram.privacy.calibration import checked_budget
 from privgram.privacy.profiles import Profile, ProofStatus, check_known_adjacency, check_parameter
 
 

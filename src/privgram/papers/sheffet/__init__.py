@@ -3,7 +3,7 @@ Regression", arXiv:1507.00056, 2015; in part "Old Techniques in Differentially P
 Regression", ALT 2019.
 
 `GaussianSketch` is the paper's Algorithms 1 and 2, `InverseWishart` its 4 and 5, `InverseGauss` its
-Theorem B.5, corrected; Algorithm 3 is `privgram.AdditiveWishart`. They are calibrated by their
+Theorem B.5, corrected; Algorithm 3 is `AdditiveWishart`. They are calibrated by their
 exact profiles; each has a namesake, such as `PublishedGaussianSketch`, at the constants that the
 paper prints. The statements themselves are functions by their numbers
 (`privgram.papers.sheffet.theorems`). Errata: docs/theory/errata.md.
@@ -19,8 +19,9 @@ paper prints. The statements themselves are functions by their numbers
 
 from . import drawing as _drawing  # noqa: F401 - by which the mechanisms are released
 from . import theorems
-from .laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
+from .laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw, WishartLaw
 from .mechanisms import (
+    AdditiveWishart,
     GaussianSketch,
     InverseGauss,
     InverseWishart,
@@ -44,10 +45,12 @@ from .published import (
     published,
 )
 from .theorems import *  # noqa: F403 - a theorem is a function of this room by its number
+from .wishart import WishartProfile, wishart_dof, wishart_noise, wishart_ratio
 
 __all__ = [
     "AdaptiveLadderProfile",
     "AdaptiveSketchProfile",
+    "AdditiveWishart",
     "GaussianSketch",
     "InverseGauss",
     "InverseGaussianLaw",
@@ -61,10 +64,15 @@ __all__ = [
     "SketchLaw",
     "SketchProfile",
     "TwoSketchesProfile",
+    "WishartLaw",
+    "WishartProfile",
     "adaptive_pays",
     "adaptive_sketch",
     "published",
     "sketch_ratio",
     "sketch_rows",
+    "wishart_dof",
+    "wishart_noise",
+    "wishart_ratio",
 ]
 __all__ += theorems.__all__

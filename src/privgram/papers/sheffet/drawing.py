@@ -1,4 +1,4 @@
-"""SECRET. Draws from the second moment itself: sketch, inverse Wishart, noise on the inverse.
+"""SECRET. Draws of Wishart noise, and from the second moment itself: sketches and inverses.
 
 Integers throughout, by `privgram.exact.exact_matmul`.
 """
@@ -6,12 +6,12 @@ Integers throughout, by `privgram.exact.exact_matmul`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.exact import rounding, variates
+from privgram.exact import int128, rounding, variates
 from privgram.exact.exact_matmul import (
     SLACK,
     DigitDraws,
@@ -36,11 +36,13 @@ from privgram.papers.sheffet.mechanisms import (
     EIGENVALUE_SLACK,
     KEPT_ENTRIES,
     SENSITIVITY_BITS,
+    AdditiveWishart,
     GaussianSketch,
     InverseGauss,
     InverseGaussCalibration,
     InverseWishart,
     MultiplicativeCalibration,
+    WishartCalibration,
 )
 from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
@@ -53,6 +55,38 @@ if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector
     from privgram.exact.variates import Variates
     from privgram.moment import SecondMoment
+
+
+@draw.register(AdditiveWishart)
+def draw_additive_wishart(
+    mechanism: AdditiveWishart,
+    moment: SecondMoment,
+    noise: WishartCalibration,
+    rng: np.random.Generator,
+) -> Sample:
+    """Draw Wishart noise, whose mean is taken off where the sum is positive definite without."""
+    d, unit = moment.n_columns, moment.resolution
+    factor = variates.bartlett(rng, noise.dof, d)
+    exponent = int128.grid_exponent(noise.noise_std / unit)
+    counts = rounding.add_wisharts(moment.int128(), noise.scale / unit, factor, None, exponent)
+    matrix = counts * (unit * 2.0**exponent)
+    if not mechanism.debias:
+        return Sample(matrix, noise.law)
+    reach = math.sqrt(noise.dof) - math.sqrt(d) - math.sqrt(2 * math.log(4 / noise.delta))
+    safe = noise.scale * max(reach, 0.0) ** 2
+    tried = (s for s in (noise.mean, safe) if is_definite(matrix - s * np.eye(d)))
+    subtracted = next(tried, 0.0)
+    law = replace(noise.law, subtracted=subtracted)
+    return Sample(matrix - subtracted * np.eye(d), law, {"subtracted": subtracted})
+
+
+def is_definite(matrix: Matrix) -> bool:
+    """Whether a symmetric matrix is positive definite."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 @draw.register(GaussianSketch)

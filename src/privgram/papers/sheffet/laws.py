@@ -1,4 +1,4 @@
-"""Laws of the noise of sketches, of their inverses, and of noise on the inverse."""
+"""Laws of the noise of sketches, of their inverses, of noise on the inverse, and Wishart noise."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from privgram.noise import (
     GaussianLaw,
     ImageLaw,
     NoiseLaw,
+    isotropic_sandwich,
     pair_covariance,
     standard_wishart,
     symmetric_gaussian,
 )
 from privgram.papers.sheffet.profiles import SketchProfile
+from privgram.papers.sheffet.wishart import WishartProfile
 from privgram.privacy import GaussianProfile
 from privgram.releases.checks import number_of
 
@@ -26,6 +28,42 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from privgram._base.numbers import Matrix
+
+
+@dataclass(frozen=True)
+class WishartLaw(NoiseLaw):
+    """M = G + W_d(scale I, dof) - subtracted I."""
+
+    adding = ("dof", "subtracted")
+
+    scale: float
+    dof: float
+    subtracted: float = 0.0
+
+    @property
+    def shift(self) -> float:
+        return self.scale * self.dof - self.subtracted
+
+    def sandwich(self, matrix: Matrix, inner: Matrix) -> Matrix:
+        return isotropic_sandwich(self.dof * self.scale**2, inner)
+
+    def entry_variance(self, matrix: Matrix, frame: Matrix) -> Matrix:
+        variance = self.dof * self.scale**2
+        return pair_covariance(frame @ frame.mT, variance, variance)
+
+    def draw(self, matrix: Matrix, rng: np.random.Generator) -> Matrix:
+        noise = standard_wishart(len(matrix), self.dof, rng)
+        return matrix + self.scale * (noise - self.dof * np.eye(len(matrix)))
+
+    def expected(self, release: Any) -> Mapping[str, tuple[float, ...]]:
+        profile = release.privacy
+        if not isinstance(profile, WishartProfile):
+            return {}
+        return {
+            "scale": (release.bound**2 / profile.ratio,),
+            "dof": (profile.dof,),
+            "subtracted": (number_of(release.parameters, "subtracted"),),
+        }
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""Sheffet's mechanisms: Gaussian sketch, inverse Wishart, noise on the inverse (Theorem B.5)."""
+"""Sheffet's mechanisms: sketch, inverse Wishart, noise on the inverse, additive Wishart noise."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from privgram._base.numbers import (
     check_integer,
@@ -16,9 +16,15 @@ from privgram._base.numbers import (
     minimise,
 )
 from privgram.mechanisms._base import Calibration, Mechanism, Request
+from privgram.papers._shared import largest_parameter
 from privgram.papers.sheffet.certified import delta_fp as bound_of_rounding
 from privgram.papers.sheffet.certified import largest_epsilon
-from privgram.papers.sheffet.laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw
+from privgram.papers.sheffet.laws import (
+    InverseGaussianLaw,
+    InverseWishartLaw,
+    SketchLaw,
+    WishartLaw,
+)
 from privgram.papers.sheffet.profiles import (
     RUNGS,
     AdaptiveLadderProfile,
@@ -29,9 +35,18 @@ from privgram.papers.sheffet.profiles import (
     rung_share,
     sketch_curves,
 )
+from privgram.papers.sheffet.wishart import (
+    WishartProfile,
+    wishart_dof,
+    wishart_noise,
+    wishart_ratio,
+)
 from privgram.privacy import Adjacency, GaussianProfile, Profile
-from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio, largest_parameter
+from privgram.privacy.calibration import MAX_DOF, checked_budget, gaussian_ratio
 from privgram.privacy.profiles import check_parameter
+
+if TYPE_CHECKING:
+    from privgram.mechanisms._base import OfUnits
 
 # Noise of the sketch and the inverse Wishart from a privacy budget, as in
 # `privgram.privacy.calibration`, whose parameters these share.
@@ -562,4 +577,102 @@ class InverseGauss(Mechanism):
             rho=self.margin(request.bound),
             sensitivity=self._moved(request),
             sigma=sigma,
+        )
+
+
+@dataclass(frozen=True)
+class WishartCalibration(Calibration):
+    """Noise W_d(scale I, dof) of additive Wishart."""
+
+    dof: float  # degrees of freedom k
+    scale: float  # sigma^2, in the units of the second moment
+    mean: float  # scale * dof: the noise's mean is this multiple of the identity
+
+    @property
+    def law(self) -> WishartLaw:
+        """G plus Wishart noise."""
+        return WishartLaw(self.scale, self.dof)
+
+
+@dataclass(frozen=True)
+class AdditiveWishart(Mechanism):
+    """Second moment plus Wishart noise: positive definite before debiasing.
+
+    Parameters
+    ----------
+    dof : int, optional
+        Degrees of freedom k of the noise, at least d + 1.  By default the
+        smallest that the guarantee allows.
+    scale : float, optional
+        sigma^2 of the noise W_d(sigma^2 I, k), in the units of the second
+        moment.  The paper's is B^2.  By default chosen, with `dof`, to leave the
+        least noise after debiasing.
+    debias : bool
+        Subtract the noise's mean, k sigma^2 I, if that leaves the released
+        matrix positive definite; else the lower bound on the noise's smallest
+        eigenvalue of Lemma A.3, (sqrt(k) - sqrt(d) - sqrt(2 ln(4/delta)))^2
+        sigma^2 I, if that does; else nothing.  Post-processing.
+
+    Notes
+    -----
+    Algorithm 3. Calibrated exactly, the noise left after debiasing is that of Analyze Gauss,
+    to within the tolerance of the choice of `scale`.
+
+    References
+    ----------
+    .. [1] Sheffet, "Old techniques in differentially private linear regression",
+       ALT 2019, Algorithm 3, Theorem 4.1, section 4, Lemma A.3.
+    """
+
+    dof: int | None = None
+    scale: float | None = None
+    debias: bool = True
+
+    of_groups: ClassVar[bool] = True
+
+    of_units: ClassVar[OfUnits] = frozenset({("trace", "add-remove")})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dof is not None:
+            check_positive(self.dof, "dof")
+        if self.scale is not None:
+            check_positive(self.scale, "scale")
+
+    @property
+    def scale_free(self) -> bool:
+        """False where the noise has a scale of its own."""
+        return self.scale is None
+
+    def _calibrated(self, request: Request) -> WishartCalibration:
+        d, epsilon, delta = request.n_columns, request.epsilon, request.delta
+        adjacency = request.adjacency
+        dof: float | None = self.dof
+        ratio = None if self.scale is None else request.bound**2 / self.scale
+        if dof is None and ratio is None:
+            ratio, dof = wishart_noise(d, epsilon, delta, adjacency)
+        elif dof is None:
+            assert ratio is not None
+            dof = wishart_dof(d, ratio, epsilon, delta, adjacency)
+        elif ratio is None:
+            ratio = wishart_ratio(d, dof, epsilon, delta, adjacency)
+        record = self._record(request, dof, ratio)
+        reached = record.privacy.delta(epsilon)
+        if reached > delta:
+            raise ValueError(
+                f"dof={dof} with scale={record.scale:g} gives delta={reached:.3g} at "
+                f"epsilon={epsilon:g}, more than {delta:g}; raise dof or scale, or leave one None"
+            )
+        return record
+
+    def _record(self, request: Request, dof: float, ratio: float) -> WishartCalibration:
+        scale = request.bound**2 / ratio
+        return WishartCalibration(
+            **vars(request),
+            privacy=WishartProfile(dof, request.n_columns, ratio, request.adjacency),
+            noise_std=scale * math.sqrt(dof),
+            bias=0.0 if self.debias else scale * dof,
+            dof=dof,
+            scale=scale,
+            mean=scale * dof,
         )

@@ -13,6 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from privgram._base.numbers import Adjacency, check_adjacency, check_not_negative, least_safe
+from privgram.papers._gamma import (
+    gamma_window_above,
+    gamma_window_below,
+    log_gamma_density,
+    log_panels,
+)
 from privgram.papers._shared import (
     check_count,
     chi_gaussian_delta,
@@ -23,17 +29,7 @@ from privgram.papers._shared import (
     wide_against_narrow,
     wide_and_narrow,
 )
-from privgram.privacy._numerics import (
-    TINY,
-    Array,
-    Curve,
-    gamma_window_above,
-    gamma_window_below,
-    gauss_legendre,
-    log_gamma_density,
-    log_panels,
-    quiet,
-)
+from privgram.privacy._numerics import TINY, Array, Curve, gauss_legendre, quiet
 from privgram.privacy.profiles import Profile, check_parameter
 
 # The sketch (Algorithms 1 and 2 of Sheffet) shows r rows of N(0, G + w^2 I), and the inverse

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from privgram.mechanisms import AdditiveWishart, AnalyzeGauss, Calibration, Mechanism, true_delta
-from privgram.mechanisms.additive import GaussCalibration, WishartCalibration
+from privgram.mechanisms import AnalyzeGauss, Calibration, Mechanism, true_delta
+from privgram.mechanisms.additive import GaussCalibration
 from privgram.papers._shared import PublishedErratumError
 from privgram.papers.sheffet.mechanisms import (
+    AdditiveWishart,
     GaussianSketch,
     InverseGauss,
     InverseGaussCalibration,
@@ -19,6 +20,7 @@ from privgram.papers.sheffet.mechanisms import (
     InverseWishartCalibration,
     MultiplicativeCalibration,
     SketchCalibration,
+    WishartCalibration,
     multiplicative_record,
 )
 from privgram.papers.sheffet.profiles import SketchProfile

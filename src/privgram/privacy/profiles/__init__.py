@@ -11,7 +11,6 @@ from privgram.privacy.profiles.coupled import CoupledProfile, chance_off, charge
 from privgram.privacy.profiles.gaussian import GaussianProfile, gaussian_delta
 from privgram.privacy.profiles.matrix_laplace import MatrixLaplaceProfile
 from privgram.privacy.profiles.pure import BoundedRangeProfile, LaplaceProfile, StatedProfile
-from privgram.privacy.profiles.wishart import WishartProfile
 
 __all__ = [
     "FFT_FLOOR",
@@ -24,7 +23,6 @@ __all__ = [
     "Profile",
     "ProofStatus",
     "StatedProfile",
-    "WishartProfile",
     "chance_off",
     "charged",
     "check_known_adjacency",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy import special
 
-from privgram._base.numbers import Adjacency
+from privgram._base.numbers import Adjacency, check_adjacency, check_integer
 from privgram.privacy._numerics import (
     DROP,
     TINY,
@@ -20,8 +20,7 @@ from privgram.privacy._numerics import (
     log_nodes,
     quiet,
 )
-from privgram.privacy.profiles.base import Profile, ProofStatus
-from privgram.privacy.profiles.wishart import check_wishart
+from privgram.privacy.profiles.base import Profile, ProofStatus, check_parameter
 
 # Matrix Laplace noise s (W1 - W2), W1 and W2 independent W_d(I, k).
 #
@@ -156,6 +155,16 @@ def bilateral_gamma_delta(epsilon: Array, nu: float, h: float) -> Array:
         total += np.sum(weight * z * np.exp(log_density(nu, z)) * -np.expm1(-excess), axis=-1)
     out[some] = total
     return out
+
+
+def check_wishart(dof: float, n_columns: int, ratio: float, adjacency: str) -> None:
+    """Raise unless Wishart noise of these parameters has a density and they are for arrays."""
+    check_adjacency(adjacency)
+    check_integer(n_columns, "n_columns", 1)
+    check_parameter(ratio, "ratio")
+    check_parameter(dof, "dof")
+    if dof < n_columns + 1:
+        raise ValueError(f"dof must be at least n_columns + 1 = {n_columns + 1}")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The profile of additive Wishart noise."""
+"""The profile of additive Wishart noise (Algorithm 3), and its noise from a privacy budget."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from privgram._base.numbers import Adjacency, check_adjacency, check_integer
-from privgram.privacy._numerics import (
-    DROP,
-    TINY,
-    Array,
-    Curve,
-    gamma_half_ratio,
+from privgram._base.numbers import (
+    Adjacency,
+    check_adjacency,
+    check_integer,
+    largest_count,
+    largest_safe,
+)
+from privgram.papers._gamma import (
     gamma_window_above,
     gamma_window_below,
     inverse_expm1_tail,
     log_gamma_density,
     log_gamma_density_near,
-    log_nodes,
     log_panels,
-    quiet,
 )
-from privgram.privacy.profiles.base import Profile, check_parameter
+from privgram.papers._shared import largest_parameter
+from privgram.privacy._numerics import DROP, TINY, Array, Curve, gamma_half_ratio, log_nodes, quiet
+from privgram.privacy.calibration import (
+    MAX_DOF,
+    WishartNoise,
+    checked_budget,
+    gaussian_ratio,
+)
+from privgram.privacy.profiles import Profile
+from privgram.privacy.profiles.matrix_laplace import check_wishart
 
 # Additive Wishart noise. The release is G + N with N ~ W_d(sigma^2 I, k), and s = B^2 / sigma^2.
 # A known matrix may be subtracted from the output, so only the eigenvalues of G' - G matter.
@@ -274,16 +282,6 @@ class _Corner:
         return beyond + inside
 
 
-def check_wishart(dof: float, n_columns: int, ratio: float, adjacency: str) -> None:
-    """Raise unless Wishart noise of these parameters has a density and they are for arrays."""
-    check_adjacency(adjacency)
-    check_integer(n_columns, "n_columns", 1)
-    check_parameter(ratio, "ratio")
-    check_parameter(dof, "dof")
-    if dof < n_columns + 1:
-        raise ValueError(f"dof must be at least n_columns + 1 = {n_columns + 1}")
-
-
 @dataclass(frozen=True)
 class WishartProfile(Profile):
     r"""Privacy profile of additive Wishart noise W_d(sigma^2 I, k).
@@ -352,3 +350,137 @@ class WishartProfile(Profile):
     def _floor(self) -> float:
         a, h = self._shape, self.ratio / 2.0
         return max(float(special.gammainc(a, h)), TINY)
+
+
+#: Of additive Wishart noise over that of Gaussian noise, see `wishart_noise`.
+_EXCESS = 0.01
+
+
+def wishart_ratio(
+    n_columns: int,
+    dof: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+) -> float:
+    """Largest ratio B^2 / sigma^2 of additive Wishart noise with given degrees of freedom.
+
+    Parameters
+    ----------
+    dof : float
+        Degrees of freedom k >= d + 1.
+
+    Returns
+    -------
+    float
+        s = B^2 / sigma^2.
+    """
+    return largest_parameter(
+        lambda s: WishartProfile(dof, n_columns, s, adjacency),
+        epsilon,
+        delta,
+        lambda mu: mu * math.sqrt(dof - n_columns + 1),
+    )
+
+
+def wishart_dof(
+    n_columns: int,
+    ratio: float,
+    epsilon: float,
+    delta: float,
+    adjacency: Adjacency = "replace",
+) -> int:
+    """Fewest degrees of freedom of additive Wishart noise with given scale.
+
+    Parameters
+    ----------
+    ratio : float
+        s = B^2 / sigma^2.
+
+    Returns
+    -------
+    int
+        k >= d + 1: k degrees of freedom are private enough, k - 1 are not (or are too few
+        for the noise to have a density with bounded privacy loss).
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, or more than 1e12 degrees of freedom would be
+        needed.
+    """
+    epsilon, delta = checked_budget(epsilon, delta)
+    least = check_integer(n_columns, "n_columns", 1) + 1
+    WishartProfile(least, n_columns, ratio, adjacency)  # checks
+
+    def delta_at(dof: float) -> float:
+        return WishartProfile(dof, n_columns, ratio, adjacency).delta(epsilon)
+
+    if delta_at(least) <= delta:
+        return least
+    mu = gaussian_ratio(epsilon, delta)
+    # Solved in 1 / m, m = k - d + 1 >= 2 being what matters.
+    guess = 1.0 / (2.0 + (ratio / mu) ** 2)
+    inverse = largest_safe(
+        lambda x: delta_at(n_columns - 1 + 1.0 / x), delta, max(guess, 1e-11), limit=0.5
+    )
+    if not inverse * MAX_DOF >= 1.0:
+        raise ValueError(
+            f"ratio = {ratio:g} needs more than {MAX_DOF:g} degrees of freedom for epsilon = "
+            f"{epsilon:g} and delta = {delta:g}: ask for a smaller ratio (a larger scale)"
+        )
+    dof = math.ceil(n_columns - 1 + 1.0 / inverse)
+    # Counted downwards: the fewest that are good.
+    return -largest_count(
+        lambda n: -n >= least and delta_at(-n) <= delta, -dof, least=-2 * int(MAX_DOF)
+    )
+
+
+def wishart_noise(
+    n_columns: int, epsilon: float, delta: float, adjacency: Adjacency = "replace"
+) -> WishartNoise:
+    r"""Scale and degrees of freedom of additive Wishart noise for a budget.
+
+    What is left after the known mean k sigma^2 I is subtracted has standard deviation
+    sigma^2 sqrt(k) off the diagonal (sqrt 2 times that on it). For a given budget it falls
+    as s = B^2 / sigma^2 grows, towards that of Gaussian noise, B^2 / mu under "replace" and
+    B^2 / (sqrt 2 mu) under "add-remove", with an excess that goes like 1 / s^2 under "replace"
+    and more slowly, about like 1 / s, under "add-remove". There is no minimum to attain, and
+    the mean k sigma^2 grows like s. The choice is the least s whose excess over the limit is
+    1 % (at epsilon = 1 and delta = 1e-6 about 13 and 130): beyond, no statistic could tell
+    the difference, while the release before debiasing would lose its meaning to an ever
+    larger mean.
+
+    Returns
+    -------
+    WishartNoise
+        ``(ratio, dof)``, the ratio being the largest for that dof.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range, or more than 1e12 degrees of freedom would be
+        needed.
+    """
+    epsilon, delta = checked_budget(epsilon, delta)
+    n_columns = check_integer(n_columns, "n_columns", 1)
+    one_row = check_adjacency(adjacency) == "add-remove" or n_columns == 1
+    limit = (math.sqrt(0.5) if one_row else 1.0) / gaussian_ratio(epsilon, delta)
+    noise = (1.0 + _EXCESS) * limit
+    # On the curve sqrt(k) / s = noise there is one unknown. delta falls along it, from k's
+    # least value to that of Gaussian noise 1 % larger than needed.
+    most = noise / math.sqrt(n_columns + 1)
+
+    def delta_at(inverse_ratio: float) -> float:
+        dof = max((noise / inverse_ratio) ** 2, n_columns + 1)
+        return WishartProfile(dof, n_columns, 1.0 / inverse_ratio, adjacency).delta(epsilon)
+
+    inverse = min(largest_safe(delta_at, delta, 0.07, limit=most), most)
+    dof = math.ceil((noise / inverse) ** 2) if inverse > 0.0 else math.inf
+    if dof > MAX_DOF:
+        raise ValueError(
+            f"epsilon = {epsilon:g} and delta = {delta:g} need more than {MAX_DOF:g} degrees "
+            "of freedom: ask for a larger epsilon or delta, or use Gaussian noise"
+        )
+    dof = max(int(dof), n_columns + 1)
+    return WishartNoise(wishart_ratio(n_columns, dof, epsilon, delta, adjacency), dof)
