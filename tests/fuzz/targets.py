@@ -542,7 +542,7 @@ ODD = [
     {"profile": "ComposedProfile", "profiles": [], "discretization": 1e-4},
     {"profile": "ComposedProfile", "profiles": [
         {"profile": "StatedProfile", "at_epsilon": 1.0, "at_delta": 1e-9},
-        {"profile": "LaplaceProfile", "sensitivity_ratio": 0.1}], "discretization": 1e-4},
+        {"profile": "BoundedRangeProfile", "at_epsilon": 0.1}], "discretization": 1e-4},
     {"profile": "ChiGaussianProfile", "k": 5, "ratio": 100.0, "offset": 0.0},
     {"profile": "AdaptiveLadderProfile", "rows": 25, "regulariser": 1e3, "shift": 500.0,
      "scale": 100.0, "adjacency": "replace", "at_epsilon": 1e9, "at_delta": 1e-6},

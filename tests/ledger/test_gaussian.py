@@ -71,7 +71,7 @@ def bounded_range(t, rate):
 OTHERS = {
     "response": (privacy.StatedProfile(0.3, 0.0), lambda t: response(t, mpmath.mpf(0.3))),
     "wide response": (privacy.StatedProfile(3.0, 0.0), lambda t: response(t, mpmath.mpf(3))),
-    "Laplace": (privacy.LaplaceProfile(0.5), lambda t: laplace(t, mpmath.mpf(0.5))),
+    "Laplace": (privacy.MatrixLaplaceProfile(2, 1, 1), lambda t: laplace(t, mpmath.mpf(0.5))),
     "choice": (privacy.BoundedRangeProfile(0.2), lambda t: bounded_range(t, mpmath.mpf(0.2))),
     "Wishart": (sheffet.WishartProfile(2361, 3, 11.4), None),
     "Wishart, add": (sheffet.WishartProfile(161605, 3, 133.2, "add-remove"), None),

@@ -284,7 +284,7 @@ PROFILES = [
     privacy.GaussianProfile(0.5),
     sheffet.SketchProfile(30, 0.02, "add-remove"),
     sheffet.WishartProfile(300.5, 4, 1.5),
-    privacy.LaplaceProfile(0.3),
+    privacy.MatrixLaplaceProfile(2, 1, 0.6),
     privacy.MatrixLaplaceProfile(9, 4, 0.3),
     privacy.StatedProfile(0.5, 0.0),
     hardt_roth.ChiGaussianProfile(5, 0.01, 0.1),

@@ -24,7 +24,7 @@ from privgram.privacy import (
     ComposedProfile,
     CoupledProfile,
     GaussianProfile,
-    LaplaceProfile,
+    MatrixLaplaceProfile,
     Profile,
     StatedProfile,
     compose,
@@ -64,7 +64,7 @@ def test_order_and_nesting_do_not_matter():
     parts = [
         GaussianProfile(0.3),
         SketchProfile(9, 0.01),
-        LaplaceProfile(0.2),
+        MatrixLaplaceProfile(2, 1, 0.4),
         GaussianProfile(0.4),
     ]
     nested = compose([compose(parts[:3]), parts[3]])
@@ -117,7 +117,7 @@ def test_convolution_is_an_upper_bound_and_close(adjacency, count):
 def test_mixed_composition_by_plain_convolution():
     """Laplace then Gaussian: delta = E over the Laplace loss of the Gaussian's profile."""
     pytest.importorskip("dp_accounting")
-    laplace, gaussian = LaplaceProfile(0.5), GaussianProfile(0.6)
+    laplace, gaussian = MatrixLaplaceProfile(2, 1, 1), GaussianProfile(0.6)
     composed = compose([laplace, gaussian], discretization=1e-3)
     x, w = np.polynomial.legendre.leggauss(200)
     # Loss of Laplace(0, 1) against Laplace(0.5, 1): +-0.5 at the ends, 0.5 - 2x between.
@@ -133,7 +133,7 @@ def test_mixed_composition_by_plain_convolution():
 
 def test_nothing_is_said_below_the_floor_of_the_transforms():
     pytest.importorskip("dp_accounting")
-    composed = compose([LaplaceProfile(0.1), GaussianProfile(0.1)], discretization=1e-2)
+    composed = compose([MatrixLaplaceProfile(2, 1, 0.2), GaussianProfile(0.1)], discretization=1e-2)
     assert composed.delta(5.0) == 1e-12
     assert composed.epsilon(1e-13) == np.inf
 
@@ -288,7 +288,7 @@ def test_mechanisms_say_which_law_a_row_makes():
 @pytest.mark.parametrize(
     "parts",
     [
-        [LaplaceProfile(1.0, "replace"), StatedProfile(1.0, 0.0, "add-remove")],
+        [MatrixLaplaceProfile(2, 1, 2, "replace"), StatedProfile(1.0, 0.0, "add-remove")],
         [BoundedRangeProfile(1.0, "add-remove"), WishartProfile(9, 2, 1.0)],
         [GaussianProfile(0.1, "replace"), GaussianProfile(1.0, "add-remove")],
         [CoupledProfile(GaussianProfile(1.0, "replace"), 1e-9), GaussianProfile(1, "add-remove")],

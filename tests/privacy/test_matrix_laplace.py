@@ -8,7 +8,7 @@ import pytest
 from scipy import optimize, stats
 
 from bench.audit.moments import _sector
-from privgram.privacy import GaussianProfile, LaplaceProfile, MatrixLaplaceProfile, calibration
+from privgram.privacy import GaussianProfile, MatrixLaplaceProfile, calibration
 
 ADJACENCIES = ["replace", "add-remove"]
 
@@ -53,9 +53,11 @@ def test_profile_is_that_of_a_difference_of_chi_squared(m, t, epsilon):
 def test_one_column_and_the_fewest_degrees_are_laplace_noise(ratio, adjacency):
     """W_1(I, 2) is exponential of mean 2: s (W1 - W2) is Laplace noise of scale 2 s."""
     profile = MatrixLaplaceProfile(2, 1, ratio, adjacency)
-    laplace = LaplaceProfile(ratio / 2)
     epsilon = ratio * np.linspace(-1, 1, 41)
-    np.testing.assert_allclose(profile.delta(epsilon), laplace.delta(epsilon), rtol=1e-12)
+    size = np.abs(epsilon)
+    laplace = np.maximum(-np.expm1((size - ratio / 2) / 2), 0.0)
+    laplace = np.where(epsilon < 0, -np.expm1(-size) + np.exp(-size) * laplace, laplace)
+    np.testing.assert_allclose(profile.delta(epsilon), laplace, rtol=1e-12)
     assert profile.epsilon(0.0) == profile.pure == ratio / 2
     assert profile.proof_status == "exact"
 

@@ -4,8 +4,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from privgram._base.numbers import bisect_boundary, largest_count, largest_safe, least_safe
+from privgram._base.numbers import bisect_boundary, largest_safe, least_safe
 from privgram.papers import _gamma as gamma
+from privgram.papers._shared import largest_count
 from privgram.privacy import _numerics as nx
 
 SIGNED = np.concatenate([-np.logspace(-12, -0.001, 40), np.logspace(-12, 6, 80)])

@@ -20,14 +20,13 @@ from privgram.papers.zhou_ligett_wasserman import TruncatedSketchProfile
 from privgram.privacy import (
     BoundedRangeProfile,
     GaussianProfile,
-    LaplaceProfile,
     MatrixLaplaceProfile,
     Profile,
 )
 
 PROFILES = [
     GaussianProfile(0.4),
-    LaplaceProfile(0.7),
+    MatrixLaplaceProfile(2, 1, 1.4),
     BoundedRangeProfile(0.9),
     SketchProfile(1, 0.5, "add-remove"),
     SketchProfile(200, 0.03, "add-remove"),
@@ -148,7 +147,7 @@ def test_bad_arguments_are_refused(profile):
 
 @pytest.mark.slow
 def test_laplace_is_its_formula():
-    profile = LaplaceProfile(0.7)
+    profile = MatrixLaplaceProfile(2, 1, 1.4)
     epsilon = np.array([-2.0, -0.7, -0.3, 0.0, 0.5, 0.7, 2.0])
     # Mass where the densities' ratio exceeds e^epsilon, from the definition.
     x = np.linspace(-60, 60, 4_000_001)
@@ -175,7 +174,7 @@ def extremes():
             yield AdaptiveSketchProfile(10 ** rng.uniform(0, 9), total - cap, cap, scale, adjacency)
     for ratio in ratios:
         yield GaussianProfile(ratio)
-        yield LaplaceProfile(ratio)
+        yield MatrixLaplaceProfile(2, 1, ratio)
         yield ChiGaussianProfile(1, ratio)
 
 
@@ -189,7 +188,9 @@ def test_extreme_parameters_give_a_probability():
             delta = profile.delta(e)
             assert np.all((delta >= 0) & (delta <= 1)), profile
             # A true delta is positive, whatever a float can say of it.
-            assert np.all(delta[e < np.inf] > 0) or isinstance(profile, LaplaceProfile), profile
+            assert np.all(delta[e < np.inf] > 0) or isinstance(profile, MatrixLaplaceProfile), (
+                profile
+            )
             assert np.all(delta[e < 0] >= -np.expm1(e[e < 0])), profile
             assert np.all(np.diff(delta) <= 0), profile
 
@@ -206,7 +207,6 @@ def test_profile_that_fails_says_so_rather_than_nan():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: LaplaceProfile(0.0), "sensitivity_ratio must be positive and finite"),
         (lambda: SketchProfile(10, -1.0), "ratio must be positive and finite"),
         (lambda: SketchProfile(0.3, 1.0), "rows must be at least 1"),
         (lambda: ChiGaussianProfile(0, 1.0), "k must be positive and finite"),

@@ -156,7 +156,6 @@ CASES = {
         "dof 30.0 POSITIVE, n_features 3 COUNT, failure 0.1 SHARE",
     ),
     "GaussianProfile": (privacy.GaussianProfile, "sensitivity_ratio 0.5 POSITIVE"),
-    "LaplaceProfile": (privacy.LaplaceProfile, "sensitivity_ratio 0.5 POSITIVE"),
     "BoundedRangeProfile": (privacy.BoundedRangeProfile, "at_epsilon 0.5 POSITIVE"),
     "StatedProfile": (privacy.StatedProfile, "at_epsilon 0.5 POSITIVE, at_delta 0.1 NUMBER"),
     "ComposedProfile": (

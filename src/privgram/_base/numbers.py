@@ -221,20 +221,6 @@ def bisect_boundary(
     return inside
 
 
-def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
-    """Largest good integer >= `least`, which is taken to be good; tries `guess` first."""
-    inside = max(guess, least)
-    if inside > least and not good(inside):
-        inside, outside = inside - 1, inside
-        while inside > least and not good(inside):
-            inside, outside = max(least, 2 * inside - outside - 1), inside
-    else:
-        outside = inside + 1
-        while good(outside):
-            inside, outside = outside, 2 * outside - inside + 1
-    return bisect_boundary(good, inside, outside)
-
-
 def minimise(f: Callable[[float], float], low: float, high: float) -> float:
     """Minimum of a function with one valley, to 0.05 in x (golden section)."""
     ratio = (math.sqrt(5.0) - 1.0) / 2.0

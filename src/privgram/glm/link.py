@@ -239,9 +239,10 @@ class GLMEstimator(OneStepEstimator):
             if by_pieces or not (self.of_units or self.weighted):
                 counted = self._counted(target, rows)
                 if counted[0] > 0 and counted[2] < doubt:  # which misses parts of 1
-                    mean, square, doubt = counted
-                    self.rounds.parameters |= {"target_mean": mean, "target_mean_std": doubt / 2}
-                    self.mean = mean, doubt
+                    mean, square, doubt, between = counted
+                    whole = math.hypot(doubt, 2 * between)
+                    self.rounds.parameters |= {"target_mean": mean, "target_mean_std": whole / 2}
+                    self.mean = mean, whole
                     self.levels = self.family.counts and not by_pieces
             # All targets may be the same.
             least = min(mean, center + half - mean)
@@ -287,10 +288,11 @@ class GLMEstimator(OneStepEstimator):
         """What a step leaves out of its square, where rows have this mean weight."""
         return max(LIMITS.bend, self.family.skewness(weight) / 2)
 
-    def _counted(self, target: Vector, rows: float) -> tuple[float, float, float]:
-        """Mean and mean square of the target by counts of its values, and what the mean may be off.
+    def _counted(self, target: Vector, rows: float) -> tuple[float, float, float, float]:
+        """Mean and mean square of the target by counts of its values; what noise may do to it.
 
-        A row counts 1 however wide the bounds of the target are.
+        And the error of the mean by what is not known between edges, where counts are taken to fall
+        by equal parts. A row counts 1 however wide the bounds of the target are.
         """
         most = max(self.target[0] + self.target[1], 1.0)
         if self.problem.unit is not None and self.problem.unit.name:
@@ -303,10 +305,16 @@ class GLMEstimator(OneStepEstimator):
         doubt = LIMITS.seen * self.rounds.beyond_std
         beyond = np.where(beyond > doubt, beyond, 0.0)
         between = (beyond[1:] + beyond[:-1]) / 2  # sums of counts beyond k + 1/2 are exact
-        mean = (beyond[0] / 2 + float(between @ np.diff(edges))) / rows
+        widths, fall = np.diff(edges), np.diff(-beyond)
+        ratio = (beyond[1:] / np.maximum(beyond[:-1], 1.0)) ** (1 / np.maximum(widths, 1.0))
+        falls = (beyond[1:] > 0) & (fall > 0)
+        sums = np.where(falls, fall / np.where(falls, 1 - ratio, 1.0) - fall / 2, between * widths)
+        mean = (beyond[0] / 2 + float(sums.sum())) / rows
         square = float(between @ np.diff(edges**2)) / rows
-        seen = np.diff(edges)[beyond[1:] > 0]  # each with noise times its width
-        return mean, square, doubt * max(float(np.linalg.norm(seen)), 1.0) / rows
+        unknown = float(fall @ np.maximum(widths - 1, 0.0)) / 2  # either way
+        seen = widths[beyond[1:] > 0]  # each with noise times its width
+        noise = doubt * max(float(np.linalg.norm(seen)), 1.0)
+        return mean, square, noise / rows, unknown / math.sqrt(12.0) / rows
 
     def _at_hessian(self, state: ScoreState, least: float = 0.0) -> ScoreState:
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""

@@ -462,15 +462,13 @@ class OneStepEstimator:
             n = min(state.rows / self.each, self.most_long)
             return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
         rank, allowance = CLIPPING.unbiased
-        long_way, kept = self.problem.family.counts, len(edges)
-        if not long_way:  # noise that leads far off does more than clipping
+        kept = len(edges)
+        if not self.problem.family.counts:  # noise that leads far off does more than clipping
             quiet = LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise)
             kept = max(int((edges <= max(quiet, self.usual_clip)).sum()), 1)
         clip = choose_clip(
             edges[:kept], beyond[:kept], noise, deviation=rounds.beyond_std, rank=rank
         )
-        if long_way:  # counts far beyond their means all point one way
-            return replace(clip, allowance=allowance)
         return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:
@@ -524,14 +522,14 @@ class OneStepEstimator:
         coef = state.coef + part * ahead * step + far
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
+        noise += clip.carried(squared, noise_std)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         # What clipping took off squares may be of any one direction; of their mean it is a qth.
         lost = clip.lost_squares / (1 if self.problem.robust else q)
         meat = self._sampled(meat + lost * np.eye(q), state)
         refusal = CONTRADICTED if contradicted else None
-        facts = FitFacts(
-            clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
-        )
+        carried = CLIPPING.carried if clip.is_heavy else None
+        facts = FitFacts(clip.size, clipping_excess=clip.more(noise_std), carried=carried)
         if clusters is not None:
             meat, found = cluster_moment(clusters, rounds, by_cluster, score, last)
             facts = replace(facts, clusters=found)

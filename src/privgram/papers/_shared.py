@@ -9,7 +9,13 @@ from functools import lru_cache
 import numpy as np
 from scipy import special
 
-from privgram._base.numbers import check_adjacency, check_budget, check_positive, largest_safe
+from privgram._base.numbers import (
+    bisect_boundary,
+    check_adjacency,
+    check_budget,
+    check_positive,
+    largest_safe,
+)
 from privgram.papers._gamma import (
     gamma_window_above,
     gamma_window_below,
@@ -288,3 +294,17 @@ def largest_parameter(
     profile(1.0)  # checks
     guess = near(gaussian_ratio(epsilon, delta))
     return checked_parameter(largest_safe(lambda x: profile(x).delta(epsilon), delta, guess))
+
+
+def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
+    """Largest good integer >= `least`, which is taken to be good; tries `guess` first."""
+    inside = max(guess, least)
+    if inside > least and not good(inside):
+        inside, outside = inside - 1, inside
+        while inside > least and not good(inside):
+            inside, outside = max(least, 2 * inside - outside - 1), inside
+    else:
+        outside = inside + 1
+        while good(outside):
+            inside, outside = outside, 2 * outside - inside + 1
+    return bisect_boundary(good, inside, outside)

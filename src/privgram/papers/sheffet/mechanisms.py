@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 from privgram._base.numbers import (
     check_integer,
     check_positive,
-    largest_count,
     largest_safe,
     least_safe,
     minimise,
 )
 from privgram.mechanisms._base import Calibration, Mechanism, Request
-from privgram.papers._shared import largest_parameter
+from privgram.papers._shared import largest_count, largest_parameter
 from privgram.papers.sheffet.certified import delta_fp as bound_of_rounding
 from privgram.papers.sheffet.certified import largest_epsilon
 from privgram.papers.sheffet.laws import (

@@ -40,9 +40,9 @@ from privgram._base.numbers import (
     check_number,
     check_positive,
     check_within,
-    largest_count,
 )
 from privgram.papers._shared import (
+    largest_count,
     log_ratio,
     require_private,
     rows_factor,

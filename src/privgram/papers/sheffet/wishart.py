@@ -12,7 +12,6 @@ from privgram._base.numbers import (
     Adjacency,
     check_adjacency,
     check_integer,
-    largest_count,
     largest_safe,
 )
 from privgram.papers._gamma import (
@@ -23,7 +22,7 @@ from privgram.papers._gamma import (
     log_gamma_density_near,
     log_panels,
 )
-from privgram.papers._shared import largest_parameter
+from privgram.papers._shared import largest_count, largest_parameter
 from privgram.privacy._numerics import DROP, TINY, Array, Curve, gamma_half_ratio, log_nodes, quiet
 from privgram.privacy.calibration import (
     MAX_DOF,

@@ -10,7 +10,7 @@ from privgram.privacy.profiles.composed import FFT_FLOOR, ComposedProfile
 from privgram.privacy.profiles.coupled import CoupledProfile, chance_off, charged, delta_fp_of
 from privgram.privacy.profiles.gaussian import GaussianProfile, gaussian_delta
 from privgram.privacy.profiles.matrix_laplace import MatrixLaplaceProfile
-from privgram.privacy.profiles.pure import BoundedRangeProfile, LaplaceProfile, StatedProfile
+from privgram.privacy.profiles.pure import BoundedRangeProfile, StatedProfile
 
 __all__ = [
     "FFT_FLOOR",
@@ -18,7 +18,6 @@ __all__ = [
     "ComposedProfile",
     "CoupledProfile",
     "GaussianProfile",
-    "LaplaceProfile",
     "MatrixLaplaceProfile",
     "Profile",
     "ProofStatus",

@@ -1,4 +1,4 @@
-"""The profiles of Laplace noise, of a choice, and of what is known at one epsilon only."""
+"""The profiles of a choice, and of what is known at one epsilon only."""
 
 from __future__ import annotations
 
@@ -10,38 +10,6 @@ import numpy as np
 from privgram._base.numbers import Adjacency, check_number
 from privgram.privacy._numerics import Array
 from privgram.privacy.profiles.base import Profile
-
-
-@dataclass(frozen=True)
-class LaplaceProfile(Profile):
-    r"""Privacy profile of the Laplace mechanism.
-
-    .. math:: \delta(\epsilon) = 1 - e^{(\epsilon - \rho) / 2}, \quad 0 \le \epsilon \le \rho
-
-    and 0 beyond: Theorem 1 of docs/theory/matrix-laplace.md, of one column.
-
-    Parameters
-    ----------
-    sensitivity_ratio : float
-        rho = Delta / b > 0: L1 sensitivity over the scale of the noise.
-    adjacency : {"replace", "add-remove"}, optional
-        As of `GaussianProfile`.
-    """
-
-    _proof_status = "exact"
-    _positive = ("sensitivity_ratio",)
-
-    sensitivity_ratio: float
-    adjacency: Adjacency | None = None
-
-    def _delta(self, epsilon: Array) -> Array:
-        return np.maximum(-np.expm1((epsilon - self.sensitivity_ratio) / 2.0), 0.0)
-
-    def _epsilon(self, target: float) -> float:
-        if target == 1.0:
-            return 0.0
-        epsilon = max(self.sensitivity_ratio + 2.0 * math.log1p(-target), 0.0)
-        return _safe(self, epsilon, target)
 
 
 @dataclass(frozen=True)
