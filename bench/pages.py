@@ -71,12 +71,12 @@ TABLES = {
     "learning, fashion": Table(
         "docs/results.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/sweep.py"),
     ),
     "learning, text": Table(
         "docs/results.md",
         "bench.learning FOLDER",
-        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/kept.py"),
+        (STEPS, "src/privgram/glm/multinomial.py", "src/privgram/secret/sweep.py"),
     ),
     "learning, tables": Table(
         "docs/results.md",

@@ -3,12 +3,14 @@
 import importlib.util
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.lines import lines
 
 import privgram as pg
 from privgram.cli._program import COMMANDS, program
@@ -70,7 +72,6 @@ def study(*tables: str, out: str = "study.toml", **settings: object):
 
 
 RELEASE = ["release", "study.toml", "--epsilon", "1"]
-WISHART = [*RELEASE, "--out", "new.json", "--mechanism", "additive-wishart"]
 
 
 def test_help_of_the_program_names_every_command():
@@ -208,53 +209,10 @@ def test_nothing_secret_is_printed(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["release"], "Missing argument"),
-        ([*RELEASE], "--out"),
-        ([*RELEASE, "--out", "new.txt"], "saved to .json or .npz"),
-        ([*RELEASE, "--out", "none/new.json"], "there is no folder none"),
-        ([*RELEASE, "--out", "gram.json"], "--force"),
-        ([*RELEASE, "--out", "new.json", "--mechanism", "magic"], "magic"),
-        ([*WISHART, "--epsilon", "1e308"], "beyond what floating point can calibrate"),
-        (
-            [*RELEASE, "--out", "new.json", "--mechanism", "gaussian-sketch"],
-            "gaussian-sketch needs a parameter: GaussianSketch(rows=...)",
-        ),
-        (["init", "table.npy", "--threads", "0"], "--threads"),
-        (["init", "table.npy", "--out", "it.json"], "a study is a .toml file"),
-        (["init", "table.npy", "--out", "study.toml"], "exists already"),
-        (["init", "table.npy", "--out", "it.toml"], "no names of columns"),
-        ([*RELEASE, "--delta", "2", "--out", "new.json"], "delta"),
-        ([*RELEASE[:2], "--out", "new.json"], "say how much of the budget this may cost"),
-        (["init", "table.npy", "--columns", "table.npy", "--out", "it.toml"], "or .json file"),
-        (["release", "none.toml", *RELEASE[2:], "--out", "new.json"], "none.toml"),
-        (["release", "table.npy", *RELEASE[2:], "--out", "new.json"], "table.npy is no study"),
-        (["release", "gram.json", *RELEASE[2:], "--out", "new.json"], "gram.json is no study"),
-        (["regress", "study.toml"], "asked by a FORMULA"),
-        (["regress", "study.toml", "cost ~ age", "--ridge", "1"], "--ridge is of a release"),
-        (["regress", "gram.json", "cost ~ age", "--epsilon", "1"], "--epsilon is of a study"),
-        (["regress", "none.json", "--target", "cost"], "none.json: No such file"),
-        (["regress", "table.npy", "--target", "cost"], "table.npy"),
-        (["regress", "gram.json"], "--target"),
-        (["regress", "gram.json", "--target", "income"], "income"),
-        (["regress", "gram.json", "--target", "cost", "--features", "cost"], "cost"),
-        (["regress", "gram.json", "--target", "cost", "--ridge", "-1"], "ridge"),
-        (["regress", "gram.json", "--target", "cost", "--alpha", "0.95"], "alpha"),
-        (["info", "columns.toml"], "columns.toml"),
-        (["plan", "study.toml", "cost ~ age", "--epsilon", "x"], "epsilon"),
-        (["plan", "study.toml", "--target-se", "age=1"], "Missing argument 'FORMULA'"),
-        (["magic"], "there is no command 'magic': demo, doctor"),
-        (["info", "table.npy"], "table.npy is a table, and a release is needed here"),
-        (["plan", "study.toml", "cost ~ age", "--design", "table.npy"], "is a table"),
-        (["plan", "--magic"], "No such option"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
-)  # fmt: skip
+@pytest.mark.parametrize(("arguments", "message"), lines(__file__, "failures.txt", "failure"))
 def test_failures(folder, arguments, message):
     before = sorted(folder.iterdir())
-    assert message in fail(*arguments)
+    assert message in fail(*shlex.split(arguments))
     assert sorted(folder.iterdir()) == before
 
 

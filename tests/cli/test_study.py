@@ -96,10 +96,10 @@ def test_file_is_made_filled_in_and_serves_all_commands(folder, monkeypatch):
     assert "NOT PRIVATE" in (shown := run("check", "study.toml"))
     assert "misspelt" in shown
     file.write_text(file.read_text().replace('["a", "c"]', '["a", "b"]'))
+    monkeypatch.setattr(precision, "PLAN_DRAWS", replace(precision.PLAN_DRAWS, least=5, most=5))
     plan = run("plan", "study.toml", "x ~ g", "--target-se", "g=0.5")
     assert "Take epsilon" in plan
     assert re.match(r"A guess\. Answered: (9\d|100)% of", plan)
-    monkeypatch.setattr(precision, "PLAN_DRAWS", replace(precision.PLAN_DRAWS, least=5, most=5))
     options = ("--epsilon", "0.08", "--family", "binomial", "--reference", "g=b", "--delta", "1e-7")
     logistic = json.loads(run("plan", "study.toml", "b ~ g", *options, "--json"))
     assert (logistic["rows"][0]["name"], logistic["delta"]) == ("g[a]", 1e-7)

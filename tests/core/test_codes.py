@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from support.helpers import LAYOUTS as SHAPES
 from support.helpers import assert_bits, refuses
 from support.layouts import LAYOUTS, Case
 
@@ -18,129 +19,70 @@ KERNELS = (*rows.available(), *rows.emulated())
 CODE_TYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8")
 
 
-@pytest.mark.parametrize("share", [0.5, 1 - 1e-9, 1, 1 + 1e-12, 2])
-@pytest.mark.parametrize("name", LAYOUTS)
-def test_equals_the_table_of_dummies(coded, rng, name, share):
-    case = Case(rng, 133, *LAYOUTS[name])
-    bound = case.norm * share
-    acc = case.new(coded, bound)
-    assert case.feed(acc) == -1
-    case.check(acc, bound)
+def held(rng, codes, levels):
+    """What codes mean, some of them nothing, and how a table may hold them."""
+    kinds = [kind for kind in CODE_TYPES if np.iinfo(kind).max >= max(levels + 2, 100)]
+    info = np.iinfo(rng.choice(kinds))
+    strange = rng.random(len(codes)) < rng.choice([0.0, 0.02])
+    if rng.random() < 0.5:
+        order = rng.permutation(levels + 2)  # among indices that mean nothing: of no level, or none
+        lut = np.full(levels + 2, -1, np.int32)
+        lut[order[: levels + 1]] = np.arange(levels + 1)
+        nothing = [*order[levels:], levels + 2, 100 if levels < 98 else levels + 2]
+        given = np.where(strange, rng.choice(nothing, len(codes)), order[codes])
+        return np.where(strange, -1, codes), (given.astype(info.dtype), lut)
+    nothing = [c for c in (levels, levels + 1, info.max, info.min, -1)
+               if not 0 <= c < levels and info.min <= c <= info.max]  # fmt: skip
+    given = codes.astype(info.dtype)
+    for row in np.flatnonzero(strange):
+        given[row] = nothing[rng.integers(len(nothing))]
+    return given, (given, None)
+
+
+def typed(rng, column, kind):
+    """A column of a type, with values missing where it can have them."""
+    with np.errstate(invalid="ignore"):
+        column = (np.nan_to_num(column, posinf=9) if kind[0] == "i" else column).astype(kind)
+    if kind[0] == "f":
+        column[rng.random(len(column)) < rng.choice([0.0, 0.01])] = np.nan
+    return column
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_no_row_is_clipped_at_the_square_root(coded, rng, name):
-    """Weights of one: the bound is the root of a whole number, rounded either way."""
-    case = Case(rng, 70, *LAYOUTS[name], weights=False)
-    for bound in (case.norm, np.nextafter(case.norm, 0)):
-        acc = case.new(coded, bound)
-        assert case.feed(acc) == -1
-        case.check(acc, bound)
+def test_equals_the_table_of_dummies(name):
+    """Of any number of rows, types and layout; rows that miss something are named or left out."""
+    rng = np.random.default_rng(len(name))
+    for _ in range(6 if name == "wide" else 24):
+        n = int(rng.choice([0, 1, 7, 8, 63, 64, 65, 133, 200]))
+        case = Case(rng, n, *LAYOUTS[name], weights=bool(rng.random() < 0.7))
+        near = case.norm * rng.choice([0.5, 1 - 1e-9, 1, 1 + 1e-12, 2])
+        bound = rng.choice([near, case.norm, np.nextafter(case.norm, 0)])
+        found = [held(rng, *of) for of in zip(case.codes, case.factors, strict=True)]
+        case.codes, codes = [list(part) for part in zip(*found, strict=True)] if found else ([], [])
+        kinds = rng.choice(["f8", "f4", "i4", "i8"], rng.choice([1, 9]))
+        each = itertools.cycle(kinds.tolist())
+        case.dense = [typed(rng, column, next(each)) for column in case.dense]
+        case.values = [typed(rng, column, next(each)) for column in case.values]
+        if len(case.dense) > 1 and rng.random() < 0.2:
+            case.dense.pop()  # a constant
+        block = case.dense
+        if len(kinds) == 1 and len(block) == len(case.positions) and block:
+            block = [*SHAPES.values()][rng.integers(len(SHAPES))](np.stack(block, axis=1))
+        drop = bool(rng.random() < 0.5)
+        plain = rows.RowAccumulator(case.d, bound)
+        bad = plain.update(case.dummies(), drop)
+        for kernel in rows.available():
+            rows.select(kernel)
+            acc = case.new(rows.TableAccumulator, bound)
+            assert acc.update(block, codes, case.values, drop, case.scaling) == bad
+            if bad == -1:
+                assert_bits(acc, plain)
+                assert (acc.n_rows, acc.n_dropped) == (plain.n_rows, plain.n_dropped)
+                assert (acc.scale, acc.n_columns) == (plain.scale, case.d)
+        rows.select(KERNELS[0])
 
 
-@pytest.mark.parametrize("n", [0, 1, 7, 8, 63, 64, 65, 300])
-def test_every_number_of_rows(coded, rng, n):
-    case = Case(rng, n, 5, (3, 4), [(0, -1), (1, -1), (1, 0)])
-    acc = case.new(coded, case.norm)
-    assert case.feed(acc) == -1
-    case.check(acc, case.norm)
-
-
-@pytest.mark.parametrize("dtype", CODE_TYPES)
-@pytest.mark.parametrize("looked_up", [False, True])
-def test_code_types(coded, rng, dtype, looked_up):
-    case = Case(rng, 99, 2, (5, 3), [(0, -1), (1, -1)])
-    case.codes = [c.astype(dtype) for c in case.codes]
-    codes = None
-    if looked_up:
-        codes = []
-        for c, levels in zip(case.codes, case.factors, strict=True):
-            order = rng.permutation(levels + 2)  # among indices that are not used
-            lut = np.full(levels + 2, -1, np.int32)
-            lut[order[:levels]] = np.arange(levels)
-            codes.append((order[c].astype(dtype), lut))
-    acc = case.new(coded, case.norm)
-    assert case.feed(acc, codes=codes) == -1
-    case.check(acc, case.norm)
-
-
-def strange_codes(dtype, levels):
-    info = np.iinfo(dtype)
-    return [
-        c
-        for c in (levels, levels + 1, info.max, info.min, -1)
-        if not 0 <= c < levels and info.min <= c <= info.max
-    ]
-
-
-@pytest.mark.parametrize("share", [0.5, 1 + 1e-12])
-@pytest.mark.parametrize("dtype", CODE_TYPES)
-def test_missing_codes(coded, rng, dtype, share):
-    """Codes out of range, indices out of the table, and NaN: the first is named, or all drop."""
-    clean = Case(rng, 200, 3, (5, 3), [(0, -1), (1, -1), (0, 0)])
-    clean.codes = [c.astype(dtype) for c in clean.codes]
-    bound = clean.norm * share
-    for strange in strange_codes(dtype, 5):
-        clean.codes[0][150] = strange
-        assert clean.feed(clean.new(coded, bound)) == 150
-        case = clean
-        for r in (149, 150, 199, 0, 64):
-            case.codes[0][r] = strange
-        case.dense[1][[0, 7, 190]] = np.nan
-        case.values[0][[65, 190]] = np.nan
-        acc = case.new(coded, bound)
-        assert case.feed(acc, drop=True) == -1
-        assert acc.n_dropped == 8
-        case.check(acc, bound, drop=True)
-        case.dense[1][[0, 7, 190]] = 0.5
-        case.values[0][[65, 190]] = 0.5
-        case.codes[0][:] = 1
-
-    lut = np.array([0, -1, 2, 7], np.int32)  # 1 is nothing, 3 is beyond the levels
-    for index, bad in [(0, False), (1, True), (2, False), (3, True), (4, True), (100, True)]:
-        codes = [(np.full(200, index, dtype), lut), (clean.codes[1], None)]
-        assert clean.feed(clean.new(coded, bound), codes=codes) == (0 if bad else -1)
-
-
-@pytest.mark.parametrize("name", ["interactions", "three factors"])
-@pytest.mark.parametrize("first", ["code", "dense", "value"])
-def test_first_bad_row(coded, rng, name, first):
-    case = Case(rng, 150, *LAYOUTS[name])
-    places = {"code": case.codes[0], "dense": case.dense[0]}
-    if case.values:
-        places["value"] = case.values[0]
-    elif first == "value":
-        return
-    for row, at in enumerate(places):
-        places[at][140 - row] = -1 if at == "code" else np.nan
-    places[first][99] = -1 if first == "code" else np.nan
-    assert case.feed(case.new(coded, case.norm)) == 99
-
-
-def test_layouts_of_the_dense_columns(coded, rng, layout):
-    case = Case(rng, 77, 6, (3,), [(0, -1)])
-    for dtype in ("f8", "f4", "i4", "i8"):
-        with np.errstate(invalid="ignore"):
-            case.dense = [np.nan_to_num(c, posinf=9).astype(dtype) for c in case.dense]
-        block = layout(np.stack(case.dense, axis=1))
-        acc = case.new(coded, case.norm)
-        assert acc.update(block, [(case.codes[0], None)], [], False, case.scaling) == -1
-        case.check(acc, case.norm)
-
-
-def test_columns_of_every_type_and_a_constant(coded, rng):
-    case = Case(rng, 77, 6, (3,), [(0, -1), (0, 0)])
-    types = ("f8", "f4", "i8", "i4", "f8")
-    five = zip(case.dense[:5], types, strict=True)
-    case.dense = [np.nan_to_num(c, posinf=9).astype(dtype) for c, dtype in five]
-    for dtype in types:
-        case.values = [np.nan_to_num(case.values[0], posinf=9).astype(dtype)]
-        acc = case.new(coded, case.norm)
-        assert case.feed(acc) == -1
-        case.check(acc, case.norm)
-
-
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), st.sampled_from(sorted(LAYOUTS)), st.integers(0, 2**32 - 1))
 def test_any_partition_and_merge_tree(data, name, seed):
     """Across instruction sets, and with rows that are never clipped beside rows that may be."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from oracle.rowmap import map_rows
-from support.helpers import assert_bits, refuses
+from support.helpers import all_pairs, assert_bits, refuses
 
 import privgram as pg
 from privgram._core import rowmap
@@ -72,9 +72,9 @@ def extreme_rows(rng, frame, bound):
     return np.concatenate([rows / np.linalg.norm(rows, axis=1)[:, None] * c for c in lengths])
 
 
-@pytest.mark.parametrize("d", [1, 2, 7, 22])
-@pytest.mark.parametrize("condition", [1.0, 1e4, 1e8])
-@pytest.mark.parametrize("radius", [1e-3, 1.0, 3.0])
+@pytest.mark.parametrize(
+    ("d", "condition", "radius"), all_pairs([1, 2, 7, 22], [1.0, 1e4, 1e8], [1e-3, 1.0, 3.0])
+)
 def test_no_row_is_longer_than_the_radius_in_any_frame(rng, d, condition, radius):
     """The sensitivity of a round is that of its integers, whatever the frame: 2^bits."""
     bound = np.sqrt(d)

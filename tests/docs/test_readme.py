@@ -49,8 +49,9 @@ def pages_with(pattern):
 
 
 def lane(page):
-    """A page's own marks: Spark takes most of a minute to start."""
-    return pytest.param(page, marks=pytest.mark.long if "pyspark" in text_of(page) else ())
+    """A page's own marks: Spark takes most of a minute to start, experiments are many runs."""
+    long = "pyspark" in text_of(page) or page.name == "experiments.md"
+    return pytest.param(page, marks=pytest.mark.long if long else ())
 
 
 @pytest.mark.parametrize("page", [lane(page) for page in pages_with(BLOCK)], ids=name_of)

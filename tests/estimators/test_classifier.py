@@ -1,9 +1,5 @@
 """The classifier: scikit-learn's contract, exact sums, one entry in the ledger, bad input."""
 
-import importlib.util
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from support.helpers import refuses
@@ -86,17 +82,10 @@ def test_of_two_classes_there_is_one_predictor():
     np.testing.assert_allclose(model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-eta)))
 
 
-def test_blocks_that_are_read_again_give_the_same_bits():
-    X, y = made(5000)
-    whole = fitted(X, y)
-    parts = fitted([(X[:777], y[:777]), (X[777:], y[777:])], None)
-    np.testing.assert_array_equal(whole.coef_, parts.coef_)
-
-
 def test_images_that_do_not_fit_are_made_anew_with_the_same_bits(monkeypatch):
     X, y = made(3000)
     whole = fitted(X, y, holdout=0.2)
-    monkeypatch.setattr("privgram.secret.kept.SHARE_OF_MEMORY", 0.0)
+    monkeypatch.setattr("privgram.secret.sweep.SHARE_OF_MEMORY", 0.0)
     again = fitted(X, y, holdout=0.2)
     np.testing.assert_array_equal(whole.coef_, again.coef_)
     np.testing.assert_array_equal(whole.result_.held_out.right, again.result_.held_out.right)
@@ -112,7 +101,7 @@ def as_strict(x, device="device1"):
     return strict.asarray(x, device=strict.Device(device))
 
 
-@pytest.mark.parametrize("put", [as_torch, as_strict])
+@pytest.mark.parametrize("put", [np.asarray, as_torch, as_strict])
 def test_arrays_of_other_libraries_give_the_same_bits(put):
     X, y = made(5000)
     X = X.astype(np.float32)
@@ -123,29 +112,6 @@ def test_arrays_of_other_libraries_give_the_same_bits(put):
     ):
         np.testing.assert_array_equal(model.coef_, expected.coef_)
         assert model.score(put(X), put(y)) == expected.score(X, y)
-
-
-JAX = """
-import jax, numpy as np
-from privgram.estimators import PrivateClassifier
-
-rng = np.random.default_rng(0)
-X, y = rng.uniform(-1, 1, (2000, 3)).astype(np.float32), rng.integers(0, 2, 2000)
-fits = [
-    PrivateClassifier(classes=range(2), bound=2.0, random_state=0).fit(put(X), put(y))
-    for put in (np.asarray, jax.numpy.asarray)
-]
-assert (fits[0].coef_ == fits[1].coef_).all()
-"""
-
-
-@pytest.mark.slow
-def test_arrays_of_jax_give_the_same_bits():
-    """In a process of its own: JAX has threads, and warns of every fork after it was imported."""
-    pytest.importorskip("sklearn")
-    if importlib.util.find_spec("jax") is None:
-        pytest.skip("JAX is not installed")
-    subprocess.run([sys.executable, "-c", JAX], check=True, timeout=300)
 
 
 def test_rows_on_a_device_are_copied_block_by_block(monkeypatch):

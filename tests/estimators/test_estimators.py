@@ -214,7 +214,7 @@ READINGS = {
 
 
 @pytest.mark.slow
-@hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
+@hypothesis.settings(max_examples=40, derandomize=True)
 @hypothesis.given(st.data())
 def test_no_sequence_of_rounds_spends(data):
     """Whatever is read, drawn, copied or asked, before the fit and after."""

@@ -22,7 +22,7 @@ import privgram as pg
 
 LOADERS = [name for name in targets.TARGETS if name != "update"]
 FEW = settings(
-    max_examples=60, deadline=None, database=None, derandomize=True,
+    max_examples=60, database=None, derandomize=True,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 

@@ -13,6 +13,7 @@ from oracle.rowmap import map_rows
 import privgram as pg
 from privgram._core.rows import RowAccumulator, UnitAccumulator
 from privgram.columns.unit import Unit
+from privgram.glm.one_step import model_of
 from privgram.regression.families import ERROR, FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate, accumulate_units
 from privgram.scan.request import ScanRequest
@@ -59,10 +60,10 @@ def models(rng, q):
             expected = Expected(family, coef, (half, half), factor)
             largest = math.log(14.0) if name == "poisson" else 0.0
             twin = oracle.Model(name, q, coef, factor, (half, half), largest)
-            found.append((Model.of(expected), Model.of(expected, curved=True), twin))
+            found.append((model_of(expected), model_of(expected, curved=True), twin))
     bounded = Bounded(q)
     twin = oracle.Model("huber", q, bend=ERROR, reach_sq=bounded.longest**2)
-    return [*found, (Model.of(bounded), Model.of(bounded, curved=True), twin)]
+    return [*found, (model_of(bounded), model_of(bounded, curved=True), twin)]
 
 
 def second_moment(rows, bound, kind=RowAccumulator, *more):
@@ -142,7 +143,7 @@ def test_offset_is_beside_the_target(table, rng):
     images = map_rows(columns.encode(table), bound, frame)
     expected = Expected(FAMILIES["poisson"], coef, (7.0, 7.0), ones, offset=True)
     twin = oracle.Model("poisson", q, coef, ones, (7.0, 7.0), math.log(14.0), offset=True)
-    kinds = [Vectors(Model.of(expected), CLIP)]
+    kinds = [Vectors(model_of(expected), CLIP)]
     mapped, _ = accumulate(
         ScanRequest(table, columns), partial(new_rows, Image(frame, bound), kinds)
     )
@@ -251,7 +252,7 @@ def test_states_travel_and_merge(rng, travels):
     q, d = 3, 5
     frame, rows = rng.standard_normal((q + 1, d)), rng.uniform(-1, 1, (1000, d))
     expected = Expected(FAMILIES["binomial"], rng.normal(size=q), (0.5, 0.5), None)
-    scored, curved = Model.of(expected), Model.of(expected, curved=True)
+    scored, curved = model_of(expected), model_of(expected, curved=True)
     kinds = [kind(model, CLIP) for kind in (Vectors, Outer) for model in (scored, curved)]
     kinds.append(Histogram(scored, EDGES))
     whole, part, rest = (new_rows(Image(frame, 2.0), kinds) for _ in range(3))

@@ -107,3 +107,25 @@ def test_what_effects_do_not_go_with_is_by_a_release_or_refused_for_nothing():
     with pytest.raises(ValueError, match="fitted by scores"):
         study.regress("g[v] ~ x", epsilon=0.5, family="binomial")
     assert not study.entries
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("beside", [{"unit": pg.Unit("who", max_rows=6)}, {"weights": "w"}])
+def test_effects_after_the_bar_beside_a_unit_or_weights_are_columns(beside):
+    """Least squares with a column for each year, of which none is shown."""
+    table, rng = panel(), np.random.default_rng(1)
+    year = rng.integers(0, 12, len(table))
+    table["x"] = (table["x"] + (year - 6) / 4).clip(-5, 5)
+    table["y"] = (table["y"] + year % 5).clip(-15, 15)
+    table["w"] = rng.uniform(0.2, 1, len(table)) if "weights" in beside else 1.0
+    table["year"] = [f"t{at}" for at in year]
+    columns = {name: COLUMNS[name] for name in "xzy"} | {"w": (0, 1)}
+    columns["year"] = [f"t{at}" for at in range(12)]
+    given = {"delta": 0.5, "rng": np.random.default_rng(0)} | beside
+    fit = pg.regress(table, "y ~ x + z | year", columns, 1e9, **given)
+    X = np.column_stack([table[SLOPES], year[:, None] == np.arange(12)])
+    roots = np.sqrt(table["w"].to_numpy())
+    coef = np.linalg.lstsq(X * roots[:, None], table["y"].to_numpy() * roots)[0]
+    assert [*fit.params.index] == [*SLOPES, "Intercept"]
+    assert fit.parameters["method"] == "scores"
+    np.testing.assert_allclose(fit.params[SLOPES], coef[:2], atol=1e-3)

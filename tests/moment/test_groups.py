@@ -161,37 +161,12 @@ def test_merge_and_save(table):
     assert str(first["a"].n_rows) not in repr(first)
 
 
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("site", "groups are missing: .* must be public"),
-        (("site", ["a", "a"]), "'a' is listed twice"),
-        (("site", "ab"), "never taken from the data"),
-        (("site", []), "at least one"),
-        (("x", [1]), "leave it out of the columns"),
-        (("zz", ["a"]), "no column named 'zz'"),
-        (("site", ["a"], "keep"), "unknown is one of error, drop"),
-        (("site", ["other"], "other"), "already"),
-    ],
-)
-def test_wrong_requests(table, asked, said):
-    def grouped():
-        by = asked if isinstance(asked, str) else pg.Groups(*asked)
-        return pg.second_moment(table, columns=COLUMNS["factor"], by=by)
-
-    refuses(grouped, ValueError, said)
-
-
 @pytest.mark.slow
 def test_wrong_types(table):
     columns = COLUMNS["numbers"]
     texts = table | {"site": table["site"].astype(str)}  # of a type: objects are read one by one
     with pytest.raises(TypeError, match="not whole numbers, as its levels are"):
         pg.second_moment(texts, columns=columns, by=pg.Groups("site", [1, 2]))
-    with pytest.raises(TypeError, match="name of a column"):
-        pg.second_moment(table, columns=columns, by=pg.Groups(3, [1, 2]))
-    with pytest.raises(TypeError, match="cannot be taken apart: pass the table itself"):
-        pg.second_moment(pg.second_moment(table, columns=columns), by=pg.Groups("site", LEVELS))
     wide = pg.Columns({f"x{i}": (0, 1) for i in range(2000)})
     with pytest.raises(ValueError, match="GiB"):
         pg.second_moment(

@@ -100,6 +100,14 @@ def words(result, folder, **options):
     return " ".join(Reader(read(result, folder, **options)).text.split())
 
 
+def test_power_is_no_target_of_a_page(table, folder):
+    columns = pg.Columns({"age": (0, 1), "cost": (-2, 4)}, terms=["poly(age, 2)", "cost"])
+    made = pg.release(table, columns, 2.0, 1e-6, mechanism=pg.AnalyzeGauss())
+    assert "poly(age, 2)" in read(made, folder, target="cost")
+    with pytest.raises(ValueError, match="to explain on the page"):
+        made.to_html(folder / "power.html", target="P2(age)")
+
+
 def test_nothing_is_loaded_and_only_what_is_ours_runs(paths):
     for path in paths:
         page = path.read_text(encoding="utf-8")

@@ -129,13 +129,7 @@ def test_zhou_equation_5():
 @pytest.mark.parametrize(
     ("function", "args", "match"),
     [
-        (sheffet.theorem_3_1, (44, B, 0.0, DELTA), "epsilon"),
-        (sheffet.theorem_3_1, (44, B, math.nan, DELTA), "epsilon"),
-        (sheffet.theorem_3_1, (44, B, math.inf, DELTA), "epsilon"),
         (sheffet.theorem_3_1, (44, B, EPS, 1 / math.e), "delta"),
-        (sheffet.theorem_3_1, (44, B, EPS, 0.0), "delta"),
-        (sheffet.theorem_3_1, (0, B, EPS, DELTA), "rows"),
-        (sheffet.theorem_3_1, (44, -B, EPS, DELTA), "bound"),
         (sheffet.theorem_b_1, (44, B, EPS, 0.5), "delta"),
         (sheffet.corollary_b_2, (30, B, EPS, DELTA), "rows"),
         (sheffet.corollary_b_2, (44, B, 1.0, DELTA), "epsilon"),
@@ -143,16 +137,11 @@ def test_zhou_equation_5():
         (sheffet.algorithm_2_rows, (math.nan, B, EPS, DELTA), "s must"),
         (sheffet.theorem_4_1, (22, 1.0, DELTA), "epsilon"),
         (sheffet.theorem_4_1, (22, 7.0, DELTA), "epsilon"),
-        (sheffet.theorem_4_1, (0, 0.5, DELTA), "n_columns"),
-        (sheffet.theorem_b_3, (22, 0.0, 1.0, 0.5, DELTA), "scale"),
         (sheffet.lemma_a_3, (100, 22, B, DELTA), "dof"),
         (sheffet.theorem_b_4, (44, B, 31.0, DELTA), "negative"),
-        (sheffet.theorem_b_5, (0.0, B, 0.5, DELTA), "rho"),
         (sheffet.theorem_b_5, (1.0, B, 1.0, DELTA), "epsilon"),
         (hardt_roth.figure_2, (10, 1.0, DELTA), "epsilon"),
-        (hardt_roth.figure_3, (0, 0.5, DELTA), "k must"),
         (zhou_ligett_wasserman.procedure_4_1, (200, 10000, 20, 0.01), "rows"),
-        (zhou_ligett_wasserman.procedure_4_1, (500, 10000, 20, -0.01), "delta_max"),
     ],
 )
 def test_outside_the_domain(function, args, match):

@@ -140,21 +140,13 @@ def test_adaptive_sketch_is_safe_and_tight(rows, epsilon, delta, adjacency):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cal.gaussian_ratio(np.nan, 1e-6), "epsilon must be finite and not negative"),
-        (lambda: cal.gaussian_ratio(1.0, 1.0), r"delta must lie in \(0, 1\)"),
         (lambda: cal.gaussian_ratio(1.0, 1e-301), "delta must be at least 1e-300"),
         (lambda: sheffet.sketch_rows(100.0, 0.1, 1e-9), "ask for a smaller ratio"),
         (lambda: sheffet.sketch_rows(1e-12, 1.0, 1e-3), "ask for a larger ratio"),
         (lambda: sheffet.wishart_dof(22, 1e9, 1e-3, 1e-9), "ask for a smaller ratio"),
-        (lambda: sheffet.wishart_dof(22, -1.0, 1, 1e-9), "ratio must be positive and finite"),
-        (
-            lambda: sheffet.wishart_dof(0, 1.0, 1, 1e-9),
-            "n_columns must be an integer of at least 1",
-        ),
         (lambda: sheffet.wishart_noise(22, 1.0, 1e-9, "none"), "adjacency must be"),
         (lambda: sheffet.wishart_noise(22, 1e12, 0.5), "or use Gaussian noise"),
         (lambda: sheffet.adaptive_sketch(9, 101.0, 1e-6), "epsilon must be at most 100"),
-        (lambda: sheffet.adaptive_sketch(0, 1.0, 1e-9), "rows must be"),
     ],
 )
 def test_impossible_arguments_are_refused(call, message):

@@ -50,9 +50,3 @@ def test_negative_epsilon_is_the_exchanged_pair():
     np.testing.assert_allclose(
         GaussianProfile(0.7).delta([-0.1, -1.0, -5.0]), np.array(truth, float), rtol=1e-14
     )
-
-
-@pytest.mark.parametrize("mu", [0.0, -1.0, np.nan, np.inf])
-def test_bad_ratio_is_refused(mu):
-    with pytest.raises(ValueError, match="sensitivity_ratio must be positive and finite"):
-        GaussianProfile(mu)

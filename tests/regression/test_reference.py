@@ -249,34 +249,6 @@ def test_notebooks_get_a_table():
     assert "No standard errors" in make_release(np.eye(2), ("x", "y")).regress("y")._repr_html_()
 
 
-@pytest.fixture(scope="module")
-def wages():
-    frame = table("cps1988")
-    columns = pg.Columns(
-        {
-            "wage": (3, 11),
-            "experience": (-4, 63),
-            "region": ["midwest", "northeast", "south", "west"],
-            "smsa": ["no", "yes"],
-        },
-        intercept=True,
-        terms=["wage", "poly(experience, 2)", "region:smsa"],
-    )
-    rng = np.random.default_rng(0)
-    release = pg.release(frame, columns, 1e14, 1e-6, mechanism=pg.AnalyzeGauss(), rng=rng)
-    return release.regress("wage", ["region", "smsa", "region:smsa", "poly(experience, 2)"])
-
-
-def test_tests_of_terms_are_those_of_statsmodels(wages):
-    """Of the third type of an analysis of variance, which is of terms as they are coded."""
-    ols = smf.ols("wage ~ region*smsa + experience + I(experience**2)", table("cps1988")).fit()
-    theirs, own = ols.wald_test_terms(scalar=True).table, wages.wald_test_terms()
-    for name in ("region", "smsa", "region:smsa"):
-        assert_allclose(own.loc[name, "statistic"], theirs.loc[name, "statistic"], rtol=DIGITS)
-        assert_same_pvalue(own.loc[name, "pvalue"], theirs.loc[name, "pvalue"])
-    assert own.loc["poly(experience, 2)", "df_constraint"] == 2
-
-
 @pytest.mark.slow
 def test_terms_without_effect_are_rejected_as_often_as_stated():
     """500 draws at 5 %: a deviation of 1 %, so up to 9.5 % is 4.6 of these; the noise is large."""

@@ -7,7 +7,7 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram.columns.terms import parse
-from privgram.noise import MaskedLaw, TiedLaw
+from privgram.noise import TiedLaw
 from privgram.regression import RefusedError
 from privgram.regression.design import AllColumns, RegressionTerms, design
 from privgram.regression.diagnostics import differences
@@ -58,32 +58,20 @@ def release(table, columns):
     )
 
 
-def least_squares(table, design):
-    """Coefficients and standard errors of log(wage) on columns and ones."""
-    x = np.column_stack([*design.values(), np.ones(len(table))]).astype(float)
-    y = np.log(table.wage)
-    scale = np.abs(x).max(axis=0)  # powers of age beside ones
-    inverse = np.linalg.inv((x / scale).T @ (x / scale)) / np.outer(scale, scale)
-    coef = np.linalg.lstsq(x / scale, y, rcond=None)[0] / scale
-    variance = ((y - x @ coef) ** 2).sum() / (len(y) - x.shape[1])
-    return coef, np.sqrt(variance * np.diag(inverse))
-
-
-def by_hand(table, reference="f"):
+def by_hand(table):
     """Columns by the names that a summary has."""
     t = table
     years = (t.hired - pd.Timestamp("1980-01-01")) / pd.Timedelta(days=365.2425)
-    other = "m" if reference == "f" else "f"
     return {
         "age": t.age,
         "age^2": t.age**2.0,
         "age^3": t.age**3.0,
-        f"sex[{other}]": t.sex == other,
+        "sex[m]": t.sex == "m",
         "region[e]": t.region == "e",
         "region[s]": t.region == "s",
-        f"sex[{other}]:region[e]": (t.sex == other) & (t.region == "e"),
-        f"sex[{other}]:region[s]": (t.sex == other) & (t.region == "s"),
-        f"age:sex[{other}]": t.age * (t.sex == other),
+        "sex[m]:region[e]": (t.sex == "m") & (t.region == "e"),
+        "sex[m]:region[s]": (t.sex == "m") & (t.region == "s"),
+        "age:sex[m]": t.age * (t.sex == "m"),
         "hired": years,
         "union": t.union,
         "height": t.height,
@@ -93,9 +81,6 @@ def by_hand(table, reference="f"):
 
 def test_reference_is_a_choice(release, table):
     fit = release.regress("log(wage) ~ age*sex", reference={"sex": "m"})
-    design = by_hand(table, reference="m")
-    coef, _ = least_squares(table, {name: design[name] for name in fit.design.names})
-    np.testing.assert_allclose(fit.params, coef, rtol=1e-3, atol=1e-5)
     assert fit.design.references == {"sex": "m"}
     assert "differences from: sex m" in str(fit.summary())
     # Whatever is left out, predictions are the same.
@@ -151,23 +136,6 @@ def test_refusals(release, formula, text):
         release.regress("log(wage) ~ sex", reference={"age": 3})
 
 
-def test_structure_is_imposed(table, columns):
-    """Released zeros are zeros, sums agree, and what is left is nearer the truth."""
-    moment = pg.second_moment(table, columns=columns)
-    release = pg.release(
-        moment, epsilon=1.0, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=np.random.default_rng(2)
-    )
-    assert isinstance(release.noise, TiedLaw)
-    rows = columns.encode(table)
-    truth = rows.T @ rows
-    zero = truth == 0
-    blocks = [stored.columns for stored in columns.layout.stored if stored.size > 1]
-    for block in blocks:
-        within = zero[block, block]
-        assert within.sum() == within.size - len(within)
-        assert not release.matrix[block, block][within].any()
-
-
 def test_two_factors_agree_on_the_number_of_rows(table):
     columns = pg.Columns(BOUNDS, terms=["wage", "sex", "region", "union"])
     release = pg.release(
@@ -177,12 +145,7 @@ def test_two_factors_agree_on_the_number_of_rows(table):
           ("sex[", "region[")}  # fmt: skip
     by_sex, by_region = (release.matrix[at[name]].sum(axis=0) for name in at)
     np.testing.assert_allclose(by_sex, by_region, atol=1e-6)
-    # The law says how much is left: less than the noise that was drawn.
-    drawn = MaskedLaw(release.noise.base.base, release.noise.base.blocks)
-    frame = np.eye(release.n_columns)
-    left, before = (law.entry_variance(release.matrix, frame) for law in (release.noise, drawn))
-    assert (left <= before * (1 + 1e-12)).all()
-    assert left.sum() < 0.95 * before.sum()
+    assert isinstance(release.noise, TiedLaw)
 
 
 @pytest.mark.long

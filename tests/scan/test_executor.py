@@ -76,25 +76,6 @@ def test_small_tables_take_one_thread(x, monkeypatch):
     assert len(started) == 3 + 4
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        ({}, ValueError, "give bound="),
-        ({"bound": 0.0}, ValueError, "positive and finite"),
-        ({"bound": -1}, ValueError, "positive and finite"),
-        ({"bound": np.nan}, ValueError, "positive and finite"),
-        ({"bound": 1.0, "columns": "a"}, TypeError, "list of names"),
-        ({"bound": 1.0, "columns": [0]}, TypeError, "list of names"),
-        ({"bound": 1.0, "columns": 3}, TypeError, "list of names"),
-        ({"bound": 1.0, "columns": []}, ValueError, "no columns"),
-        ({"bound": 1.0, "columns": ["a", "a"]}, ValueError, "'a' is selected twice"),
-        ({"bound": 1.0, "progress": "yes"}, TypeError, "progress"),
-    ],
-)
-def test_refused_arguments(x, arguments, error, text):
-    refuses(lambda: second_moment(x, **arguments), error, text)
-
-
 @pytest.mark.parametrize("threads", [1, 2, 4])
 def test_first_bad_row_in_the_order_of_the_source(x, threads):
     """Whichever thread meets one first."""

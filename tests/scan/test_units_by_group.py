@@ -91,25 +91,6 @@ def test_moments_of_units_are_written_and_not_merged():
     refuses(lambda: moments.merge(again), ValueError, "rows of the same units")
 
 
-@pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"unit": pg.Unit("id", max_rows=4, clip="trace")}, "take clip='frobenius'"),
-        ({"unit": pg.Unit("id", bound=pg.PrivateBound(0.1))}, "bound that is known, or max_rows=k"),
-        ({"unit": pg.Unit("site", max_rows=2)}, "cannot say the group too"),
-        ({"mechanism": pg.MatrixLaplace()}, "Gaussian noise alone"),
-        ({"mechanism": pg.AdditiveWishart()}, "Gaussian noise alone"),
-        ({"delta": 0.0}, "a positive delta"),
-        ({"unit": "id"}, "a unit needs a bound"),
-    ],
-)
-def test_impossible_request_is_refused_before_anything_is_spent(change, text, tmp_path):
-    ledger = pg.Ledger(tmp_path / "budget", 3.0, 1e-5, "replace")
-    asked = {"unit": WHO, "by": BY, "ledger": ledger, **GIVEN, **change}
-    refuses(lambda: pg.release(table(), NUMBERS, **asked), ValueError, text)
-    assert not ledger.entries
-
-
 def test_cluster_is_refused():
     dask = pytest.importorskip("dask.dataframe")
     pandas = pytest.importorskip("pandas")

@@ -15,16 +15,15 @@ import pytest
 from support.sums import integers
 
 import privgram as pg
-from privgram.adaptive.rounds import UnreadError
+from privgram.adaptive.rules import UnreadError
 from privgram.disclosure import laws  # noqa: F401  # which registers them
 from privgram.ledger import BudgetExceeded
 from privgram.mechanisms import release_noise
 from privgram.privacy.guarantee import Guarantee
 from privgram.secret import gate
 from privgram.secret.gate import Gate, Spent
-from privgram.secret.kept import KeptImage
 from privgram.secret.kinds import Errors, HeldOut, Learner, Model, Moment, Rows, Scores, Vectors
-from privgram.secret.sweep import Image
+from privgram.secret.sweep import Image, KeptImage
 
 COLUMNS = pg.Columns({"x": (0, 1), "y": (0, 1)})
 GROUPS = pg.Groups("part", ["p", "q", "r"])
@@ -145,7 +144,7 @@ def test_mixed_parts_pay_by_the_squares_of_their_weights():
     assert mixed.kind.unit_of(None) == parts[0].kind.resolution / 4
     std = released(one, mixed, 0.75)
     assert std == pytest.approx(4 * math.sqrt(2) * 2.0**40 / one.mu(0.75), rel=1e-12)
-    shares = {(0, i): gate.WHOLE * 3 >> 2 + 2 * i for i in range(3)}
+    shares = {(0, i): Fraction(3, 4 ** (i + 1)) for i in range(3)}
     assert one._budget.parts == shares
     with pytest.raises(Spent):
         one.release(one.mix(parts, [3, 0, 0], 2), 0.75)

@@ -5,8 +5,12 @@ write into the memory of the process, and no client (docs/theory/trust.md).
 """
 
 import math
+import pickle
 from contextlib import suppress
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
+from types import SimpleNamespace
 from typing import ClassVar, NamedTuple
 from unittest import mock
 
@@ -17,12 +21,11 @@ from secret.test_pairs import OTHERS, USED, blocks, random_rows, table_of
 from support.sums import integers
 
 import privgram as pg
-from privgram.adaptive.rounds import UnreadError
+from privgram.adaptive.rules import UnreadError
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import gate
 from privgram.secret.gate import Gate, Spent
-from privgram.secret.kept import KeptImage
 from privgram.secret.kinds import (
     Errors,
     HeldOut,
@@ -34,8 +37,7 @@ from privgram.secret.kinds import (
     Scores,
     Vectors,
 )
-from privgram.secret.pairs import PairImage
-from privgram.secret.sweep import Image, LevelImage
+from privgram.secret.sweep import Image, KeptImage, LevelImage, PairImage
 
 N = 50
 TABLE = table_of(random_rows(np.random.default_rng(0), N, hostile=False))
@@ -321,6 +323,36 @@ def test_numbers_of_other_types_are_read_as_plain_ones():
     assert gate.own(kind, {}).beside == ((1, 2, 0.5),)
 
 
+def test_columns_that_were_written_into_see_no_row():
+    """What they make of a table is in names of theirs that anybody may write."""
+    seen = []
+
+    class Looks:
+        def __init__(self, real):
+            self.real = real
+
+        def __getattr__(self, name):
+            def asked(*given):
+                seen.extend(given)
+                return getattr(self.real, name)(*given)
+
+            return asked
+
+    def spied():
+        used = pickle.loads(pickle.dumps(USED))
+        vars(used)["encoder"] = Looks(used.encoder)
+        vars(used)["to_dict"] = lambda: pytest.fail("its own way to say what it is")
+        return used
+
+    one, kind = door(partial(reader, columns=USED)), Vectors(Model.features(2))
+    before = integers(*one.read(LevelImage(USED, OTHERS, "f", np.eye(2, 3)), kind))
+    made = replace(blocks(), read=spied())
+    for image in (LevelImage(spied(), OTHERS, "f", np.eye(2, 3)), PairImage(made, np.eye(2, 3))):
+        [total] = one.read(image, kind)
+        assert isinstance(image, PairImage) or integers(total) == before
+    assert not seen
+
+
 class Claims(np.ndarray):
     """Objects that say they are numbers."""
 
@@ -386,6 +418,164 @@ def test_to_stop_again_says_the_same_and_settles_once(tmp_path):
     assert gate_of().stop() is None
 
 
+# --- one that breaks into a draw ------------------------------------------------------------------
+
+
+def breaks_in(what):
+    """A ledger that asks for more in the middle of a draw, as a signal's handler may."""
+
+    class Meddler(pg.Ledger):
+        def hold(self, price, floor):
+            with suppress(Spent):
+                what()
+            return super().hold(price, floor)
+
+    return Meddler
+
+
+@pytest.mark.parametrize("what", ["releases", "stops", "resumes", "enters"])
+def test_nothing_is_counted_or_settled_in_the_middle_of_a_draw(what, tmp_path):
+    got = []
+    do = {
+        "releases": lambda: got.append(one.release(total, 0.5)),
+        "stops": lambda: got.append(one.stop()),
+        "resumes": lambda: got.append(one.resume(np.array([[1]]), 0, 0.5)),
+        "enters": lambda: got.append(one.enter()),
+    }
+    noise = noise_of()
+    ledger = breaks_in(do[what])(tmp_path / "it", 1.0, 1e-6)
+    one = Gate(noise, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
+    [total] = one.read(IMAGE, Vectors(Model.features(2)))
+    one.release(total, 0.75)
+    assert got == []
+    assert one.spent == 0.75
+    assert len(ledger.entries) == 1
+    with pytest.raises(Spent):
+        one.release(total, 0.5)
+
+
+def test_a_fork_between_the_reservation_and_the_noise_draws_nothing(tmp_path, monkeypatch):
+    """The child would have the parent's noise, also by a generator that does not look."""
+    forks = partial(monkeypatch.setattr, "os.getpid", lambda: -1)
+    noise = noise_of()
+    ledger = breaks_in(forks)(tmp_path / "it", 1.0, 1e-6)
+    one = Gate(noise, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
+    with pytest.raises(RuntimeError, match="no part in the pass"):
+        one.release(one.adopt(3), 0.5)
+
+
+def test_a_choice_does_not_lend_its_price_to_other_noise(tmp_path):
+    """It fails after its price was made, and noise at mu is to be drawn for that."""
+
+    class Fails:
+        asked = 0
+
+        @property
+        def counts(self):
+            self.asked += 1
+            if self.asked > 1:
+                raise MemoryError
+            return np.array([0, 900, 3])
+
+    ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
+    noise = noise_of()
+    one = Gate(noise, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
+    with pytest.raises(Spent, match="chooses nothing"):
+        one.choose(Fails(), 0.5)
+    one.release(one.adopt(3), 1.0)
+    assert [entry.privacy for entry in ledger.entries] == [noise.privacy]
+
+
+def test_noise_that_costs_less_than_it_tells_opens_no_gate(tmp_path):
+    noise = noise_of()
+    cheap = replace(noise, privacy=replace(noise.privacy, sensitivity_ratio=1e-3))
+    stands = SimpleNamespace(privacy=noise.privacy, price=cheap.price, adjacency="replace")
+    ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
+    with pytest.raises(ValueError, match="another noise"):
+        Gate(stands, np.random.default_rng(0), reader, ledger=ledger, price=cheap.price)
+
+
+# --- one that names parts, or places, that are something else each time ---------------------------
+
+
+def test_places_that_lie_are_paid_as_they_are_added():
+    class Places(int):
+        def __rpow__(self, base):
+            return 10**30
+
+        __rmul__ = __rpow__
+
+    one = gate_of()
+    mixed = one.mix([one.adopt(moment_of("p"), 0)], [1], Places(0))
+    one.release(mixed, 0.75)
+    assert one.spent == 0.75
+    with pytest.raises(ValueError, match="not negative"):
+        one.mix([one.adopt(moment_of("p"), 0)], [1], -1)
+
+
+def test_a_part_that_is_another_one_each_time_is_refused():
+    class Part:
+        def __hash__(self):
+            return id(object())
+
+        def __eq__(self, other):
+            return False
+
+    one = gate_of()
+    for part in (Part(), math.nan, (0,), True):
+        with pytest.raises(TypeError, match="a part has"):
+            one.adopt(3, part)
+
+
+SHARES = [0.25, np.float32(0.25), np.longdouble(0.25), Fraction(1, 4), np.array(0.25), "0.25"]
+
+
+@pytest.mark.parametrize("share", SHARES, ids=lambda x: type(x).__name__)
+def test_a_share_of_any_type_is_that_number(share):
+    one = gate_of()
+    assert one.release(one.adopt(3), share).mu == one.mu(0.25)
+    assert one.spent == 0.25
+
+
+@pytest.mark.parametrize("share", [math.nan, np.float64("nan"), -0.0, Fraction(-1, 4), 5e-324])
+def test_a_share_that_is_no_share_draws_nothing_or_is_counted(share):
+    one = gate_of()
+    with pytest.raises((Spent, OverflowError, ValueError, ZeroDivisionError)):
+        one.release(one.adopt(3), share)
+    assert one.spent == max(float(share), 0.0) or math.isnan(share)
+
+
+# --- one whose table fails in the middle ----------------------------------------------------------
+
+
+def test_a_table_that_fails_in_the_middle_of_a_pass_tells_nothing_and_leaves_no_sum():
+    class Blocks:
+        fails = False
+
+        def __iter__(self):
+            yield {name: column[:20] for name, column in TABLE.items()}
+            if self.fails:
+                raise ValueError(f"row 21 has {TABLE['x'][20]}")
+            yield {name: column[20:] for name, column in TABLE.items()}
+
+    blocks = Blocks()
+
+    def read(new):
+        return accumulate(ScanRequest(blocks, OTHERS, threads=1), new)[0]
+
+    one = door(read)
+    [total] = one.read(IMAGE, Vectors(Model.features(2)))
+    one.release(total, 0.25)
+    blocks.fails = True
+    with pytest.raises(UnreadError) as caught:
+        one.read(IMAGE, Vectors(Model.features(2)))
+    assert str(caught.value) == gate.UNREADABLE
+    assert caught.value.__cause__ is caught.value.__context__ is None
+    blocks.fails = False
+    [again] = one.read(IMAGE, Vectors(Model.features(2)))
+    assert integers(again) == integers(total)
+
+
 # --- blocks of more rows than 64 bits hold pairs of -----------------------------------------------
 
 
@@ -394,7 +584,7 @@ def test_a_row_that_joins_a_large_block_moves_it_by_what_the_kind_says(size):
     """All its pairs as long as they may be, along the block's vector or against it."""
     from privgram._core.scores import UNITS
     from privgram.secret.kinds import HEAVIEST, MOST_WEIGHT, PULL
-    from privgram.secret.pairs import LARGE, _projected
+    from privgram.secret.sweep import LARGE, _projected
 
     kind = Vectors(Model.residual(1), of_pairs=True)
     longest = int((2 + PULL * (size + 1)) * UNITS) * size // 2

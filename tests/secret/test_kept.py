@@ -9,8 +9,8 @@ import pytest
 from scipy.special import softmax
 
 from privgram._core import scores
-from privgram.secret.kept import AXIS_BITS, KeptImage, KeptStream, KeptSweep
 from privgram.secret.kinds import Errors, HeldOut, Learner, Scores
+from privgram.secret.sweep import AXIS_BITS, KeptImage, KeptSweep
 
 D, K = 7, 4
 ODD = [0.0, -0.0, 5e-324, 1e-300, 1e154, 1e300, 1e308, -1.7e308, np.inf, -np.inf, np.nan]
@@ -38,9 +38,9 @@ def hostile(d=D):
 
 def totals(image, kinds, x, beside):
     """What each kind adds of rows and what is beside them."""
-    stream = KeptStream(image, kinds)
+    stream = KeptSweep(image, kinds)
     stream.update(np.column_stack([x, beside]))
-    return [np.ascontiguousarray(total) for total in stream.inner.totals]
+    return [np.ascontiguousarray(total) for total in stream.totals]
 
 
 #: What kinds may be asked for, by a number of classes or of targets.
@@ -128,7 +128,7 @@ def test_image_is_that_of_its_row_wherever_it_stands():
     x, image = rows_of(3000), image_of()
 
     def images(rows):
-        store = KeptStream(image, ())
+        store = KeptSweep(image, ())
         for some in np.array_split(rows, 1 + len(rows) // 1100):
             store.update(np.column_stack([some, np.arange(len(some))]))
         return np.concatenate([found for found, _ in store.blocks])
@@ -212,7 +212,7 @@ def test_kept_images_and_those_made_anew_give_the_same_bits():
     rng, image, x = np.random.default_rng(0), image_of(), rows_of(20_000)
     codes = rng.integers(-K, K, (20_000, 1))
     kinds = kinds_of(rng, 1.0)[0]
-    store = KeptStream(image, ())
+    store = KeptSweep(image, ())
     for some in np.array_split(np.column_stack([x, codes]), 40):
         store.update(some)
     for _ in range(2):  # and when they were put together

@@ -18,10 +18,10 @@ import privgram as pg
 from privgram._core.scores import UNITS, differences
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
-from privgram.secret import pairs
+from privgram.secret import sweep
 from privgram.secret.gate import Sum
 from privgram.secret.kinds import MOST_WEIGHT, PULL, WEIGHT_UNITS, Histogram, Model, Outer, Vectors
-from privgram.secret.pairs import Blocks, PairImage, RowsByLevel
+from privgram.secret.sweep import Blocks, PairImage, RowsByLevel
 
 USED = pg.Columns(
     {"x": (-1, 1), "y": (-1, 1), "f": ["a", "b", "c"]}, intercept=True, missing="drop"
@@ -43,7 +43,7 @@ def table_of(rows):
 
 def store(of, rows, **options):
     scan = ScanRequest(table_of(rows), USED, **{"threads": 1} | options)
-    return accumulate(scan, partial(RowsByLevel, of))[0].stored()
+    return accumulate(scan, partial(RowsByLevel, PairImage(of, np.eye(2))))[0]
 
 
 def sums(of, matrix, kinds, rows, **options):
@@ -78,11 +78,11 @@ def random_rows(rng, n, hostile=True):
 
 def twin(of, matrix, rows, clip, radius):
     """The scores and the second moment over pairs, by loops: what a block adds is in the page."""
-    made = store(of, rows)
+    kept, classes = store(of, rows).stored
     score, second = np.zeros(1), np.zeros((2, 2))
-    for size, weight, start, end in made.classes:
+    for size, weight, start, end in classes:
         for block in range(start, end, size):
-            u = made._rows[block : block + size] @ matrix.T
+            u = kept[block : block + size] @ matrix.T
             total, w = np.zeros(1), weight / WEIGHT_UNITS
             for one, other in itertools.combinations(u, 2):
                 z, e = (one - other) / math.sqrt(2)
@@ -108,7 +108,7 @@ def test_sums_over_pairs_are_those_of_loops():
     lower = (hi.astype(float) * 2.0**64 + lo.astype(float)) * values[3]
     np.testing.assert_allclose(lower, second[np.tril_indices(2)], atol=1e-4)
     counted = sum(
-        one[1] * (one[3] - one[2]) * (1 - 1 / one[0]) for one in store(blocks(), rows).classes
+        one[1] * (one[3] - one[2]) * (1 - 1 / one[0]) for one in store(blocks(), rows).stored[1]
     )
     assert found[5]._total.sum() * values[5] <= counted / WEIGHT_UNITS + 1e-3
 
@@ -120,10 +120,10 @@ def test_unclipped_sum_is_that_of_products_about_the_means_of_blocks():
     matrix = np.eye(3)[OTHERS.selected.index("x") : OTHERS.selected.index("x") + 1]
     matrix = rng.normal(size=(2, len(OTHERS)))
     [found] = sums(of, matrix, [Vectors(Model.residual(1), 1e3)], rows)
-    made, within = store(of, rows), 0.0
-    for size, _, start, end in made.classes:
+    (kept, classes), within = store(of, rows).stored, 0.0
+    for size, _, start, end in classes:
         for block in range(start, end, size):
-            z, e = (made._rows[block : block + size] @ matrix.T).T
+            z, e = (kept[block : block + size] @ matrix.T).T
             within += (z - z.mean()) @ (e - e.mean())
     assert float(found._total[0] * found.kind.unit_of(None)) == pytest.approx(within, abs=1e-3)
 
@@ -165,7 +165,7 @@ def test_neighbours_lie_apart_by_what_a_kind_of_pairs_says(adjacency):
 @pytest.mark.parametrize("pull", [0.25, 0.05])
 def test_length_of_a_block_is_worth_what_a_row_more_may_make_of_it(pull, monkeypatch):
     """Of lemma A: without a row two clusters that pull one way are cut to another length."""
-    monkeypatch.setattr(pairs, "PULL", pull)
+    monkeypatch.setattr(sweep, "PULL", pull)
     clip, matrix = 1e-2, np.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     of, kinds = blocks((1, 1, 1), (WEIGHT_UNITS,) * 3), [Vectors(Model.residual(1), clip)]
     half = [(1.0, 1.0, "a")] * 100 + [(-1.0, -1.0, "a")] * 100
@@ -194,13 +194,13 @@ def test_sums_do_not_depend_on_order_chunks_or_threads():
 def test_a_row_that_goes_leaves_all_others_in_their_blocks(collide, monkeypatch):
     """Copies too, and rows of one code."""
     if collide:
-        monkeypatch.setattr(pairs, "mixed", lambda bits: bits % np.uint64(3))
+        monkeypatch.setattr(sweep, "mixed", lambda bits: bits % np.uint64(3))
     rng, of = np.random.default_rng(4), blocks((3, 2, 5))
     rows = np.repeat(rng.normal(size=(30, 2)), rng.integers(1, 5, 30), axis=0)
     levels = rng.integers(0, 3, len(rows)).astype(np.int32)
 
     def blocks_of(rows, levels):
-        order, block = pairs.in_blocks(of, rows, levels)
+        order, block = sweep.in_blocks(of, rows, levels)
         return Counter(
             zip(map(tuple, rows[order]), levels[order].tolist(), block.tolist(), strict=True)
         )
@@ -232,8 +232,8 @@ def test_large_blocks_are_summed_beyond_64_bits(monkeypatch):
     rng = np.random.default_rng(6)
     rows, matrix = random_rows(rng, 120), rng.normal(size=(2, len(OTHERS)))
     own = sums(blocks(), matrix, kinds_of(0.3, 1.1), rows)
-    monkeypatch.setattr(pairs, "LARGE", 3)
-    monkeypatch.setattr(pairs, "AT_ONCE", 20)
+    monkeypatch.setattr(sweep, "LARGE", 3)
+    monkeypatch.setattr(sweep, "AT_ONCE", 20)
     other = sums(blocks(), matrix, kinds_of(0.3, 1.1), rows)
     assert all(squared(*two) == 0 for two in zip(own, other, strict=True))
     assert UNITS == 2**24  # as the page has it

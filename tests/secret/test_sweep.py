@@ -19,12 +19,13 @@ from support.sums import integers
 import privgram as pg
 from privgram._core.scores import PARTS, ROW_UNITS, UNITS, write
 from privgram.adaptive import radius
+from privgram.glm.one_step import model_of
 from privgram.regression.families import FAMILIES, Bounded, Expected
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
-from privgram.secret.gate import Sum, check_kinds
+from privgram.secret.gate import Sum
 from privgram.secret.kinds import UNIT_PARTS, Histogram, Model, Outer, Vectors
-from privgram.secret.sweep import Image, LevelImage, LevelSweep, UnitSweep, new_rows
+from privgram.secret.sweep import Image, LevelImage, LevelSweep, UnitSweep, check_kinds, new_rows
 
 Q, D, BOUND = 3, 5, math.sqrt(5)
 ODD = [math.nan, math.inf, -math.inf, 1e308, -1e308, 1e200, 5e-324, -0.0]
@@ -46,7 +47,7 @@ def totals(image, kinds, x, starts=None):
 
 def models(rng):
     """Plain vectors, residuals, families and Huber's loss, and weights of a Hessian."""
-    found = [Model.features(Q), Model.residual(Q), Model.of(Bounded(Q))]
+    found = [Model.features(Q), Model.residual(Q), model_of(Bounded(Q))]
     for name, family in FAMILIES.items():
         if name == "gaussian":
             continue
@@ -54,8 +55,8 @@ def models(rng):
         coef = rng.standard_normal(Q) * 10.0 ** rng.integers(-3, 3)
         ones = rng.standard_normal(Q) if rng.random() < 0.3 else None
         expected = Expected(family, coef, (half, half), ones)
-        found += [Model.of(expected), Model.of(expected, curved=True)]
-    return [*found, Model.of(Bounded(Q), curved=True)]
+        found += [model_of(expected), model_of(expected, curved=True)]
+    return [*found, model_of(Bounded(Q), curved=True)]
 
 
 def kinds_of(rng, of_units):
@@ -317,7 +318,7 @@ def test_joined_bins_are_those_of_fewer_edges(rng):
 def test_weighted_counts_move_as_they_are_calibrated_for_in_integers():
     """Through the histogram: a row of one bin, or of none, in the place of any other."""
     edges = np.geomspace(0.1, 100.0, 9)
-    half = Model.of(Expected(FAMILIES["binomial"], np.zeros(1), (0.5, 0.5), None))
+    half = model_of(Expected(FAMILIES["binomial"], np.zeros(1), (0.5, 0.5), None))
     sums = [np.zeros(len(edges) - 1, object)]
     for length in [*edges, *(1.01 * edges)]:
         for part in (1.0, 0.4, 0.0):

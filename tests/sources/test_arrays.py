@@ -189,33 +189,6 @@ def test_device_array_that_cannot_be_summed_there_is_copied(elsewhere, rng):
     assert groups[0].to_bytes() == groups[1].to_bytes()
 
 
-def test_study_of_a_device(elsewhere, rng):
-    x = rng.uniform(-1, 1, (5000, 3))
-    params = []
-    for table in (elsewhere(x), x):
-        bounds = dict.fromkeys("abc", (-1, 1))
-        study = pg.Study(table, bounds, epsilon=4.0, delta=1e-6)
-        seeds = (np.random.default_rng(seed) for seed in (1, 2))
-        fits = [
-            study.regress(what, epsilon=1.0, rng=next(seeds)) for what in ("a ~ b", "a ~ b + c")
-        ]
-        params.append([fit.params for fit in fits])
-    for one, other in zip(*params, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_bound_that_is_chosen(elsewhere, rng):
-    x = rng.standard_normal((3000, 3))
-    found = [
-        pg.release(
-            table, None, 1.0, 1e-6, bound=pg.PrivateBound(epsilon=0.5), rng=np.random.default_rng(0)
-        )
-        for table in (elsewhere(x), x)
-    ]
-    assert found[0].bound == found[1].bound
-    np.testing.assert_array_equal(found[0].matrix, found[1].matrix)
-
-
 def test_estimators(elsewhere, rng):
     estimators = pytest.importorskip("privgram.estimators")
     x = rng.uniform(-1, 1, (4000, 3))
@@ -321,6 +294,7 @@ def test_without_float64_in_jax(strict, monkeypatch):
 
 
 JAX = """
+from importlib.util import find_spec
 import jax, numpy as np
 import privgram as pg
 from privgram._core.rows import RowAccumulator
@@ -337,6 +311,15 @@ there = RowAccumulator(21, 20.0)
 add_device_rows(there, DeviceRows(jax.numpy.asarray(x), 0, 3000), None, False)
 here = pg.second_moment(x, bound=20.0)
 assert all((a == b).all() for a, b in zip(there.int128(), here.int128()))
+
+y = np.random.default_rng(1).integers(0, 2, 3000)
+if find_spec("sklearn"):
+    from privgram.estimators import PrivateClassifier
+    fits = [
+        PrivateClassifier(classes=range(2), bound=2.0, random_state=0).fit(put(x), put(y))
+        for put in (np.asarray, jax.numpy.asarray)
+    ]
+    assert (fits[0].coef_ == fits[1].coef_).all()
 """
 
 

@@ -10,6 +10,7 @@ from support.sums import integers
 import privgram as pg
 from privgram.columns.survival import Survival, event_cuts
 from privgram.columns.terms import parse_one
+from privgram.glm.one_step import model_of
 from privgram.glm.problem import Problem
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.privacy.guarantee import Guarantee
@@ -19,7 +20,7 @@ from privgram.regression.inference import RefusedError
 from privgram.scan.executor import accumulate_units
 from privgram.scan.request import ScanRequest
 from privgram.secret.gate import Gate
-from privgram.secret.kinds import Histogram, Model, Outer, Vectors
+from privgram.secret.kinds import Histogram, Outer, Vectors
 from privgram.secret.sweep import Image
 from privgram.sources import open_source
 from privgram.sources.pieces import PieceSource
@@ -154,7 +155,7 @@ def test_root_of_sums_that_a_gate_reads_is_that_of_statsmodels(formula):
     for _ in range(12):
         model = Expected(problem.family, coef, (0.5, 0.5), None, True, 5.0)
         clips = np.geomspace(8.0, 32.0, 150)  # no row's score is longer
-        score_of, curved = Model.of(model), Model.of(model, curved=True)
+        score_of, curved = model_of(model), model_of(model, curved=True)
         *scores, hessian = gate.read(
             image, *(Vectors(score_of, clip) for clip in clips), Outer(curved, 32.0, "squares")
         )
@@ -260,7 +261,7 @@ def sums_of(table, problem):
     d, q = len(problem.columns), 4
     matrix = np.random.default_rng(5).standard_normal((q + 2, d))
     model = Expected(problem.family, np.full(q, 0.2), (0.5, 0.5), None, True, 5.0)
-    score, curved = Model.of(model), Model.of(model, curved=True)
+    score, curved = model_of(model), model_of(model, curved=True)
     kinds = [
         Vectors(score, 2.0),
         Outer(curved, 1.5, "squares"),

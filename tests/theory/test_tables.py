@@ -184,39 +184,3 @@ def test_no_variance_grows_and_some_fall():
         after = law.entry_variance(nothing, frame)
         assert (after <= before * (1 + 1e-12)).all()
         assert (after < 0.98 * before).any() == bool(zeros(columns.layout))
-
-
-def test_own_units_and_references_are_those_of_dummies_made_by_hand():
-    rng = np.random.default_rng(6)
-    columns = columns_of(["poly(x, 2)", "z", "a:b", "x:a"])
-    table = rows_of(columns, 3000, rng, spread=1.0)
-    names = list(columns.selected)
-    rows = np.rec.fromarrays([table[name] for name in names], names=",".join(names))
-    moment = pg.second_moment(rows, columns=columns)
-    release = pg.release(
-        moment, epsilon=1e9, delta=1e-6, mechanism=pg.AnalyzeGauss(), rng=rng
-    )  # noise of 1e-4
-    fit = release.regress("z", ["poly(x, 2)", "a", "b", "a:b", "x:a"], reference={"a": "q"})
-    x = table["x"]
-    levels = {f"a[{level}]": table["a"] == level for level in "pqr"}
-    v = table["b"] == "v"
-    written = {
-        "x": x,
-        "x^2": x**2,
-        "a[p]": levels["a[p]"],
-        "a[r]": levels["a[r]"],
-        "b[v]": v,
-        "a[p]:b[v]": levels["a[p]"] & v,
-        "a[r]:b[v]": levels["a[r]"] & v,
-        "x:a[p]": x * levels["a[p]"],
-        "x:a[r]": x * levels["a[r]"],
-        "Intercept": np.ones(3000),
-    }
-    assert set(fit.param_names) == set(written)
-    design = np.column_stack([written[name] for name in fit.param_names]).astype(float)
-    best, *_ = np.linalg.lstsq(design, table["z"], rcond=None)
-    np.testing.assert_allclose(fit.params, best, rtol=1e-3, atol=2e-3)
-    residuals = table["z"] - design @ best
-    variance = residuals @ residuals / (3000 - len(best))
-    errors = np.sqrt(np.diag(variance * np.linalg.inv(design.T @ design)))
-    np.testing.assert_allclose(fit.bse, errors, rtol=1e-3)

@@ -148,6 +148,14 @@ REFUSED = {
     "unit and groups": R(
         TABLE, mechanism=pg.MatrixLaplace(), unit=UNIT, by=GROUPS, **{**C, "delta": 0.0}
     ),
+    "unit, groups and the wishart": R(
+        TABLE, mechanism=pg.AdditiveWishart(), unit=UNIT, by=GROUPS, **C
+    ),
+    "unit and groups at delta zero": R(TABLE, unit=UNIT, by=GROUPS, **{**C, "delta": 0.0}),
+    "automatic unit bound and groups": R(
+        TABLE, unit=lambda: pg.Unit("who", bound=AUTO(0.1)), by=GROUPS, **C
+    ),
+    "unit is the group": R(TABLE, unit=lambda: pg.Unit("state", 2), by=GROUPS, **C),
     # groups
     "by without groups": R(TABLE, by="state", **C),
     "by a number": R(TABLE, by=lambda: pg.Groups(3, LEVELS), **C),
@@ -183,6 +191,10 @@ REFUSED = {
         columns=pg.Columns({"x": (0, 1), "state": LEVELS}),
     ),
     "moment: threads zero": M(ARRAY, 2.0, threads=0),
+    "moment: progress a text": M(ARRAY, 2.0, progress="yes"),
+    "moment: columns none": M(TABLE, 2.0, columns=[]),
+    "moment: columns twice": M(TABLE, 2.0, columns=["x", "x"]),
+    "moment: columns a number": M(TABLE, 2.0, columns=3),
     # the ledger
     "no room": R(ARRAY, bound=2.0, epsilon=50.0),
     "no room, of groups": R(TABLE, by=GROUPS, epsilon=50.0, **C),

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-#include "lanes.h"
+#include "wide.h"
 
 /* Natural logarithm of a normal positive number, within 0.9 units in the last place.
  *
  * x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2); with s = f / (2 + f) and z = s^2,
  * log(1 + f) = 2 atanh(s) = 2 s + s R, and 2 s = f - f^2/2 + s f^2/2 keeps the bits of f.
  * R / z is interpolated in the Chebyshev points of its range, within 2^-57. */
-LANES_INLINE double log_of_normal(double x)
+PART double log_of_normal(double x)
 {
     const uint64_t root = 0x3fe6a09e667f3bcd; /* sqrt(1/2) */
     uint64_t bits, whole;
@@ -37,33 +37,14 @@ LANES_INLINE double log_of_normal(double x)
     return high - ((half - (s * (half + r) + low)) - f);
 }
 
-LANES_INLINE void log_loop(const double *restrict x, ptrdiff_t n, double lower, double upper,
-                            double *restrict out)
+CLONES
+static void encode_log(const double *restrict x, ptrdiff_t n, double lower, double upper,
+                       double *restrict out)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         const double v = clamp(x[i], lower, upper);
         out[i] = log_of_normal(v) + (v - v); /* NaN stays NaN */
     }
-}
-
-#ifdef __x86_64__
-/* The same operations on more values at a time. */
-__attribute__((target("avx2"))) static void log_loop_avx2(const double *x, ptrdiff_t n,
-                                                          double lower, double upper, double *out)
-{
-    log_loop(x, n, lower, upper, out);
-}
-#endif
-
-static void encode_log(const double *x, ptrdiff_t n, double lower, double upper, double *out)
-{
-#ifdef __x86_64__
-    if (__builtin_cpu_supports("avx2")) {
-        log_loop_avx2(x, n, lower, upper, out);
-        return;
-    }
-#endif
-    log_loop(x, n, lower, upper, out);
 }
 
 /* P_{k+1} from P_k and P_{k-1} at v: v P_k + k / (k + 1) (v P_k - P_{k-1}). */

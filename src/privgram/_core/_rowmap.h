@@ -17,16 +17,10 @@
 
 #include <string.h>
 
-#include "lanes.h"
+#include "wide.h"
 
 /* Rows and columns taken together; how many rows ahead are fetched, and how many codes read. */
 enum { MAP_ROWS = 8, MAP_COLUMNS = 8, MAP_AHEAD = 32, MAP_CODES = 256 };
-
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define MAP_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define MAP_CLONES
-#endif
 
 /* A column: its first item, bytes from one to the next, and of what type they are.  Where columns
  * are scaled, a value is clamp((x - center) * inverse) to +-limit, and LANE_ONES stands for limit. */
@@ -45,22 +39,10 @@ typedef struct {
     ptrdiff_t first;
 } map_block;
 
-typedef double map_vector
-    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
-typedef int64_t map_marks
-    __attribute__((vector_size(MAP_COLUMNS * sizeof(double)), aligned(8), may_alias));
-
-LANES_INLINE map_vector map_select(map_marks which, map_vector a, map_vector b)
+PART vec map_scale(const map_column *column, vec x)
 {
-    return (map_vector)(((map_marks)a & which) | ((map_marks)b & ~which));
-}
-
-LANES_INLINE map_vector map_scale(const map_column *column, map_vector x)
-{
-    const map_vector limit = (map_vector){0} + column->limit;
-    x = (x - column->center) * column->inverse;
-    x = map_select((map_marks)(x < -limit), -limit, x); /* NaN stays NaN through both */
-    return map_select((map_marks)(x > limit), limit, x);
+    const vec limit = set(column->limit);
+    return at_most(at_least((x - column->center) * column->inverse, -limit), limit);
 }
 
 /* In registers: a vector that is read where its lanes were just written waits for them. */
@@ -68,16 +50,16 @@ LANES_INLINE map_vector map_scale(const map_column *column, map_vector x)
     if (rows == MAP_ROWS && column->step == sizeof(T)) { \
         T item __attribute__((vector_size(MAP_ROWS * sizeof(T)))); \
         memcpy(&item, at, sizeof item); \
-        x = __builtin_convertvector(item, map_vector); \
+        x = __builtin_convertvector(item, vec); \
     } else { \
         for (int r = 0; r < MAP_ROWS; r++) \
             x[r] = (double)*(const T *)(at + (r < rows ? r : rows - 1) * column->step); \
     }
 
 /* Items i, ..., i + rows - 1 of a column, the last of them repeated. */
-LANES_INLINE map_vector map_load(const map_column *column, ptrdiff_t i, int rows, int scaled)
+PART vec map_load(const map_column *column, ptrdiff_t i, int rows, int scaled)
 {
-    map_vector x = (map_vector){0} + column->limit;
+    vec x = set(column->limit);
     const char *at = column->x + i * column->step;
     __builtin_prefetch(at + MAP_AHEAD * column->step);
     switch (column->kind) {
@@ -105,12 +87,12 @@ static void map_clip_far(double *v, ptrdiff_t d, double bound)
 }
 
 /* Clip the rows of a group to the bound: v[j * MAP_ROWS + r] is entry j of row r. */
-LANES_INLINE void map_clip(double *restrict v, ptrdiff_t d, map_vector square, double bound)
+PART void map_clip(double *restrict v, ptrdiff_t d, vec square, double bound)
 {
-    map_vector factor;
+    vec factor;
     double s[MAP_ROWS], root[MAP_ROWS];
-    const map_vector one = (map_vector){0} + 1;
-    const map_marks beyond = (map_marks)(square > one * (bound * bound));
+    const vec one = set(1);
+    const ivec beyond = (ivec)(square > one * (bound * bound));
     int64_t any = 0;
     for (int r = 0; r < MAP_ROWS; r++)
         any |= beyond[r];
@@ -120,9 +102,9 @@ LANES_INLINE void map_clip(double *restrict v, ptrdiff_t d, map_vector square, d
     for (int r = 0; r < MAP_ROWS; r++)
         root[r] = sqrt(s[r]);
     memcpy(&factor, root, sizeof factor);
-    factor = map_select(beyond & (map_marks)(square < one * INFINITY), bound / factor, one);
+    factor = choose(beyond & (ivec)(square < one * INFINITY), bound / factor, one);
     for (ptrdiff_t j = 0; j < d; j++)
-        *(map_vector *)(v + j * MAP_ROWS) *= factor;
+        *(vec *)(v + j * MAP_ROWS) *= factor;
     for (int r = 0; r < MAP_ROWS; r++)
         if (isinf(s[r]))
             map_clip_far(v + r, d, bound);
@@ -130,7 +112,7 @@ LANES_INLINE void map_clip(double *restrict v, ptrdiff_t d, map_vector square, d
 
 /* Which rows of A transposed the entries of MAP_ROWS rows in each block are multiplied by; an entry
  * of no level is NaN. */
-LANES_INLINE void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int32_t *codes, int rows,
+PART void map_places(const map_block *blocks, ptrdiff_t n_blocks, const int32_t *codes, int rows,
                          ptrdiff_t *restrict place, double *restrict v)
 {
     for (ptrdiff_t b = 0; b < n_blocks; b++)
@@ -148,65 +130,65 @@ LANES_INLINE void map_places(const map_block *blocks, ptrdiff_t n_blocks, const 
  *
  * Without blocks lanes are rows; but a row's level has a row of A transposed of its own, of which
  * lanes are columns. */
-LANES_INLINE void map_numbers(const double *restrict v, const double *restrict at, ptrdiff_t d,
-                          ptrdiff_t width, const int columns, map_vector *restrict sum)
+PART void map_numbers(const double *restrict v, const double *restrict at, ptrdiff_t d,
+                          ptrdiff_t width, const int columns, vec *restrict sum)
 {
-    _Pragma("GCC unroll 8")
+UNROLL
     for (int k = 0; k < columns; k++)
-        sum[k] = (map_vector){0};
+        sum[k] = (vec){0};
     for (ptrdiff_t j = 0; j < d; j++) {
-        const map_vector x = *(const map_vector *)(v + j * MAP_ROWS);
-        _Pragma("GCC unroll 8")
+        const vec x = *(const vec *)(v + j * MAP_ROWS);
+UNROLL
         for (int k = 0; k < columns; k++)
             sum[k] += x * at[j * width + k];
     }
 }
 
 /* to[k][r] = from[r][k], by blocks of 1, 2 and 4. */
-LANES_INLINE void map_transpose(const map_vector from[MAP_ROWS], map_vector to[MAP_ROWS])
+PART void map_transpose(const vec from[MAP_ROWS], vec to[MAP_ROWS])
 {
-    map_vector a[MAP_ROWS], b[MAP_ROWS];
+    vec a[MAP_ROWS], b[MAP_ROWS];
     for (int r = 0; r < MAP_ROWS; r += 2) {
-        a[r] = SHUFFLE(map_marks, from[r], from[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-        a[r + 1] = SHUFFLE(map_marks, from[r], from[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+        a[r] = SHUFFLE(ivec, from[r], from[r + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+        a[r + 1] = SHUFFLE(ivec, from[r], from[r + 1], 1, 9, 3, 11, 5, 13, 7, 15);
     }
     for (int r = 0; r < MAP_ROWS; r += 4)
         for (int k = 0; k < 2; k++) {
-            b[r + k] = SHUFFLE(map_marks, a[r + k], a[r + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-            b[r + k + 2] = SHUFFLE(map_marks, a[r + k], a[r + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+            b[r + k] = SHUFFLE(ivec, a[r + k], a[r + k + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+            b[r + k + 2] = SHUFFLE(ivec, a[r + k], a[r + k + 2], 2, 3, 10, 11, 6, 7, 14, 15);
         }
     for (int k = 0; k < 4; k++) {
-        to[k] = SHUFFLE(map_marks, b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        to[k + 4] = SHUFFLE(map_marks, b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+        to[k] = SHUFFLE(ivec, b[k], b[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        to[k + 4] = SHUFFLE(ivec, b[k], b[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
     }
 }
 
-LANES_INLINE void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
+PART void map_levels(const double *restrict v, const double *restrict at, ptrdiff_t d,
                          const ptrdiff_t n_blocks, const ptrdiff_t *restrict place,
-                         ptrdiff_t width, map_vector *restrict sum)
+                         ptrdiff_t width, vec *restrict sum)
 {
-    map_vector image[MAP_ROWS] = {{0}};
+    vec image[MAP_ROWS] = {{0}};
     for (ptrdiff_t j = 0; j < d; j++) {
-        const map_vector a = *(const map_vector *)(at + j * width);
-        _Pragma("GCC unroll 8")
+        const vec a = *(const vec *)(at + j * width);
+UNROLL
         for (int r = 0; r < MAP_ROWS; r++)
             image[r] += v[j * MAP_ROWS + r] * a;
     }
     for (ptrdiff_t b = 0; b < n_blocks; b++) {
         const double *entry = v + (d + b) * MAP_ROWS;
-        _Pragma("GCC unroll 8")
+UNROLL
         for (int r = 0; r < MAP_ROWS; r++)
-            image[r] += entry[r] * *(const map_vector *)(at + place[b * MAP_ROWS + r] * width);
+            image[r] += entry[r] * *(const vec *)(at + place[b * MAP_ROWS + r] * width);
     }
     map_transpose(image, sum);
 }
 
-LANES_INLINE void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
+PART void map_group(const double *restrict v, const double *restrict at, ptrdiff_t d,
                         const ptrdiff_t n_blocks, const ptrdiff_t *restrict place, ptrdiff_t width,
                         ptrdiff_t size, int rows, ptrdiff_t step, double *restrict out)
 {
     for (ptrdiff_t k = 0; k < size; k += MAP_COLUMNS) {
-        map_vector sum[MAP_COLUMNS];
+        vec sum[MAP_COLUMNS];
         const int columns = size - k < MAP_COLUMNS ? (int)(size - k) : MAP_COLUMNS;
         if (n_blocks)
             map_levels(v, at + k, d, n_blocks, place, width, sum);
@@ -216,14 +198,14 @@ LANES_INLINE void map_group(const double *restrict v, const double *restrict at,
             map_numbers(v, at + k, d, width, MAP_COLUMNS / 2, sum);
         for (int c = 0; c < columns; c++)
             if (rows == MAP_ROWS)
-                *(map_vector *)(out + (k + c) * step) = sum[c];
+                *(vec *)(out + (k + c) * step) = sum[c];
             else
                 memcpy(out + (k + c) * step, &sum[c], (size_t)rows * sizeof *out);
     }
 }
 
 /* As map_rows, for a number of blocks that may be known when this is compiled. */
-LANES_INLINE void map_all(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
+PART void map_all(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
                       ptrdiff_t d, const map_block *blocks, const ptrdiff_t n_blocks, double bound,
                       const double *at, ptrdiff_t width, ptrdiff_t size, double *v,
                       ptrdiff_t *place, int32_t *codes, ptrdiff_t step, double *out)
@@ -232,22 +214,22 @@ LANES_INLINE void map_all(const map_column *columns, int scaled, ptrdiff_t first
     for (ptrdiff_t j = 0; j < d + n_blocks; j++)
         usual &= columns[j].kind != LANE_FLOAT64 || columns[j].step == sizeof(double);
     for (ptrdiff_t i = 0; i < n; i += MAP_ROWS) {
-        map_vector square = {0};
+        vec square = {0};
         const int rows = n - i < MAP_ROWS ? (int)(n - i) : MAP_ROWS;
         const ptrdiff_t ahead = n - i < MAP_CODES ? n - i : MAP_CODES;
         for (ptrdiff_t b = 0; b < n_blocks && i % MAP_CODES == 0; b++)
             read_codes(&blocks[b].codes, first + i, ahead, blocks[b].levels, codes + b * MAP_CODES, NULL);
         for (ptrdiff_t j = 0; j < d + n_blocks; j++) {
             const map_column *column = columns + j;
-            map_vector x;
+            vec x;
             if (usual && rows == MAP_ROWS && column->kind == LANE_FLOAT64) {
                 const double *at = (const double *)column->x + first + i;
                 __builtin_prefetch(at + MAP_AHEAD);
-                x = map_scale(column, *(const map_vector *)at);
+                x = map_scale(column, *(const vec *)at);
             } else {
                 x = map_load(column, first + i, rows, scaled);
             }
-            *(map_vector *)(v + j * MAP_ROWS) = x;
+            *(vec *)(v + j * MAP_ROWS) = x;
             square += x * x;
         }
         map_places(blocks, n_blocks, codes + i % MAP_CODES, rows, place, v + d * MAP_ROWS);
@@ -257,20 +239,20 @@ LANES_INLINE void map_all(const map_column *columns, int scaled, ptrdiff_t first
 }
 
 /* Add the squares of a column's `rows` items from i on to sums. */
-LANES_INLINE void map_add_squares(const map_column *column, ptrdiff_t i, int rows, map_vector *sums)
+PART void map_add_squares(const map_column *column, ptrdiff_t i, int rows, vec *sums)
 {
-    const map_vector x = map_load(column, i, rows, 0);
+    const vec x = map_load(column, i, rows, 0);
     *sums += x * x;
 }
 
 /* Squared norms of MAP_ROWS rows from i on, whose items are adjacent. */
-LANES_INLINE map_vector map_squares_across(const map_column *columns, ptrdiff_t i, ptrdiff_t d)
+PART vec map_squares_across(const map_column *columns, ptrdiff_t i, ptrdiff_t d)
 {
-    map_vector sum = {0}, x[MAP_ROWS], turned[MAP_ROWS];
+    vec sum = {0}, x[MAP_ROWS], turned[MAP_ROWS];
     ptrdiff_t j = 0;
     for (; columns->kind == LANE_FLOAT64 && j + MAP_ROWS <= d; j += MAP_ROWS) {
         for (int r = 0; r < MAP_ROWS; r++)
-            x[r] = *(const map_vector *)(columns[j].x + (i + r) * columns->step);
+            x[r] = *(const vec *)(columns[j].x + (i + r) * columns->step);
         map_transpose(x, turned);
         for (int k = 0; k < MAP_ROWS; k++)
             sum += turned[k] * turned[k];
@@ -282,12 +264,12 @@ LANES_INLINE map_vector map_squares_across(const map_column *columns, ptrdiff_t 
 
 /* Squared norms of n rows of d numbers: column after column of a strip that stays in the cache, or,
  * where items of a row are adjacent, row after row. */
-MAP_CLONES
+CLONES
 static void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int adjacent,
                         double *out)
 {
     enum { STRIP = 64 }; /* of MAP_ROWS rows */
-    map_vector sums[STRIP];
+    vec sums[STRIP];
     for (ptrdiff_t i = 0, count; i < n; i += count) {
         const ptrdiff_t whole = (n - i) / MAP_ROWS, groups = whole < STRIP ? whole : STRIP;
         const int rows = groups ? MAP_ROWS : (int)(n - i);
@@ -309,7 +291,7 @@ static void map_squares(const map_column *columns, ptrdiff_t n, ptrdiff_t d, int
  * An image has `size` numbers, which go to columns that begin `step` numbers apart.  `v` has room
  * for (d + n_blocks) * MAP_ROWS numbers, `place` for n_blocks * MAP_ROWS and `codes` for
  * n_blocks * MAP_CODES. */
-MAP_CLONES
+CLONES
 static void map_rows(const map_column *columns, int scaled, ptrdiff_t first, ptrdiff_t n,
                      ptrdiff_t d, const map_block *blocks, ptrdiff_t n_blocks, double bound,
                      const double *at, ptrdiff_t width, ptrdiff_t size, double *v,

@@ -13,7 +13,6 @@ class Field:
 
 class Array:
     field: Field
-    offset: int
     dictionary: Array | None
     def __len__(self) -> int: ...
     def part(self, start: int, stop: int) -> Array: ...

@@ -159,11 +159,6 @@ cdef class Array:
         return new(self.memory, child, self.field.children[i], self.array.offset + self.start,
                    self.n)
 
-    @property
-    def offset(self):
-        """Rows of the whole column before these."""
-        return self.array.offset + self.start
-
     def values(self, dtype, int which=1):
         """View the items of a buffer, read-only, as so many of a type."""
         cdef cnp.dtype kind = dtype if isinstance(dtype, np.dtype) else np.dtype(dtype)

@@ -1,6 +1,5 @@
 #include "coded.h"
 
-#include <fenv.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +107,7 @@ static int init(coded *t)
 
 int coded_init(coded *t, const gram_kernel *kernel, double bound, int bits)
 {
-    if (gram_init_part(&t->g, kernel, t->g.d, t->n_blocks, t->d, bound, bits) < 0)
+    if (gram_init_part(&t->g, kernel, t->g.d, t->n_blocks, t->d, bound, bits, NULL) < 0)
         return -1;
     return init(t);
 }
@@ -284,12 +283,11 @@ static int is_steady(const coded *t, const coded_table *x)
 
 ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
 {
-    if (!t->n_blocks && !t->slots)
-        return gram_update(&t->g, &x->dense, drop);
-    fenv_t saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
     gram_take_scaling(&t->g, &x->dense);
+    if (!t->slots)
+        gram_make_room(&t->g, x->dense.n);
+    if (!t->n_blocks && !t->slots)
+        return t->g.kernel->update(&t->g, &x->dense, drop);
     /* Without blocks a row is one of gram.h's, which clips and quantises it. */
     const int steady = t->n_blocks && (x->is_short || is_steady(t, x));
     if (steady != t->steady)
@@ -303,9 +301,5 @@ ptrdiff_t coded_update(coded *t, const coded_table *x, int drop, int leave_out)
     for (ptrdiff_t b = 0; b < t->n_blocks; b++)
         t->blocks[b].q = (int64_t)nearbyint(t->blocks[b].weight * t->g.rule.scale);
     memset(t->g.missing, 0, (size_t)t->g.block_rows);
-    if (!t->slots)
-        gram_make_room(&t->g, x->dense.n);
-    const ptrdiff_t bad = t->g.kernel->update_coded(t, x, drop, leave_out);
-    fesetenv(&saved);
-    return bad;
+    return t->g.kernel->update_coded(t, x, drop, leave_out);
 }

@@ -238,26 +238,9 @@ cdef extern from *:
                                           joined(noise_high[of], noise_low[of]), shift, exponent);
                 }
     }
-
-    static void noisy_diagonal(ptrdiff_t d, const int64_t *high, const uint64_t *low,
-                               const int64_t *noise_high, const uint64_t *noise_low, int shift,
-                               int exponent, double step, double *out)
-    {
-        for (ptrdiff_t i = 0; i < d; i++) {
-            const ptrdiff_t at = i * (i + 3) / 2;
-            out[i * d + i] = step * grid_steps(joined(high[at], low[at]),
-                                               joined(noise_high[i], noise_low[i]), shift,
-                                               exponent);
-        }
-    }
     """
     void c_noisy_rows "noisy_rows"(
         Py_ssize_t d, Py_ssize_t first, Py_ssize_t stop, const int64_t* high, const uint64_t* low,
-        const int64_t* noise_high, const uint64_t* noise_low,
-        int shift, int exponent, double step, double* out,
-    ) nogil
-    void c_noisy_diagonal "noisy_diagonal"(
-        Py_ssize_t d, const int64_t* high, const uint64_t* low,
         const int64_t* noise_high, const uint64_t* noise_low,
         int shift, int exponent, double step, double* out,
     ) nogil
@@ -276,19 +259,6 @@ def noisy_rows(total, noise, Py_ssize_t first, Py_ssize_t stop, int shift, int e
     with nogil:
         c_noisy_rows(d, first, stop, &high[0], &low[0], &noise_high[0], &noise_low[0], shift,
                      exponent, step, &out[0, 0])
-
-
-def noisy_diagonal(total, noise, int shift, int exponent, double step,
-                   double[:, ::1] out):  # OUT
-    """Add noise to the diagonal of a symmetric matrix, and round; see the stub."""
-    cdef const int64_t[::1] high = total[0], noise_high = noise[0]
-    cdef const uint64_t[::1] low = total[1], noise_low = noise[1]
-    cdef Py_ssize_t d = out.shape[0]
-    _check([high.shape[0], low.shape[0], noise_high.shape[0], noise_low.shape[0], out.shape[1]],
-           d, d, shift, exponent)
-    with nogil:
-        c_noisy_diagonal(d, &high[0], &low[0], &noise_high[0], &noise_low[0], shift, exponent,
-                         step, &out[0, 0])
 
 
 def _check(sizes, Py_ssize_t d, Py_ssize_t drawn, int shift, int exponent):

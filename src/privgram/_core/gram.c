@@ -1,6 +1,5 @@
 #include "gram_digits.h"
 
-#include <fenv.h>
 #include <float.h>
 #ifdef _WIN32
 #include <malloc.h>
@@ -229,9 +228,8 @@ void gram_wait(gram_strip *s)
     }
 }
 
-/* With the sums of another accumulator, or with its own. */
-static int init(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
-                double bound, int bits, const gram *beside)
+int gram_init_part(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes,
+                   ptrdiff_t whole, double bound, int bits, const gram *beside)
 {
     const ptrdiff_t w = kernel->width;
     memset(g, 0, sizeof *g);
@@ -325,12 +323,8 @@ int gram_init_beside(gram *g, gram *other)
         __atomic_sub_fetch(&shared->sharers, 1, __ATOMIC_ACQ_REL);
         return -1;
     }
-    fenv_t saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
-    const int failed = init(g, other->kernel, other->d, 0, other->d, other->rule.bound, other->bits, other);
-    fesetenv(&saved);
-    return failed;
+    return gram_init_part(g, other->kernel, other->d, 0, other->d, other->rule.bound, other->bits,
+                          other);
 }
 
 static void spill(gram *g, ptrdiff_t from, ptrdiff_t to)
@@ -452,29 +446,4 @@ void gram_add_triangle(gram *g, const int64_t *hi, const uint64_t *lo)
             else
                 gram_add128(&g->hi[i], &g->lo[i], *hi, *lo);
         }
-}
-
-/* Both under the default floating-point environment: round to nearest,
- * subnormals kept, whatever other libraries have set in this thread. */
-int gram_init_part(gram *g, const gram_kernel *kernel, ptrdiff_t d, ptrdiff_t lanes,
-                   ptrdiff_t whole, double bound, int bits)
-{
-    fenv_t saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
-    const int failed = init(g, kernel, d, lanes, whole, bound, bits, NULL);
-    fesetenv(&saved);
-    return failed;
-}
-
-ptrdiff_t gram_update(gram *g, const gram_table *x, int drop)
-{
-    fenv_t saved;
-    fegetenv(&saved);
-    fesetenv(FE_DFL_ENV);
-    gram_take_scaling(g, x);
-    gram_make_room(g, x->n);
-    ptrdiff_t bad = g->kernel->update(g, x, drop);
-    fesetenv(&saved);
-    return bad;
 }

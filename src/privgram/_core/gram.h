@@ -116,9 +116,11 @@ enum { GRAM_KERNELS = 6 };
 int gram_kernels(const gram_kernel *out[GRAM_KERNELS], int *with_plain);
 
 double gram_target(ptrdiff_t d, int bits);
-/* For d of the columns of longer rows; packed rows have room for some lanes after them. */
+/* For d of the columns of longer rows; packed rows have room for some lanes after them.  Sums are
+ * its own, or those of another accumulator.  The floating-point environment must be the default one
+ * here and where rows are added: round to nearest, subnormals kept. */
 int gram_init_part(gram *, const gram_kernel *, ptrdiff_t d, ptrdiff_t lanes, ptrdiff_t whole,
-                   double bound, int bits);
+                   double bound, int bits, const gram *beside);
 /* Another accumulator that adds to the sums of this one, at rest, which is then one of those that
  * share them: until all others are freed, only updates, and merging any two, which adds numbers of
  * rows.  -1 without memory, or for more than GRAM_SHARERS. */
@@ -131,7 +133,6 @@ void gram_merge(gram *, gram *); /* same kernel, d, bound and bits */
 /* The lower triangle, row by row. */
 void gram_get_triangle(gram *, int64_t *hi, uint64_t *lo);
 void gram_add_triangle(gram *, const int64_t *hi, const uint64_t *lo);
-ptrdiff_t gram_update(gram *, const gram_table *, int drop);
 void gram_take_scaling(gram *, const gram_table *);
 void gram_make_room(gram *, ptrdiff_t rows); /* for digits, where they are worth it */
 void *gram_zeros(size_t bytes); /* aligned for vectors */

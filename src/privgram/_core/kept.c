@@ -1,37 +1,26 @@
 #include "kept.h"
 
-#include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES
-#endif
+#include "wide.h"
 
-#define PART static inline __attribute__((always_inline))
-enum { R = KEPT_ROWS, P = 8 };
+enum { R = KEPT_ROWS };
 #define EACH for (int r = 0; r < R; r++)
-
-/* Added to what is below 2^51 it leaves the nearest integer, ties to even. */
-#define MAGIC 0x1.8p52
 
 /* Weights of a row are whole numbers of this length at most: their squares add up exactly. */
 #define LONGEST 0x1p26
 
-PART double rounded(double x) { return (x + MAGIC) - MAGIC; }
-
 /* In eight parts, and these in a tree: a function of the numbers in their order. */
 PART double sum_of_squares(const double *x, ptrdiff_t d)
 {
-    double part[P] = {0};
+    double part[WIDE] = {0};
     ptrdiff_t j = 0;
-    for (; j + P <= d; j += P)
-        for (int k = 0; k < P; k++)
+    for (; j + WIDE <= d; j += WIDE)
+        for (int k = 0; k < WIDE; k++)
             part[k] += x[j + k] * x[j + k];
     for (int k = 0; j + k < d; k++)
         part[k] += x[j + k] * x[j + k];
-    return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
+    return FOLD(part);
 }
 
 PART double largest_of(const double *x, ptrdiff_t d)
@@ -64,7 +53,7 @@ PART void whole(const double *x, ptrdiff_t d, const double *scales, double most,
     }
     const double length = sqrt(square), factor = target / (length > limit ? length : limit);
     for (ptrdiff_t j = 0; j < d; j++)
-        q[j] = rounded(q[j] * factor);
+        q[j] = to_integer(q[j] * factor);
     /* Whatever arithmetic did: whole numbers that are too long, or no numbers, are none. */
     if (!(sum_of_squares(q, d) < most_sq))
         memset(q, 0, (size_t)d * sizeof *q);
@@ -151,7 +140,7 @@ PART void weigh(double *error, ptrdiff_t k, const double *square, const int *tak
     }
     for (ptrdiff_t a = 0; a < k; a++)
         EACH {
-            const double w = rounded(error[a * R + r] * factor[r]);
+            const double w = to_integer(error[a * R + r] * factor[r]);
             error[a * R + r] = w;
             whole_sq[r] += w * w;
         }
@@ -206,7 +195,7 @@ PART void square_errors(const double *error, ptrdiff_t k, int n, const kept_sink
         for (int r = 0; r < n; r++) {
             const double part = fabs(error[a * R + r]) / sink->reach;
             const double kept = part <= 1 ? part : 1; /* NaN is not */
-            const int64_t square = (int64_t)rounded(kept * kept * KEPT_SQUARE);
+            const int64_t square = (int64_t)to_integer(kept * kept * KEPT_SQUARE);
             *sink->squares += sign * (square <= (int64_t)KEPT_SQUARE ? square : 0);
         }
     }

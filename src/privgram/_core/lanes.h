@@ -58,11 +58,10 @@ static inline void lanes_scaled(const char *restrict x, int kind, ptrdiff_t coun
 /* Eight partial sums, folded in half three times. */
 #define FOLD(p) ((((p)[0] + (p)[4]) + ((p)[2] + (p)[6])) + (((p)[1] + (p)[5]) + ((p)[3] + (p)[7])))
 
-/* To nearest, ties to even, for |x| < 2^51. */
-static inline double to_integer(double x)
-{
-    return (x + 0x1.8p52) - 0x1.8p52;
-}
+/* Added to what is below 2^51 it leaves the nearest integer, ties to even, in the low bits. */
+#define MAGIC 0x1.8p52
+
+static inline double to_integer(double x) { return (x + MAGIC) - MAGIC; }
 
 /* How rows become integers: those longer than the bound by T over their norm, others by S. */
 typedef struct {

@@ -1,20 +1,11 @@
 #include "random_features.h"
 
-#include <math.h>
-#include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES
-#endif
+#include "wide.h"
 
 /* Projections are brought within this: beyond it a turn is less than what rounding leaves. */
 #define FARTHEST 0x1p20
-
-/* Added to what is below 2^51 it leaves the nearest integer in the low bits. */
-#define MAGIC 0x1.8p52
 
 /* A quarter turn in three parts, of which whole numbers up to 2^20 times the first two are exact. */
 #define QUARTER_1 0x1.921fb544p+0

@@ -22,6 +22,8 @@ from privgram._core._lanes cimport (
 
 import numpy as np
 
+from privgram._core.rowmap import DefaultRounding
+
 cnp.import_array()
 
 cdef extern from "gram.h" nogil:
@@ -389,10 +391,11 @@ cdef class Accumulator:
             self.t.blocks[i].factor, self.t.blocks[i].first = block[0], block[1]
             self.t.blocks[i].value, self.t.blocks[i].weight = block[2], block[3]
         cdef int failed
-        if sharer is None:
-            failed = coded_init(&self.t, selected, bound, bits)
-        else:
-            failed = coded_init_beside(&self.t, &sharer.t)
+        with DefaultRounding():
+            if sharer is None:
+                failed = coded_init(&self.t, selected, bound, bits)
+            else:
+                failed = coded_init_beside(&self.t, &sharer.t)
         if failed:
             raise MemoryError(f"no memory for a second moment of {d} columns")
         self.n_columns, self.bits, self.bound = d, bits, bound
@@ -468,7 +471,7 @@ cdef class Accumulator:
         keep = None
         if not self.is_plain or len(codes) or len(values):
             keep = self._describe_levels(&x, dense, codes, values, group is not None)
-        with nogil:
+        with DefaultRounding(), nogil:
             bad = coded_update(&self.t, &x, drop, leave_out)
         del keep
         return bad

@@ -1,41 +1,17 @@
 #include "scores.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__linux__) && defined(__GNUC__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES
-#endif
+#include "wide.h"
 
-/* Compiled into its caller, for the instruction set of that. */
-#define PART static inline __attribute__((always_inline))
-#define UNROLL _Pragma("GCC unroll 8")
-
-enum { W = 8, VECS = SCORE_ROWS / W };
+enum { W = WIDE, VECS = SCORE_ROWS / W };
 #define EACH(k) UNROLL for (int k = 0; k < VECS; k++)
-
-typedef double vec __attribute__((vector_size(64), aligned(8), may_alias));
-typedef int64_t ivec __attribute__((vector_size(64), aligned(8), may_alias)); /* marks of lanes */
-typedef uint64_t uvec __attribute__((vector_size(64), aligned(8), may_alias)); /* integers, wrapping */
 
 /* One number of each row of a group. */
 typedef struct {
     vec v[VECS];
 } lanes;
-
-/* Added to what is below 2^51 it leaves the nearest integer in the low bits, ties to even. */
-#define MAGIC 0x1.8p52
-
-PART vec set(double x) { return (vec){x, x, x, x, x, x, x, x}; }
-PART vec select(ivec which, vec a, vec b) { return (vec)(((ivec)a & which) | ((ivec)b & ~which)); }
-/* NaN where x is. */
-PART vec at_least(vec x, vec low) { return select((ivec)(x < low), low, x); }
-PART vec at_most(vec x, vec high) { return select((ivec)(x > high), high, x); }
-
-PART uvec low_bits(vec shifted) { return (uvec)shifted - (uvec)set(MAGIC); }
 
 PART lanes load(const double *x)
 {
@@ -126,7 +102,7 @@ PART scored by_family(const score_model *model, const double *x, ptrdiff_t strid
     }
     if (model->ones) {
         factor = along(x, stride, q, model->ones);
-        EACH(k) eta.v[k] = select((ivec)(factor.v[k] == set(0)), set(0), eta.v[k] / factor.v[k]);
+        EACH(k) eta.v[k] = choose((ivec)(factor.v[k] == set(0)), set(0), eta.v[k] / factor.v[k]);
     }
     if (kind == SCORE_GAUSSIAN) {
         mean = eta;
@@ -138,9 +114,9 @@ PART scored by_family(const score_model *model, const double *x, ptrdiff_t strid
         lanes e;
         EACH(k) {
             eta.v[k] = at_most(at_least(eta.v[k], set(-30)), set(30));
-            const vec size = select((ivec)(eta.v[k] < set(0)), eta.v[k], -eta.v[k]);
+            const vec size = choose((ivec)(eta.v[k] < set(0)), eta.v[k], -eta.v[k]);
             e.v[k] = exponential(size);
-            mean.v[k] = select((ivec)(eta.v[k] < set(0)), e.v[k], set(1)) / (1 + e.v[k]);
+            mean.v[k] = choose((ivec)(eta.v[k] < set(0)), e.v[k], set(1)) / (1 + e.v[k]);
         }
         weight = root(e);
         EACH(k) weight.v[k] = weight.v[k] / (1 + e.v[k]);
@@ -150,7 +126,7 @@ PART scored by_family(const score_model *model, const double *x, ptrdiff_t strid
     EACH(k) {
         const vec far = kind == SCORE_POISSON
                             ? at_least(weight.v[k], set(1))
-                            : select((ivec)(mean.v[k] < set(0.5)), 1 - mean.v[k], mean.v[k]);
+                            : choose((ivec)(mean.v[k] < set(0.5)), 1 - mean.v[k], mean.v[k]);
         const vec below = -residual.v[k];
         out.size.v[k] = at_least(at_least(far * factor.v[k], residual.v[k]), below);
     }
@@ -170,7 +146,7 @@ PART lanes by_huber(const score_model *model, const double *x, ptrdiff_t stride)
         const vec bent = at_most(at_least(r.v[k], set(-model->bend)), set(model->bend));
         const ivec inside = (ivec)(bent == r.v[k]);
         residual.v[k] = weight.v[k] * bent;
-        weight_root.v[k] = weight_root.v[k] * select(inside, set(1), set(0));
+        weight_root.v[k] = weight_root.v[k] * choose(inside, set(1), set(0));
     }
     return multiplier(model, residual, weight_root);
 }
@@ -254,7 +230,7 @@ PART void count(const score_sink *sink, lanes norm, lanes length, marks good, in
     ptrdiff_t bin[SCORE_ROWS] = {0};
     lanes parts;
     EACH(k) {
-        const vec whole = select((ivec)(norm.v[k] > set(0)), norm.v[k], set(1));
+        const vec whole = choose((ivec)(norm.v[k] > set(0)), norm.v[k], set(1));
         const vec share = (sink->parts * (length.v[k] / whole) + MAGIC) - MAGIC;
         parts.v[k] = at_most(share, set(sink->parts)); /* no row counts more than one */
     }
@@ -295,7 +271,7 @@ PART void write(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdi
         factor.v[k] = set(1);
         if (sized && sink->clip > 0)
             factor.v[k] = sink->clip / at_least(norm.v[k], set(sink->clip));
-        factor.v[k] = select(good.v[k], factor.v[k], set(NAN));
+        factor.v[k] = choose(good.v[k], factor.v[k], set(NAN));
     }
     for (ptrdiff_t j = 0; j < q; j++) {
         lanes z = load(x + j * stride);
@@ -339,7 +315,7 @@ PART void write_whole(const score_sink *sink, const double *x, ptrdiff_t stride,
     EACH(k) good.v[k] &= (ivec)(whole_sq.v[k] <= set(sink->rows_most_sq));
     for (ptrdiff_t j = 0; j < q; j++) {
         lanes whole = load(tile + j * SCORE_ROWS);
-        EACH(k) whole.v[k] = select(good.v[k], whole.v[k], set(0));
+        EACH(k) whole.v[k] = choose(good.v[k], whole.v[k], set(0));
         memcpy(out + j * sink->rows_stride, &whole, (size_t)n * sizeof *out);
     }
 }

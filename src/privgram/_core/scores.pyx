@@ -10,6 +10,8 @@ from privgram._core.rowmap cimport Images
 
 import numpy as np
 
+from privgram._core.rowmap import DefaultRounding
+
 cnp.import_array()
 
 cdef extern from "scores.h" nogil:
@@ -86,14 +88,6 @@ cdef extern from "kept.h" nogil:
     void kept_whole(const double *x, ptrdiff_t n, ptrdiff_t d, const double *scales, double most,
                     int bits, double *wide, int16_t *narrow, ptrdiff_t stride)
     void kept_take(const kept_rows *, const kept_model *, const kept_sink *, double *room)
-
-cdef extern from "<fenv.h>" nogil:
-    ctypedef struct fenv_t:
-        pass
-
-    const fenv_t *FE_DFL_ENV
-    int fegetenv(fenv_t *)
-    int fesetenv(const fenv_t *)
 
 cdef dict KINDS = {
     "none": SCORE_PLAIN,
@@ -212,7 +206,6 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
     cdef Images made = images if isinstance(images, Images) else None
     cdef size_t words = SCORE_ROWS * (2 * q + 2) + 8 * q, images_at = words
     cdef double *out
-    cdef fenv_t saved
     if made is not None:
         strip = max(1, STRIP // (SCORE_ROWS * made.n_columns)) * SCORE_ROWS
         words += (strip + 8) * made.n_columns
@@ -222,10 +215,7 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
     for i in range(SCORE_ROWS * q, (SCORE_ROWS + 8) * q):
         room[i] = 0
     out = <double *>(room + images_at)
-    with nogil:
-        # Round to nearest and keep subnormals, whatever others have set in this thread.
-        fegetenv(&saved)
-        fesetenv(FE_DFL_ENV)
+    with DefaultRounding(), nogil:
         first = 0
         while first < n and bad < 0:
             rows = min(strip, n - first)
@@ -242,7 +232,6 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
             if sink.rows != NULL:
                 sink.rows += rows
             first += rows
-        fesetenv(&saved)
     PyMem_Free(room)
     return bad, n_dropped
 
@@ -399,12 +388,8 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
             raise ValueError("there is a mean for each group")
     if n == 0:
         return
-    cdef fenv_t saved
-    with nogil:
-        fegetenv(&saved)
-        fesetenv(FE_DFL_ENV)
+    with DefaultRounding(), nogil:
         scores_center(<double *>x.x, x.stride, n, m, &groups[0], &means[0, 0], &one[0])
-        fesetenv(&saved)
 
 
 def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last):
@@ -462,13 +447,9 @@ def whole_rows(const double[:, ::1] x, double most):
     check_clip(most)
     found = np.empty((n, d))
     cdef double[:, ::1] out = found
-    cdef fenv_t saved
     if n and d:
-        with nogil:
-            fegetenv(&saved)
-            fesetenv(FE_DFL_ENV)
+        with DefaultRounding(), nogil:
             kept_whole(&x[0, 0], n, d, NULL, most, 24, &out[0, 0], NULL, d)
-            fesetenv(&saved)
     return found
 
 
@@ -484,14 +465,10 @@ def whole_images(const double[:, ::1] products, const double[::1] scales, double
     found = np.zeros((n, (r + KEPT_WIDTH - 1) // KEPT_WIDTH * KEPT_WIDTH), np.int16)
     cdef int16_t[:, ::1] out = found
     cdef double[::1] room = np.empty(r)
-    cdef fenv_t saved
     if n:
-        with nogil:
-            fegetenv(&saved)
-            fesetenv(FE_DFL_ENV)
+        with DefaultRounding(), nogil:
             kept_whole(&products[0, 0], n, r, &scales[0], radius, 15, &room[0], &out[0, 0],
                        out.shape[1])
-            fesetenv(&saved)
     return found
 
 
@@ -506,7 +483,6 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
     cdef kept_model model
     cdef kept_sink sink
     cdef Py_ssize_t k = coef.shape[0], width = images.shape[1], i
-    cdef fenv_t saved
     if width % KEPT_WIDTH or coef.shape[1] != width or k < 1 or width < 1:
         raise ValueError("coefficients are of images, filled up with zeros as these are")
     if beside.shape[0] != images.shape[0] or beside.shape[1] < 1:
@@ -538,8 +514,5 @@ def take_images(const int16_t[:, ::1] images, const double[:, ::1] beside,
     if counts is not None:
         sink.counts, sink.bins = &counts[0, 0], counts.shape[0]
     cdef double[::1] room = np.empty(KEPT_ROWS * (width + 9 * k) + k * width)
-    with nogil:
-        fegetenv(&saved)
-        fesetenv(FE_DFL_ENV)
+    with DefaultRounding(), nogil:
         kept_take(&rows, &model, &sink, &room[0])
-        fesetenv(&saved)

@@ -18,7 +18,7 @@ from privgram.adaptive.radius import (
     cumulative_std,
     tail_power,
 )
-from privgram.adaptive.rules import ADAPTIVE
+from privgram.adaptive.rules import ADAPTIVE, SHARE_ROUNDING, UnreadError
 from privgram.columns.structure import relations, ties, zeros
 from privgram.columns.terms import INTERCEPT
 from privgram.noise import (
@@ -160,13 +160,6 @@ def _inverse_rows(
 # The rounds. Nothing of the table is used here but what was released.
 # `privgram.disclosure.samplers` goes through them on secret tables; `privgram.planning` goes
 # through the same rounds on made ones.
-
-#: Less than the whole budget by this part, which pays for the rounding of its shares.
-SHARE_ROUNDING = 2.0**-40
-
-
-class UnreadError(Exception):
-    """The rows could not be read again, or are others; it says why, and nothing of them."""
 
 
 class AdaptiveRounds(ABC):

@@ -70,3 +70,10 @@ SEEN = 3.0
 #: The tail begins where no more than this part of lengths is beyond. By two octaves of it income in
 #: `401ksubs`, whose interval may not hold, is told in nine of ten draws (docs/theory/glm.md).
 TAIL = 1 / 8
+
+#: Less than the whole budget by this part, which pays for the rounding of its shares.
+SHARE_ROUNDING = 2.0**-40
+
+
+class UnreadError(Exception):
+    """The rows could not be read again, or are others; it says why, and nothing of them."""

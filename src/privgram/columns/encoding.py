@@ -398,7 +398,7 @@ class LevelCoder:
 
 
 def _objects(values: list[Any], factor: Factor, unknown: int) -> NDArray[np.int32]:
-    known: dict[Any, int] = {level: code for code, level in enumerate(factor.levels)}
+    known: dict[Any, int] = factor.codes
 
     def of_text(value: object) -> int:
         return known.get(value, unknown) if isinstance(value, str) else -1

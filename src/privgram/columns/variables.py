@@ -330,6 +330,11 @@ class Factor(Variable):
         """Levels as text, "other" last if there is one."""
         return (*map(str, self.levels), *(("other",) if self.other else ()))
 
+    @cached_property
+    def codes(self) -> dict[Level, int]:
+        """The position of each level."""
+        return {level: code for code, level in enumerate(self.levels)}
+
     def __len__(self) -> int:
         return len(self.levels) + self.other
 

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import MatrixLaplace
-from privgram.secret.laws import Sample, draw
+from privgram.secret.gate import draw
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
 
+    from privgram._base.numbers import Matrix
     from privgram.mechanisms.additive import MatrixLaplaceCalibration
     from privgram.moment import SecondMoment
+    from privgram.noise import NoiseLaw
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What a mechanism releases: the matrix, the law of its noise, and what it says of both."""
+
+    matrix: Matrix
+    law: NoiseLaw
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    sketch: Matrix | None = None
 
 
 @draw.register(MatrixLaplace)

@@ -13,14 +13,13 @@ import numpy as np
 
 from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
-from privgram.disclosure import laws  # noqa: F401  # which registers them
+from privgram.disclosure.laws import Sample  # and with it, laws are registered
 from privgram.mechanisms import AdaptiveGaussian, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
 from privgram.noise import GaussianLaw, MaskedLaw, TiedLaw, symmetric_gaussian
 from privgram.secret.gate import Gate, Noisy, Sum
 from privgram.secret.kinds import Histogram, Model, Outer
-from privgram.secret.laws import Sample
 from privgram.secret.sweep import Image
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def sample_release(
         triangular = mechanism.noise == "triangular"
         matrix = gate.release(total, share, triangular=triangular, zeros=zeros).values
         return repaired(mechanism, matrix, noise, moment.columns)  # type: ignore[arg-type]
-    sample = gate.once(mechanism, total)
+    sample: Sample = gate.once(mechanism, total)
     if isinstance(mechanism, MatrixLaplace) and mechanism.repair != "none":
         matrix, moved = feasible(sample.matrix, noise)
         return replace(sample, matrix=matrix, parameters={"moved": moved})

@@ -47,7 +47,9 @@ def rounded_matrix(
     out = np.empty((d, d))
     for rows in panels(d):
         draws.noisy_rows(total, next(noise), rows.start, rows.stop, *to, out)
-    draws.noisy_diagonal(total, next(noise), *to, out)
+    row = np.arange(d)
+    high, low = (part[row * (row + 3) // 2] for part in total)
+    out[row, row] = rounded_sum((high, low), next(noise), std, shift)
     return out
 
 

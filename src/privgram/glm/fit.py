@@ -13,7 +13,7 @@ import numpy as np
 
 from privgram._base.files import check_process, check_room
 from privgram._base.saved import save_paid
-from privgram.adaptive.rounds import UnreadError
+from privgram.adaptive.rules import UnreadError
 from privgram.columns.unit import PrivateBound, Unit
 from privgram.disclosure.norm_bound import BoundSelection, check_size
 from privgram.disclosure.release import warn_of_weak

@@ -17,7 +17,7 @@ from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
 from privgram.glm.clipping import Clip, norm_edges
-from privgram.glm.one_step import OneStepEstimator
+from privgram.glm.one_step import OneStepEstimator, model_of
 from privgram.glm.problem import HuberEquation
 from privgram.glm.state import LIMITS, ScoreState, isotropic
 from privgram.regression.families import Bounded, Expected, Poisson
@@ -320,7 +320,7 @@ class GLMEstimator(OneStepEstimator):
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
         rounds, q = self.rounds, self.q
         radius, share = states.hessian_round(self._std_at, state, self.each, self.radius)
-        curved = Model.of(self._model(state), curved=True)
+        curved = model_of(self._model(state), curved=True)
         [total] = rounds.sums_at(self._at(state), rounds.outer(q, radius, curved))
         hessian = rounds.take(total, max(share, least))
         near = states.in_frame_of(state, hessian, rounds.std[-1])
@@ -354,7 +354,7 @@ class GLMEstimator(OneStepEstimator):
         expected = self._model(state)
         longest = self._far(self._at(state).matrix[: self.q]) * expected.steepest
         edges = norm_edges(math.sqrt(self.q), longest)
-        lengths = Histogram(Model.of(expected, curved=True), edges, "squares")
+        lengths = Histogram(model_of(expected, curved=True), edges, "squares")
         [counts] = self.rounds.sums_at(self._at(state), lengths)
         beyond = self._seen(self.rounds.beyond(counts, BUDGET.norms), BUDGET.norms)
         noise = self._std_at(1.0) / math.sqrt(BUDGET.hessian[1])
@@ -372,7 +372,7 @@ class GLMEstimator(OneStepEstimator):
         clear = math.sqrt(LIMITS.clear_edge * state.rows / states.hessian_noise_edge(q, noise))
         if self.radius <= max(clear, used):
             return state
-        curved = Model.of(self._model(state), curved=True)
+        curved = model_of(self._model(state), curved=True)
         [total] = rounds.sums_at(self._at(state), rounds.outer(q, self.radius, curved))
         hessian = rounds.take(total, share)
         after = states.with_excess(state, hessian, rounds.std[-1], self.radius)
@@ -510,7 +510,7 @@ class HuberEstimator(OneStepEstimator):
         """Release the Hessian at a state, and let steps go by it."""
         rounds = self.rounds
         radius = self.bounded.longest
-        curved = Model.of(self.bounded, curved=True)
+        curved = model_of(self.bounded, curved=True)
         [total] = rounds.sums_at(self._at(state), Outer(curved, radius))
         hessian = rounds.take(total, BUDGET.huber_hessian)
         assert self.leverage_whitening is not None

@@ -306,7 +306,7 @@ class OneStepEstimator:
     def _scores(self, state: ScoreState) -> Model:
         """What a row's score is made of its image at a state."""
         model = self._model(state)
-        return Model.residual(self.q) if model is None else Model.of(model)
+        return Model.residual(self.q) if model is None else model_of(model)
 
     def _longest(self, state: ScoreState) -> float:
         """The largest score that a row can have, at most."""
@@ -571,6 +571,12 @@ class OneStepEstimator:
         """Release a score at a state; with the deviation of its noise."""
         [total] = self.rounds.sums_at(self._at(state), Vectors(self._scores(state), clip))
         return self.rounds.score(total, share)
+
+
+def model_of(expected: Expected | Bounded, curved: bool = False) -> Model:
+    """By a family or Huber's loss: its error, or the root of the weight in the Hessian."""
+    steepest = getattr(expected, "steepest", 1.0)
+    return Model(expected.score(curved=curved), steepest if curved else expected.most)
 
 
 def explained(parts: FitParts, goodness: Goodness) -> FitParts:

@@ -19,8 +19,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
 from privgram.glm.state import LIMITS, ScoreState, radius_at_middle
 from privgram.secret.kinds import HEAVIEST, PULL, WEIGHT_UNITS, Histogram, Model, Outer, Vectors
-from privgram.secret.pairs import Blocks, PairImage
-from privgram.secret.sweep import Image, LevelImage
+from privgram.secret.sweep import Blocks, Image, LevelImage, PairImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

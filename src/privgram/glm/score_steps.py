@@ -16,8 +16,8 @@ from privgram.glm.rounds import Rounds
 from privgram.moment import SecondMoment
 from privgram.moment.accumulators import BlockAccumulator
 from privgram.scan.executor import accumulate
-from privgram.secret.kept import KeptImage
 from privgram.secret.kinds import Learner, Scores
+from privgram.secret.sweep import KeptImage
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix, Vector

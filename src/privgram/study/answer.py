@@ -65,9 +65,16 @@ HUBER = (
 #: Said of effects after the bar that pairs of rows cannot take off.
 ALONG = (
     f"effects after | are taken along of one factor by itself, and of others with {MOST_BESIDE} "
-    "levels at most together, beside a feature and an intercept, of rows that are protected singly "
-    "and have no weights: write them after a +, as in y ~ a:g + g for slopes by group, or for an "
-    "effect of each protected unit take Unit(..., fixed_effects=True)"
+    "levels at most together, beside a feature and an intercept: write them after a +, as in "
+    "y ~ a:g + g for slopes by group"
+)
+
+#: Said of levels that are columns, and of effects after the bar that would be.
+MANY = f"scores take {MOST_LEVELS} levels at most of what is written out"
+TOO_MANY_ALONG = (
+    f"beside unit=, groups= or weights effects after | are taken along of {MOST_LEVELS} levels at "
+    "most of all factors together: describe coarser levels, such as regions or periods; for an "
+    "effect of each protected unit take Unit(..., fixed_effects=True), which needs no levels"
 )
 
 
@@ -147,6 +154,8 @@ def release_and_fit(
     apart = unit or parsed.endogenous or huber or clusters
     if linear and parsed.intercept and not apart:
         factor = HighCardinalityFactor.of(parsed, used)
+    # Pairs are of rows that are protected singly; of others effects are columns, if not shown.
+    singly = unit is None and clusters is None and used.row_weights is None
     robust = options.cov_type != "nonrobust"
     written = used if linear and factor is None else None
     not_scores = _without_scores(source, parsed, used, unit, written, options, guarantee)
@@ -163,9 +172,11 @@ def release_and_fit(
         asked = linear and parsed.intercept and robust and single and not parsed.absorbed
         if not (scores and asked):
             raise ValueError(HUBER)
-    if scores and linear and parsed.absorbed and factor is None and clusters is None:
+    if scores and parsed.absorbed and linear and singly and factor is None:
         raise ValueError(ALONG)
-    if not linear or clusters is not None:  # effects are written out, if not shown
+    if parsed.absorbed and not_scores == MANY:
+        raise ValueError(TOO_MANY_ALONG)
+    if scores and not (linear and singly):
         parsed = replace(parsed, features=(*parsed.features, *parsed.absorbed))
     if not linear:
         if not scores or (used.row_weights is not None and not parsed.intercept):
@@ -314,8 +325,8 @@ def _without_scores(
         return "scores take units whose bound the table does not choose"
     if written is None:
         return None
-    if parsed.absorbed and options.groups is None:
+    single = unit is None and columns.row_weights is None and options.groups is None
+    if parsed.absorbed and single:
         return None
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
-    many = f"scores take {MOST_LEVELS} levels at most of what is written out"
-    return None if levels <= MOST_LEVELS else many
+    return None if levels <= MOST_LEVELS else MANY

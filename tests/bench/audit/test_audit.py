@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-from support.helpers import refuses
 
 from bench.audit import (
     CASES,
@@ -186,11 +185,3 @@ def test_scores_are_likelihood_ratios(mechanism):
     for ratio in (np.exp(scores[1]), np.exp(-scores[0])):
         error = ratio.std() / math.sqrt(ratio.size)
         assert abs(ratio.mean() - 1) < 4.75 * error
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [({"draws": 0}, "draws must be"), ({"draws": 1, "confidence": 1.0}, "confidence must")],
-)
-def test_bad_arguments(options, message):
-    refuses(lambda: measure(CASES[0], **options), ValueError, message)

@@ -96,8 +96,6 @@ def test_algorithm_4_takes_its_degrees_of_freedom_from_a_public_n(moment):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GaussianSketch(0), "rows"),
-        (lambda: InverseWishart(dof=-1.0), "dof"),
         (lambda: InverseWishart(adaptive=True), "needs dof"),
         (lambda: InverseWishart(3.0).calibrate(4, 1.0, 1.0, 1e-6), "at least the number of col"),
         (lambda: GaussianSketch(9).calibrate(4, 1.0, 1.0, 1e-25), "finite precision"),
@@ -284,22 +282,6 @@ def test_noise_on_the_eigenvalue_is_asked_for_as_the_calibration_states(monkeypa
     p = pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism).parameters
     assert asked == [(-noise.eigenvalue_shift, noise.laplace_scale)]
     assert p["eigenvalue_bound"] == pytest.approx(4000 - noise.eigenvalue_shift, rel=1e-5)
-
-
-@pytest.mark.long
-def test_eigenvalue_bound_has_the_stated_law():
-    # KS of 300 draws against the Laplace law; false alarm 1e-4.
-    moment, mechanism = rich(300), GaussianSketch(5, adaptive=True)
-    noise = mechanism.calibrate(3, moment.sensitivity_bound, EPSILON, DELTA)
-    rng = np.random.default_rng(5)
-    draws = [
-        pg.release(moment, None, EPSILON, DELTA, rng=rng, mechanism=mechanism).parameters[
-            "eigenvalue_bound"
-        ]
-        for _ in range(300)
-    ]
-    law = stats.laplace(300 - noise.eigenvalue_shift, noise.laplace_scale)
-    assert stats.kstest(draws, law.cdf).pvalue > 1e-4
 
 
 @pytest.mark.slow

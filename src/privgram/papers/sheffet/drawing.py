@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privgram.disclosure.laws import Sample
 from privgram.exact import int128, rounding, variates
 from privgram.exact.exact_matmul import (
     SLACK,
@@ -47,7 +48,7 @@ from privgram.papers.sheffet.mechanisms import (
 from privgram.papers.sheffet.profiles import AdaptiveLadderProfile
 from privgram.papers.sheffet.theorems import algorithm_2_rows
 from privgram.secret.additive import noisy_matrix
-from privgram.secret.laws import Sample, draw
+from privgram.secret.gate import draw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
