@@ -69,10 +69,7 @@ EDGE = 1e-9
 #: A group with fewer rows than so many deviations of their number's noise is hidden.
 DEVIATIONS_SEEN = 4.0
 
-#: A run of equal sums that is so many nodes of a level long has hardly any noise of that level.
-AVERAGED = 1
-
-#: A deviation is no less than this part of that of a single sum, however long the run is.
+#: In the mean of a run of sums a deviation is no less than this part of that of a single one.
 LEAST = 0.4
 
 
@@ -157,15 +154,11 @@ def not_negative(counts: Matrix) -> Matrix:
     return found
 
 
-def _by_parent(nodes: Matrix) -> Matrix:
-    return nodes.reshape(*nodes.shape[:-1], -1, BRANCHES)
-
-
 def noise_variances(sums: Matrix, variances: Vector) -> Vector:
     """Variances (k,) of the noise in sums over steps, weighted by `sums` (k, 2^h)."""
     means, found = sums, np.zeros(len(sums))
     for variance in variances[:0:-1]:
-        children = _by_parent(means)
+        children = means.reshape(len(means), -1, BRANCHES)
         means = children.mean(-1)
         found += variance * ((children - means[..., None]) ** 2).sum((-2, -1))
     whole: Vector = found + variances[0] * means[:, 0] ** 2
@@ -437,7 +430,7 @@ class DistributionResults(TableOfCounts):
         """Rows of each group up to each step, which do not fall, and the variance of their noise.
 
         Sums of counts, by isotonic regression. Of a run of equal ones that of levels whose nodes
-        are short beside the run is left out.
+        are no longer than the run is left out.
         """
         from scipy.optimize import isotonic_regression
 
@@ -447,7 +440,7 @@ class DistributionResults(TableOfCounts):
         spans = BRANCHES ** np.arange(len(by_level))[::-1]  # steps of a node
         kept = np.zeros(runs.shape)
         for variance, span in zip(by_level, spans, strict=True):
-            kept += np.where(runs >= AVERAGED * span, 0.0, variance)
+            kept += np.where(runs >= span, 0.0, variance)
         least = LEAST**2 * by_level.sum(axis=0)
         return np.array([fit.x for fit in fits]), np.maximum(kept, least)
 

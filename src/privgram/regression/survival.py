@@ -170,20 +170,13 @@ class SurvivalResults(GLMResults):
         SurvivalCurves
         """
         levels = [self.columns.variables[name].names for name in self._strata]  # type: ignore[attr-defined]
-        strata = list(product(*levels))
-        pieces = [{PIECE: str(k)} for k in range(1, len(self.cuts))]
-        cells = [
-            dict(zip(self._strata, stratum, strict=True)) | piece
-            for stratum, piece in product(strata, pieces)
-        ]
-        rows = [
-            [
-                not powers and all(cell.get(name) == self._level(name, at) for name, at in own)
-                for powers, own in self._with_pieces.functions
-            ]
-            for cell in cells
-        ]
-        names = tuple(", ".join(map(str, stratum)) or "baseline" for stratum in strata)
+        places = [range(len(names)) for names in levels]
+        rows = []
+        for cell in product(*places, range(len(self.cuts) - 1)):
+            known = {*zip((*self._strata, PIECE), cell, strict=True)}
+            functions = self._with_pieces.functions
+            rows.append([not powers and known.issuperset(own) for powers, own in functions])
+        names = tuple(", ".join(stratum) or "baseline" for stratum in product(*levels))
         return self._curves(np.array(rows, float), names, times, alpha, "cumulative hazard")
 
     def predict_survival(
@@ -213,9 +206,6 @@ class SurvivalResults(GLMResults):
         table[PIECE] = np.tile([str(k + 1) for k in range(pieces)], size)
         rows = self._with_pieces.rows(table, self.columns)
         return self._curves(rows, tuple(map(str, range(size))), times, alpha, "survival")
-
-    def _level(self, name: str, at: int) -> str:
-        return str(self.columns.variables[name].names[at])  # type: ignore[attr-defined]
 
     def _curves(
         self,
@@ -296,8 +286,7 @@ def read_fit(path: Path) -> GLMResults:
     fit = GLMResults._read(path)
     if "survival" not in fit.parameters:
         return fit
-    parts: dict[str, Any] = {each.name: getattr(fit, each.name) for each in fields(fit)}
-    of_times = SurvivalResults(**parts)
+    of_times = SurvivalResults(**{each.name: getattr(fit, each.name) for each in fields(fit)})
     with GLMResults._format.understood(path):
         of_times._check()
         if not len(of_times.cuts) == len(of_times.columns.variables[PIECE].names) + 1:  # type: ignore[attr-defined]
