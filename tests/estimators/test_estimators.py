@@ -262,6 +262,14 @@ def test_defaults_always_give_an_answer():
         assert np.isfinite(model.predict(X)).all()
 
 
+@pytest.mark.parametrize("alpha", [0, 1.0])
+def test_a_fixed_penalty_of_few_rows_has_a_solution(rng, alpha):
+    """After the spend there is an answer: by the noise that a release takes mostly none."""
+    X = rng.uniform(-1, 1, (200, 8))
+    model = PrivateRidge(alpha, epsilon=0.5, columns=(-1, 1), random_state=0).fit(X, X[:, 0])
+    assert np.isfinite(model.coef_).all()
+
+
 def test_reproducible_noise_says_so(table):
     X, y = table
     states = [1, np.int64(1), np.random.default_rng(1), np.random.RandomState(1)]

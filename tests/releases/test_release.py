@@ -15,6 +15,7 @@ import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.noise import GaussianLaw
 from privgram.papers.sheffet import InverseWishartLaw
+from privgram.releases import record
 from privgram.releases.record import RELEASE_FORMAT
 
 
@@ -251,3 +252,11 @@ def test_other_zeros_than_the_matrix_has_are_refused(tmp_path, zeros):
     header = release._header() | {"zeros": zeros}
     RELEASE_FORMAT.save(tmp_path / "it.json", header, release._arrays())
     refuses(lambda: pg.load(tmp_path / "it.json"), DamagedFile, "can read")
+
+
+@pytest.mark.parametrize(("d", "zeros"), [(30_000, [[0, 1]]), (40_000, [[]]), (40_000, [[0, 1]])])
+def test_a_short_file_takes_no_large_matrix(monkeypatch, d, zeros):
+    monkeypatch.setattr(record, "_stored", lambda d, zeros: pytest.fail("places were made"))
+    monkeypatch.setattr(record, "zero_matrix", lambda d: pytest.fail("a matrix was made"))
+    with pytest.raises(ValueError, match="zeros"):
+        record.unpacked(np.zeros(3), d, zeros)

@@ -304,6 +304,47 @@ def test_objects_that_stand_for_numbers_or_columns_are_refused():
     assert "encoder" not in seen
 
 
+def test_an_image_that_is_written_into_while_kinds_are_read_is_told_no_number_of_rows():
+    seen = []
+    image, _ = of_kept(Scores)
+
+    class Writes(tuple):
+        def __iter__(self):
+            write(image, fits=lambda n: seen.append(n) or False)
+            return super().__iter__()
+
+    door(kept_reader).read(image, Scores(Learner(np.zeros((2, 2)), Writes((0, 1)))))
+    assert not seen
+
+
+def test_numbers_of_fewer_levels_than_rows_have_are_refused_before_a_row_is_read():
+    """Or whether it fails would tell if a row has the level that is left out."""
+    of_level = Vectors(Model.features(2), groups=2)
+    cases = [
+        (PairImage(replace(blocks(), bins=blocks().bins[:2]), np.eye(2, 3)), of_pairs()[1][0]),
+        (
+            PairImage(replace(blocks(), weights=blocks().weights[:2]), np.eye(2, 3)),
+            of_pairs()[1][0],
+        ),
+        (LevelImage(USED, OTHERS, "f", np.eye(2, 3), np.zeros((2, 2))), of_level),
+        (LevelImage(USED, OTHERS, "x", np.eye(2, 3)), of_level),
+    ]
+
+    def never(new):
+        raise AssertionError("a row was read")
+
+    for image, kind in cases:
+        with pytest.raises(ValueError, match="of all levels of a factor"):
+            door(never).read(image, kind)
+
+
+@pytest.mark.parametrize("longer", [1.01, 1e12, math.nan])
+def test_axes_of_kept_images_are_no_longer_than_one(longer):
+    """Products of longer ones are not exact, and turn with the place of a row in its block."""
+    with pytest.raises(ValueError, match="orthonormal"):
+        KeptImage(longer * np.eye(3, 2), np.ones(2), 2.0, 2.0)
+
+
 def test_numbers_of_other_types_are_read_as_plain_ones():
     class Block(NamedTuple):
         start: int
@@ -542,7 +583,7 @@ def test_a_share_that_is_no_share_draws_nothing_or_is_counted(share):
     one = gate_of()
     with pytest.raises((Spent, OverflowError, ValueError, ZeroDivisionError)):
         one.release(one.adopt(3), share)
-    assert one.spent == max(float(share), 0.0) or math.isnan(share)
+    assert one.spent == (float(share) if share > 0 else 0.0)
 
 
 # --- one whose table fails in the middle ----------------------------------------------------------

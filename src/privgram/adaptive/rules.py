@@ -68,7 +68,7 @@ ADAPTIVE = AdaptiveRules()
 SEEN = 3.0
 
 #: The tail begins where no more than this part of lengths is beyond. By two octaves of it income in
-#: `401ksubs`, whose interval may not hold, is told in nine of ten draws (docs/theory/glm.md).
+#: `401ksubs` is told to lie far out in nine of ten draws.
 TAIL = 1 / 8
 
 #: Less than the whole budget by this part, which pays for the rounding of its shares.

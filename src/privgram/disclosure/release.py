@@ -21,7 +21,7 @@ from privgram.disclosure.request import (
     ReleaseRequest,
     TableRelease,
 )
-from privgram.mechanisms import taken
+from privgram.mechanisms import AdaptiveGaussian, AnalyzeGauss, taken
 from privgram.moment.grouped import SecondMoments
 from privgram.moment.second_moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
@@ -134,7 +134,10 @@ def release_for(
     priced = request.priced(moment, choice)
     if path is not None:  # once more, after the pass, for what is spent now
         matrices = moment.values() if isinstance(moment, SecondMoments) else [moment]
-        entries = len(matrices) * (moment.n_columns**2 - 2 * matrices[0].n_known_zeros)
+        # Known zeros, which Gaussian noise leaves, are not saved.
+        gaussian = isinstance(priced.mechanism, AnalyzeGauss | AdaptiveGaussian)
+        zeros = 2 * matrices[0].n_known_zeros if gaussian else 0
+        entries = len(matrices) * (moment.n_columns**2 - zeros)
         check_room(path, entries * BYTES_OF_ENTRY[path.suffix])
     generator, reproducible = generators.resolve(request.rng)
     if not reproducible:  # those are experiments, and are marked as not private

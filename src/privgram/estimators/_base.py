@@ -138,16 +138,13 @@ class BudgetedEstimator(BaseEstimator):
         """Checked columns of numbers by name, the target last, and their description."""
         if isinstance(self.columns, str):
             raise TypeError("columns= takes what a file describes: pg.Columns.load(path)")
-        read = self._rows(X, y)
-        X, *target = read if isinstance(read, tuple) else (read,)
+        X, target = self._rows(X, y)
         names = self._feature_names()
         if self.columns is None or isinstance(self.columns, (Columns, Mapping)):
             columns = described(self.columns, missing=self.missing)
-            if target:
-                names.append(target_of(columns, names, y))
+            names.append(target_of(columns, names, y))
         else:
-            if target:
-                names.append(target_name(y, names))
+            names.append(target_name(y, names))
             bounds = dict.fromkeys(names, self.columns)
             columns = Columns(bounds, intercept=True, missing=self.missing)
         if {*names} != {*columns.variables}:
@@ -163,7 +160,7 @@ class BudgetedEstimator(BaseEstimator):
                 "these X is a data frame or a mapping, or take privgram.release(...).regress(...)"
             )
         # Views: the table and its target are never copied into one.
-        views = [*(X[:, j] for j in range(X.shape[1])), *target]
+        views = [*(X[:, j] for j in range(X.shape[1])), target]
         return dict(zip(names, views, strict=True)), columns.settled(self.adjacency)
 
     @property

@@ -313,13 +313,14 @@ def unpacked(stored: NDArray[np.float64], d: int, zeros: Blocks) -> Matrix:
     if not zeros:
         return stored
     columns = [column for block in zeros for column in block]
-    if not all(type(column) is int and 0 <= column < d <= MOST_COLUMNS for column in columns):
+    known = all(type(column) is int and 0 <= column < d <= MOST_COLUMNS for column in columns)
+    if not (known and all(zeros)):
         raise ValueError(f"the zeros are not between some of {d} columns")
-    parts = list(_stored(d, zeros))
-    if len(set(columns)) < len(columns) or stored.shape != (sum(at.size for at, *_ in parts),):
+    n_stored = d * d - sum(len(block) * (len(block) - 1) for block in zeros)
+    if len(set(columns)) < len(columns) or stored.shape != (n_stored,):
         raise ValueError("the matrix has not the entries that its zeros leave")
     matrix = zero_matrix(d)
-    for at, rows, columns_of in parts:
+    for at, rows, columns_of in _stored(d, zeros):
         matrix[rows, columns_of] = stored[at]
     return matrix
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.disclosure.laws import Sample
+from privgram.disclosure.samplers import is_definite
 from privgram.exact import int128, rounding, variates
 from privgram.exact.exact_matmul import (
     SLACK,
@@ -79,15 +80,6 @@ def draw_additive_wishart(
     subtracted = next(tried, 0.0)
     law = replace(noise.law, subtracted=subtracted)
     return Sample(matrix - subtracted * np.eye(d), law, {"subtracted": subtracted})
-
-
-def is_definite(matrix: Matrix) -> bool:
-    """Whether a symmetric matrix is positive definite."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 @draw.register(GaussianSketch)
