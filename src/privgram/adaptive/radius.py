@@ -127,12 +127,13 @@ def tail_power(
 ) -> float:
     """The power by which numbers beyond edges fall up to a length; squares have no mean below 2.
 
-    `rank` were to be beyond it, which noise does not change. The tail begins at `start`, or at the
-    first edge, an octave before that length at least, where no more than `TAIL` of all `n` are
-    beyond: infinity where there is none.
+    `rank` were to be beyond it, which noise does not change. The tail begins at `start`, where no
+    more than `TAIL` of all `n` are beyond: infinity where there is none.
     """
+    if size == edges[-1] or start < edges[0] * (1 - 1e-8):
+        return math.inf
     first = int(np.searchsorted(edges, start * (1 - 1e-8)))
-    if size == edges[-1] or size < 2 * edges[first] * (1 - 1e-6) or beyond[first] > TAIL * n:
+    if beyond[first] > TAIL * n:
         return math.inf
     return math.log(max(float(beyond[first]) / rank, 1e-300)) / math.log(size / float(edges[first]))
 

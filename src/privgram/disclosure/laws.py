@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from privgram.exact import int128, rounding, variates
 from privgram.mechanisms import MatrixLaplace
 from privgram.secret.gate import draw
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import numpy as np
 
     from privgram._base.numbers import Matrix
     from privgram.mechanisms.additive import MatrixLaplaceCalibration
@@ -43,3 +43,12 @@ def draw_matrix_laplace(
     exponent = int128.grid_exponent(noise.noise_std / unit)
     counts = rounding.add_wisharts(moment.int128(), noise.scale / unit, plus, minus, exponent)
     return Sample(counts * (unit * 2.0**exponent), noise.law)
+
+
+def is_definite(matrix: Matrix) -> bool:
+    """Whether a symmetric matrix is positive definite."""
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True

@@ -13,7 +13,7 @@ import numpy as np
 
 from privgram.adaptive import rounds
 from privgram.adaptive.rounds import run_rounds
-from privgram.disclosure.laws import Sample  # and with it, laws are registered
+from privgram.disclosure.laws import Sample, is_definite  # and with it, laws are registered
 from privgram.mechanisms import AdaptiveGaussian, MatrixLaplace, Mechanism
 from privgram.mechanisms.additive import AnalyzeGauss
 from privgram.moment import SecondMoment
@@ -117,15 +117,6 @@ def _shifted(law: Imposed, added: float) -> Imposed:
     base = _shifted(law.base, added)
     assert not isinstance(base, TiedLaw)
     return replace(law, base=base)
-
-
-def is_definite(matrix: Matrix) -> bool:
-    """Whether a symmetric matrix is positive definite."""
-    try:
-        np.linalg.cholesky(matrix)
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def feasible(matrix: Matrix, noise: Calibration) -> tuple[Matrix, float]:

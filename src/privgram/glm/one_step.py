@@ -522,14 +522,14 @@ class OneStepEstimator:
         coef = state.coef + part * ahead * step + far
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
-        noise += clip.carried(squared, noise_std)
         contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
         # What clipping took off squares may be of any one direction; of their mean it is a qth.
         lost = clip.lost_squares / (1 if self.problem.robust else q)
         meat = self._sampled(meat + lost * np.eye(q), state)
         refusal = CONTRADICTED if contradicted else None
-        carried = CLIPPING.carried if clip.is_heavy else None
-        facts = FitFacts(clip.size, clipping_excess=clip.more(noise_std), carried=carried)
+        facts = FitFacts(
+            clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
+        )
         if clusters is not None:
             meat, found = cluster_moment(clusters, rounds, by_cluster, score, last)
             facts = replace(facts, clusters=found)

@@ -255,7 +255,7 @@ class FitFacts:
     absorbed_levels: int | None = None
     huber: HuberEquation | None = None
     clipping_excess: float | None = None  # over the noise, where it makes intervals longer
-    carried: float | None = None  # by a heavy tail, over the noise, where most scores point
+    heavy_tail: bool | None = None  # whether longer scores become rare very slowly
     goodness: Goodness | None = None  # of least squares
     likelihood: LikelihoodGain | None = None  # of other families
     clusters: ClusterFacts | None = None

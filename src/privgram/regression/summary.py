@@ -36,13 +36,6 @@ SHORTER = "Narrower bounds, or logarithms of what has long tails, leave less to 
 
 def caution_of(parameters: JsonObject) -> str | None:
     """Say so where few rows far out, which are cut down, may decide what is estimated."""
-    if times := parameters.get("carried"):
-        return (
-            "Caution: few rows far out may decide what is estimated. Tails are so long that "
-            "nothing bounds by how much cutting such rows down moved estimates: intervals allow "
-            f"for {times:.0f} times the privacy noise where most of them point, and may be too "
-            f"short or too long. {SHORTER}"
-        )
     if times := parameters.get("clipping_excess"):
         return (
             "Caution: few rows far out may decide what is estimated. Cutting them down may have "

@@ -291,7 +291,7 @@ def _plain(value: Any) -> Any:
 
 
 #: More columns than a second moment has: a short file may not ask for so large a matrix.
-MOST_COLUMNS = 1 << 15
+MOST_LOADED = 1 << 15
 
 
 def packed(matrix: Matrix, zeros: Blocks) -> NDArray[np.float64]:
@@ -313,7 +313,7 @@ def unpacked(stored: NDArray[np.float64], d: int, zeros: Blocks) -> Matrix:
     if not zeros:
         return stored
     columns = [column for block in zeros for column in block]
-    known = all(type(column) is int and 0 <= column < d <= MOST_COLUMNS for column in columns)
+    known = all(type(column) is int and 0 <= column < d <= MOST_LOADED for column in columns)
     if not (known and all(zeros)):
         raise ValueError(f"the zeros are not between some of {d} columns")
     n_stored = d * d - sum(len(block) * (len(block) - 1) for block in zeros)

@@ -70,7 +70,7 @@ ALONG = (
 )
 
 #: Said of levels that are columns, and of effects after the bar that would be.
-MANY = f"scores take {MOST_LEVELS} levels at most of what is written out"
+MANY_LEVELS = f"scores take {MOST_LEVELS} levels at most of what is written out"
 TOO_MANY_ALONG = (
     f"beside unit=, groups= or weights effects after | are taken along of {MOST_LEVELS} levels at "
     "most of all factors together: describe coarser levels, such as regions or periods; for an "
@@ -174,7 +174,7 @@ def release_and_fit(
             raise ValueError(HUBER)
     if scores and parsed.absorbed and linear and singly and factor is None:
         raise ValueError(ALONG)
-    if parsed.absorbed and not_scores == MANY:
+    if parsed.absorbed and not_scores == MANY_LEVELS:
         raise ValueError(TOO_MANY_ALONG)
     if scores and not (linear and singly):
         parsed = replace(parsed, features=(*parsed.features, *parsed.absorbed))
@@ -329,4 +329,4 @@ def _without_scores(
     if parsed.absorbed and single:
         return None
     levels = sum(len(x) for x in written.variables.values() if isinstance(x, Factor))
-    return None if levels <= MOST_LEVELS else MANY
+    return None if levels <= MOST_LEVELS else MANY_LEVELS

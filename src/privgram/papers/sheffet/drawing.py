@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from privgram.disclosure.laws import Sample
-from privgram.disclosure.samplers import is_definite
+from privgram.disclosure.laws import Sample, is_definite
 from privgram.exact import int128, rounding, variates
 from privgram.exact.exact_matmul import (
     SLACK,
