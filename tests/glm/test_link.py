@@ -309,21 +309,12 @@ def test_nothing_is_spent_for_what_cannot_be_fitted(tmp_path):
     assert not ledger.entries
 
 
-@pytest.mark.parametrize("family", ["poisson", "binomial"])
-def test_long_scores_make_no_interval_of_a_link_longer(family):
-    """Their clip depends on features but for counts far beyond their means, which hardly tell."""
+@pytest.mark.parametrize(("family", "is_more"), [("poisson", True), ("binomial", False)])
+def test_long_scores_of_counts_alone_make_intervals_longer(family, is_more):
+    """They lie beyond their means, all on one side."""
     fit = fitted(family, made(family, 5000), formula="y ~ a + b", seed=0)
     assert fit.refusal is None
-    assert not {"clipping_excess", "carried"} & {*fit.parameters}
-
-
-def test_mean_of_counts_is_within_what_is_said_of_it():
-    """Bins of 2, 4, ... counts leave the mean open, which the noise does not tell."""
-    table = made("poisson", 20_000)
-    for seed in range(3):
-        said = fitted("poisson", table, formula="y ~ a + b", seed=seed, epsilon=8.0).parameters
-        off = abs(said["target_mean"] - np.mean(table["y"]))
-        assert off < 2 * said["target_mean_std"] < 0.2 * said["target_mean"]
+    assert ("clipping_excess" in fit.parameters) == is_more
 
 
 @pytest.mark.slow

@@ -517,7 +517,7 @@ def test_guesses_are_near_where_they_are_right(formula, options, means, monkeypa
         monkeypatch.setattr(precision, name, precision.ONE_DRAW)
     table = skewed()
     study = pg.Study(table, SKEWED, epsilon=4.0, delta=1e-6)
-    scale = {"y": 2.0, "x": 1.0, "z": 1.0, "d": 1.0}
+    scale = {"y": 2.0, "x": 1.0, "z": 1.0, "d": 1.0, "count": math.sqrt(1.5)}
     used = study.columns.from_formula(formula, study.columns.bounds).selected
     design = {"mean": means or {}, "std": {name: scale[name] for name in scale if name in used}}
     planned = study.plan(formula, epsilon=4.0, design=design, **options)

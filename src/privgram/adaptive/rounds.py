@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from privgram._base.text import warn
 from privgram.adaptive import whitening
@@ -145,6 +144,8 @@ def _inverse_rows(
     known = [] if columns is None or columns.layout.size != d else relations(columns.layout)
     if not known and transform.second is None:
         return np.asarray(transform.matrix[:, at].T @ transform.matrix)
+    from scipy.sparse import csr_array  # which takes longer to import than a short release
+
     second = np.eye(d) if transform.second is None else transform.second
     sparse = csr_array(back)  # a frame with factors apart mixes the numbers alone
     moment = sparse @ (sparse @ second).T

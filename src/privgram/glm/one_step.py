@@ -462,13 +462,15 @@ class OneStepEstimator:
             n = min(state.rows / self.each, self.most_long)
             return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
         rank, allowance = CLIPPING.unbiased
-        kept = len(edges)
-        if not self.problem.family.counts:  # noise that leads far off does more than clipping
+        long_way, kept = self.problem.family.counts, len(edges)
+        if not long_way:  # noise that leads far off does more than clipping
             quiet = LIMITS.quiet * state.rows / (math.sqrt(self.q) * noise)
             kept = max(int((edges <= max(quiet, self.usual_clip)).sum()), 1)
         clip = choose_clip(
             edges[:kept], beyond[:kept], noise, deviation=rounds.beyond_std, rank=rank
         )
+        if long_way:  # counts far beyond their means all point one way
+            return replace(clip, allowance=allowance, is_heavy=False)
         return Clip(clip.size, clip.n_beyond, allowance, squares=clip.squares)
 
     def _with_errors(self, state: ScoreState) -> ScoreState:
