@@ -21,7 +21,9 @@ from . import drawing as _drawing  # noqa: F401 - by which the mechanisms are re
 from . import theorems
 from .laws import InverseGaussianLaw, InverseWishartLaw, SketchLaw, WishartLaw
 from .mechanisms import (
-    AdditiveWishart,
+    AdditiveWishart as AdditiveWishart,  # which the root has, and its page describes
+)
+from .mechanisms import (
     GaussianSketch,
     InverseGauss,
     InverseWishart,
@@ -50,7 +52,6 @@ from .wishart import WishartProfile, wishart_dof, wishart_noise, wishart_ratio
 __all__ = [
     "AdaptiveLadderProfile",
     "AdaptiveSketchProfile",
-    "AdditiveWishart",
     "GaussianSketch",
     "InverseGauss",
     "InverseGaussianLaw",
