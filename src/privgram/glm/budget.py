@@ -24,8 +24,10 @@ class BudgetShares:
     number: float = 0.01
     #: Counts of the target's values, where it has a link.
     targets: float = 0.03
-    #: Second moments in frames, one after the other while the Hessian is hidden or noisy.
-    middle: tuple[float, ...] = (0.1, 0.1, 0.2)
+    #: Second moments in frames, one after the other while the Hessian is hidden or noisy; and
+    #: after how many of them it must be hidden.
+    middle: tuple[float, ...] = (0.1, 0.1, 0.2, 0.3)
+    if_hidden: int = 3
     #: Counts of scores by norm, from which the clip is chosen.
     counts: float = 0.10
     #: Of what is left then: a score before all others, where the initial estimate is noisy, and

@@ -60,8 +60,6 @@ class OneStepEstimator:
     mean_weight = 1.0
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
-    #: Shares of second moments in frames.
-    middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
     #: About so many rows may have long scores.
@@ -175,7 +173,9 @@ class OneStepEstimator:
         known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound, cut = float(rounds.moment.columns.bound), False
-        for share in self.middle:
+        for round_, share in enumerate(BUDGET.middle):
+            if round_ >= BUDGET.if_hidden and not state.hides:
+                break
             radius = states.radius_at_middle(transform.typical, len(self.basis))
             radius *= math.sqrt(self.each)
             largest = math.sqrt(transform.largest(bound) * self.most)
