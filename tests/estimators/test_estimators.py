@@ -317,44 +317,6 @@ def test_fit_that_is_saved_or_copied_has_the_release_alone(rng):
         assert np.array_equal(again.release_.matrix, model.release_.matrix)
 
 
-SECRET = 31337.0625
-
-
-def hostile():
-    """Tables that are refused, each with a value that must not be quoted."""
-    pd = pytest.importorskip("pandas")
-    X, y = np.full((6, 2), SECRET), np.arange(6.0)
-    text = X.astype(object)
-    text[2, 1] = f"{SECRET} mmHg"
-    nan = X.copy()
-    nan[3, 0] = np.nan
-    return {
-        "one dimension": (X[:, 0], y),
-        "three": (X[None], y),
-        "scalar": (SECRET, y),
-        "text": (text, y),
-        "strings": (np.array([[f"a{SECRET}"]] * 6), y),
-        "complex": (X + 1j * SECRET, y),
-        "nan": (nan, y),
-        "frame": (pd.DataFrame({"a": X[:, 0], "b": text[:, 1]}), y),
-        "lengths": (X, y[:-1]),
-        "text target": (X, text[:, 1]),
-        "complex target": (X, X[:, 0] * 1j),
-        "nan target": (X, nan[:, 0]),
-        "cube target": (X, X[:, :, None]),
-        "dict": (np.array([[{SECRET: SECRET}]] * 6), y),
-    }
-
-
-@pytest.mark.parametrize("case", sorted(hostile()))
-def test_no_value_of_the_data_is_quoted(case):
-    X, y = hostile()[case]
-    with pytest.raises((ValueError, TypeError)) as caught:
-        unit().fit(X, y)
-    assert "31337" not in str(caught.value)
-    assert str(caught.value)
-
-
 def test_sparse_matrices_are_refused():
     sparse = pytest.importorskip("scipy.sparse")
     with pytest.raises(TypeError, match=r"[Ss]parse"):
