@@ -14,7 +14,6 @@ from support.helpers import make_release, refuses
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.noise import GaussianLaw
-from privgram.papers.sheffet import InverseWishartLaw
 from privgram.releases import record
 from privgram.releases.record import RELEASE_FORMAT
 
@@ -78,11 +77,6 @@ def test_marginal(release):
         release.delta,
         release.privacy,
     )
-
-
-def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):
-    release = dataclasses.replace(release, noise=InverseWishartLaw(20.0, 1.0))
-    assert release.marginal(["a", "b"]).noise.dof == 19.0
 
 
 @pytest.mark.parametrize(
