@@ -325,8 +325,7 @@ def test_an_appended_line_gives_nothing_back(ledger, path, staged):
     for key in ("", "00" * 32, lock, "no hexadecimal", None):
         appended(path, settles(1, 0.5, key))
         for handle in (ledger, pickle.loads(pickle.dumps(ledger))):
-            with pytest.raises(DamagedFile, match="not entries"):
-                handle.remaining()
+            refuses(handle.remaining, DamagedFile, "not entries")
         refuses(lambda: Ledger(path), DamagedFile, "not entries")
         path.write_bytes(known)
     if not staged:
