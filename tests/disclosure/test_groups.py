@@ -299,13 +299,7 @@ def test_how_many_rows_are_of_no_group_is_not_told(table):
         pg.release(table, bound=pg.PrivateBound(0.1), **ask)
 
 
-def test_stored_moments(table):
-    moment = pg.second_moment(table, columns=COLUMNS)
-    with pytest.raises(TypeError, match="cannot be taken apart: pass the table itself"):
-        pg.release(moment, epsilon=1.0, delta=1e-6, by=pg.Groups("site", SITES))
-    moments = pg.second_moment(table, **ASK)
-    with pytest.raises(TypeError, match="leave out by"):
-        pg.release(moments, epsilon=1.0, delta=1e-6, by=pg.Groups("site", SITES))
-    made = pg.release(moments, epsilon=1.0, delta=1e-6)
+def test_each_group_has_its_release(table):
+    made = pg.release(pg.second_moment(table, **ASK), epsilon=1.0, delta=1e-6)
     assert list(made) == SITES
     refuses(lambda: Releases(made.groups, [made["a"]], None), ValueError, "1 releases for 3 groups")
