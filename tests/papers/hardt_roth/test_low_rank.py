@@ -13,7 +13,7 @@ from support.helpers import refuses
 
 import privgram as pg
 from privgram import privacy
-from privgram._core import blas as core
+from privgram._core import orthonormal as core
 from privgram.papers import PublishedErratumError, hardt_roth, sheffet
 from privgram.papers import hardt_roth as low_rank
 from privgram.papers.hardt_roth import baselines, calibration, pfp

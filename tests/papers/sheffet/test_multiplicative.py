@@ -246,7 +246,7 @@ def breach(rng, location, scale, step):
 def test_eigenvalue_bound_far_too_high_is_no_error(mechanism, calibration, rows, monkeypatch):
     """Singular data on a rung without regulariser: what delta allows must look like the rest."""
     moment = pg.SecondMoment(3, bound=1.0).update(np.tile([[0.6, 0.0, 0.8]], (rows, 1)))
-    monkeypatch.setattr("privgram.exact.variates.laplace_step", breach)
+    monkeypatch.setattr("privgram.papers.sheffet.drawing.laplace_step", breach)
     release = pg.release(moment, None, EPSILON, DELTA, mechanism=by(calibration, mechanism))
     p = release.parameters
     assert p["adjusted_dof"] > 100
@@ -276,7 +276,7 @@ def test_noise_on_the_eigenvalue_is_asked_for_as_the_calibration_states(monkeypa
         asked.append((location, scale))
         return round(location / step)
 
-    monkeypatch.setattr("privgram.exact.variates.laplace_step", none)
+    monkeypatch.setattr("privgram.papers.sheffet.drawing.laplace_step", none)
     moment, mechanism = rich(4000), published(GaussianSketch(5, adaptive=True))
     noise = mechanism.calibrate(3, moment.sensitivity_bound, EPSILON, DELTA)
     p = pg.release(moment, None, EPSILON, DELTA, mechanism=mechanism).parameters

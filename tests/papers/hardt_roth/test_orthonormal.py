@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import linalg
 from support.helpers import refuses
 
-from privgram._core import blas as compiled
+from privgram._core import orthonormal as compiled
 from privgram._core.draws import ChaCha20
 
 ORTHOGONALITY = 1e-14
