@@ -27,7 +27,7 @@ class BudgetShares:
     #: Second moments in frames, one after the other while the Hessian is hidden or noisy; and
     #: after how many of them it must be hidden.
     middle: tuple[float, ...] = (0.1, 0.1, 0.2, 0.3)
-    if_hidden: int = 2
+    if_hidden: int = 3
     #: Counts of scores by norm, from which the clip is chosen.
     counts: float = 0.10
     #: Of what is left then: a score before all others, where the initial estimate is noisy, and
