@@ -54,9 +54,13 @@ def by_hand(data, columns, bound, clip="frobenius"):
 
 
 @pytest.mark.parametrize("room", [2**20, 2**10], ids=["fits", "no room"])
-def test_rows_of_units_are_brought_together_once(room, monkeypatch):
+@pytest.mark.parametrize("form", [dict, "DataFrame"])
+def test_rows_of_units_are_brought_together_once(form, room, monkeypatch):
     """Unless they do not fit, or who is protected, or what is read, is another."""
-    gathered, take, data = [], units.Gatherer._take, table() | {"who": np.arange(3000) // 7}
+    gathered, take = [], units.Gatherer._take
+    data = table() | {"who": (np.arange(3000) // 7).astype(str).astype(object)}
+    if form == "DataFrame":
+        data = pytest.importorskip("pandas").DataFrame(data)
 
     def noted(*given):
         gathered.append(None)
