@@ -172,7 +172,7 @@ def test_unit_of_which_nothing_is_said_has_its_bound_chosen_within_the_budget(ad
     assert (np.abs(np.asarray(fit.params) - coef) < 3 * np.asarray(fit.bse)).all()
 
 
-def test_table_that_changes_after_the_bound_was_chosen_is_noticed():
+def test_table_that_changes_after_the_bound_was_chosen_is_noticed(monkeypatch):
     """The passes of one fit are of one table, or its budget is not that of its neighbours."""
     table = made(9000, 7) | {"who": np.repeat(np.arange(3000), 3)}
 
@@ -184,6 +184,9 @@ def test_table_that_changes_after_the_bound_was_chosen_is_noticed():
             # The second time it is only asked whether there are rows.
             yield table if self.passes < 3 else {name: x[:6000] for name, x in table.items()}
 
+    monkeypatch.setattr(
+        "privgram.sources.table.CACHE_BYTES", 0
+    )  # where rows fit, none are read again
     fit = fitted(Shrinking(), unit="who", **SURE)
     assert "could not be read again (it has changed meanwhile" in fit.refusal
     assert np.isnan(fit.params).all()
