@@ -37,8 +37,10 @@ class BudgetShares:
     errors: float = 0.15
     #: The score of a constant alone along the coefficients, where a family is not linear.
     explained: float = 0.01
-    #: The least and most share of the second moment of scores.
+    #: The least and most share of the second moment of scores, and that of the score by a shorter
+    #: clip: where tails are heavy there is one, and the former has the most.
     meat: tuple[float, float] = (0.02, 0.12)
+    tail: float = 0.15
     #: Where the Hessian depends on the coefficients: the least and most share of a score at the
     #: middle, and at most so many; and of a round for the Hessian.
     middle_score: tuple[float, float] = (0.01, 0.06)
