@@ -503,7 +503,8 @@ class OneStepEstimator:
         left = self.left
         wanted = (clip.size**2 / (0.1 * rows * rounds.noise.mu)) ** 2
         least, most = BUDGET.meat
-        second = left * (most if clip.is_heavy else min(max(wanted, least), most))
+        usual = left * min(max(wanted, least), most)
+        second = left * most if clip.is_heavy else usual
         early = BUDGET.early * (left - second)
         score, std = self._score(state, clip.size, early)
         step, ahead = state.step(score), self._ahead(score, std)
@@ -534,7 +535,9 @@ class OneStepEstimator:
             more = clip.one_sided(part * score - short[0], pull_std, squared, rounds.std[-1])
             one_sided = math.sqrt(float(np.linalg.norm(more, 2))) / noise_std or None
             noise += more
-        contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
+        # Less noise of heavy tails contradicts no more.
+        wide = states.raised(squared, rounds.std[-1] * math.sqrt(second / usual))
+        contradicted = self._contradicts(state, float(np.trace(wide)) / (q * rows))
         # What clipping took off squares may be of any one direction; of their mean it is a qth.
         lost = clip.lost_squares / (1 if self.problem.robust else q)
         meat = self._sampled(meat + lost * np.eye(q), state)
