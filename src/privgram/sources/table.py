@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from privgram._base.machine import cores, memory
 from privgram._base.text import did_you_mean
-from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
-from privgram.columns.variables import Log, Number, Variable
+from privgram.columns.encoding import LEVELS, Codes, LevelCoder, Raw, as_column
+from privgram.columns.variables import Factor, Log, Number, Variable
 
 #: A user's table, in any form that `privgram.sources.open_source` reads: an array of any library, a
 #: data frame, an Arrow stream, a query, a mapping of names to columns, a path or several, or an
@@ -362,8 +362,9 @@ class CachedSource:
 
     The first pass that reads every row to its end leaves the decoded blocks here; passes after it
     are given these, and decode again the chunks of files that did not fit. Of a query all fits, or
-    it is run again. A table in memory is never copied. At most `cache_bytes` are kept, by default a
-    gigabyte, or a quarter of the memory if that is less.
+    it is run again. Of a table in memory codes of texts are kept alone: its numbers are not copied.
+    At most `cache_bytes` are kept, by default a gigabyte, or a quarter of the memory if that is
+    less.
     """
 
     def __init__(self, source: TableSource, cache_bytes: int | None = None) -> None:
@@ -399,7 +400,21 @@ class CachedSource:
         if record is not None and self._select == select and record.whole:
             return record.replay()
         table = opener(self.source, select, by_position)
-        if table.kind != "decoded" or (record is not None and record.too_large):
+        coders = (
+            [
+                (place, LevelCoder(name, wanted))
+                for place, (name, wanted) in enumerate(select.items())
+                if isinstance(wanted, Factor) and wanted.text
+            ]
+            if isinstance(select, Mapping) and table.kind == "ranges"
+            else []
+        )
+        if coders:
+            chunks = (replace(one, read=partial(_coded, coders, one)) for one in table.chunks)
+            table = replace(table, chunks=chunks)
+        elif table.kind != "decoded":
+            return table
+        if record is not None and record.too_large:
             return table
         self._select, self._record = select, _Record(table, self._room)
         return replace(table, chunks=self._record.chunks())
@@ -439,8 +454,9 @@ class _Record:
         blocks: list[RawBlock] = []
         fits, taken = not self.too_large, 0
         for block in chunk.read():
-            if fits and (fits := self._take(_size(block))):
-                taken += _size(block)
+            size = _size(block, self.table.kind == "ranges")
+            if fits and (fits := self._take(size)):
+                taken += size
                 blocks.append(block)
             elif blocks:
                 self._take(-taken)
@@ -465,9 +481,20 @@ class _Record:
             return True
 
 
-def _size(block: RawBlock) -> int:
-    """Bytes of a block, with what its codes stand for."""
+def _coded(coders: list[tuple[int, LevelCoder]], chunk: Chunk) -> Iterator[RawBlock]:
+    """A chunk whose texts are codes."""
+    for block in chunk.read():
+        parts = list(block)
+        for place, code in coders:
+            parts[place] = code(parts[place])
+        yield parts
+
+
+def _size(block: RawBlock, in_memory: bool) -> int:
+    """Bytes of a block, with what its codes stand for, and without what is in memory anyway."""
     parts: list[Any] = list(block) if isinstance(block, list) else [block]
+    if in_memory:
+        parts = [part for part in parts if isinstance(part, Codes) or part.base is None]
     tables = [part.lut for part in parts if isinstance(part, Codes) and part.lut is not None]
     parts = [part.indices if isinstance(part, Codes) else part for part in parts]
     return sum(part.nbytes for part in parts + tables)
