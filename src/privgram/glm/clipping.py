@@ -39,7 +39,7 @@ class ClippingRule:
     #: columns are mostly zeros 4, 25 and 12 % were held below 90 % by 1.2 (epsilon 1, 4, and 1 of
     #: rows added or removed), and 0, 8 and 8 % by 2.5; by powers to 2 some that hold widen.
     longest: tuple[float, float] = (1.5, 2.5)
-    #: gamma of pieces of time: of 12 made tables intervals held 1.00 by it at epsilon 1, and .95 at 4.
+    #: gamma of pieces of time: 12 made tables were held 1.00 by it at epsilon 1, and .95 at 4.
     of_pieces: float = 0.5
     #: The octaves beyond the clip whose counts are seen where they exceed one deviation. By all
     #: counts of 1.5 deviations nine of ten widths at epsilon 1 were 4.7 for 4.0; by none, 14 % of

@@ -494,7 +494,9 @@ def _size(block: RawBlock, in_memory: bool) -> int:
     """Bytes of a block, with what its codes stand for, and without what is in memory anyway."""
     parts: list[Any] = list(block) if isinstance(block, list) else [block]
     if in_memory:
-        parts = [part for part in parts if isinstance(part, Codes) or part.base is None]
+        parts = [
+            part for part in parts if isinstance(part, Codes) or getattr(part, "base", None) is None
+        ]
     tables = [part.lut for part in parts if isinstance(part, Codes) and part.lut is not None]
     parts = [part.indices if isinstance(part, Codes) else part for part in parts]
     return sum(part.nbytes for part in parts + tables)
