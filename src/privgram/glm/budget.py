@@ -20,6 +20,9 @@ class BudgetShares:
     unit_bound: float = 0.03
     #: The histogram of times of events that places cuts, where nothing public does.
     cuts: float = 0.02
+    #: Events and times in pieces of time, each; and the most share of a middle score there.
+    hazards: float = 0.02
+    middle_of_pieces: float = 0.1
     #: The number of rows, where nothing else says it.
     number: float = 0.01
     #: Counts of the target's values, where it has a link.
