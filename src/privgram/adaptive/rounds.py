@@ -251,7 +251,7 @@ class AdaptiveRounds(ABC):
         beyond = self.count(transform, edges, share)
         choice = choose_radius(edges, beyond, most)
         square = choice.size**2
-        self.is_heavy = tail_power(edges**2, beyond, square / 2, square, most) < 2
+        self.is_heavy = tail_power(edges**2, beyond, square / 2, square, most) < ADAPTIVE.told
         return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
 
