@@ -281,7 +281,7 @@ def _accepts(
     """Decide in decimal arithmetic; `beyond`, words of y, grows by what that takes."""
     deciding = [first]
     while True:
-        least, most = exponential(deciding)
+        least, most = exponential_ends(deciding)
         with localcontext(_context(len(deciding))):
             width = Decimal(2) ** -(NORMAL_PLACES + WORD * len(beyond))
             y = (Decimal(whole) + _fraction(beyond)) * Decimal(2) ** -NORMAL_PLACES
@@ -300,7 +300,7 @@ def _accepts(
         deciding.append(_word(rng))
 
 
-def exponential(words: list[int]) -> tuple[Decimal, Decimal]:
+def exponential_ends(words: list[int]) -> tuple[Decimal, Decimal]:
     """Bounds of ``-ln V``, V in [0, 1) of these words and any that follow."""
     with localcontext(_context(len(words))):
         width = Decimal(2) ** (-WORD * len(words))

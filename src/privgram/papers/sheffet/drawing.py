@@ -179,7 +179,7 @@ def laplace_step(rng: np.random.Generator, location: float, scale: float, step: 
     words: list[int] = []
     while True:
         words.append(int(rng.bit_generator.random_raw()))
-        least, most = variates.exponential(words)
+        least, most = variates.exponential_ends(words)
         if most.is_finite():
             ends = (place + sign * spread * Fraction(x) for x in (least, most))
             count, same = (math.floor(x + Fraction(1, 2)) for x in ends)
