@@ -1,10 +1,12 @@
-"""What factors of thousands of levels cost, and small tables, streams, units and regressions.
+"""What factors of thousands of levels cost, wide and small tables, streams, units and regressions.
 
 Each is a ratio to something in the same run: to one pass over the table, or to NumPy on as many
 numbers. `python -m bench.bench_levels` prints all of them.
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -31,10 +33,18 @@ def of_levels(levels, rows=ROWS):
     return pa.table(table), dict.fromkeys(("x0", "x1", "y"), (-1.0, 1.0)) | {"f": names}
 
 
+def regress(table, columns, formula, unit=None):
+    with tempfile.TemporaryDirectory() as folder:
+        study = pg.Study(
+            table, columns, epsilon=2.0, delta=1e-6, unit=unit, ledger=Path(folder, "it.ledger")
+        )
+        study.regress(formula, epsilon=1.0)
+
+
 class Levels:
     """A factor of many levels, beside one pass over the rows."""
 
-    params = ([1000, 3000, 10_000],)
+    params = ([1000, 3000, 10_000, 32_000],)
     param_names = ("levels",)
     timeout = 600
 
@@ -71,6 +81,19 @@ class Levels:
 
     def track_passes_of_the_default(self, levels):
         return self.passes(lambda: pg.release(self.table, self.columns, **BUDGET))
+
+    def track_passes_of_effects(self, levels):
+        """By `+ f`, of text that is not coded, on fewer rows: each as if of all of them."""
+        rows = ROWS // 4
+        table = {name: self.table[name].to_numpy()[:rows] for name in ("x0", "x1", "y")}
+        table["f"] = np.array(self.table["f"].to_pylist()[:rows], object)
+        part = {name: self.table[name][:rows] for name in self.table.column_names}
+
+        def effects():
+            regress(table, self.columns, "y ~ x0 + x1 + f")
+
+        ours, one = fastest(effects, lambda: pg.second_moment(part, columns=self.columns))
+        return ours / one
 
     def track_inverses_of_a_regression(self, levels):
         if levels > 1000:
@@ -113,18 +136,92 @@ class Answers:
     def one_pass(self):
         pg.second_moment(self.table, columns=self.columns)
 
-    def regress(self):
-        with tempfile.TemporaryDirectory() as folder:
-            study = pg.Study(
-                self.table, self.bounds, epsilon=2.0, delta=1e-6, unit=self.unit,
-                ledger=Path(folder, "it.ledger"),
-            )  # fmt: skip
-            features = " + ".join(name for name in self.bounds if name != "x0")
-            study.regress(f"x0 ~ {features}", epsilon=1.0)
+    def regress(self, unit=None):
+        features = " + ".join(name for name in self.bounds if name != "x0")
+        regress(self.table, self.bounds, f"x0 ~ {features}", unit)
 
     def track_passes(self, table):
-        ours, one = fastest(self.regress, self.one_pass)
+        ours, one = fastest(lambda: self.regress(self.unit), self.one_pass)
         return ours / one
+
+    def track_passes_of_a_default_release(self, table):
+        if self.unit is not None:
+            raise NotImplementedError("its units are of one answer")
+        ours, one = fastest(lambda: pg.release(self.table, self.columns, **BUDGET), self.one_pass)
+        return ours / one
+
+    def track_times_of_as_many_rows(self, table):
+        if self.unit is None:
+            raise NotImplementedError("nobody has several rows")
+        ours, rows = fastest(lambda: self.regress(self.unit), self.regress)
+        return ours / rows
+
+
+class Wide:
+    """Tables of many columns, beside NumPy's product of as many numbers."""
+
+    params = (["release of 500", "release of 1000", "release of 2000", "regression on 200",
+               "regression on 499"],)  # fmt: skip
+    param_names = ("answer",)
+    timeout = 600
+
+    def setup(self, answer):
+        what, _, d = answer.split()
+        self.d = int(d) + (what == "regression")
+        rows = 4096 if what == "release" else size(100_000)
+        self.x = np.random.default_rng(0).uniform(-1, 1, (rows, self.d))
+        self.columns = {f"x{i}": (-1, 1) for i in range(self.d)}
+        self.table = dict(zip(self.columns, self.x.T.copy(), strict=True))
+
+    def track_products(self, answer):
+        columns = pg.Columns(self.columns)
+
+        def ours():
+            if answer.startswith("release"):
+                pg.release(self.table, columns, **BUDGET)
+            else:
+                regress(self.table, columns, f"x0 ~ {' + '.join(list(columns.selected)[1:])}")
+
+        return np.divide(*fastest(ours, lambda: self.x.T @ self.x, seconds=0.0))
+
+
+class Classes:
+    """A classifier of ten classes by steps, beside one product of its features."""
+
+    params = ([784, 3969],)
+    param_names = ("features",)
+    timeout = 900
+
+    def setup(self, features):
+        rng = np.random.default_rng(0)
+        self.y = rng.integers(0, 10, size(60_000))
+        self.x = rng.uniform(0, 1, (len(self.y), features)).astype(np.float32)
+
+    def track_products(self, features):
+        from privgram.estimators import PrivateClassifier
+
+        model = PrivateClassifier(epsilon=1.0, classes=range(10), bound=features**0.5)
+        start = time.perf_counter()
+        model.fit(self.x, self.y)
+        taken = time.perf_counter() - start
+        return taken / fastest(lambda: self.x.T @ self.x, seconds=0.0)[0]
+
+
+class Start:
+    """What is paid once, beside importing NumPy."""
+
+    params = (["privgram --help", "pg.Study"],)
+    param_names = ("what",)
+
+    def track_times_of_numpy(self, what):
+        code = ["-m", "privgram", "--help"]
+        if "help" not in what:
+            code = ["-c", f"import privgram as pg; {what}"]
+
+        def run(*code):
+            subprocess.run([sys.executable, *code], check=True, stdout=subprocess.DEVNULL)
+
+        return np.divide(*fastest(lambda: run(*code), lambda: run("-c", "import numpy")))
 
 
 class Stream:
@@ -187,4 +284,4 @@ class Small:
 
 
 if __name__ == "__main__":
-    print_tracks(Levels, Answers, Stream, Small)
+    print_tracks(Levels, Answers, Wide, Classes, Start, Stream, Small)

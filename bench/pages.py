@@ -147,7 +147,8 @@ TABLES = {
     for suite in (
         "limits.Limits", "rows.Rows", "rows.Layouts", "sources.Npy", "sources.Parquet",
         "sources.PeakMemory", "scale_out.Dask", "scale_out.Spark", "estimators.Fit",
-        "release.Regression", "wishart.Wishart",
+        "release.Regression", "wishart.Wishart", "levels.Levels", "levels.Answers", "levels.Wide",
+        "levels.Classes", "levels.Stream", "levels.Small", "levels.Start", "codes.Codes",
     )
 }  # fmt: skip
 

@@ -246,13 +246,6 @@ def test_info_has_one_number_of_rows(folder):
         assert int(rows.replace(",", "")) == pytest.approx(7_000, abs=200)
 
 
-def test_info_of_a_release(folder):
-    report = json.loads(succeed("info", "gram.json", "--json"))
-    assert report["epsilon"] == 1.0
-    assert report["columns"] == list(COLUMNS.names)
-    assert "AdditiveWishart" in succeed("info", "gram.json")
-
-
 def test_unexpected_errors_show_their_kind_alone(folder, monkeypatch):
     monkeypatch.setattr(pg, "load", lambda path: {}["a value of the data"])
     message = fail("info", "gram.json", status=1)
@@ -322,23 +315,6 @@ def test_process_with_too_few_characters(folder, command):
     done = shell(command, "names.json", *more, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert (done.returncode, done.stderr) == (0, "")
     assert r"gr\xf6\xdfe" in done.stdout or "größe" in done.stdout
-
-
-@pytest.mark.slow
-def test_process_interrupted_in_the_pass(folder):
-    """Ctrl-C while a pipe is read: one line, status 130, nothing written."""
-    code = (
-        "import privgram.disclosure.release as engine, signal, os\n"
-        "def total_of(*a, **k): os.kill(os.getpid(), signal.SIGINT)\n"
-        "engine.total_of = total_of\n"
-        "from privgram.cli import main\nmain()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *RELEASE, "--out", "new.json"], capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "privgram: interrupted\n"
-    assert not (folder / "new.json").exists()
 
 
 @pytest.fixture

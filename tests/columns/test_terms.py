@@ -102,26 +102,6 @@ def test_formula():
 
 
 @pytest.mark.parametrize(
-    ("formula", "text"),
-    [
-        ("wage ~ height", "no variable 'height'"),
-        ("wage ~ exp(age)", "'exp' is not known"),
-        ("wage ~ I(age**2)", "poly\\(age, k\\)"),
-        ("log(age) ~ sex", "'age': .* must be positive"),
-        ("wage ~ C(age)", "levels of 'age'"),
-        ("wage ~ poly(sex, 2)", "'sex' is a factor"),
-        ("wage ~ poly(age, 99)", "degree k of 1 to 12"),
-        ("wage ~ (age", "cannot be read"),
-        ("wage ~ age | zap", "no variable"),
-        ("~ age", "nothing before"),
-    ],
-)
-def test_formulas_that_are_refused(formula, text):
-    bounds = {"wage": (2, 500), "age": (-1, 90), "sex": ["female", "male"]}
-    refuses(lambda: pg.Columns.from_formula(formula, bounds), ValueError, text)
-
-
-@pytest.mark.parametrize(
     ("terms", "error", "text"),
     [
         ([], ValueError, "names no columns"),

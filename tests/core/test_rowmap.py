@@ -52,16 +52,6 @@ def test_rows_beyond_the_range_of_squares(rng):
     assert np.isfinite(found[3:]).all()
 
 
-def test_position_and_neighbours_do_not_matter(rng):
-    """Or a row added in front would change the images of those behind it."""
-    block, frame = rng.uniform(-1, 1, (1200, 13)), frame_of(rng, 13)
-    for order in "CF":
-        whole = images(np.asarray(block, order=order), 2.0, frame)
-        for start in (1, 3, 500):
-            part = images(np.asarray(block[start:], order=order), 2.0, frame)
-            np.testing.assert_array_equal(part, whole[start:])
-
-
 def extreme_rows(rng, frame, bound):
     """Rows that a frame makes as long as it can, or that rounding might make longer."""
     d = len(frame)
@@ -176,22 +166,6 @@ def test_codes_are_the_columns_that_they_stand_for(rng, k, n, bound):
     frame, found = rng.normal(size=(k, 13)), np.empty((n, k), order="F")
     apply(columns, bound, rowmap.transposed(frame), found, scaling, blocks)
     np.testing.assert_array_equal(found, map_rows(scaled, bound, frame))
-
-
-def test_image_of_codes_is_its_rows_alone(rng):
-    n, frame = 700, rng.normal(size=(4, 13))
-    columns, scaling, blocks, _ = coded_table(rng, n)
-    whole = np.empty((n, 4), order="F")
-    apply(columns, 1.5, rowmap.transposed(frame), whole, scaling, blocks)
-    for start in (1, 3, 300):
-        part = np.empty((n - start, 4), order="F")
-        some = [
-            (codes[start:], lut, size, None if value is None else value[start:], weight)
-            for codes, lut, size, value, weight in blocks
-        ]
-        numbers = [x[start:] for x in columns]
-        apply(numbers, 1.5, rowmap.transposed(frame), part, scaling, some)
-        np.testing.assert_array_equal(part, whole[start:])
 
 
 def test_images_from_a_row_on_are_those_of_all(rng):

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import oracle as reference
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import special, stats
 from support.helpers import all_pairs, refuses
 
@@ -59,50 +59,14 @@ def test_is_the_reference(d, excess, general):
     cholesky = scale_matrix(d)[1] if general else None
     for make in (np.random.PCG64, np.random.Philox, lambda seed: ChaCha20(bytes([seed] * 32))):
         ours, plain = np.full((2, d, d), np.nan)
-        compiled.wishart(make(7), d - 1 + excess, cholesky, ours)
-        reference.wishart(make(7), d - 1 + excess, cholesky, plain)
+        used, expected = make(7), make(7)
+        compiled.wishart(used, d - 1 + excess, cholesky, ours)
+        reference.wishart(expected, d - 1 + excess, cholesky, plain)
+        assert_array_equal(used.random_raw(4), expected.random_raw(4))
+        assert_array_equal(ours, ours.T)
         # Rounding of the two products, relative to |T| |T|^T for W = T T^T.
         spread = np.sqrt(np.outer(np.diag(plain), np.diag(plain)))
         assert (np.abs(ours - plain) <= 4 * (d + 8) * EPS * spread).all()
-
-
-def test_consumes_what_the_reference_consumes():
-    ours, plain = np.random.PCG64(3), np.random.PCG64(3)
-    compiled.wishart(ours, 30.5, None, np.empty((22, 22)))
-    reference.wishart(plain, 30.5, None, np.empty((22, 22)))
-    assert_array_equal(ours.random_raw(4), plain.random_raw(4))
-
-
-@pytest.mark.parametrize("d", [1, 2, 5, 40, 150])
-@pytest.mark.parametrize("general", [False, True], ids=["identity", "general"])
-def test_is_symmetric_and_positive_definite(d, general):
-    w = draw(1, d + 2.5, scale_matrix(d)[1] if general else None, d)
-    assert_array_equal(w, w.T)
-    assert np.linalg.eigvalsh(w).min() > 0
-
-
-def test_determinant_is_the_product_of_the_draws():
-    """|W| = |V| prod chi^2: the draws of the diagonal, taken apart from those between them."""
-    d, k = 9, 11.25
-    v, cholesky = scale_matrix(d)
-    rng = np.random.default_rng(5)
-    logdet = np.linalg.slogdet(v)[1]
-    for i in range(d):
-        logdet += np.log(rng.chisquare(k - (d - 1 - i)))
-        rng.standard_normal(d - 1 - i)
-    assert_allclose(np.linalg.slogdet(draw(5, k, cholesky))[1], logdet, rtol=1e-12)
-
-
-def test_scales_with_the_factor():
-    cholesky = scale_matrix(6)[1]
-    assert_array_equal(draw(3, 8.0, 4 * cholesky), 16 * draw(3, 8.0, cholesky))
-
-
-def test_follows_a_change_of_basis():
-    """For lower triangular M, M W M^T is the draw with the factor M L: so it is L A A^T L^T."""
-    first, second = scale_matrix(7, 1)[1], scale_matrix(7, 2)[1]
-    moved = second @ draw(4, 9.5, first) @ second.T
-    assert_allclose(draw(4, 9.5, second @ first), moved, rtol=1e-11, atol=1e-11)
 
 
 def test_reads_the_lower_triangle_only_and_writes_everything():
@@ -161,18 +125,6 @@ def test_known_marginals(d, k):
     tests += [(w[:, i, i] / v[i, i], stats.chi2(k).cdf) for i in range(d)]
     for values, cdf in tests:
         assert stats.kstest(values, cdf).pvalue > FALSE_ALARM / len(tests)
-
-
-def test_just_above_the_edge():
-    """Close to k = d - 1 many a draw is singular to rounding: count those beyond quantiles."""
-    d, k, n = 3, 2.25, 4000
-    v, cholesky = scale_matrix(d)
-    w = sample(17, n, k, cholesky)
-    schur = np.exp(np.linalg.slogdet(w)[1] - np.linalg.slogdet(w[:, 1:, 1:])[1])
-    schur *= np.linalg.inv(v)[0, 0]
-    for p in (0.5, 0.7, 0.9, 0.99):
-        below = int(np.count_nonzero(schur < stats.chi2(k - d + 1).ppf(p)))
-        assert stats.binomtest(below, n, p).pvalue > FALSE_ALARM / 4
 
 
 def test_threads_sharing_a_bit_generator_share_out_its_draws():

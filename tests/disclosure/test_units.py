@@ -121,19 +121,7 @@ def test_pure_privacy_takes_the_trace():
         pg.release(panel(), **GIVEN | {"delta": 0}, unit=pg.Unit("id", max_rows=6))
 
 
-def test_refusal_comes_before_the_table_is_read():
-    def never():
-        raise AssertionError
-        yield
-
-    with pytest.raises(ValueError, match="proved for single rows"):
-        pg.release(never(), **GIVEN, unit=pg.Unit("id", max_rows=6), mechanism="inverse-wishart")
-
-
-def test_moment_is_not_asked_for_units_and_keeps_those_it_has():
-    rows = pg.second_moment({k: v for k, v in panel(50).items() if k != "id"}, columns=COLUMNS)
-    with pytest.raises(ValueError, match="no longer knows whose rows"):
-        pg.release(rows, epsilon=1.0, delta=1e-6, unit=pg.Unit("id", max_rows=6))
+def test_moment_keeps_the_unit_that_it_has():
     moment = pg.second_moment(panel(50), columns=COLUMNS, unit=pg.Unit("id", max_rows=6))
     release = pg.release(moment, epsilon=1.0, delta=1e-6)
     assert (release.privacy_unit.name, release.n_units) == ("id", 50)

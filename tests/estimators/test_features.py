@@ -262,8 +262,7 @@ def test_parameters_that_do_not_go_with_features_are_refused_before_the_spend(
 def test_of_two_targets_neither_is_fitted():
     X, y, *_ = curved(500)
     model = PrivateRidge(features=pg.RandomFeatures(n=8), **BOUNDS)
-    with pytest.raises(ValueError, match="1d array"):
-        model.fit(X, np.column_stack([y, y]))
+    refuses(lambda: model.fit(X, np.column_stack([y, y])), ValueError, "1d array")
 
 
 def test_fit_by_columns_is_kept_where_features_fail(monkeypatch):

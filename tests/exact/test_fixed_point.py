@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from support.helpers import refuses
 
 from privgram.exact import int128 as fp
+from privgram.papers._shared import from_float
 
 int128 = st.integers(-(2**126), 2**126 - 1)
 
@@ -36,12 +37,12 @@ def test_add(pairs):
     )
 )
 def test_to_limbs_rounds_to_nearest(values):
-    assert integers(fp.from_float(np.array(values))) == [round(v) for v in values]
+    assert integers(from_float(np.array(values))) == [round(v) for v in values]
 
 
 @pytest.mark.parametrize("value", [2.0**126, -(2.0**126), np.inf, np.nan])
 def test_to_limbs_refuses_what_does_not_fit(value):
-    refuses(lambda: fp.from_float(np.array([value])), ValueError, "126")
+    refuses(lambda: from_float(np.array([value])), ValueError, "126")
 
 
 @given(st.lists(int128, min_size=1, max_size=8), st.integers(0, 126))

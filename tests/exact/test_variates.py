@@ -17,7 +17,8 @@ from support.scripted import FAULTS, Script, awkward_words, check_finds, first_f
 
 from privgram._core.draws import ChaCha20
 from privgram.exact import discrete, int128, variates
-from privgram.exact.variates import bartlett, laplace_step, normals
+from privgram.exact.variates import bartlett, normals
+from privgram.papers.sheffet.drawing import laplace_step
 
 ALARM = 1e-6
 DOF = [1.0, 1 + 2.0**-30, 1.5, 2.0, 3.0, 20.25, 1e4, 1e9, 1e12]

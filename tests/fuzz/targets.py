@@ -37,7 +37,7 @@ from privgram.ledger import Ledger
 from privgram.moment.grouped import SecondMoments
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, SketchProfile, WishartProfile
 from privgram.privacy import GaussianProfile, Price, compose
-from privgram.stream.state import FRAME, StreamState, public_digest
+from privgram.stream.state import FRAME, StreamState
 
 REFUSED = (ValueError, TypeError, OSError)
 
@@ -198,7 +198,10 @@ def stream(data: bytes) -> None:
     loaded = _taken(lambda: StreamState.read(path, KEY), path.name)
     if loaded is not None:
         repr(loaded)
-        loaded.save(path, KEY)
+        path.unlink()
+        StreamState(loaded.terms).create(path, KEY)
+        for one in loaded.past:
+            StreamState.read(path, KEY).append(path, KEY, one)
         again = StreamState.read(path, KEY)
         assert json.dumps(vars(again.terms)) == json.dumps(vars(loaded.terms))
         assert [one.digest for one in again.past] == [one.digest for one in loaded.past]
@@ -427,17 +430,32 @@ def _binary_form(magic: bytes) -> Form:
 
 def _open_stream(data: bytes) -> Any:
     """With what is encrypted, so that changes of it are under a key that holds too."""
-    header, body = _unframed(_STREAM, data)
-    size = len(header["n_rows"]) * 4 * header["n_columns"] * (header["n_columns"] + 1)
-    nonce, sealed = body[size : size + 12], body[size + 12 :]
-    secret = ChaCha20Poly1305(KEY).decrypt(nonce, sealed, public_digest(header, body[:size]))
-    return [header, body[:size].hex(), secret.hex()]
+    start = len(_STREAM) + 8
+    start += int.from_bytes(data[start - 4 : start], "little")
+    header = json.loads(data[len(_STREAM) + 8 : start])
+    entries = header["n_columns"] * (header["n_columns"] + 1) // 2
+    parts, seal, start = [header], data[start + 44 : start + 60], start + 60
+    public, secret = 8 + 8 * entries, 12 + 32 + 16 * entries + 16
+    while start < len(data):
+        shown, start = data[start : start + public], start + public
+        sealed, start = data[start : start + secret], start + secret
+        opened = ChaCha20Poly1305(KEY).decrypt(sealed[:12], sealed[12:], seal + shown)
+        parts.append([shown.hex(), opened.hex()])
+        seal = sealed[-16:]
+    return parts
 
 
 def _seal_stream(parts: Any) -> bytes:
-    header, totals, secret = parts[0], bytes.fromhex(parts[1]), bytes.fromhex(parts[2])
-    sealed = ChaCha20Poly1305(KEY).encrypt(bytes(12), secret, public_digest(header, totals))
-    return _framed(_STREAM, header, totals + bytes(12) + sealed, FRAME.version)
+    def sealed(secret: bytes, public: bytes) -> bytes:
+        return bytes(12) + ChaCha20Poly1305(KEY).encrypt(bytes(12), secret, public)
+
+    header, *periods = parts
+    data = _framed(_STREAM, header, b"", FRAME.version)
+    data += sealed(b"", data)
+    for period in periods:
+        shown, secret = map(bytes.fromhex, period)
+        data += shown + sealed(secret, data[-16:] + shown)
+    return data
 
 
 def _open_ledger(data: bytes) -> Any:

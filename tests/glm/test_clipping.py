@@ -101,14 +101,21 @@ def test_tail_is_heavy_where_counts_before_the_clip_fall_as_those_without_second
     assert not choose_clip(edges, beyond, 10.0, deviation=60.0, n=1e5).is_heavy
 
 
-def test_of_the_longest_tails_more_is_allowed_for_than_is_seen():
-    longest, allowance = CLIPPING.longest
-    for power in (longest - 0.1, longest + 0.1):
-        edges, beyond = power_law(power)
-        clip = choose_clip(edges, beyond, 10.0, deviation=69.0, n=1e5)
-        more = allowance * 10.0 * clip.size
-        assert (clip.excess >= more) == (power < longest)
-        assert clip.more(10.0 * clip.size) is None or power < longest
+def test_what_clipping_may_take_of_a_one_sided_tail_lies_along_its_pull():
+    pull, second, clip = np.array([6.0, 0.0, 8.0]), 50 * np.eye(3), Clip(5.0, is_heavy=True)
+    along = CLIPPING.one_sided**2 * np.outer(pull, pull)
+    np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 1.0), along)
+    # Its square is below three variances of its noise and a deviation.
+    assert not clip.one_sided(pull, 4.5, second, 1.0).any()
+    # And where squares stand out of their noise, if the pull is none of noise.
+    second[1, 1] += 15.0
+    more = np.diag([0.0, CLIPPING.one_sided**2 * 100, 0.0])
+    np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 1.0), along + more, atol=1e-9)
+    np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 4.0), along)
+    assert not clip.one_sided(pull, 4.5, second, 1.0).any()
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    turned = clip.one_sided(turn @ pull, 3.0, turn @ second @ turn.T, 1.0)
+    np.testing.assert_allclose(turned, turn @ (along + more) @ turn.T, atol=1e-9)
 
 
 def test_noise_keeps_no_counts_up_beyond_what_is_well_seen():

@@ -96,7 +96,11 @@ def test_no_way_through_the_rounds_spends_more_than_the_budget(name, family, mon
         spent.append(given.get("number_mu", 0.0))
         square = math.fsum(mu**2 for mu in spent)
         assert square <= fit.privacy.sensitivity_ratio**2
+        assert 0.999e-6 < fit.privacy.delta(epsilon) <= 1e-6
         assert square == pytest.approx(rounds.spent * rounds.noise.mu**2, rel=1e-9)
+        if "clip" in given and name != "many levels":  # the last score is of a constant
+            moves = (2 if adjacency == "replace" else 1) * given["clip"]
+            assert given["score_noise_std"][-2] * given["score_mu"][-2] >= moves
 
 
 def test_design_that_cannot_be_is_refused_before_anything_is_spent(tmp_path):

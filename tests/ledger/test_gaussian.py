@@ -153,13 +153,20 @@ def test_k_equal_parts_are_the_whole(path, k):
 
 
 def test_all_that_remains_can_be_spent(path):
+    def of(epsilon):
+        return privacy.GaussianProfile(gaussian_ratio(epsilon, DELTA))
+
     for part in (0.0, 0.3, 0.9):
         ledger = Ledger(path.with_suffix(f".{part}"), EPSILON, DELTA)
         if part:
             ledger.spend(**gaussian(part))
         left = ledger.remaining()
-        profile = privacy.GaussianProfile(gaussian_ratio(left, DELTA))
-        ledger.spend(left, DELTA, adjacency="replace", unit="", privacy=profile)
+        entries = ledger.entries
+        with pytest.raises(BudgetExceeded):
+            ledger.check(privacy.Price(left + 2e-4, DELTA, "replace", "", of(left + 2e-4)))
+        ledger.check(privacy.Price(left, DELTA, "replace", "", of(left)))
+        assert ledger.entries == entries  # a check is no spend
+        ledger.spend(left, DELTA, adjacency="replace", unit="", privacy=of(left))
         exact = privacy.GaussianProfile(WHOLE * math.sqrt(1 - part)).epsilon(DELTA)
         assert exact - 1.1e-4 <= left <= exact * (1 + 1e-9)
 
@@ -318,8 +325,7 @@ def test_an_appended_line_gives_nothing_back(ledger, path, staged):
     for key in ("", "00" * 32, lock, "no hexadecimal", None):
         appended(path, settles(1, 0.5, key))
         for handle in (ledger, pickle.loads(pickle.dumps(ledger))):
-            with pytest.raises(DamagedFile, match="not entries"):
-                handle.remaining()
+            refuses(handle.remaining, DamagedFile, "not entries")
         refuses(lambda: Ledger(path), DamagedFile, "not entries")
         path.write_bytes(known)
     if not staged:

@@ -8,7 +8,6 @@ from scipy import stats
 
 import privgram as pg
 from privgram import mechanisms, privacy
-from privgram.exact import int128
 from privgram.noise import MatrixLaplaceLaw
 from privgram.papers.sheffet import GaussianSketch, InverseWishart, published
 from privgram.privacy import Guarantee
@@ -88,15 +87,6 @@ def test_exact_draws_have_the_law():
     assert stats.ks_2samp(trace, 3 * (gammas[0] - gammas[1])).pvalue < 1e-6
     drawn = [MatrixLaplaceLaw(1.0, dof).draw(np.zeros((d, d)), rng)[0, 1] for _ in range(5000)]
     assert stats.ks_2samp(np.array(noise)[:, 0, 1], drawn).pvalue > 1e-6
-
-
-def test_releases_lie_on_a_public_grid():
-    """At delta = 0 too; of all mechanisms with one it is in test_additive.py."""
-    release = pg.release(MOMENT, None, 1.0, 0.0, rng=np.random.default_rng(4))
-    std = pg.MatrixLaplace().calibrate(3, MOMENT.sensitivity_bound, 1.0, 0.0).noise_std
-    grid = MOMENT.resolution * 2.0 ** int128.grid_exponent(std / MOMENT.resolution)
-    assert (release.matrix == np.rint(release.matrix / grid) * grid).all()
-    assert (release.matrix == release.matrix.T).all()
 
 
 def test_trace_of_the_noise_has_its_characteristic_function():

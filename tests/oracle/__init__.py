@@ -100,19 +100,7 @@ class RowAccumulator:
 
 
 def log(x: NDArray[Any], lower: float, upper: float) -> NDArray[np.float64]:
-    """Natural logarithm of a clamped column, the same on every machine, within 0.9 ulp.
-
-    Parameters
-    ----------
-    x : array_like of shape (n,)
-    lower, upper : float in [2**-1022, 2**1024)
-        Values are clamped to this interval first; NaN stays NaN.
-
-    Raises
-    ------
-    ValueError
-        If a bound is not positive, normal and finite, or lower is above upper.
-    """
+    """Natural logarithm of a clamped column, the same on every machine, within 0.9 ulp."""
     if not sys.float_info.min <= lower <= upper <= sys.float_info.max:
         raise ValueError("bounds of a logarithm must be positive, normal and finite")
     v = np.clip(_one_dimensional(x), lower, upper)
@@ -145,24 +133,7 @@ _LOG_SERIES = (
 
 
 def legendre(x: NDArray[Any], center: float, inverse: float, degree: int) -> NDArray[np.float64]:
-    """Legendre polynomials P_1, ..., P_degree of a scaled column, all within [-1, 1].
-
-    Parameters
-    ----------
-    x : array_like of shape (n,)
-        P_1 is ``(x - center) * inverse``, clamped to [-1, 1]; NaN stays NaN.
-    center, inverse : float
-    degree : int >= 1
-
-    Returns
-    -------
-    ndarray of shape (degree, n)
-
-    Raises
-    ------
-    ValueError
-        If degree is less than 1.
-    """
+    """Legendre polynomials P_1, ..., P_degree of ``(x - center) * inverse``, within [-1, 1]."""
     if degree < 1:
         raise ValueError(f"degree must be at least 1, not {degree}")
     with np.errstate(over="ignore"):
@@ -177,19 +148,7 @@ def legendre(x: NDArray[Any], center: float, inverse: float, degree: int) -> NDA
 def product(
     columns: Sequence[NDArray[Any]], center: Sequence[float], inverse: Sequence[float]
 ) -> NDArray[np.float64]:
-    """Product of columns, each scaled to [-1, 1] first, from the left.
-
-    Parameters
-    ----------
-    columns : sequence of array_like of shape (n,)
-    center, inverse : sequence of float
-        A column x is taken as ``(x - center) * inverse``, clamped to [-1, 1].
-
-    Raises
-    ------
-    ValueError
-        If there are no columns, or they differ in length.
-    """
+    """Product from the left of columns, each ``(x - center) * inverse``, clamped to [-1, 1]."""
     if not len(columns) == len(center) == len(inverse) > 0:
         raise ValueError("a product is of as many columns as there are centers and inverses")
     if len({len(x) for x in columns}) > 1:
@@ -218,21 +177,9 @@ def wishart(
 ) -> None:
     """Draw W_d(V, k) by Bartlett's decomposition, V = L L^T, real k > d - 1.
 
-    Parameters
-    ----------
-    bit_generator : numpy.random.BitGenerator
-    k : float in (d - 1, inf)
-        Degrees of freedom.
-    cholesky : ndarray of shape (d, d) or None
-        L in its lower triangle; what is above the diagonal is ignored. None for the identity.
-    out : ndarray of shape (d, d)
-        Where the draw goes.
-
-    Notes
-    -----
-    U is drawn upper triangular, U U^T ~ W_d(I, k); row by row, the chi^2 variable of the diagonal
-    first, the normals after it. With the coordinates in reverse order it is Bartlett's lower
-    triangular A.
+    L is the lower triangle of `cholesky`, or the identity where that is None. U is drawn upper
+    triangular, U U^T ~ W_d(I, k); row by row, the chi^2 variable of the diagonal first, the normals
+    after it. With the coordinates in reverse order it is Bartlett's lower triangular A.
     """
     d = len(out)
     if out.shape != (d, d):
@@ -261,23 +208,10 @@ RANK_TOLERANCE = 1e-11
 def noisy_orthonormalise(
     bit_generator: Any, y: NDArray[np.float64], noise_std: float
 ) -> tuple[NDArray[np.float64], int]:
-    """Orthonormalise the columns of Y + noise by Gram-Schmidt, each of them twice.
+    """Orthonormalise the columns of Y + noise, drawn row by row, by Gram-Schmidt, each twice.
 
-    Parameters
-    ----------
-    bit_generator : numpy.random.BitGenerator
-        Not used if `noise_std` is 0.
-    y : ndarray of shape (m, k)
-    noise_std : float in [0, inf)
-        Standard deviation of the Gaussian noise added to every entry, drawn row by row.
-
-    Returns
-    -------
-    q : ndarray of shape (m, r)
-        Orthonormal basis of the range of Y + noise.
-    r : int
-        Its rank. A column that keeps at most `RANK_TOLERANCE` of its norm once the columns before
-        it are projected out counts as dependent on them.
+    A column that keeps at most `RANK_TOLERANCE` of its norm once the columns before it are
+    projected out counts as dependent on them.
     """
     if not 0 <= noise_std < np.inf:
         raise ValueError(f"noise_std must be finite and not negative, not {noise_std}")

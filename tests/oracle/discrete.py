@@ -51,15 +51,14 @@ def rounded_down(exponent: Fraction) -> int:
 
 
 class Law:
-    """P(y) in proportion to exp(-rate |y|^power), of `scale`: sqrt(variance), or Laplace's."""
+    """P(y) in proportion to exp(-rate y^2)."""
 
-    def __init__(self, power: int, parameter: Fraction) -> None:
-        self.power = power
-        self.rate = 1 / parameter if power == 1 else 1 / (2 * parameter)
+    def __init__(self, variance: Fraction) -> None:
+        self.rate = 1 / (2 * variance)
         self.shift = 0
-        while 2 ** (power * (self.shift + 1 + 4)) <= parameter:
+        while 4 ** (self.shift + 1 + 4) <= variance:
             self.shift += 1
-        self.of_blocks = self.rate * 2 ** (power * self.shift)
+        self.of_blocks = self.rate * 4**self.shift
         self.scale, self.weights = self._weights()
 
     def _weights(self) -> tuple[int, list[int]]:
@@ -68,8 +67,7 @@ class Law:
         decays = [one]
         for _ in range(BLOCKS):
             decays.append(decays[-1] * ratio // one)
-            if self.power == 2:
-                ratio = ratio * (decay * decay // one) // one
+            ratio = ratio * (decay * decay // one) // one
         above = [(x + 2**17) // 2**64 + 1 for x in decays]
         room = sum(above[:-1]) + 2 * TAIL_GROUP * above[-1]
         scale = (2**63 - 512) * 2**63 // room
@@ -78,7 +76,7 @@ class Law:
         return scale, weights
 
     def exponent(self, size: int) -> Fraction:
-        return self.rate * size**self.power
+        return self.rate * size**2
 
     def proposal(self, word: Callable[[], int]) -> tuple[int, int, Fraction]:
         """Whether it is negative, its magnitude, and K / c."""
@@ -126,7 +124,7 @@ class Normal(Law):
     """Standard normals as the limit of the discrete Gaussian of deviation 2^68."""
 
     def __init__(self) -> None:
-        super().__init__(2, Fraction(4) ** 68)
+        super().__init__(Fraction(4) ** 68)
 
     def draw_real(self, word: Callable[[], int]) -> tuple[int, list[int]]:
         """floor(2^68 y), and what was seen of the words that follow."""
@@ -227,7 +225,7 @@ def chis(dof: list[Fraction], word: Callable[[], int]) -> list[tuple[Fraction, i
     return [found[i] for i in range(len(dof))]
 
 
-def draws(power: int, parameter: Fraction, size: int, word: Callable[[], int]) -> list[int]:
+def draws(variance: Fraction, size: int, word: Callable[[], int]) -> list[int]:
     """So many integers from a generator's words."""
-    law = Law(power, parameter)
+    law = Law(variance)
     return [law.draw(word) for _ in range(size)]

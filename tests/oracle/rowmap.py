@@ -11,19 +11,9 @@ __all__ = ["map_rows"]
 
 
 def map_rows(block: NDArray[Any], bound: float, frame: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows A (c u) for the rows u of a block and c = min(1, bound / |u|).
+    """Rows A (c u) for the rows u of a block and c = min(1, bound / |u|), A being the frame.
 
-    Parameters
-    ----------
-    block : ndarray of shape (n, d), float32 or float64
-    bound : float
-    frame : ndarray of shape (d, d), float64
-        A.
-
-    Returns
-    -------
-    ndarray of shape (n, d), float64
-        NaN throughout a row that holds NaN or infinity.
+    NaN throughout a row that holds NaN or infinity.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
         u = np.asarray(block, dtype=np.float64)

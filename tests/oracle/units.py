@@ -21,27 +21,7 @@ HALF_ULP = 2.0**-53
 class UnitAccumulator:
     """Sum over units of their matrices, each within a ball.
 
-    Parameters
-    ----------
-    n_columns : int
-    bound : float
-        C, of a unit.
-    row_bound : float
-        B, of a row, at most C.
-    bits : int, default 20
-        A unit's matrix has norm at most ``W = 2**(2 bits)`` in units of ``scale**-2``.
-    trace : bool, default False
-        Whether that is the trace or the Frobenius norm.
-    centred : sequence of int
-        Columns from which the mean of a unit is taken off.
-    groups : int
-        How many groups each have a matrix; 0 without groups.
-
-    Attributes
-    ----------
-    totals : list of list of list of int
-        Lower triangles, of each group.
-    n_units : int
+    Its norm is at most ``4**bits`` in units of ``scale**-2``: the Frobenius norm, or the trace.
     """
 
     def __init__(

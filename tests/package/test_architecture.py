@@ -13,7 +13,7 @@ import pytest
 from support.parsed import ROOT, modules
 
 #: The rooms at the top of the package; more of them need a reason.
-MOST_ROOMS = 29
+MOST_ROOMS = 28
 
 
 def imports(name: str, path: Path, tree: ast.Module, known: set[str]) -> set[str]:

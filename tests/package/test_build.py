@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from privgram._core import blas
+from privgram._core import blas, orthonormal
 
 ROOT = Path(__file__).parents[2]
 CORE = Path(blas.__file__).parent
@@ -60,7 +60,7 @@ def extension_name(path):
 
 
 def test_there_are_extensions():
-    assert {"arrow", "blas", "draws", "rowmap", "rows", "scores"} <= set(
+    assert {"arrow", "blas", "draws", "orthonormal", "rowmap", "rows", "scores"} <= set(
         map(extension_name, EXTENSIONS)
     )
 
@@ -144,11 +144,11 @@ def heavy_wishart():
 
 
 def heavy_cholesky_qr():
-    blas.noisy_orthonormalise(np.random.PCG64(1), np.ones((60_000, 40)), 1.0)
+    orthonormal.noisy_orthonormalise(np.random.PCG64(1), np.ones((60_000, 40)), 1.0)
 
 
 def heavy_gram_schmidt():
-    blas.noisy_orthonormalise(None, np.ones((60_000, 40)), 0.0)
+    orthonormal.noisy_orthonormalise(None, np.ones((60_000, 40)), 0.0)
 
 
 def longest_silence(work):

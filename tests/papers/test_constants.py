@@ -7,7 +7,6 @@ thirty digits; they are not recomputed here.
 import math
 import pickle
 
-import numpy as np
 import pytest
 from support.helpers import refuses
 
@@ -117,13 +116,6 @@ def test_identities_between_the_statements():
     assert sheffet.theorem_b_3(22, 1.0, 1.0, 0.999, DELTA) >= (
         0.98 * sheffet.theorem_4_1(22, 0.999, DELTA)
     )
-
-
-def test_zhou_equation_5():
-    truth = np.eye(2)
-    near = truth + np.array([[0.0, 0.1], [0.1, 0.0]])
-    far = truth - np.array([[0.0, 0.25], [0.25, 0.0]])
-    assert zhou_ligett_wasserman.equation_5([near, far], truth) == pytest.approx(0.5, rel=1e-15)
 
 
 @pytest.mark.parametrize(

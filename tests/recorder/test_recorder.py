@@ -24,7 +24,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds
 from privgram.secret.kinds import Histogram, Moment, Outer, Vectors
 from privgram.sources import labelled
-from privgram.stream.state import FRAME
+from privgram.stream.state import StreamState, read_key
 
 try:  # before a run is watched, which puts others in the place of functions
     from privgram.estimators import PrivateClassifier, PrivateRidge
@@ -510,8 +510,9 @@ def streamed(table, rng, adjacency, path, unit=None, months=1):
         stream = pg.Stream(study, MONTHS, **options, path=path, months=months)
         made = [stream.release(part) for part in parts]
     made += [stream.window(), stream.window(2), stream.upto(1)]
-    header, _ = FRAME.open(path.read_bytes(), path.name)
-    return made, [[published(one) for one in made], header, study.ledger.periods("0" * 32)]
+    state = StreamState.read(path, read_key(stream.key))
+    public = [state.terms, [period.n_rows for period in state.past]]
+    return made, [[published(one) for one in made], public, study.ledger.periods("0" * 32)]
 
 
 #: Who is protected in a stream, whether a missing id is dropped, and months of a person.

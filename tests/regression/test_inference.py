@@ -84,8 +84,7 @@ def test_dropped_rows_are_unknown_without_an_intercept(table):
     fit = release.regress("y")
     assert "missing values were dropped" in fit.refusal
     assert fit.n_rows is None
-    with pytest.raises(ValueError, match=r"dropped.*intercept column"):
-        release.penalty_path("y")
+    refuses(lambda: release.penalty_path("y"), ValueError, r"dropped.*intercept column")
 
 
 def test_count_drowned_in_noise_is_not_divided_by(table):

@@ -14,7 +14,6 @@ from support.helpers import make_release, refuses
 import privgram as pg
 from privgram._base.saved import DamagedFile
 from privgram.noise import GaussianLaw
-from privgram.papers.sheffet import InverseWishartLaw
 from privgram.releases import record
 from privgram.releases.record import RELEASE_FORMAT
 
@@ -78,11 +77,6 @@ def test_marginal(release):
         release.delta,
         release.privacy,
     )
-
-
-def test_marginal_of_an_inverse_wishart_loses_degrees_of_freedom(release):
-    release = dataclasses.replace(release, noise=InverseWishartLaw(20.0, 1.0))
-    assert release.marginal(["a", "b"]).noise.dof == 19.0
 
 
 @pytest.mark.parametrize(
@@ -258,5 +252,4 @@ def test_other_zeros_than_the_matrix_has_are_refused(tmp_path, zeros):
 def test_a_short_file_takes_no_large_matrix(monkeypatch, d, zeros):
     monkeypatch.setattr(record, "_stored", lambda d, zeros: pytest.fail("places were made"))
     monkeypatch.setattr(record, "zero_matrix", lambda d: pytest.fail("a matrix was made"))
-    with pytest.raises(ValueError, match="zeros"):
-        record.unpacked(np.zeros(3), d, zeros)
+    refuses(lambda: record.unpacked(np.zeros(3), d, zeros), ValueError, "zeros")

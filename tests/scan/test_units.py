@@ -9,7 +9,7 @@ from support.helpers import assert_bits, refuses
 import privgram as pg
 from privgram.columns.unit import PrivacyUnit
 from privgram.scan import units
-from privgram.sources.table import keys_of
+from privgram.sources.table import CachedSource, keys_of
 
 COLUMNS = pg.Columns(
     {
@@ -51,6 +51,36 @@ def by_hand(data, columns, bound, clip="frobenius"):
         norm = np.trace(m) if clip == "trace" else np.linalg.norm(m)
         total += m * min(1.0, bound**2 / norm)
     return total
+
+
+@pytest.mark.parametrize("room", [2**20, 2**10], ids=["fits", "no room"])
+@pytest.mark.parametrize("form", [dict, "DataFrame"])
+def test_rows_of_units_are_brought_together_once(form, room, monkeypatch):
+    """Unless they do not fit, or who is protected, or what is read, is another."""
+    gathered, take = [], units.Gatherer._take
+    data = table() | {"who": (np.arange(3000) // 7).astype(str).astype(object)}
+    if form == "DataFrame":
+        data = pytest.importorskip("pandas").DataFrame(data)
+
+    def noted(*given):
+        gathered.append(None)
+        take(*given)
+
+    monkeypatch.setattr(units.Gatherer, "_take", noted)
+    source = CachedSource(data, room)
+    for columns in (
+        COLUMNS,
+        pg.Columns({"a": (-3, 3)}),
+        pg.Columns({"a": (-3, 3)}, missing="drop"),
+    ):
+        for unit in (pg.Unit("id", max_rows=5), pg.Unit("who", max_rows=5)):
+            for n, rows in enumerate((5, 5, 9)):  # in another way of clipping, too
+                unit = pg.Unit(unit.name, max_rows=rows)
+                expected = state(pg.second_moment(data, columns=columns, unit=unit))
+                gathered.clear()
+                made = pg.second_moment(source, columns=columns, unit=unit, threads=1 + n % 2)
+                assert state(made) == expected
+                assert bool(gathered) == (n == 0 or room < 2**20)
 
 
 @pytest.mark.parametrize("clip", ["frobenius", "trace"])

@@ -373,11 +373,6 @@ def test_request_that_needs_rows_is_refused_before_a_spend(duck):
     for options, error in (
         ({"columns": ["a"]}, "public bounds"),
         ({"columns": {"a": (0, 1)}, "bound": 0.5}, "leave out bound"),
-        (
-            {"columns": {"a": (0, 1)}, "unit": pg.Unit("who", max_rows=2, fixed_effects=True)},
-            "fixed_effects=True",
-        ),
-        ({"columns": {"a": (0, 1)}, "unit": pg.Unit("who", bound=0.5)}, "below that of one row"),
         ({"columns": {"a": (0, 1)}, "threads": 2}, "scheduler has its own"),
     ):
         with pytest.raises(ValueError, match=error):

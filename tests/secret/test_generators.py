@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from support.helpers import refuses
 
 from privgram.secret.generators import ChaCha20, resolve
 
@@ -69,8 +70,7 @@ def test_anything_else_is_refused_with_the_remedy(rng):
 
 
 def test_legacy_state_is_refused():
-    with pytest.raises(TypeError, match="not RandomState"):
-        resolve(np.random.RandomState(1))
+    refuses(lambda: resolve(np.random.RandomState(1)), TypeError, "not RandomState")
 
 
 @pytest.mark.slow
@@ -86,5 +86,4 @@ def test_generator_of_a_release_draws_nothing_in_a_forked_child(monkeypatch):
     rng.random()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for draw in (lambda: rng.random(), lambda: rng.bit_generator):
-        with pytest.raises(RuntimeError, match="forked in the middle of a release"):
-            draw()
+        refuses(draw, RuntimeError, "forked in the middle of a release")

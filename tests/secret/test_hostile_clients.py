@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from secret.test_gate import gate_of, moment_of, noise_of
 from secret.test_pairs import OTHERS, USED, blocks, random_rows, table_of
+from support.helpers import refuses
 from support.sums import integers
 
 import privgram as pg
@@ -152,8 +153,7 @@ def test_weights_of_blocks_that_are_written_to_are_refused_or_no_longer_looked_a
     (image, kinds), one = of_pairs(), door(partial(reader, columns=USED))
     [before] = one.read(image, *kinds)
     image.blocks.weights[:] *= 1000
-    with pytest.raises(ValueError, match="weights are from 0"):
-        one.read(image, *kinds)
+    refuses(lambda: one.read(image, *kinds), ValueError, "weights are from 0")
     image.blocks.weights[:] //= 1000
     [after] = one.read(image, *kinds)
     assert integers(before) == integers(after)
@@ -503,8 +503,7 @@ def test_a_fork_between_the_reservation_and_the_noise_draws_nothing(tmp_path, mo
     noise = noise_of()
     ledger = breaks_in(forks)(tmp_path / "it", 1.0, 1e-6)
     one = Gate(noise, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
-    with pytest.raises(RuntimeError, match="no part in the pass"):
-        one.release(one.adopt(3), 0.5)
+    refuses(lambda: one.release(one.adopt(3), 0.5), RuntimeError, "no part in the pass")
 
 
 def test_a_choice_does_not_lend_its_price_to_other_noise(tmp_path):
@@ -523,8 +522,7 @@ def test_a_choice_does_not_lend_its_price_to_other_noise(tmp_path):
     ledger = pg.Ledger(tmp_path / "it", 1.0, 1e-6)
     noise = noise_of()
     one = Gate(noise, np.random.default_rng(0), reader, ledger=ledger, price=noise.price)
-    with pytest.raises(Spent, match="chooses nothing"):
-        one.choose(Fails(), 0.5)
+    refuses(lambda: one.choose(Fails(), 0.5), Spent, "chooses nothing")
     one.release(one.adopt(3), 1.0)
     assert [entry.privacy for entry in ledger.entries] == [noise.privacy]
 
@@ -552,8 +550,7 @@ def test_places_that_lie_are_paid_as_they_are_added():
     mixed = one.mix([one.adopt(moment_of("p"), 0)], [1], Places(0))
     one.release(mixed, 0.75)
     assert one.spent == 0.75
-    with pytest.raises(ValueError, match="not negative"):
-        one.mix([one.adopt(moment_of("p"), 0)], [1], -1)
+    refuses(lambda: one.mix([one.adopt(moment_of("p"), 0)], [1], -1), ValueError, "not negative")
 
 
 def test_a_part_that_is_another_one_each_time_is_refused():

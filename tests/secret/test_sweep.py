@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from secret.test_any_client import squared
+from support.helpers import refuses
 from support.sums import integers
 
 import privgram as pg
@@ -309,10 +310,8 @@ def test_joined_bins_are_those_of_fewer_edges(rng):
     assert integers(joined) == integers(coarse)
     assert joined.kind.moves("replace") == coarse.kind.moves("replace")
     np.testing.assert_array_equal(joined.kind.edges, coarse.kind.edges)
-    with pytest.raises(TypeError, match="joined"):
-        ranked.joined(2)
-    with pytest.raises(ValueError, match="reshape"):
-        fine.joined(3)
+    refuses(lambda: ranked.joined(2), TypeError, "joined")
+    refuses(lambda: fine.joined(3), ValueError, "reshape")
 
 
 def test_weighted_counts_move_as_they_are_calibrated_for_in_integers():

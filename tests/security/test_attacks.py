@@ -5,10 +5,8 @@ guarantee would lose as many with a probability below 1e-6 only; an attack with 
 success of 0.7 would be seen to with probability 0.99.
 """
 
-import numpy as np
 import pytest
 from security.attacks import (
-    RARE,
     clip,
     edge_of_a_binade,
     exactly,
@@ -57,18 +55,6 @@ def test_reachability_never_excludes_the_truth(rng):
     for value in (0.0, 1.0, 37.0):
         assert reachable(value + noise, value, 11.5).all()
     assert reachable(noise, 1.0, 11.5).mean() < 0.95
-
-
-def test_every_release_is_a_point_of_one_public_grid(rng):
-    """Whatever the table: so which floats can be reached does not depend on it."""
-    game = rare_attributes()
-    release = game.privgram()
-    moment = pg.second_moment(game.tables[0], bound=game.bound)
-    noise = pg.AnalyzeGauss().calibrate(4 + RARE, moment.sensitivity_bound, game.epsilon, 1e-6)
-    grid = moment.resolution * 2.0 ** (np.floor(np.log2(noise.sigma / moment.resolution)) - 10)
-    for coin in (0, 1):
-        steps = release(coin, rng) / grid
-        assert np.array_equal(steps, np.rint(steps))
 
 
 def test_sums_of_floats_move_by_more_than_a_row(edge):

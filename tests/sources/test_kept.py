@@ -6,6 +6,7 @@ from support.helpers import assert_bits, refuses
 
 import privgram as pg
 from privgram._base import machine
+from privgram.columns import encoding
 from privgram.moment.accumulators import TotalLayout
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
@@ -124,6 +125,34 @@ def test_tables_in_memory_are_not_kept():
     for _ in range(2):
         assert_bits(total_of(source), total_of(TABLE))
     assert source._record is None
+
+
+@pytest.mark.parametrize("form", ["objects", "texts", "frame", "arrow"])
+@pytest.mark.parametrize("room", [10**5, 1000], ids=["fits", "no room"])
+def test_texts_in_memory_are_coded_once(form, room, monkeypatch):
+    names = np.array([f"level {i}" for i in range(50)])
+    table = {"a": TABLE[:, 0], "f": names[np.arange(len(TABLE)) % 50]}
+    if form == "objects":
+        table["f"] = table["f"].astype(object)
+    elif form != "texts":
+        table = pytest.importorskip("pandas").DataFrame(table)
+    if form == "arrow":
+        pytest.importorskip("pyarrow")
+        table = table.astype({"f": "string[pyarrow]"})
+    columns = pg.Columns({"a": (-9, 9), "f": list(names)})
+    expected, coded = pg.second_moment(table, columns=columns), []
+
+    def codes(*given):
+        coded.append(None)
+        return real(*given)
+
+    real = encoding._objects
+    monkeypatch.setattr(encoding, "_objects", codes)
+    source = CachedSource(table, room)
+    assert_bits(pg.second_moment(source, columns=columns), expected)
+    once = len(coded)
+    assert_bits(pg.second_moment(source, columns=columns), expected)
+    assert (len(coded) == once > 0) == (room > 1000)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

@@ -12,7 +12,7 @@ from privgram import Columns, second_moment
 from privgram._core.arrow import scan
 from privgram.sources import files as source
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 pytest.importorskip("pyarrow.csv")
 
 COLUMNS = Columns({"age": (0, 100), "x": (-2, 2)}, missing="drop")
@@ -180,48 +180,6 @@ def test_file_that_grows(tmp_path, monkeypatch, threads):
 
     with pytest.raises(OSError, match=r"t\.csv changed while it was read"):
         second_moment(path, 9.0, threads=threads, progress=append)
-
-
-def test_same_table_by_every_source(tmp_path):
-    """One table of awkward cells: the same rows, and the same matrix to the last bit."""
-    rows = awkward()
-    names = ["note", "age", "x", "wide"]
-    path = tmp_path / "t.csv"
-    write(path, [names, *rows])
-    plain = values(rows)
-    table = pa.table(
-        {
-            "note": [row[0] for row in rows],
-            "age": plain["age"],
-            "x": pa.array(plain["x"], from_pandas=True),
-        }
-    )
-    expected = int128_of(second_moment(plain, columns=COLUMNS))
-    sources = {"csv": path, "arrow": table, "stream": table.to_reader(20)}
-    both = np.column_stack(list(plain.values()))
-    np.save(tmp_path / "t.npy", both)
-    sources |= {"array": both, "npy": tmp_path / "t.npy", "blocks": np.array_split(both, 9)}
-    parquet = pytest.importorskip("pyarrow.parquet")
-    parquet.write_table(table, tmp_path / "t.parquet", row_group_size=77)
-    sources["parquet"] = tmp_path / "t.parquet"
-    sources["frames"] = [table.slice(start, 100) for start in range(0, len(table), 100)]
-
-    from pyarrow import csv as arrow_csv
-    from pyarrow import dataset
-
-    quoted = arrow_csv.ParseOptions(newlines_in_values=True)
-    sources["pyarrow.csv"] = arrow_csv.read_csv(path, parse_options=quoted)
-    whole = dataset.CsvFileFormat(parse_options=quoted)
-    sources["dataset"] = dataset.dataset(path, format=whole)
-    if pd := pytest.importorskip("pandas"):
-        sources["pandas"] = pd.read_csv(path, keep_default_na=True)
-    if pl := pytest.importorskip("polars"):
-        sources["polars"] = pl.read_csv(path)
-        sources["polars lazy"] = pl.scan_csv(path)
-    if duckdb := pytest.importorskip("duckdb"):
-        sources["duckdb"] = duckdb.read_csv(str(path), parallel=False)
-    for name, given in sources.items():
-        assert int128_of(second_moment(given, columns=COLUMNS)) == expected, name
 
 
 @pytest.mark.parametrize("size", [16, 1 << 22])

@@ -59,13 +59,6 @@ def test_cells_are_read_as_if_others_could_be(tmp_path):
         assert (moment.n_rows, moment.n_dropped) == (moments[0].n_rows, moments[0].n_dropped)
 
 
-def test_text_that_is_not_utf8_is_missing(tmp_path):
-    path, columns = tmp_path / "t.csv", pg.Columns({"x": (0, 9), "y": ["a", "b"]}, missing="drop")
-    path.write_bytes(b"x,y\n1,a\n2,\xff\n3,b\n")
-    moment = pg.second_moment(path, columns=columns)
-    assert (moment.n_rows, moment.n_dropped) == (2, 1)
-
-
 @pytest.mark.parametrize("kind", ["list", "objects", "frame"])
 def test_texts_alone_are_missing_as_texts_beside_a_number_are(kind):
     """An error of texts alone would tell whether somebody's row holds the one number."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +28,7 @@ from privgram.secret import generators
 from privgram.secret.additive import SURPLUS
 from privgram.secret.gate import Gate
 from privgram.stream import Stream, WrongKey
-from privgram.stream.state import FRAME, StreamState, StreamTerms, read_key
+from privgram.stream.state import StreamState, StreamTerms, read_key
 
 COLUMNS = {"x": (-1, 1), "y": (-1, 1)}
 
@@ -57,6 +58,11 @@ def study(tmp_path):
 @pytest.fixture
 def stream(study, tmp_path):
     return pg.Stream(study, 6, 1.0, 1e-6, path=tmp_path / "a.stream")
+
+
+def further(stream, state, number, moment):
+    """The state after a period that is in no file."""
+    return replace(state, past=(*state.past, stream._published(state, number, moment, b"")))
 
 
 def exact(study, *tables):
@@ -132,7 +138,7 @@ def test_noise_of_all_periods_has_the_law_that_is_stated(study, stream):
     for _ in range(250):
         now = state
         for period in range(1, 7):
-            now = stream._published(now, period, moment, b"")
+            now = further(stream, now, period, moment)
         draws.append([stream._sum(now, 0, t).matrix[above] for t in range(1, 7)])
     noise = np.array(draws) - np.arange(1, 7)[:, None] * moment.matrix()[above]
     rows = np.zeros((6, 6))
@@ -161,7 +167,7 @@ def test_best_attack_on_all_periods_tells_what_the_profile_says(study, stream):
     empty = pg.SecondMoment(3, study.columns.bound, columns=study.columns)
     weights = np.zeros((6, 6))
     for t in range(6):
-        weights[t, : t + 1] = state.terms.sums.between(0, t + 1)
+        weights[t, : t + 1] = state.terms.sums().between(0, t + 1)
     inverse = np.linalg.inv(weights @ weights.T) / stream._noise.noise_std**2
     above = np.triu_indices(3)
     times = np.where(above[0] == above[1], 0.5, 1.0)  # the diagonal has twice the variance
@@ -173,7 +179,7 @@ def test_best_attack_on_all_periods_tells_what_the_profile_says(study, stream):
         now = state
         for period in range(1, 7):
             table = moment if there and period == 3 else empty
-            now = stream._published(now, period, table, b"")
+            now = further(stream, now, period, table)
         seen = np.array([stream._sum(now, 0, t).matrix[above] for t in range(1, 7)])
         score = (shift @ inverse @ seen) @ (times * direction) - size / 2
         right += (score > 0) == there
@@ -194,7 +200,7 @@ def test_months_merge_in_any_order_to_the_same_bits(study, stream, monkeypatch):
         monkeypatch.setattr(
             "privgram.stream.generators.resolve", lambda _: (np.random.default_rng(1), False)
         )
-        made.append(stream._published(state, 1, whole, b"").past[0].published)
+        made.append(stream._published(state, 1, whole, b"").published)
     np.testing.assert_array_equal(*made)
 
 
@@ -281,8 +287,8 @@ def test_no_number_of_units_of_a_period_is_published(tmp_path, unit, adjacency):
         says = "the row that takes another's place is of the same period" if public else None
         assert one.condition == ("nobody has rows in more than one period" if unit else says)
         assert made.regress("y ~ x").params["x"] == pytest.approx(0.5, abs=0.3)
-    header, _ = FRAME.open(stream.path.read_bytes(), "it")
-    assert header["n_rows"] == ([400] * 3 if public else [None] * 3)
+    past = StreamState.read(stream.path, read_key(stream.key)).past
+    assert [period.n_rows for period in past] == ([400] * 3 if public else [None] * 3)
 
 
 @pytest.mark.parametrize("adjacency", ["replace", "add-remove"])
@@ -298,7 +304,7 @@ def test_noise_is_for_what_a_row_adds_when_it_is_quantised(tmp_path, months, adj
     table = month(1) | ({} if unit is None else {"who": np.arange(400)})
     moment = pg.second_moment(table, columns=study.columns, unit=unit)
     once = pg.release(moment, None, 1.0, 1e-6, adjacency=adjacency, mechanism=pg.AnalyzeGauss())
-    moved = stream._stream.sums.epochs[0].sensitivity
+    moved = stream._stream.sums().epochs[0].sensitivity
     assert stream._noise.noise_std / once.noise.std == pytest.approx(moved, rel=1e-12)
     longest = moment.sensitivity_bound**2 * np.sqrt(2.0 if adjacency == "replace" else 1.0)
     drawn = stream._noise.sigma * (1 + SURPLUS)
@@ -317,7 +323,7 @@ def test_unit_that_changes_its_period_is_as_near_as_the_profile_says(tmp_path, a
         for who in whose:
             table = {name: np.ones(len(who)) for name in COLUMNS} | {"who": np.array(who)}
             made.append(pg.second_moment(table, columns=study.columns, unit=unit).matrix())
-        return stream._stream.sums.factor(4) * 2.0**-20 @ np.array(made).reshape(4, -1)
+        return stream._stream.sums().factor(4) * 2.0**-20 @ np.array(made).reshape(4, -1)
 
     before = periods([1, 2], [3], [4], [5])
     after = periods([1], [2, 3] if adjacency == "replace" else [3], [4], [5])
@@ -348,7 +354,7 @@ def test_copy_or_an_older_file_is_refused_by_the_ledger(study, stream, tmp_path)
     # Of as many periods, and others: written before the ledger had them, say.
     state = StreamState.read(copy, read_key(other.key))
     moment = pg.second_moment(month(3), columns=study.columns)
-    other._published(state, 2, moment, bytes(32)).save(copy, read_key(other.key))
+    state.append(copy, read_key(other.key), other._published(state, 2, moment, bytes(32)))
     refuses(lambda: other.upto(), ValueError, "has period 2 of this stream from another copy")
     assert study.ledger.path.read_bytes() == before
     assert latest.n_rows == 800
@@ -515,7 +521,8 @@ def test_where_writes_fail_no_month_is_lost_or_has_two_noises(tmp_path, monkeypa
     assert set(published) == {0, 1}
 
 
-def test_file_is_replaced_whole_or_stays(stream, monkeypatch):
+def test_period_is_in_the_file_whole_or_not_at_all(study, stream, monkeypatch):
+    """Where its write fails, and where the process died at any byte of it."""
     stream.release(month(0))
     before = stream.path.read_bytes()
 
@@ -523,10 +530,53 @@ def test_file_is_replaced_whole_or_stays(stream, monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
+        patch.setattr(os, "fsync", full)
         refuses(lambda: stream.release(month(1)), OSError, "No space left")
     assert stream.path.read_bytes() == before
-    assert stream.release(month(1)).n_rows == 800
+    entered = study.ledger.path.read_bytes()
+    stream.release(month(1))
+    whole = stream.path.read_bytes()
+    assert whole.startswith(before)
+    folder, ledger = stream.path.parent, study.ledger.path
+    for end in (len(before) + 1, len(before) + 70, len(whole) - 1):
+        stream.path.write_bytes(whole[:end])
+        # It was shown, and the ledger knows that.
+        refuses(lambda: pg.Stream(study_of(folder), path=stream.path), ValueError, "went back")
+        assert stream.path.read_bytes() == whole[:end]
+        ledger.write_bytes(entered)  # the process died before it was
+        again = pg.Stream(study_of(folder), path=stream.path)
+        assert again.periods == 1
+        assert again.release(month(1)).n_rows == 800
+        assert stream.path.stat().st_size == len(whole)
+        whole = stream.path.read_bytes()
+
+
+@pytest.mark.parametrize("at", ["count", "published", "nonce", "sums", "seal"])
+@pytest.mark.parametrize("period", [0, 1])
+def test_altered_period_is_refused(stream, at, period):
+    """Also one whose bytes are all there: blocks that a disk had not written are zeros."""
+    ends = [stream.path.stat().st_size]
+    for seed in range(2):
+        stream.release(month(seed))
+        ends.append(stream.path.stat().st_size)
+    places = {"count": 0, "published": 20, "nonce": 8 + 48 + 3, "sums": 8 + 48 + 60, "seal": -1}
+    data = bytearray(stream.path.read_bytes())
+    data[(ends[period + 1] if at == "seal" else ends[period]) + places[at]] ^= 1
+    stream.path.write_bytes(data)
+    refuses(lambda: stream.upto(), WrongKey, "was altered")
+    refuses(lambda: stream.release(month(2)), WrongKey, "was altered")
+
+
+def test_periods_of_another_order_are_refused(stream):
+    ends = [stream.path.stat().st_size]
+    for seed in range(3):
+        stream.release(month(seed))
+        ends.append(stream.path.stat().st_size)
+    data = stream.path.read_bytes()
+    begun, first, second, third = (data[a:b] for a, b in zip([0, *ends], ends, strict=False))
+    for parts in ((begun, second, first, third), (begun, first, third), (begun, first, first)):
+        stream.path.write_bytes(b"".join(parts))
+        refuses(lambda: stream.upto(), WrongKey, "was altered")
 
 
 @pytest.mark.long
@@ -561,7 +611,7 @@ def test_intervals_of_windows_and_of_changes_hold():
     terms = StreamTerms(
         epsilon=1.0, delta=1e-6, adjacency="replace", periods=12, months=1, apart=1,
         columns=columns.to_dict(), n_columns=len(columns), bound=float(columns.bound), unit=None,
-        id="it", epochs=[12],
+        id="it",
     )  # fmt: skip
     stream._stream, stream._noise = terms, stream._calibrate(terms)
     stream._gate = lambda _: Gate(stream._noise, generators.resolve(None)[0])  # of no ledger
@@ -572,7 +622,7 @@ def test_intervals_of_windows_and_of_changes_hold():
             x = rng.uniform(-1, 1, 3000)
             table = {"x": x, "y": np.clip(0.3 * x + rng.normal(0, 0.2, 3000), -1, 1)}
             moment = pg.second_moment(table, columns=columns)
-            state = stream._published(state, number, moment, b"")
+            state = further(stream, state, number, moment)
         first, last = (stream._sum(state, start, start + 4).regress("y", ["x"]) for start in (0, 4))
         changed = change(last, first)
         for i, (fit, truth) in enumerate(((last, 0.3), (changed, 0.0))):

@@ -82,12 +82,6 @@ def test_predictions_are_numbers_where_standard_errors_are_refused(formula):
     assert np.isfinite(fit.predict(table)).all()
 
 
-def test_remaining_budget_can_be_spent_and_no_more(study):
-    assert study.remaining() == 2.0
-    study.release(epsilon=2.0)
-    assert study.remaining() == 0.0
-
-
 def test_basic_composition_shares_delta_as_it_shares_epsilon(tmp_path):
     made_so = pg.Study(
         made(), COLUMNS, **BUDGET, ledger=tmp_path / "it.ledger", composition="basic"
@@ -258,33 +252,6 @@ def test_copies_spend_one_budget(study):
     assert len(study.entries) == 3
 
 
-SPENDER = """
-import pickle, sys
-import numpy as np
-import privgram as pg
-
-study = pickle.load(open(sys.argv[1], "rb"))
-try:
-    np.save(sys.argv[2], study.release(epsilon=1.2).matrix)
-except pg.BudgetExceeded:
-    pass
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("durable", [pytest.param(True, marks=pytest.mark.long), False])
-def test_processes_race_for_the_last_of_the_budget(study, durable, tmp_path):
-    shared = study if durable else pg.Study(made(), COLUMNS, **BUDGET)
-    copied = tmp_path / "study.pickle"
-    copied.write_bytes(pickle.dumps(shared))
-    outs = [tmp_path / f"{i}.npy" for i in range(3)]
-    running = [subprocess.Popen([sys.executable, "-c", SPENDER, copied, out]) for out in outs]
-    assert [process.wait(timeout=120) for process in running] == [0, 0, 0]
-    answers = [np.load(out) for out in outs if out.exists()]
-    assert len(answers) == 2 == len(shared.entries)
-    assert np.abs(answers[0] - answers[1]).max() > 0
-
-
 def test_release_says_which_way_and_why(study):
     paid = study.release(0.2)
     assert (paid.method, paid.reason) == ("adaptive rounds", "the table can be read again")
@@ -319,19 +286,6 @@ def test_formula_that_no_fit_takes_is_refused_before_anything_is_spent(formula, 
     with pytest.raises(ValueError, match=r"two terms|factor|among the features|twice|own|role"):
         study.regress(formula, epsilon=0.5)
     assert study.entries == ()
-
-
-def test_regression_that_noise_hides_is_not_lost_though_it_was_paid_for():
-    for seed in range(8):  # of which some are not positive definite
-        few = pg.Study(made(60), COLUMNS, **BUDGET)
-        fit = few.regress(
-            "y ~ x + g", epsilon=0.1, mechanism=AnalyzeGauss(), rng=np.random.default_rng(seed)
-        )
-        assert fit.refusal is not None
-        assert np.isnan(np.asarray(fit.bse)).all()
-        shrunk = fit.release.regress("y ~ x + g", ridge="auto")
-        assert np.isfinite(shrunk.predict({"x": [1.0], "g": ["a"]})).all()
-        assert len(few.entries) == 1
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"mechanism": pg.AnalyzeGauss()}])

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from support.helpers import refuses
 from support.sums import integers
 
 import privgram as pg
@@ -120,8 +121,7 @@ def test_engine_counts_as_a_pass_over_the_rows(table, without_noise):
         np.testing.assert_array_equal(found.counts, again.counts)
         np.testing.assert_array_equal(found.variances, again.variances)
     error = study_of(query.table, columns)
-    with pytest.raises(ValueError, match="missing='drop'"):
-        error.summarize("age", epsilon=0.5)
+    refuses(lambda: error.summarize("age", epsilon=0.5), ValueError, "missing='drop'")
     with pytest.raises(ValueError, match="no column named 'age'"):
         study_of(pg.Query(engine, "select 1 as z"), columns).summarize("age", epsilon=0.5)
     with pytest.raises(ValueError, match="logarithm"):
@@ -196,8 +196,7 @@ def test_answer_is_one_entry_and_over_the_budget_nothing_is_spent(table, tmp_pat
     assert [(x.label, x.epsilon) for x in study.entries] == [("wage by region, year", 1.0)]
     assert found.frame().index.names == ["region", "year"]
     assert [x for x in found.frame() if "_" not in x] == ["count", "mean", "sd", "q10", "q90"]
-    with pytest.raises(BudgetExceeded, match="is left"):
-        study.summarize("age", epsilon=2.9)
+    refuses(lambda: study.summarize("age", epsilon=2.9), BudgetExceeded, "is left")
     assert len(study.entries) == 1
     ages = study.summarize("age", statistics=["count", "quantile"], epsilon=0.5, label="ages")
     assert [x.label for x in study.entries] == ["wage by region, year", "ages"]
@@ -255,8 +254,7 @@ def test_each_bin_has_the_noise_of_one_count(table, tmp_path):
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused_before_anything_is_spent(call, error, message, table):
     study = study_of(table.assign(w=1.0))
-    with pytest.raises(error, match=message):
-        call(study)
+    refuses(lambda: call(study), error, message)
     assert not study.entries
 
 
@@ -266,8 +264,7 @@ def test_missing_value_is_an_error_before_the_spend_or_left_out(row, table):
     rows.loc[7, list(row)] = list(row.values())
     columns = {name: COLUMNS[name] for name in rows}
     study = study_of(rows, columns)
-    with pytest.raises(ValueError, match="missing='drop'"):
-        study.summarize("age", by="year", epsilon=1.0)
+    refuses(lambda: study.summarize("age", by="year", epsilon=1.0), ValueError, "missing='drop'")
     assert not study.entries
     study_of(rows, columns, missing="drop").summarize("age", by="year", epsilon=1.0)
 
@@ -320,8 +317,7 @@ def test_release_of_a_factor_of_whole_numbers_is_summarized(unit, by, table):
         with pytest.raises(ValueError, match="whole numbers"):
             release.summarize(*wrong)
     if by:
-        with pytest.raises(ValueError, match="does not count rows by age"):
-            release.summarize("age")
+        refuses(lambda: release.summarize("age"), ValueError, "does not count rows by age")
 
 
 @pytest.mark.slow

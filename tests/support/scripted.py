@@ -81,7 +81,6 @@ class _Proposal(ctypes.Structure):
 
 class _Table(ctypes.Structure):
     _fields_ = (
-        ("power", ctypes.c_int),
         ("shift", ctypes.c_int),
         ("whole", ctypes.c_int),
         ("rate67", ctypes.c_uint64),
@@ -111,18 +110,18 @@ def compiled_law(folder: Path, fault: tuple[str, str]) -> type:
         *(ctypes.c_void_p,) * 4, ctypes.c_ssize_t, ctypes.c_ssize_t, ctypes.c_void_p
     )  # fmt: skip
     code.discrete_prepare.argtypes = (
-        ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_uint64,
-        ctypes.c_void_p, ctypes.c_uint64,
+        ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p,
+        ctypes.c_uint64,
     )  # fmt: skip
 
     class Law:
         def __init__(
-            self, power: int, shift: int, rate67: int, decay: int, margin: int, whole: bool = True
+            self, shift: int, rate67: int, decay: int, margin: int, whole: bool = True
         ) -> None:
             self.table = _Table()
             words = (ctypes.c_uint64 * 2)(decay >> 64, decay & (2**64 - 1))
             table = ctypes.byref(self.table)
-            code.discrete_prepare(table, power, shift, whole, rate67, words, margin)
+            code.discrete_prepare(table, shift, whole, rate67, words, margin)
             self.scale = self.table.scale
             self.weights = np.array(self.table.weight, np.uint64)
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MethodType
 from typing import Any
 
-__version__ = "1.0.0rc2"
+__version__ = "1.0.0rc3"
 
 #: Packages with further classes of what is saved, imported when a name is not known. The root fills
 #: it in.

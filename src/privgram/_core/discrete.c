@@ -41,21 +41,20 @@ static uint64_t exp_of(uint64_t x)
     return sum;
 }
 
-void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64_t rate67,
+void discrete_prepare(discrete_law *law, int shift, int whole, uint64_t rate67,
                       const uint64_t decay[2], uint64_t margin)
 {
     enum { N = DISCRETE_BLOCKS };
-    law->power = power;
     law->shift = shift;
     law->whole = whole;
     law->rate67 = rate67;
     law->margin = margin;
 
-    /* e^(-A b^power) from below, by less than 2^17 of 2^-127; h from above, of 2^-63. */
+    /* e^(-A b^2) from below, by less than 2^17 of 2^-127; h from above, of 2^-63. */
     u128 decays[N + 1], sum = 0;
     uint64_t h[N + 1];
     u128 ratio = (u128)decay[0] << 64 | decay[1];
-    const u128 growth = power == 2 ? times(ratio, ratio) : (u128)1 << 127;
+    const u128 growth = times(ratio, ratio);
     decays[0] = (u128)1 << 127;
     for (int b = 0; b < N; b++) {
         decays[b + 1] = times(decays[b], ratio);
@@ -72,8 +71,7 @@ void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64
         uint64_t c = (uint64_t)((u128)law->scale * h[b] >> 63) + 1;
         law->start[b] = (uint64_t)(scaled(law->scale, decays[b]) / c);
         /* 1 - x <= e^-x, x at the end of the block; none is sure where `start` is no good. */
-        const uint64_t steps = power == 2 ? 2 * b + 1 : 1;
-        const uint64_t x = (uint64_t)((u128)(rate67 + 1) * steps >> 3) + 1;
+        const uint64_t x = (uint64_t)((u128)(rate67 + 1) * (2 * b + 1) >> 3) + 1;
         const uint64_t least = high_of(law->start[b], UINT64_MAX - x);
         law->sure[b] = c < 1 << 17 || least < margin ? 0 : least - margin;
         if (b == N)
@@ -91,7 +89,7 @@ void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64
 
 enum verdict { REJECTED, ACCEPTED, UNDECIDED };
 
-/* Compare the uniform number whose first word is v with e^(-rate |y|^power) K / c. */
+/* Compare the uniform number whose first word is v with e^(-rate y^2) K / c. */
 static enum verdict decide(const discrete_law *law, int b, u128 offset, uint64_t v)
 {
     if (law->weight[b] < 1 << 17)
@@ -100,9 +98,7 @@ static enum verdict decide(const discrete_law *law, int b, u128 offset, uint64_t
     if (law->shift) {
         const int shift = law->shift;
         const uint64_t f = (uint64_t)(shift <= 64 ? offset << (64 - shift) : offset >> (shift - 64));
-        u128 steps = f;
-        if (law->power == 2)
-            steps = (u128)f * (2 * b) + high_of(f, f);
+        const u128 steps = (u128)f * (2 * b) + high_of(f, f);
         const uint64_t x = (uint64_t)((u128)(uint64_t)(steps >> 9) * law->rate67 >> 58);
         /* 1 - x <= e^-x <= 1 - x + x^2/2 decide nearly all. */
         const uint64_t least = high_of(threshold, UINT64_MAX - x);

@@ -1,4 +1,4 @@
-/* Discrete Gaussian and Laplace variates, and normal ones, exactly: docs/theory/finite-precision.md. */
+/* Discrete Gaussian variates, and normal ones, exactly: docs/theory/finite-precision.md. */
 #ifndef PRIVGRAM_DISCRETE_H
 #define PRIVGRAM_DISCRETE_H
 
@@ -14,14 +14,13 @@
 /* Bound of the errors of a threshold, in 2^-64: what is closer is not decided here. */
 #define DISCRETE_MARGIN 1024
 
-/* Probabilities in proportion to exp(-rate |y|^power), |y| in blocks of 2^shift integers. */
+/* Probabilities in proportion to exp(-rate y^2), |y| in blocks of 2^shift integers. */
 typedef struct {
-    int power; /* 2, Gaussian, or 1, Laplace */
     int shift;
     int whole;       /* integers; else real numbers, of which the whole part is drawn */
     uint64_t rate67; /* floor(2^67 A), A the rate of whole blocks; 0 where shift is */
     uint64_t margin;
-    uint64_t scale;                           /* K: block b is proposed K e^(-A b^power) times or more */
+    uint64_t scale;                           /* K: block b is proposed K e^(-A b^2) times or more */
     uint64_t weight[DISCRETE_BLOCKS + 1];     /* c_b of 2^63, and of all that is beyond */
     uint64_t cumulative[DISCRETE_BLOCKS + 2]; /* up to b and with it; the last is no block's */
     uint64_t start[DISCRETE_BLOCKS + 1];      /* 2^64 of the acceptance at the block's least |y| */
@@ -49,7 +48,7 @@ typedef struct {
 uint64_t discrete_word(discrete_words *words);
 
 /* Make the table of a law from the upper and lower word of floor(2^127 e^-A). */
-void discrete_prepare(discrete_law *law, int power, int shift, int whole, uint64_t rate67,
+void discrete_prepare(discrete_law *law, int shift, int whole, uint64_t rate67,
                       const uint64_t decay[2], uint64_t margin);
 
 /* Draw integers y = high 2^64 + low from index `at` on, of real numbers floor(y). Returns how far it came: `n`, or the

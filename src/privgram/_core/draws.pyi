@@ -20,7 +20,6 @@ class Words:
 class Law:
     def __init__(
         self,
-        power: int,
         shift: int,
         rate67: int,
         decay: int,

@@ -89,7 +89,7 @@ cdef extern from "discrete.h":
         uint64_t offset[2]
         uint64_t first
     void discrete_prepare(
-        discrete_law* law, int power, int shift, bint whole, uint64_t rate67,
+        discrete_law* law, int shift, bint whole, uint64_t rate67,
         const uint64_t* decay, uint64_t margin,
     ) nogil
     Py_ssize_t discrete_fill(
@@ -130,11 +130,10 @@ cdef class Words:
 
 
 cdef class Law:
-    """Integers y with probability in proportion to exp(-A (|y| / 2^shift)^power).
+    """Integers y with probability in proportion to exp(-A (y / 2^shift)^2).
 
     Parameters
     ----------
-    power : 1 or 2
     shift : int
     rate67 : int
         floor(2^67 A), or 0 where `shift` is.
@@ -150,10 +149,10 @@ cdef class Law:
     cdef discrete_law _law
 
     def __init__(
-        self, int power, int shift, uint64_t rate67, decay, uint64_t margin=MARGIN, bint whole=True
+        self, int shift, uint64_t rate67, decay, uint64_t margin=MARGIN, bint whole=True
     ):
         cdef uint64_t[2] words = [decay >> 64, decay & (2**64 - 1)]
-        discrete_prepare(&self._law, power, shift, whole, rate67, words, margin)
+        discrete_prepare(&self._law, shift, whole, rate67, words, margin)
 
     @property
     def scale(self):

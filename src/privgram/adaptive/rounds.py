@@ -111,12 +111,13 @@ def _projected(noise: Matrix, law: NoiseLaw) -> Matrix:
 
 def _noise(d: int, draws: int) -> Matrix:
     """Symmetric noise of deviation 1 with a fixed seed, twice a draw, shape (2, draws, d, d)."""
-    above = ~np.tri(d, dtype=bool)
     m = d * (d - 1) // 2
     drawn = np.random.default_rng(0).standard_normal((draws, 2, m + d)).swapaxes(0, 1)
-    noise = np.zeros((2, draws, d, d))
-    noise[..., above] = drawn[..., :m]
-    noise += noise.mT
+    noise, start = np.empty((2, draws, d, d)), 0
+    for row in range(d):
+        stop = start + d - 1 - row
+        noise[..., row, row + 1 :] = noise[..., row + 1 :, row] = drawn[..., start:stop]
+        start = stop
     noise[..., np.arange(d), np.arange(d)] = math.sqrt(2.0) * drawn[..., m:]
     return noise
 
@@ -147,6 +148,9 @@ def _inverse_rows(
     from scipy.sparse import csr_array  # which takes longer to import than a short release
 
     second = np.eye(d) if transform.second is None else transform.second
+    each = second.diagonal()
+    if not known and np.count_nonzero(second) == d:  # of one factor
+        return np.asarray(transform.matrix[:, at].T @ (transform.matrix / each[:, None]))
     sparse = csr_array(back)  # a frame with factors apart mixes the numbers alone
     moment = sparse @ (sparse @ second).T
     if not known:
@@ -247,7 +251,7 @@ class AdaptiveRounds(ABC):
         beyond = self.count(transform, edges, share)
         choice = choose_radius(edges, beyond, most)
         square = choice.size**2
-        self.is_heavy = tail_power(edges**2, beyond, square / 2, square, most) < 2
+        self.is_heavy = tail_power(edges**2, beyond, square / 2, square, most) < ADAPTIVE.told
         return replace(choice, size=math.sqrt(choice.size**2 + transform.constant))
 
 
@@ -354,8 +358,14 @@ def _together(
     """
     back, std = transform.inverse, math.hypot(1.0, ADAPTIVE.allowance) * rounds.std[-1]
     if transform.levels:
-        law = transform.known(std, rounds.moment.columns)
-        return back @ _with_known(transform, last, rounds) @ back.T, law.image(back)
+        law, numbers = transform.known(std, rounds.moment.columns), transform.numbers
+        # Of levels the frame is diagonal.
+        each, whole = back.diagonal(), _with_known(transform, last, rounds)
+        left = each[:, None] * whole
+        left[numbers] = back[numbers] @ whole
+        released = left * each
+        released[:, numbers] = left @ back[numbers].T
+        return released, law.image(back)
     before = GaussianLaw.isotropic(rounds.std[0]).image(transform.matrix)
     weights, combined = combine([before, GaussianLaw.isotropic(std)], len(first))
     whole = weights[0] * (transform.matrix @ first @ transform.matrix.T) + weights[1] * last

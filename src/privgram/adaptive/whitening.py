@@ -168,13 +168,15 @@ def whiten(
     signal = np.maximum(values, 0.0)
     floor = 2 * math.sqrt(len(within)) * noise_std + pulled
     lifted = signal + floor
-    numbers = (vectors * np.sqrt(rows / lifted)).T @ back @ before.matrix
+    numbers = (vectors * np.sqrt(rows / lifted)).T
+    scaled_columns = np.array_equal(before.matrix, np.eye(len(moment)))
+    if before.levels or not scaled_columns:  # two products take as long as the eigenvectors
+        numbers = numbers @ back @ before.matrix
     # Where noise makes eigenvalues negative their sum is too small.
     typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
     clear = float(values[0]) / floor
     if not before.levels:
         # In the scaled columns the rows are orthogonal as they are, the longest first.
-        scaled_columns = np.array_equal(before.matrix, np.eye(len(moment)))
         matrix = numbers if scaled_columns else _orthogonal(numbers)
         return WhiteningTransform(matrix, typical, clear)
     levels, second = _levels(moment, noise_std, rows, before, typical)

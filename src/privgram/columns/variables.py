@@ -299,7 +299,8 @@ class Factor(Variable):
             raise ValueError(f"a factor has a list of levels; {LEVELS_FROM_DATA}")
         if isinstance(levels, (set, frozenset)):
             raise TypeError("the levels of a factor are a list: their order is the matrix's")
-        known = tuple(_level(level) for level in levels)
+        texts = {*map(type, levels)} == {str}
+        known = tuple(levels) if texts else tuple(map(_level, levels))
         if not known:
             raise ValueError("a factor needs at least one level")
         if len({type(level) for level in known}) > 1:

@@ -1,9 +1,9 @@
-"""Exact draws: discrete Gaussian and Laplace noise of any rational scale, and normal variates.
+"""Exact draws: discrete Gaussian noise of any rational variance, and normal variates.
 
 `privgram._core.draws` draws them in integer arithmetic alone. It leaves out what its 64 bits do
 not decide, once in some 2^50 draws, and proposals beyond its table, and decimal arithmetic, whose
-exponentials are rounded correctly to as many digits as are asked for, settles that here. The laws
-are those of Canonne, Kamath and Steinke [1]_, the sampler and its proof those of
+exponentials are rounded correctly to as many digits as are asked for, settles that here. The law
+is that of Canonne, Kamath and Steinke [1]_, the sampler and its proof those of
 docs/theory/finite-precision.md. Time depends on what is drawn and not on any data.
 
 References
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from privgram.exact.int128 import Int128
 
-#: A standard deviation, or scale, has 2^4 to 2^5 blocks.
+#: A standard deviation has 2^4 to 2^5 blocks.
 BLOCK_BITS = 4
 
-#: Largest standard deviation, or scale: 128 bits have room for 2^37 of it.
+#: Largest standard deviation: 128 bits have room for 2^37 of it.
 LARGEST = 2**90
 
 #: Binary places of a normal that are drawn at first: its standard deviation has 2^4 blocks.
@@ -49,12 +49,7 @@ def gaussian(variance: Fraction, size: int, rng: np.random.Generator) -> Int128:
 
     Their variance is at most `variance`, and as good as it from 1 on.
     """
-    return _draw(_table(2, variance), size, rng)
-
-
-def laplace(scale: Fraction, size: int, rng: np.random.Generator) -> Int128:
-    """Draw integers with P(y) in proportion to exp(-|y| / scale), 0 < scale <= 2^90."""
-    return _draw(_table(1, scale), size, rng)
+    return _draw(_table(variance), size, rng)
 
 
 def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[int]]]:
@@ -74,28 +69,25 @@ def normal(size: int, rng: np.random.Generator) -> tuple[Int128, dict[int, list[
         return ~size if negative else size
 
     word = draws.Words(rng.bit_generator)
-    table = law(2, Fraction(1, 2 * 4**BLOCK_BITS), _WORD, MARGIN, whole=False)
+    table = law(Fraction(1, 2 * 4**BLOCK_BITS), _WORD, MARGIN, whole=False)
     return _filled(table, _WORD, size, word, settle), seen
 
 
 @lru_cache(maxsize=8)
-def law(power: int, rate: Fraction, shift: int, margin: int, *, whole: bool = True) -> draws.Law:
+def law(rate: Fraction, shift: int, margin: int, *, whole: bool = True) -> draws.Law:
     """The table of a law whose rate is that of blocks; all of this is public."""
     rate67 = math.floor(rate * 2**67) if shift else 0
-    return draws.Law(
-        power, shift, rate67, floor_of_exp(rate, Fraction(1), 127), margin, whole=whole
-    )
+    return draws.Law(shift, rate67, floor_of_exp(rate, Fraction(1), 127), margin, whole=whole)
 
 
 @lru_cache(maxsize=16)  # many sums have noise of one law
-def _table(power: int, value: Fraction) -> tuple[int, Fraction, int, draws.Law]:
-    """The law of a variance, or of a scale: its power, rate and shift, and its table."""
-    value, most = Fraction(value), LARGEST**power
-    if not 0 < value <= most:
-        name = "variance" if power == 2 else "scale"
-        raise ValueError(f"the {name} of discrete noise must be positive and at most {most:.4g}")
-    rate, shift = 1 / (power * value), max(0, _log2(value) // power - BLOCK_BITS)
-    return power, rate, shift, law(power, rate * 2 ** (power * shift), shift, MARGIN)
+def _table(variance: Fraction) -> tuple[Fraction, int, draws.Law]:
+    """The law of a variance: its rate and shift, and its table."""
+    variance, most = Fraction(variance), LARGEST**2
+    if not 0 < variance <= most:
+        raise ValueError(f"the variance of discrete noise must be positive and at most {most:.4g}")
+    rate, shift = 1 / (2 * variance), max(0, _log2(variance) // 2 - BLOCK_BITS)
+    return rate, shift, law(rate * 4**shift, shift, MARGIN)
 
 
 def _log2(value: Fraction) -> int:
@@ -104,12 +96,12 @@ def _log2(value: Fraction) -> int:
     return places if value >= Fraction(2) ** places else places - 1
 
 
-def _draw(of: tuple[int, Fraction, int, draws.Law], size: int, rng: np.random.Generator) -> Int128:
-    power, rate, shift, table = of
+def _draw(of: tuple[Fraction, int, draws.Law], size: int, rng: np.random.Generator) -> Int128:
+    rate, shift, table = of
     word = draws.Words(rng.bit_generator)
 
     def settle(_: int, negative: bool, share: Fraction, size: int, first: int) -> int | None:
-        if not accepts(share, rate * size**power, first, word):
+        if not accepts(share, rate * size**2, first, word):
             return None
         return -size if negative else size
 

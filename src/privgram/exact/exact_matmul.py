@@ -139,24 +139,6 @@ class DigitMatrix:
         each(add, block_slices(self.shape[0], STRIP), self.shape[0])
         return self._trimmed(digits, low, self.bits)
 
-    def plus(self, part: Matrix, low: int) -> DigitMatrix:
-        """Add a float64 matrix, rounded to multiples of ``2^(bits low)``, `low` at most this one's.
-
-        It must be smaller than this matrix.
-        """
-        above = self.low - low
-        digits = np.zeros((above + len(self.digits) + 1, *self.shape))
-
-        def add(p: slice) -> None:
-            places = np.zeros_like(digits[:, p])
-            places[above:-1] = self.digits[:, p]
-            _add_units(places, np.ldexp(part[p], -self.bits * low), self.bits)
-            for i, digit in enumerate(_carried(places, self.bits)):
-                digits[i, p] = digit
-
-        each(add, block_slices(self.shape[0], STRIP), self.shape[0])
-        return self._trimmed(digits, low, self.bits)
-
     def __matmul__(self, other: DigitMatrix) -> DigitMatrix:
         return self.multiply(other)
 

@@ -23,28 +23,6 @@ GRID_BITS = 10
 _WORD_SIZE = 2.0**64
 
 
-def from_float(values: NDArray[np.float64]) -> Int128:
-    """Round floats to the nearest integers, as 128-bit integers.
-
-    ValueError if one does not fit: the noise is larger than any data could need.
-    """
-    rounded = np.rint(values)
-    magnitude = np.abs(rounded)
-    if not np.all(magnitude < 2.0**126):
-        raise ValueError(
-            "the noise exceeds 2**126 units of the exact second moment; "
-            "the privacy parameters are too small for any useful release"
-        )
-    # Split the magnitude, where every step is exact in float64, then negate.
-    high = np.floor(magnitude / _WORD_SIZE)
-    low = (magnitude - high * _WORD_SIZE).astype(np.uint64)
-    high = high.astype(np.int64)
-    negative = rounded < 0
-    high = np.where(negative, ~high + (low == 0), high)
-    low = np.where(negative, -low, low)
-    return high, low
-
-
 def from_int64(values: NDArray[np.int64]) -> Int128:
     """64-bit integers as 128-bit integers."""
     return values >> np.int64(63), values.view(np.uint64)

@@ -25,7 +25,6 @@ from __future__ import annotations
 import math
 import struct
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, localcontext
-from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -218,21 +217,6 @@ def bartlett(rng: np.random.Generator, dof: float, n_columns: int) -> Variates:
     return Variates((d, d), centres, whole, seen, rng)
 
 
-def laplace_step(rng: np.random.Generator, location: float, scale: float, step: float) -> int:
-    """Draw a Laplace variate and round it to multiples of `step`: which one."""
-    sign = 1 if _word(rng) % 2 else -1
-    place, spread = (Fraction(x) / Fraction(step) for x in (location, scale))
-    words: list[int] = []
-    while True:
-        words.append(_word(rng))
-        least, most = _exponential(words)
-        if most.is_finite():
-            ends = (place + sign * spread * Fraction(x) for x in (least, most))
-            count, same = (math.floor(x + Fraction(1, 2)) for x in ends)
-            if count == same:
-                return count
-
-
 def chis(rng: np.random.Generator, dof: Floats) -> tuple[Floats, Int128, dict[int, list[int]]]:
     """Draw chi variates, of these degrees of freedom: centres, whole parts, and words seen."""
     centre = np.maximum(np.rint(np.sqrt(dof - 1) / CENTRES), 1.0) * CENTRES
@@ -297,7 +281,7 @@ def _accepts(
     """Decide in decimal arithmetic; `beyond`, words of y, grows by what that takes."""
     deciding = [first]
     while True:
-        least, most = _exponential(deciding)
+        least, most = exponential(deciding)
         with localcontext(_context(len(deciding))):
             width = Decimal(2) ** -(NORMAL_PLACES + WORD * len(beyond))
             y = (Decimal(whole) + _fraction(beyond)) * Decimal(2) ** -NORMAL_PLACES
@@ -316,7 +300,7 @@ def _accepts(
         deciding.append(_word(rng))
 
 
-def _exponential(words: list[int]) -> tuple[Decimal, Decimal]:
+def exponential(words: list[int]) -> tuple[Decimal, Decimal]:
     """Bounds of ``-ln V``, V in [0, 1) of these words and any that follow."""
     with localcontext(_context(len(words))):
         width = Decimal(2) ** (-WORD * len(words))

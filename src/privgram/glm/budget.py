@@ -20,12 +20,17 @@ class BudgetShares:
     unit_bound: float = 0.03
     #: The histogram of times of events that places cuts, where nothing public does.
     cuts: float = 0.02
+    #: Events and times in pieces of time, each; and the most share of a middle score there.
+    hazards: float = 0.02
+    middle_of_pieces: float = 0.1
     #: The number of rows, where nothing else says it.
     number: float = 0.01
     #: Counts of the target's values, where it has a link.
     targets: float = 0.03
-    #: Second moments in frames, one after the other while the Hessian is hidden or noisy.
-    middle: tuple[float, ...] = (0.1, 0.1, 0.2)
+    #: Second moments in frames, one after the other while the Hessian is hidden or noisy; and
+    #: after how many of them it must be hidden.
+    middle: tuple[float, ...] = (0.1, 0.1, 0.2, 0.3)
+    if_hidden: int = 3
     #: Counts of scores by norm, from which the clip is chosen.
     counts: float = 0.10
     #: Of what is left then: a score before all others, where the initial estimate is noisy, and
@@ -37,8 +42,10 @@ class BudgetShares:
     errors: float = 0.15
     #: The score of a constant alone along the coefficients, where a family is not linear.
     explained: float = 0.01
-    #: The least and most share of the second moment of scores.
+    #: The least and most share of the second moment of scores, and that of the score by a shorter
+    #: clip: where tails are heavy there is one, and the former has the most.
     meat: tuple[float, float] = (0.02, 0.12)
+    tail: float = 0.15
     #: Where the Hessian depends on the coefficients: the least and most share of a score at the
     #: middle, and at most so many; and of a round for the Hessian.
     middle_score: tuple[float, float] = (0.01, 0.06)

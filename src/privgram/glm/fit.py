@@ -26,6 +26,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.pairs import PairEstimator, UnitEffectsEstimator
 from privgram.glm.problem import FitParts, Problem, first_by_level, refused_parts
 from privgram.glm.rounds import Rounds, UnitRounds
+from privgram.glm.survival import SurvivalEstimator
 from privgram.ledger import check_ledger
 from privgram.mechanisms.adaptive import AdaptiveGaussian
 from privgram.moment.units import bounds_of
@@ -177,6 +178,8 @@ def _estimator(rounds: Rounds, problem: Problem, public: int | None) -> OneStepE
         return (PairEstimator if absorbed else LevelEstimator)(rounds, problem, public)
     if problem.unit is not None and problem.unit.fixed_effects:
         return UnitEffectsEstimator(rounds, problem, public)
+    if problem.survival is not None:
+        return SurvivalEstimator(rounds, problem, public)
     estimator = OneStepEstimator if problem.family.is_linear else GLMEstimator
     return (HuberEstimator if problem.loss == "huber" else estimator)(rounds, problem, public)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from privgram.adaptive.radius import bin_edges
-from privgram.columns.survival import MOST_EXPECTED
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
@@ -47,6 +46,12 @@ class GLMEstimator(OneStepEstimator):
     #: They do not: they are clipped by what is expected of them.
     one_way = False
     sums_squares = False
+    #: Of pieces of time others: whether rows are these, deviations of noise that make no step a far
+    #: one, the most share of a middle score, and the end of means.
+    by_pieces = False
+    sure_of_far = 0.0
+    most_middle = BUDGET.middle_score[1]
+    end: float | None = None
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
@@ -64,8 +69,6 @@ class GLMEstimator(OneStepEstimator):
             low, high = explained.ends
             self.offset = (high - low) / 2 * explained.images[-1] + (low + high) / 2 * self.ones
         self.constant = False
-        if problem.survival is not None:  # rows that outlive what a model says are all too long
-            self.one_way = True
         #: Mean weights of rows, without features and where the Hessian was taken last.
         self.weights = (1.0, 1.0)
         #: The target's mean by counts, and what noise may make of it.
@@ -88,10 +91,6 @@ class GLMEstimator(OneStepEstimator):
         few = LIMITS.few * rows
         counts_tell = rounds.noise.counts_std(rounds.mu(BUDGET.norms)) < few and not self.of_units
         wider = running = False
-        # Steps by scores of few events would only add noise to the start.
-        few_events = self.problem.survival is not None and (
-            self._noise_at(state, self.usual_clip, 1.0) > 1
-        )
         for _ in range(BUDGET.most_middles):
             state = self._clearly(state)
             if state.hides_all:
@@ -102,11 +101,9 @@ class GLMEstimator(OneStepEstimator):
                 wider = self.radius > LIMITS.wider * used  # rows of rare levels were clipped
                 if wider:
                     state = self._with_long(state, used)
-            if few_events:
-                break
             # As much as makes its noise that of a sample.
             share = (rounds.moves * self.usual_clip / rounds.mu(1.0)) ** 2 / rows
-            share = min(max(share, BUDGET.middle_score[0]), BUDGET.middle_score[1])
+            share = min(max(share, BUDGET.middle_score[0]), self.most_middle)
             state, step, far = self._middle(state, share)
             running = self._runs_away(first, state, step, math.sqrt(state.score_noise_var))
             if not (far or running) or self.left <= BUDGET.reserved:
@@ -235,15 +232,14 @@ class GLMEstimator(OneStepEstimator):
             doubt = 2 * std * float(np.linalg.norm(target) * np.linalg.norm(self.ones)) / count
             self.released = released, doubt / 2
             at_end = self.family.counts and center + half - released < doubt
-            by_pieces = self.problem.survival is not None  # of which one has the event
-            if by_pieces or not (self.of_units or self.weighted):
+            if self.by_pieces or not (self.of_units or self.weighted):
                 counted = self._counted(target, rows)
                 if counted[0] > 0 and counted[2] < doubt:  # which misses parts of 1
                     mean, square, doubt, between = counted
                     whole = math.hypot(doubt, 2 * between)
                     self.rounds.parameters |= {"target_mean": mean, "target_mean_std": whole / 2}
                     self.mean = mean, whole
-                    self.levels = self.family.counts and not by_pieces
+                    self.levels = self.family.counts and not self.by_pieces
             # All targets may be the same.
             least = min(mean, center + half - mean)
             self.constant = (at_end or least < LIMITS.sure * doubt) and not self.of_units
@@ -259,7 +255,7 @@ class GLMEstimator(OneStepEstimator):
         joint = np.vstack([features, response])
         events = Poisson() if self.of_units else self.family  # a unit may have many
         far = LIMITS.wider
-        if self.problem.survival is not None:  # one event is in one of a row's pieces
+        if self.by_pieces:  # one event is in one of a row's pieces
             far /= math.sqrt(self.each)
             self.most_long = mean * rows  # of rare events all others have short scores
         self.usual_clip *= events.clip_factor(mean, square, far, LIMITS.usual_clip)
@@ -329,7 +325,7 @@ class GLMEstimator(OneStepEstimator):
             near = replace(near, curvature=self._bend(mean_weight))
             self.weights = self.weights[0], mean_weight
             near = self._levelled(near)
-        whole = self.of_units and self.problem.survival is None
+        whole = self.of_units and not self.by_pieces
         return replace(near, hessian_bias=LIMITS.hessian_bias_of_units) if whole else near
 
     def _levelled(self, state: ScoreState) -> ScoreState:
@@ -393,7 +389,8 @@ class GLMEstimator(OneStepEstimator):
         clear = max(0.0, 1 - self.q * std**2 / square)
         step = state.step(score) * clear
         most = LIMITS.far * min(1.0, self._noise_at(state, self.usual_clip, 1.0))
-        far = state.curvature * clear * square / state.rows > most * math.sqrt(state.rows)
+        sure = square - (self.q + self.sure_of_far * math.sqrt(2.0 * self.q)) * std**2
+        far = state.curvature * sure / state.rows > most * math.sqrt(state.rows)
         size = float(np.linalg.norm(state.along(step))) / state.rows
         step *= min(1.0, self.longest_step / max(size, 1e-300))
         if far:
@@ -445,8 +442,7 @@ class GLMEstimator(OneStepEstimator):
         inverse = np.linalg.inv(state.whitening)
         ones = inverse[-1] if self.weighted else None
         offset = self.offset is not None
-        end = None if self.problem.survival is None else MOST_EXPECTED
-        return Expected(self.family, inverse.T @ state.coef, self.target, ones, offset, end)
+        return Expected(self.family, inverse.T @ state.coef, self.target, ones, offset, self.end)
 
     def _at(self, state: ScoreState) -> WhiteningTransform:
         """The map to (z, target), and to the offset where there is one, at a state."""

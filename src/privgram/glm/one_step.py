@@ -18,7 +18,7 @@ from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
 from privgram.glm.budget import BUDGET
-from privgram.glm.clipping import CLIPPING, Clip, choose_clip, norm_edges
+from privgram.glm.clipping import CLIPPING, TAIL_REACH, Clip, choose_clip, norm_edges
 from privgram.glm.clusters import CLUSTER_SHARES, DROWNED, cluster_kinds, cluster_moment
 from privgram.glm.problem import FitFacts, FitParts, LastSteps, Problem, refused_parts
 from privgram.glm.state import LIMITS, ScoreState, isotropic
@@ -60,8 +60,6 @@ class OneStepEstimator:
     mean_weight = 1.0
     #: Whether the loss is a sum of squares, of which a part is explained.
     sums_squares = True
-    #: Shares of second moments in frames.
-    middle = BUDGET.middle
     #: The share that is kept for sums of scores by cluster.
     reserved = 0.0
     #: About so many rows may have long scores.
@@ -175,7 +173,9 @@ class OneStepEstimator:
         known = self._imposed(first, isotropic(std))[0]
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound, cut = float(rounds.moment.columns.bound), False
-        for share in self.middle:
+        for round_, share in enumerate(BUDGET.middle):
+            if round_ >= BUDGET.if_hidden and not state.hides:
+                break
             radius = states.radius_at_middle(transform.typical, len(self.basis))
             radius *= math.sqrt(self.each)
             largest = math.sqrt(transform.largest(bound) * self.most)
@@ -502,19 +502,24 @@ class OneStepEstimator:
         rounds, rows, q = self.rounds, state.rows, self.q
         left = self.left
         wanted = (clip.size**2 / (0.1 * rows * rounds.noise.mu)) ** 2
-        second = left * min(max(wanted, BUDGET.meat[0]), BUDGET.meat[1])
+        least, most = BUDGET.meat
+        usual = left * min(max(wanted, least), most)
+        second = left * most if clip.is_heavy else usual
         early = BUDGET.early * (left - second)
         score, std = self._score(state, clip.size, early)
         step, ahead = state.step(score), self._ahead(score, std)
         between = state.moved(ahead * step, ahead**2 * std**2)
         model = self._scores(between)
         kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
+        if clip.is_heavy:
+            kinds.append(Vectors(model, clip.size / TAIL_REACH))
         clusters = rounds.clusters
         if clusters is not None:
             kinds += cluster_kinds(clusters, model, clip.size)
-        scores, squares, *by_cluster = rounds.sums_at(self._at(between), *kinds)
+        scores, squares, *others = rounds.sums_at(self._at(between), *kinds)
         squared = rounds.take(squares, second)
         meat = states.raised(squared, rounds.std[-1])
+        short = rounds.score(others.pop(0), BUDGET.tail * self.left) if clip.is_heavy else None
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         first_var = state.moved(step, std**2).score_noise_var
@@ -524,16 +529,27 @@ class OneStepEstimator:
         coef = state.coef + part * ahead * step + far
         noise_std = math.hypot((1 - part) * std, part * last)
         noise = clip.error(noise_std) ** 2 * np.eye(q) + state.left_over(far, clip.n_beyond)
-        contradicted = self._contradicts(state, float(np.trace(meat)) / (q * rows))
+        one_sided = None
+        if short is not None:
+            pull_std = math.hypot(noise_std, short[1])
+            more = clip.one_sided(part * score - short[0], pull_std, squared, rounds.std[-1])
+            one_sided = math.sqrt(float(np.linalg.norm(more, 2))) / noise_std or None
+            noise += more
+        # Less noise of heavy tails contradicts no more.
+        wide = states.raised(squared, rounds.std[-1] * math.sqrt(second / usual))
+        contradicted = self._contradicts(state, float(np.trace(wide)) / (q * rows))
         # What clipping took off squares may be of any one direction; of their mean it is a qth.
         lost = clip.lost_squares / (1 if self.problem.robust else q)
         meat = self._sampled(meat + lost * np.eye(q), state)
         refusal = CONTRADICTED if contradicted else None
         facts = FitFacts(
-            clip.size, clipping_excess=clip.more(noise_std), heavy_tail=clip.is_heavy or None
+            clip.size,
+            clipping_excess=clip.more(noise_std),
+            heavy_tail=clip.is_heavy or None,
+            one_sided=one_sided,
         )
         if clusters is not None:
-            meat, found = cluster_moment(clusters, rounds, by_cluster, score, last)
+            meat, found = cluster_moment(clusters, rounds, others, score, last)
             facts = replace(facts, clusters=found)
             if found.ratio > CLUSTER_SHARES.most:
                 drowned = DROWNED.format(shown(found.groups), found.ratio, CLUSTER_SHARES.most)

@@ -256,6 +256,7 @@ class FitFacts:
     huber: HuberEquation | None = None
     clipping_excess: float | None = None  # over the noise, where it makes intervals longer
     heavy_tail: bool | None = None  # whether longer scores become rare very slowly
+    one_sided: float | None = None  # over the noise, where these point one way
     goodness: Goodness | None = None  # of least squares
     likelihood: LikelihoodGain | None = None  # of other families
     clusters: ClusterFacts | None = None

@@ -402,11 +402,19 @@ class SecondMoment(MomentBase):
     def triangle(self) -> int128.Int128:
         """The integers of the lower triangle, row by row. SECRET."""
         with self._guard.lock:
-            if isinstance(self._total, Accumulator) and not self._total.blocks:
-                return self._total.totals()
+            of_rows = isinstance(self._total, Accumulator)
+            if of_rows:
+                totals = self._total.totals()
+                if not self._total.blocks:
+                    return totals
+                (i, j), n = self._total.stored(), self.n_columns
+                at, size = i * (i + 1) // 2 + j, n * (n + 1) // 2
+                high, low = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+                high[at], low[at] = totals
+                return high, low
             hi, lo = self._total.int128()
-        at = np.tril_indices(self.n_columns)
-        return hi[at], lo[at]
+        below = np.tril_indices(self.n_columns)
+        return hi[below], lo[below]
 
     @property
     def n_known_zeros(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
@@ -28,6 +29,9 @@ from privgram.privacy import Profile
 from privgram.privacy._numerics import DROP, TINY, Array, quiet
 from privgram.privacy.calibration import checked_budget, checked_parameter, gaussian_ratio
 from privgram.privacy.profiles import check_parameter, gaussian_delta
+
+if TYPE_CHECKING:
+    from privgram.exact.int128 import Int128
 
 
 class PublishedErratumError(ValueError):
@@ -308,3 +312,25 @@ def largest_count(good: Callable[[int], bool], guess: int, least: int) -> int:
         while good(outside):
             inside, outside = outside, 2 * outside - inside + 1
     return bisect_boundary(good, inside, outside)
+
+
+def from_float(values: Array) -> Int128:
+    """Round floats to the nearest integers, as 128-bit integers.
+
+    ValueError if one does not fit: the noise is larger than any data could need.
+    """
+    rounded = np.rint(values)
+    magnitude = np.abs(rounded)
+    if not np.all(magnitude < 2.0**126):
+        raise ValueError(
+            "the noise exceeds 2**126 units of the exact second moment; "
+            "the privacy parameters are too small for any useful release"
+        )
+    # Split the magnitude, where every step is exact in float64, then negate.
+    high = np.floor(magnitude / 2.0**64)
+    low = (magnitude - high * 2.0**64).astype(np.uint64)
+    high = high.astype(np.int64)
+    negative = rounded < 0
+    high = np.where(negative, ~high + (low == 0), high)
+    low = np.where(negative, -low, low)
+    return high, low

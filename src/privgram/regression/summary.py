@@ -36,11 +36,13 @@ SHORTER = "Narrower bounds, or logarithms of what has long tails, leave less to 
 
 def caution_of(parameters: JsonObject) -> str | None:
     """Say so where few rows far out, which are cut down, may decide what is estimated."""
-    if times := parameters.get("clipping_excess"):
+    excess, one_sided = (parameters.get(k) or 0.0 for k in ("clipping_excess", "one_sided"))
+    if excess or one_sided:
         return (
             "Caution: few rows far out may decide what is estimated. Cutting them down may have "
-            f"moved estimates by {times:.0f} times the privacy noise, and intervals allow for as "
-            f"much. {SHORTER}"
+            f"moved estimates by {max(excess, one_sided):.0f} times the privacy noise"
+            f"{' in the direction in which they lie' if one_sided > excess else ''}, and "
+            f"intervals allow for as much. {SHORTER}"
         )
     if parameters.get("heavy_tail"):
         return (

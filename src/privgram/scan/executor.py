@@ -37,7 +37,7 @@ from privgram.scan.units import (
     UnitsT,
 )
 from privgram.sources import open_source
-from privgram.sources.table import Chunk, InvalidRow, Table, TableSource
+from privgram.sources.table import CachedSource, Chunk, InvalidRow, Table, TableSource
 
 if TYPE_CHECKING:
     from privgram.columns.unit import Unit
@@ -246,7 +246,9 @@ def accumulate_units(
     names = names_of_unit(unit, request.columns)
     layout = UnitLayout(request, names)
     d = check_n_columns(len(names) if scaling is None else len(scaling))
-    table = open_source(request.source, layout.selection, by_position=False)
+    kept = request.source if isinstance(request.source, CachedSource) and unit.name else None
+    before = None if kept is None else kept.of_units(layout.key)
+    table = before or open_source(request.source, layout.selection, by_position=False)
     n_threads = request.threads_for(table.n_rows, d)
     public = names if scaling is None else scaling.names
 
@@ -258,10 +260,14 @@ def accumulate_units(
         with closing(table.chunks), reporter(request.progress, table.n_rows) as report:
             rows = ScanExecutor(table, partial(reader, RowBlockReader), report)
             return rows.run(n_threads), public
-    with Store(layout, n_threads) as store:
-        with closing(table.chunks), reporter(request.progress, table.n_rows) as report:
+    with Store(layout, n_threads) as store, reporter(request.progress, table.n_rows) as report:
+        if before is not None:
+            return ScanExecutor(before, reader, report).run(n_threads), public
+        with closing(table.chunks):
             ScanExecutor(table, lambda: Gatherer(store), report).run(n_threads).finish()
-        total = ScanExecutor(store.table(), reader, lambda _: None).run(n_threads)
+        by_unit = store.table(table.n_rows)
+        by_unit = by_unit if kept is None else kept.keep_units(layout.key, by_unit)
+        total = ScanExecutor(by_unit, reader, lambda _: None).run(n_threads)
     return total, public
 
 

@@ -80,6 +80,12 @@ class UnitLayout:
             raise ValueError(f"{unit!r} tells whose row a row is, and cannot say the group too")
         return {**selection, unit: Identifier()} if unit else selection
 
+    @property
+    def key(self) -> object:
+        """What rows by unit that are kept depend on."""
+        missing = self.unit.missing, self.columns is None, self.drop
+        return self.selection, self.groups, missing
+
     def pack(self, parts: Sequence[Any], key: NDArray[Any]) -> NDArray[Any]:
         """Rows as records; InvalidRow at the first that may not be used."""
         records = np.empty(
@@ -186,9 +192,9 @@ class Store:
                 self.written[part].append((self._file.tell(), whole.nbytes))
                 self._file.write(raw)
 
-    def table(self) -> Table:
+    def table(self, n_rows: int | None) -> Table:
         """The parts as the chunks of a table."""
-        return Table(None, len(self.layout.variables), None, self._chunks())
+        return Table(None, len(self.layout.variables), n_rows, self._chunks())
 
     def _chunks(self) -> Generator[Chunk]:
         """Parts, small ones several at a time; but never of keys of different kinds."""
@@ -209,7 +215,7 @@ class Store:
 
     def _read(self, parts: Sequence[int]) -> Iterator[Any]:
         """Rows of some parts, by unit, and where each unit begins."""
-        some = [records for part in parts for records in self.parts.get(part, ())]
+        some = [records for part in parts for records in self.parts.pop(part, ())]
         for part in parts:
             record = self.record_of(part)
             some += [self._from_file(record, at, size) for at, size in self.written.get(part, ())]

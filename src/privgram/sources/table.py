@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from privgram._base.machine import cores, memory
 from privgram._base.text import did_you_mean
-from privgram.columns.encoding import LEVELS, Codes, Raw, as_column
-from privgram.columns.variables import Log, Number, Variable
+from privgram.columns.encoding import LEVELS, Codes, LevelCoder, Raw, as_column
+from privgram.columns.variables import Factor, Log, Number, Variable
 
 #: A user's table, in any form that `privgram.sources.open_source` reads: an array of any library, a
 #: data frame, an Arrow stream, a query, a mapping of names to columns, a path or several, or an
@@ -362,16 +362,29 @@ class CachedSource:
 
     The first pass that reads every row to its end leaves the decoded blocks here; passes after it
     are given these, and decode again the chunks of files that did not fit. Of a query all fits, or
-    it is run again. A table in memory is never copied. At most `cache_bytes` are kept, by default a
-    gigabyte, or a quarter of the memory if that is less.
+    it is run again. Of a table in memory codes of texts are kept alone: its numbers are not copied.
+    Rows of units are kept as they were brought together, if all fit. At most `cache_bytes` are
+    kept, by default a gigabyte, or a quarter of the memory if that is less.
     """
 
     def __init__(self, source: TableSource, cache_bytes: int | None = None) -> None:
         self.source = source
         self._room = min(CACHE_BYTES, int(SHARE * memory())) if cache_bytes is None else cache_bytes
         self._select: Selection = None
-        self._record: _Record | None = None
+        self._record: Record | None = None
         self._open_again: Callable[[], Table] | None = None
+        self._of_units: tuple[Any, Record] | None = None
+
+    def of_units(self, key: Any) -> Table | None:
+        """What was kept of rows by unit, as a layout with such a key has them."""
+        kept = self._of_units
+        return kept[1].replay() if kept is not None and kept[1].whole and kept[0] == key else None
+
+    def keep_units(self, key: Any, table: Table) -> Table:
+        """Keep rows by unit, as they are read, where they fit beside what is kept."""
+        record = Record(table, self._room if self._record is None else self._record.room)
+        self._of_units = key, record
+        return replace(table, chunks=record.chunks())
 
     def check_again(self, n_read: int) -> None:
         """Refuse a source that gave so many rows, and gives none when it is opened again.
@@ -399,20 +412,34 @@ class CachedSource:
         if record is not None and self._select == select and record.whole:
             return record.replay()
         table = opener(self.source, select, by_position)
-        if table.kind != "decoded" or (record is not None and record.too_large):
+        coders = (
+            [
+                (place, LevelCoder(name, wanted))
+                for place, (name, wanted) in enumerate(select.items())
+                if isinstance(wanted, Factor) and wanted.text
+            ]
+            if isinstance(select, Mapping) and table.kind == "ranges"
+            else []
+        )
+        if coders:
+            chunks = (replace(one, read=partial(_coded, coders, one)) for one in table.chunks)
+            table = replace(table, chunks=chunks)
+        elif table.kind != "decoded":
             return table
-        self._select, self._record = select, _Record(table, self._room)
+        if record is not None and record.too_large:
+            return table
+        self._select, self._record = select, Record(table, self._room)
         return replace(table, chunks=self._record.chunks())
 
 
-class _Record:
+class Record:
     """The chunks of one pass, as the next is to read them."""
 
     def __init__(self, table: Table, room: int) -> None:
         self.table = table
         #: Whether something did not fit that cannot be decoded alone.
         self.too_large = False
-        self._room = room
+        self.room = room
         self._number: int | None = None  # of chunks, once all were handed out
         self._chunks: dict[int, Chunk] = {}
         self._lock = threading.Lock()
@@ -423,6 +450,7 @@ class _Record:
         return self._number == len(self._chunks) and not self.too_large
 
     def chunks(self) -> Generator[Chunk]:
+        """Chunks of the pass, whose blocks are kept as they are read."""
         number = 0
         try:
             for number, chunk in enumerate(self.table.chunks, 1):
@@ -439,8 +467,9 @@ class _Record:
         blocks: list[RawBlock] = []
         fits, taken = not self.too_large, 0
         for block in chunk.read():
-            if fits and (fits := self._take(_size(block))):
-                taken += _size(block)
+            size = _size(block, self.table.kind == "ranges")
+            if fits and (fits := self._take(size)):
+                taken += size
                 blocks.append(block)
             elif blocks:
                 self._take(-taken)
@@ -459,15 +488,26 @@ class _Record:
     def _take(self, size: int) -> bool:
         """Take so many bytes of the room, if there are as many, or give them back."""
         with self._lock:
-            if size > self._room:
+            if size > self.room:
                 return False
-            self._room -= size
+            self.room -= size
             return True
 
 
-def _size(block: RawBlock) -> int:
-    """Bytes of a block, with what its codes stand for."""
-    parts: list[Any] = list(block) if isinstance(block, list) else [block]
+def _coded(coders: list[tuple[int, LevelCoder]], chunk: Chunk) -> Iterator[RawBlock]:
+    """A chunk whose texts are codes."""
+    for block in chunk.read():
+        parts = list(block)
+        for place, code in coders:
+            parts[place] = code(parts[place])
+        yield parts
+
+
+def _size(block: RawBlock, in_memory: bool) -> int:
+    """Bytes of a block, with what its codes stand for, and without what is in memory anyway."""
+    parts: list[Any] = [block] if isinstance(block, np.ndarray) else list(block)
+    if in_memory:
+        parts = [part for part in parts if getattr(part, "base", None) is None]
     tables = [part.lut for part in parts if isinstance(part, Codes) and part.lut is not None]
     parts = [part.indices if isinstance(part, Codes) else part for part in parts]
     return sum(part.nbytes for part in parts + tables)

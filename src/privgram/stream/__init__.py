@@ -34,7 +34,7 @@ from privgram.scan.executor import second_moment
 from privgram.scan.progress import Progress
 from privgram.secret import generators
 from privgram.secret.gate import Gate
-from privgram.stream.factors import FACTOR_PLACES, FIRST_PERIODS, MOST_PERIODS
+from privgram.stream.factors import FACTOR_PLACES, MOST_PERIODS
 from privgram.stream.state import (
     Period,
     StreamState,
@@ -182,16 +182,14 @@ class Stream:
             )
         checked = {"epsilon": epsilon, "delta": delta, "periods": periods}
         terms = StreamTerms(
-            **wanted | checked | {"months": months, "apart": apart},
-            id=secrets.token_hex(16),
-            epochs=[FIRST_PERIODS if periods is None else periods],
+            **wanted | checked | {"months": months, "apart": apart}, id=secrets.token_hex(16)
         )
         self.study.ledger.check(self._calibrate(terms).price)
         check_room(self.path, size=16 * terms.n_columns**2)
         key = read_key(self.key) if self.key.exists() else create_key(self.key)
         # The file first: if this process dies before the ledger has the price, who opens the
         # stream next pays it, and nothing was published.
-        StreamState(terms).save(self.path, key, new=True)
+        StreamState(terms).create(self.path, key)
         return terms
 
     def _opened(self, wanted: JsonObject) -> StreamTerms:
@@ -216,7 +214,7 @@ class Stream:
         self._gate(terms).enter()
 
     def _gate(self, terms: StreamTerms) -> Gate:
-        study, sums = self.study, terms.sums
+        study, sums = self.study, terms.sums()
         return Gate(
             self._noise,
             generators.resolve(None)[0],
@@ -228,7 +226,7 @@ class Stream:
     def _calibrate(self, terms: StreamTerms) -> GaussCalibration:
         """Noise of the periods' own matrices: of one release of rows that move as far as C X."""
         # C X moves as many times as far as one second moment: noise is for what is added.
-        bound = self._nothing.sensitivity_bound * math.sqrt(terms.sums.epochs[0].sensitivity)
+        bound = self._nothing.sensitivity_bound * math.sqrt(terms.sums().epochs[0].sensitivity)
         # One that takes another's place may be of another period, which is another direction.
         d = self._nothing.n_columns
         noise: GaussCalibration = replace(
@@ -247,9 +245,7 @@ class Stream:
 
     def noise(self, period: int) -> float:
         """Noise of the sum of all up to a period, in that of one release with this guarantee."""
-        epochs = self._stream.sums
-        while period > epochs.periods and self._stream.periods is None:
-            epochs = epochs.doubled()
+        epochs = self._stream.sums(period)
         check_integer(period, "period", 1, epochs.periods)
         relative = self._noise.noise_std / self._alone.noise_std
         return relative * float(np.linalg.norm(epochs.between(0, period)))
@@ -304,10 +300,10 @@ class Stream:
                     f"its release is stream.upto({again[-1]}). If another period has the same "
                     f"sums, say which one it is: release(table, period={number})"
                 )
-            state = self._published(state, number, moment, digest)
+            made = self._published(state, number, moment, digest)
             # The file first: a period of a process that dies before the ledger has it is entered
             # by the next to open the stream, and was not shown meanwhile.
-            state.save(self.path, read_key(self.key))
+            state = state.append(self.path, read_key(self.key), made)
             self._enter(state)
         release = self._sum(state, 0, number)
         if path is not None:
@@ -456,13 +452,9 @@ class Stream:
 
     def _published(
         self, state: StreamState, number: int, moment: SecondMoment, digest: bytes
-    ) -> StreamState:
-        """The state after a further period: its noise is drawn, and meets the exact sum, here."""
-        sums = state.terms.sums
-        if number > sums.periods:
-            sums = sums.doubled()
-            epochs = [epoch.periods for epoch in sums.epochs]
-            state = replace(state, terms=replace(state.terms, epochs=epochs))
+    ) -> Period:
+        """A further period: its noise is drawn, and meets the exact sum, here."""
+        sums = state.terms.sums(number)
         gate, share = self._gate(state.terms), sums.epochs[0].sensitivity ** -2
         *before, weights = sums.factor(number)
         gate.resume(np.array(before), FACTOR_PLACES, share)
@@ -476,13 +468,12 @@ class Stream:
         # Of units it is private: a unit that takes another's place may have other periods.
         public = self.study.unit is None and state.terms.adjacency == "replace"
         n_rows = moment.n_rows + moment.n_dropped if public else None
-        period = Period(n_rows, noisy[_above(len(noisy))], exact, digest)
-        return replace(state, past=(*state.past, period))
+        return Period(n_rows, noisy[_above(len(noisy))], exact, digest)
 
     def _sum(self, state: StreamState, start: int, stop: int) -> Release:
         """What was published of the periods after `start`, up to `stop`."""
         terms, periods = state.terms, state.past[:stop]
-        weights, d = terms.sums.between(start, stop), terms.n_columns
+        weights, d = terms.sums(stop).between(start, stop), terms.n_columns
         matrix = np.zeros((d, d))
         total = weights @ np.array([period.published for period in periods])
         matrix[_above(d)] = matrix.T[_above(d)] = total

@@ -1,38 +1,40 @@
 """The file of a stream: what was published, and the exact sums of its periods, encrypted.
 
 Periods that follow need the sums, which are secret: they are on disk under a key that is kept in a
-file of its own.
+file of its own. A period is put at the end, under a seal that holds fast all before it. One that
+is cut off was being written when its process died: it counts for nothing, and the next takes its
+place.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
+import os
 import secrets
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from privgram._base.files import SECRET, create_file, write_atomically
+from privgram._base.files import SECRET, append_durably, create_file, open_locked
 from privgram._base.installed import extra
 from privgram._base.saved import BinaryFormat, JsonObject, understood
 from privgram.columns.unit import PrivacyUnit
 from privgram.privacy.guarantee import Guarantee
-from privgram.stream.factors import Epoch, RunningSums
+from privgram.stream.factors import FIRST_PERIODS, Epoch, RunningSums
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Adjacency, Vector
     from privgram.exact.int128 import Int128
 
-FRAME = BinaryFormat(b"privgram.stream\n", 2, "a stream")
+FRAME = BinaryFormat(b"privgram.stream\n", 3, "a stream")
 
-#: Bytes of the key, and of what makes two encryptions with it differ.
-_KEY, _NONCE = 32, 12
+#: Bytes of the key, of what makes two encryptions with it differ, of a seal and of a digest.
+_KEY, _NONCE, _SEAL, _DIGEST = 32, 12, 16, 32
 
 
 class WrongKey(ValueError):
@@ -57,10 +59,7 @@ class Period:
 
 @dataclass(frozen=True)
 class StreamTerms:
-    """What is public of a stream and what it publishes: the header of its file.
-
-    It never changes, but for the epochs where nobody knows how many periods there will be.
-    """
+    """What is public of a stream and what it publishes: the header of its file."""
 
     epsilon: float
     delta: float
@@ -73,13 +72,14 @@ class StreamTerms:
     bound: float
     unit: JsonObject | None
     id: str = ""
-    epochs: Sequence[int] = ()
 
-    @property
-    def sums(self) -> RunningSums:
-        """The factors."""
-        who = self.months, self.apart
-        return RunningSums(tuple(Epoch(periods, *who) for periods in self.epochs))
+    def sums(self, period: int = 1) -> RunningSums:
+        """The factors, up to the epoch of a period where nobody knows how many there will be."""
+        first = FIRST_PERIODS if self.periods is None else self.periods
+        sums = RunningSums((Epoch(first, self.months, self.apart),))
+        while self.periods is None and period > sums.periods:
+            sums = sums.doubled()
+        return sums
 
     @property
     def guarantee(self) -> Guarantee:
@@ -110,52 +110,55 @@ class StreamState:
     past: tuple[Period, ...] = ()
     #: Of which file, as it was, and under which key: what is read once is not read again.
     of: tuple[object, ...] = field(default=(), repr=False)  # SECRET
+    end: int = 0  # of what the file has whole
+    seal: bytes = b""  # of the last period, or of the terms
 
-    def save(self, path: Path, key: bytes, new: bool = False) -> None:
-        """Write the file, whole or not at all; a new one must not be there."""
-        header = vars(self.terms) | {"n_rows": [period.n_rows for period in self.past]}
-        totals = b"".join(period.published.astype("<f8").tobytes() for period in self.past)
-        words = (word for period in self.past for word in period.exact)
-        sums = b"".join(word.astype(f"<{word.dtype.kind}8").tobytes() for word in words)
-        digests = b"".join(period.digest for period in self.past)
-        nonce = secrets.token_bytes(_NONCE)
-        sealed = _cipher(key).encrypt(nonce, digests + sums, public_digest(header, totals))
-        write = create_file if new else write_atomically
-        write(path, FRAME.seal(header, totals, nonce, sealed), SECRET)
+    def create(self, path: Path, key: bytes) -> None:
+        """Write the file of a stream that begins, which must not be there."""
+        frame = FRAME.seal(vars(self.terms))
+        create_file(path, frame + _sealed(key, b"", frame), SECRET)
+
+    def append(self, path: Path, key: bytes, period: Period) -> StreamState:
+        """Put a period at the end of the file that was read, durably, whole or not at all."""
+        count = -1 if period.n_rows is None else period.n_rows
+        public = count.to_bytes(8, "little", signed=True)
+        public += period.published.astype("<f8").tobytes()
+        words = (word.astype(f"<{word.dtype.kind}8").tobytes() for word in period.exact)
+        sealed = _sealed(key, b"".join((period.digest, *words)), self.seal + public)
+        with open_locked(path, os.O_RDWR) as handle:
+            append_durably(handle, public + sealed, self.end)
+        end = self.end + len(public) + len(sealed)
+        return StreamState(self.terms, (*self.past, period), (), end, sealed[-_SEAL:])
 
     @classmethod
     def read(cls, path: Path, key: bytes, known: StreamState | None = None) -> StreamState:
-        """Read the file; WrongKey if it was written, or altered, without the key.
-
-        What is `known` of it is given back, if the file has not been written since.
-        """
-        status = path.stat()
-        of = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, key
-        if known is not None and known.of == of:
-            return known
-        header, body = FRAME.open(path.read_bytes(), path.name)
-        with understood(path.name, FRAME.what):
-            counts = header.pop("n_rows")
-            n, width = len(counts), 4 * header["n_columns"] * (header["n_columns"] + 1)
-            totals, nonce = body[: n * width], body[n * width : n * width + _NONCE]
-            bound = public_digest(header | {"n_rows": counts}, totals)
-            terms = StreamTerms(**header)
-        secret = _decrypted(path.name, key, nonce, body[n * width + _NONCE :], bound)
-        with understood(path.name, FRAME.what):
-            published = np.frombuffer(totals, "<f8").reshape(n, width // 8)
-            published = published.astype(np.float64, copy=False)
-            sums = np.frombuffer(secret, "<u8", offset=32 * n).reshape(n, 2, width // 8)
-            exact = sums.astype(np.uint64)
-            periods = tuple(
-                Period(
-                    count,
-                    published[i],
-                    (exact[i, 0].view(np.int64), exact[i, 1]),
-                    secret[32 * i : 32 * i + 32],
-                )
-                for i, count in enumerate(counts)
-            )
-        return cls(terms, periods, of)
+        """Read the file; WrongKey if it was written, or altered, without the key."""
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            of = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, key
+            if known is not None and known.of == of:
+                return known
+            frame = file.read(len(FRAME.magic) + 8)
+            frame += file.read(int.from_bytes(frame[-4:], "little") + _DIGEST)
+            header, _ = FRAME.open(frame, path.name)
+            sealed = file.read(_NONCE + _SEAL)
+            _opened(path.name, key, sealed, frame)
+            with understood(path.name, FRAME.what):
+                terms = StreamTerms(**header)
+                entries = index(terms.n_columns * (terms.n_columns + 1) // 2)
+            public, periods, end = 8 + 8 * entries, [], len(frame) + len(sealed)
+            size = public + _NONCE + _DIGEST + 16 * entries + _SEAL
+            while len(record := file.read(min(size, status.st_size))) == size:
+                shown = record[:public]
+                secret = _opened(path.name, key, record[public:], sealed[-_SEAL:] + shown)
+                count = int.from_bytes(shown[:8], "little", signed=True)
+                published = np.frombuffer(shown, "<f8", offset=8).astype(np.float64, copy=False)
+                words = np.frombuffer(secret, "<u8", offset=_DIGEST).reshape(2, entries)
+                high, low = words.astype(np.uint64, copy=False)
+                exact, digest = (high.view(np.int64), low), secret[:_DIGEST]
+                periods.append(Period(None if count < 0 else count, published, exact, digest))
+                sealed, end = record[-_SEAL:], end + size
+        return cls(terms, tuple(periods), of, end, sealed[-_SEAL:])
 
 
 def create_key(path: Path) -> bytes:
@@ -176,23 +179,24 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def public_digest(header: JsonObject, totals: bytes) -> bytes:
-    """What the encryption vouches for besides the sums: all that is public."""
-    return hashlib.sha256(json.dumps(header, sort_keys=True).encode() + totals).digest()
-
-
 def _cipher(key: bytes) -> Any:
     with extra("stream", "a stream's sums on disk are encrypted, which needs"):
         from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
     return ChaCha20Poly1305(key)
 
 
-def _decrypted(name: str, key: bytes, nonce: bytes, sealed: bytes, bound: bytes) -> bytes:
+def _sealed(key: bytes, secret: bytes, public: bytes) -> bytes:
+    """Encrypt what is secret, under a seal that vouches for what is public as well."""
+    nonce = secrets.token_bytes(_NONCE)
+    return nonce + bytes(_cipher(key).encrypt(nonce, secret, public))
+
+
+def _opened(name: str, key: bytes, sealed: bytes, public: bytes) -> bytes:
     cipher = _cipher(key)
     from cryptography.exceptions import InvalidTag
 
     try:
-        return bytes(cipher.decrypt(nonce, sealed, bound))
+        return bytes(cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], public))
     except (InvalidTag, ValueError):  # also of a nonce that is cut off
         raise WrongKey(
             f"{name} was written under another key, or was altered: pass the key file that was "

@@ -149,8 +149,8 @@ class ModelOptions:
         "huber" bounds what a row says by public numbers, whatever it holds: errors count up to
         1.345 scales, and features far out weigh less. Nothing is clipped, so intervals have no
         doubt about rows that nobody saw. Where errors are symmetric the coefficients are those of
-        least squares, elsewhere others; `privgram.reference.huber` has the equation, which is not
-        that of statsmodels' `RLM`. Of single rows, with an intercept.
+        least squares, elsewhere others. The equation is not that of statsmodels' `RLM`. Of single
+        rows, with an intercept.
     cov_type : {"nonrobust", "HC1", "cluster"}, optional
         What standard errors allow for, by statsmodels' names: errors of equal variance; of unequal
         variance, which is the default of single rows; or errors that go together in the study's

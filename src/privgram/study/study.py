@@ -465,7 +465,8 @@ class Study:
         if self.adjacency != "replace" or self.unit is not None:
             raise ValueError(
                 "the number of rows is private where rows are added or removed, or a unit may have "
-                "any number: say about how many there are by what is public, n_rows=..."
+                "any number: say about how many there are by what is public, n_rows=... (on the "
+                "command line, --rows)"
             )
         return count_rows(self._source(used), used)
 

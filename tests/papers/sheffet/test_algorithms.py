@@ -8,13 +8,13 @@ released.  Each fails by chance once in 1e5, all of the file's (under 300) once 
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 from scipy import stats
 from support.helpers import all_pairs
 
 import privgram as pg
+from privgram.papers import sheffet
 from privgram.papers.sheffet import (
     GaussianSketch,
     InverseWishart,
@@ -235,32 +235,21 @@ def test_rescaling_rows_and_bound_rescales_the_release(mechanism, adjacency, tab
     assert scaled.privacy == plain.privacy
 
 
-def test_published_constants_to_twelve_digits():
-    mpmath.mp.dps = 30
-    B, epsilon, delta, d, r = (mpmath.mpf(x) for x in ("1.7", "0.5", "1e-7", "22", "100"))
+def test_published_mechanisms_have_the_constants_of_test_constants():
+    B, budget, printed = 1.7, (0.5, 1e-7), {"allow_published_erratum": True}
 
     def noise(mechanism, adjacency="replace", n_rows=None):
-        printed = published(mechanism, allow_published_erratum=True)
-        return printed.calibrate(22, 1.7, 0.5, 1e-7, adjacency, n_rows)
+        return published(mechanism, **printed).calibrate(22, B, *budget, adjacency, n_rows)
 
-    def agree(found, expected):
-        assert abs(mpmath.mpf(found) / expected - 1) < 1e-12
-
-    def w2(rows, factor, log):
-        return factor * B**2 / epsilon * (mpmath.sqrt(2 * rows * log) + log)
-
-    log2, log4, log8 = (mpmath.log(m / delta) for m in (2, 4, 8))
-    agree(
-        noise(pg.AnalyzeGauss("triangular"), "add-remove").sigma,
-        B**2 * mpmath.sqrt(2 * log2) / epsilon,
-    )
-    agree(noise(GaussianSketch(100)).regulariser, w2(r, 4, log4))
-    agree(noise(InverseWishart(), n_rows=1000).regulariser, w2(1022, 4, log4))
-    agree(noise(InverseWishart(), n_rows=1000).dof, 1022)
+    gauss = noise(pg.AnalyzeGauss("triangular"), "add-remove")
+    assert gauss.sigma == sheffet.analyze_gauss(B, *budget, "add-remove")
+    sketch, inverse = noise(GaussianSketch(100)), noise(InverseWishart(), n_rows=1000)
+    assert sketch.regulariser == sheffet.theorem_3_1(100, B, *budget, **printed)
+    assert inverse.regulariser == sheffet.theorem_5_1(1022, B, *budget, **printed)
+    assert inverse.dof == 1022
     for mechanism in (GaussianSketch(100, adaptive=True), InverseWishart(100, adaptive=True)):
-        agree(noise(mechanism).regulariser, w2(r, 8, log8))
-        agree(noise(mechanism).laplace_scale, 2 * B**2 / epsilon)
-        agree(noise(mechanism).eigenvalue_shift, 2 * B**2 * log2 / epsilon)
+        found, box = noise(mechanism), sheffet.algorithm_2(100, B, *budget)
+        assert (found.regulariser, found.laplace_scale) == (box.regulariser, box.laplace_scale)
+        assert found.eigenvalue_shift == box.shift
     wishart = noise(pg.AdditiveWishart())
-    agree(wishart.dof, mpmath.floor(d + 14 / epsilon**2 * 2 * log4))
-    agree(wishart.scale, B**2)
+    assert (wishart.dof, wishart.scale) == (sheffet.theorem_4_1(22, *budget), B**2)

@@ -8,7 +8,6 @@ import pytest
 from support.helpers import refuses
 
 import privgram as pg
-from privgram.mechanisms import from_dict
 from privgram.papers.sheffet import InverseGauss, PublishedInverseGauss
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -116,7 +115,3 @@ def test_singular_moment_breaks_the_promise():
 
 def test_floor_must_exceed_one_row():
     refuses(lambda: InverseGauss(4.0).calibrate(3, 2.0, EPSILON, DELTA), ValueError, "must exceed")
-
-
-def test_dictionary_round_trip():
-    assert from_dict(InverseGauss(5.0).to_dict()) == InverseGauss(5.0)

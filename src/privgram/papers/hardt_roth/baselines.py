@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_budget, check_integer
-from privgram._core import blas
+from privgram._core import orthonormal
 from privgram._core.draws import ChaCha20
 from privgram.papers._blocks import MatrixBlocks
 from privgram.papers.hardt_roth.calibration import check_ranks, check_row_change
@@ -131,10 +131,10 @@ def subspace(
 ) -> tuple[Matrix, Matrix]:
     """Figure 1, with power iterations: Q (m, k) and Q^T A (k, n)."""
     Y = blocks.times(rng.standard_normal((blocks.shape[1], k)))
-    Q, _ = blas.noisy_orthonormalise(None, Y, 0.0)
+    Q, _ = orthonormal.noisy_orthonormalise(None, Y, 0.0)
     for _ in range(iterations):
-        Z, _ = blas.noisy_orthonormalise(None, blocks.trans_times(Q), 0.0)
-        Q, _ = blas.noisy_orthonormalise(None, blocks.times(Z), 0.0)
+        Z, _ = orthonormal.noisy_orthonormalise(None, blocks.trans_times(Q), 0.0)
+        Q, _ = orthonormal.noisy_orthonormalise(None, blocks.times(Z), 0.0)
     return Q, blocks.trans_times(Q).T
 
 

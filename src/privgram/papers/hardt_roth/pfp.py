@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from privgram._base.numbers import check_budget
-from privgram._core import blas
+from privgram._core import orthonormal
 from privgram.papers._blocks import MatrixBlock, MatrixBlocks, in_order
 from privgram.papers.hardt_roth.calibration import (
     TEST_MARGIN,
@@ -156,7 +156,7 @@ def find_factors(blocks: Rounded, k: int, std: float, rng: np.random.Generator) 
     # The last factor is for the rounding of these very numbers.
     grown = std * blocks.growth * math.sqrt(1 + TEST_MARGIN) * (1 + 1e-12)
     Y = blocks.times(Omega).noisy(grown / blocks.unit / step, rng)
-    W, found = blas.noisy_orthonormalise(None, Y, 0.0)
+    W, found = orthonormal.noisy_orthonormalise(None, Y, 0.0)
     # Where the noise of an enormous epsilon is lost beside A, columns depend on each other. Y is
     # private, so these may be told: they become zero.
     return np.pad(W, ((0, 0), (0, k - found)))

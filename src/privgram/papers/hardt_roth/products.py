@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from privgram.exact.int128 import add, from_float, from_int64, grid_exponent, round_to_grid
+from privgram.exact.int128 import add, from_int64, grid_exponent, round_to_grid
+from privgram.papers._shared import from_float
 
 if TYPE_CHECKING:
     from privgram._base.numbers import Matrix

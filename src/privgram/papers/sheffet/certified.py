@@ -128,7 +128,7 @@ def certified_factor(integers: Int128, regulariser: int) -> DigitMatrix:
         step = _lower_half(dsygst(rest.T, start.T)[0].T)
         if np.linalg.norm(step) < 2.0**-27:
             added = dtrmm(1.0, start.T, step.T, side=1).T
-            factor = factor.plus(added, low)
+            factor = factor + DigitMatrix.of([added], low, h.bits)
         else:
             step = _cholesky(np.eye(d) + step + step.T) - np.eye(d)
             fine = place(2.0**-60 * float(np.abs(step).max()), h.bits)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,6 @@ from privgram.exact.exact_matmul import (
     gram,
     multiplied,
 )
-from privgram.exact.int128 import from_float
 from privgram.exact.rounding import (
     NORM_PAD,
     ROUNDED_BLOCK,
@@ -30,6 +30,7 @@ from privgram.exact.rounding import (
     product_error,
     settled_counts,
 )
+from privgram.papers._shared import from_float
 from privgram.papers.sheffet import certified
 from privgram.papers.sheffet.laws import InverseWishartLaw, SketchLaw
 from privgram.papers.sheffet.mechanisms import (
@@ -171,6 +172,21 @@ class Adjusted:
     parameters: dict[str, float]
 
 
+def laplace_step(rng: np.random.Generator, location: float, scale: float, step: float) -> int:
+    """Draw a Laplace variate and round it to multiples of `step`: which one."""
+    sign = 1 if int(rng.bit_generator.random_raw()) % 2 else -1
+    place, spread = (Fraction(x) / Fraction(step) for x in (location, scale))
+    words: list[int] = []
+    while True:
+        words.append(int(rng.bit_generator.random_raw()))
+        least, most = variates.exponential(words)
+        if most.is_finite():
+            ends = (place + sign * spread * Fraction(x) for x in (least, most))
+            count, same = (math.floor(x + Fraction(1, 2)) for x in ends)
+            if count == same:
+                return count
+
+
 def adjust(
     moment: SecondMoment, noise: MultiplicativeCalibration, rng: np.random.Generator
 ) -> Adjusted:
@@ -182,7 +198,7 @@ def adjust(
     bound_squared = round(moment.sensitivity_bound**2 / moment.resolution)
     exponent = bound_squared.bit_length() - 1 - EIGENVALUE_BITS
     step = 2**exponent * moment.resolution
-    lowered = variates.laplace_step(rng, -noise.eigenvalue_shift, noise.laplace_scale, step)
+    lowered = laplace_step(rng, -noise.eigenvalue_shift, noise.laplace_scale, step)
     steps = max(0, certified.smallest_eigenvalue(moment.int128(), exponent) + lowered)
     bound = steps * step
     # Two steps for the eigenvalue's being rounded down. They stay where the data seem to need no
