@@ -6,11 +6,11 @@ of whole releases are compared by `bench/audit`.
 
 import numpy as np
 import pytest
-from support.pairs import sketch_delta
+from support.pairs import sketch_delta, wishart_delta
 
 from privgram.papers import sheffet
 from privgram.papers._shared import narrow_against_wide, wide_against_narrow
-from privgram.papers.sheffet import SketchProfile
+from privgram.papers.sheffet import SketchProfile, WishartProfile
 from privgram.papers.sheffet.profiles import adaptive_delta
 
 
@@ -60,6 +60,23 @@ def test_orthogonal_rows_over_nothing_attain_the_sketch_profile():
                     # The rule meets a kink, which few rows do not hide in a tail.
                     rel = 2e-4 if rows < 20 else 1e-12
                     assert value == pytest.approx(supremum, rel=rel)
+
+
+@pytest.mark.slow
+def test_no_pair_exceeds_the_wishart_profile():
+    rng = np.random.default_rng(21)
+    for _ in range(25):
+        d, s = int(rng.integers(2, 6)), 10 ** rng.uniform(-0.5, 1)
+        _, v, u = random_pair(rng, d, "replace")
+        eigenvalues = np.linalg.eigvalsh(np.outer(v, v) - np.outer(u, u)) * s
+        mu1, mu2 = max(eigenvalues[-1], 1e-9), max(-eigenvalues[0], 1e-9)
+        dof = d + int(rng.choice([3, 8, 60]))
+        profile = WishartProfile(dof, d, s)
+        for epsilon in (0.01, 0.4):
+            supremum = profile.delta(epsilon)
+            if supremum > 1e-7:
+                value = wishart_delta(epsilon, mu1, mu2, dof - d + 2, (96, 32, 40))
+                assert value < supremum * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])

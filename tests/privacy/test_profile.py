@@ -144,6 +144,19 @@ def test_bad_arguments_are_refused(profile):
             profile.epsilon(delta)
 
 
+@pytest.mark.slow
+def test_laplace_is_its_formula():
+    profile = MatrixLaplaceProfile(2, 1, 1.4)
+    epsilon = np.array([-2.0, -0.7, -0.3, 0.0, 0.5, 0.7, 2.0])
+    # Mass where the densities' ratio exceeds e^epsilon, from the definition.
+    x = np.linspace(-60, 60, 4_000_001)
+    p, q = np.exp(-abs(x - 0.7)) / 2, np.exp(-abs(x)) / 2
+    truth = [np.trapezoid(np.maximum(p - np.exp(e) * q, 0), x) for e in epsilon]
+    np.testing.assert_allclose(profile.delta(epsilon), truth, atol=1e-9)
+    assert profile.delta(0.7) == 0.0
+    assert profile.epsilon(0.0) == pytest.approx(0.7, rel=1e-12)
+
+
 def extremes():
     rng = np.random.default_rng(5)
     ratios = [1e-9, 1e-5, 0.01, 1.0, 30.0, 1e3]

@@ -289,6 +289,28 @@ def test_worst_neighbours_of_the_range_finder_by_search():
 
 
 @pytest.mark.slow
+def test_change_of_the_range_finder_is_chi_distributed():
+    """Whatever the direction, |e^T Omega| / c is chi with k degrees; false alarm 4e-6."""
+    rng = generator(11)
+    m, n, k, c = 3, 30, 5, 1.7
+    limit = low_rank.entry_limit((m, n), c)
+    for A in (np.zeros((m, n)), np.full((m, n), limit - c / 2)):
+        for e in (np.eye(n)[3] * c, np.full(n, c / math.sqrt(n))):
+            B = A.copy()
+            B[1] += e
+            squares = []
+            for _ in range(400):
+                Omega, step = pfp.rounded_normals(n, k, rng)
+                one, two = (value(Rounded(X, c).times(Omega)) for X in (A, B))
+                shift = (two - one).astype(float) * pfp.entry_unit(n, c) * step
+                squares.append(np.sum(shift**2) / c**2)
+            if A.any() and e[3] == c:
+                # Half of the change is beyond the clamp.
+                squares = 4 * np.array(squares)
+            assert stats.kstest(squares, stats.chi2(k).cdf).pvalue > 1e-6
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 50, 4097])
 def test_change_of_the_range_finder_once_rounded(n):
     """Entries, worst of all those by half a unit each, and Omega: by what is claimed at most."""
@@ -505,6 +527,15 @@ def test_budgets_beyond_all_use():
         np.testing.assert_allclose(W.T @ W, np.diag(np.diag(W.T @ W)), atol=1e-12)
     with pytest.raises(ValueError, match="too small for any useful"):
         low_rank.range_finder(A, 2, 2, 1e-40, 1e-40, generator())
+
+
+def test_released_numbers_lie_on_a_public_grid(rng):
+    A = low_rank_matrix(rng)
+    W = orthonormal(rng.standard_normal((120, 9)))
+    C = low_rank.project(A, W, EPSILON, DELTA)
+    sigma = np.linalg.norm(W, axis=1).max() / privacy.calibration.gaussian_ratio(EPSILON, DELTA)
+    grid = 2.0 ** (math.floor(math.log2(sigma)) - 10)
+    assert (C % grid == 0).all()
 
 
 def test_noise_of_the_projection_to_the_grid():
