@@ -161,11 +161,8 @@ def test_release_that_ended_early_says_so_and_spent_no_more_than_its_budget(tmp_
 def test_people_whose_rows_are_gone_after_the_spend_leave_a_refused_fit(choose):
     unit = "who" if choose else pg.Unit("who", max_rows=3)
     source = Iterable(6000, 6000, 3000)
-    budget = {
-        "epsilon": 8.0,
-        "delta": 1e-6,
-        "cache_bytes": 0,
-    }  # where rows fit, none are read again
+    # Where rows fit, none are read again.
+    budget = {"epsilon": 8.0, "delta": 1e-6, "cache_bytes": 0}
     study = pg.Study(source, COLUMNS, **budget, unit=unit, adjacency="add-remove")
     fit = study.regress("y ~ x", 4.0, rng=np.random.default_rng(1))
     assert len(study.entries) == 1

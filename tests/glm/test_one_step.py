@@ -184,9 +184,8 @@ def test_table_that_changes_after_the_bound_was_chosen_is_noticed(monkeypatch):
             # The second time it is only asked whether there are rows.
             yield table if self.passes < 3 else {name: x[:6000] for name, x in table.items()}
 
-    monkeypatch.setattr(
-        "privgram.sources.table.CACHE_BYTES", 0
-    )  # where rows fit, none are read again
+    # Where rows fit, none are read again.
+    monkeypatch.setattr("privgram.sources.table.CACHE_BYTES", 0)
     fit = fitted(Shrinking(), unit="who", **SURE)
     assert "could not be read again (it has changed meanwhile" in fit.refusal
     assert np.isnan(fit.params).all()

@@ -22,11 +22,10 @@ from privgram.regression.families import Expected
 from privgram.secret.kinds import Model, Vectors
 
 if TYPE_CHECKING:
-    from privgram._base.numbers import Matrix
+    from privgram._base.numbers import Matrix, Vector
     from privgram.glm.problem import Problem
     from privgram.glm.rounds import Rounds
     from privgram.glm.state import ScoreState
-    from privgram.secret.gate import Noisy
 
 
 class SurvivalEstimator(GLMEstimator):
@@ -56,20 +55,20 @@ class SurvivalEstimator(GLMEstimator):
         made = next(x.piece for x in columns.layout.stored if {*x.piece.factors} == named)
         cells = columns.layout.image(Piece((), made.factors))
         assert cells is not None
-        events, times = self._counted_cells(cells, math.log(survival.end))
-        spent = np.maximum(times.values, times.std / len(cells))
+        (events, std), (times, time_std) = self._counted_cells(cells, math.log(survival.end))
+        spent = np.maximum(times, time_std / len(cells))
         rate = self.mean[0] * rows / float(spent.sum())
         # What noise may make of events makes hazards alike.
-        doubt = LIMITS.seen * math.hypot(events.std, rate * times.std)
-        ratio = (np.maximum(events.values, 0.0) + doubt) / (rate * spent + doubt)
+        doubt = LIMITS.seen * math.hypot(std, rate * time_std)
+        ratio = (np.maximum(events, 0.0) + doubt) / (rate * spent + doubt)
         hazards = np.log(rate * ratio / survival.end)
         # Another factor may have the ones: of every row the pieces have the same sum.
         features = np.vstack([self.joint[:-1], cells.sum(axis=0) - self.ones])
         coef = np.linalg.lstsq(features.T, cells.T @ hazards, rcond=None)[0]
         return replace(state, coef=coef[:-1])
 
-    def _counted_cells(self, cells: Matrix, whole: float) -> list[Noisy]:
-        """Release events and times by cell, in parts of a time with this logarithm.
+    def _counted_cells(self, cells: Matrix, whole: float) -> list[tuple[Vector, float]]:
+        """Release events and times by cell, in parts of a time with this logarithm, and their noise.
 
         A row's vector has no number below 0 and adds up to 1 at most.
         """
@@ -83,7 +82,7 @@ class SurvivalEstimator(GLMEstimator):
         found = []
         for image, model in ((of_events, Model.residual(size)), (of_times, model_of(spent))):
             [total] = self.rounds.sums_at(self._map_to(image), Vectors(model, 1.0, positive=True))
-            found.append(self.rounds.gate.release(total, BUDGET.hazards))
+            found.append(self.rounds.score(total, BUDGET.hazards))
         return found
 
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
