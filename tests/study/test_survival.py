@@ -357,6 +357,8 @@ def test_summary_ledger_and_plot_speak_of_rows(tmp_path):
     assert fit.cuts[-1] == 3
     assert len(fit.cuts) == 6
     assert fit.nobs == 20_000
+    spent = [mu for kind in ("round", "counts", "score") for mu in fit.parameters[f"{kind}_mu"]]
+    assert np.linalg.norm(spent) == pytest.approx(fit.privacy.sensitivity_ratio, rel=1e-6)
     assert abs(fit.n_events / table["event"].sum() - 1) < 0.1
     text = str(fit.summary())
     for part in ("PH Reg", "Surv(time, event)", "exp(coef)", "se(coef)", "Num. Events", "20,000"):

@@ -68,7 +68,7 @@ class SurvivalEstimator(GLMEstimator):
         return replace(state, coef=coef[:-1])
 
     def _counted_cells(self, cells: Matrix, whole: float) -> list[tuple[Vector, float]]:
-        """Release events and times by cell, in parts of a time with this logarithm, and their noise.
+        """Release events and times by cell, in parts of a time with this logarithm; and the noise.
 
         A row's vector has no number below 0 and adds up to 1 at most.
         """
