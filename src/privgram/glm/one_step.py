@@ -67,8 +67,6 @@ class OneStepEstimator:
     most_long = math.inf
     #: Rows of a middle round were cut where it has more than this part of what all cut ones have.
     most_cut = math.inf
-    #: Mean squares of directions that are seen, in frames of middle rounds while others are hidden.
-    seen_squares = 1.0
     #: No more rows have a longer z than noise hides, where these were counted.
     longest_seen = math.inf
 
@@ -191,7 +189,7 @@ class OneStepEstimator:
             middle, into, matrix, law = self._in_frame(first, transform, radius, share)
             std = rounds.std[-1]
             state = self._state(into, matrix, law, std, rows)
-            seen = 1.0 if state.visible.all() else self.seen_squares
+            seen = 1.0 if state.visible.all() else LIMITS.seen_squares
             transform = whitening.whiten(middle, std, rows, transform, seen)
             # Most were cut, in a frame where noise had them short: its Hessian is too small.
             cut = float(np.trace(middle)) > self.most_cut * rows * radius**2 and radius < largest

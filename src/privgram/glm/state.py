@@ -69,6 +69,9 @@ class StateLimits:
     most_rows: float = 2.0
     #: Noise below this is nothing: no other method has less, and scores have robust errors.
     nothing: float = 0.03
+    #: The mean square of directions that are seen in frames of middle rounds, after the first,
+    #: while others are hidden: rows are then shorter, and noise hides less of these.
+    seen_squares: float = 0.5
     #: Where the Hessian depends on the coefficients. A round for it makes its noise this part of
     #: it, as a mean square; another is taken where it may be off by the second number.
     fine: float = 0.002
