@@ -197,7 +197,7 @@ static ptrdiff_t n_strips(const gram *g) { return (g->d + GRAM_STRIP - 1) / GRAM
 void gram_settle(gram *g)
 {
     if (g->waiting)
-        g->kernel->settle(g, NULL);
+        g->kernel->settle(g);
     if (!g->shared)
         return;
     g->spilled |= __atomic_load_n(&g->shared->spilled, __ATOMIC_RELAXED);
