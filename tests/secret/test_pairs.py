@@ -15,7 +15,8 @@ import pytest
 from secret.test_any_client import squared
 
 import privgram as pg
-from privgram._core.scores import UNITS, differences
+from privgram._core import scores
+from privgram._core.scores import UNITS
 from privgram.scan.executor import accumulate
 from privgram.scan.request import ScanRequest
 from privgram.secret import sweep
@@ -200,7 +201,7 @@ def test_a_row_that_goes_leaves_all_others_in_their_blocks(collide, monkeypatch)
     levels = rng.integers(0, 3, len(rows)).astype(np.int32)
 
     def blocks_of(rows, levels):
-        order, block = sweep.in_blocks(of, rows, levels)
+        order, block = sweep.in_blocks(of, rows, levels, sweep.hashed(rows, levels))
         return Counter(
             zip(map(tuple, rows[order]), levels[order].tolist(), block.tolist(), strict=True)
         )
@@ -218,10 +219,12 @@ def test_pairs_of_a_block_are_each_taken_once():
         rows = np.asfortranarray(rng.normal(size=(size * n_blocks, 2)))
         taken = []
         for first in range(0, len(rows), 9):
-            out, block = differences(rows, size, first, min(first + 9, len(rows)))
-            taken += zip((block + first // size).tolist(), map(tuple, out), strict=True)
+            pairs = scores.Pairs(rows, size, first, min(first + 9, len(rows)))
+            out = np.empty((len(pairs), 2), order="F")
+            scores.write(pairs, Model.features(2).score, out)
+            taken += map(tuple, out)
         expected = [
-            (b, tuple(rows[i] - rows[j]))
+            tuple(rows[i] - rows[j])
             for b in range(n_blocks)
             for i, j in itertools.combinations(range(b * size, (b + 1) * size), 2)
         ]

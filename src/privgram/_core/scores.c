@@ -183,6 +183,16 @@ PART int all(marks a)
     return every == -1;
 }
 
+/* Totals by lanes to the total that they are of; from here on they are of none. */
+PART void bring(const score_sink *sink, ptrdiff_t q, int64_t *sums, ptrdiff_t of)
+{
+    for (ptrdiff_t j = 0; sink->total && j < q; j++)
+        for (int k = 0; k < W; k++) {
+            sink->total[of * q + j] += sums[j * W + k];
+            sums[j * W + k] = 0;
+        }
+}
+
 /* Integers of a group of n rows into the totals; `tile` has q rows of integers, and `sums` the
  * totals by lanes. */
 PART void add(const score_sink *sink, const double *x, ptrdiff_t stride, ptrdiff_t q, lanes m,
@@ -322,7 +332,7 @@ PART void write_whole(const score_sink *sink, const double *x, ptrdiff_t stride,
 
 CLONES
 static ptrdiff_t take(const score_images *images, const score_model *model, const score_sink *sink,
-                      int drop, int64_t *room, int64_t *n_dropped)
+                      int drop, int64_t *room, int64_t *n_dropped, ptrdiff_t *of)
 {
     const ptrdiff_t q = model->q;
     const ptrdiff_t width = q + (model->kind != SCORE_PLAIN) + (model->offset != 0);
@@ -373,6 +383,15 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
                     factor.v[k] /= at_least(norm.v[k], set(sink->clip));
             }
         }
+        uint32_t others = 0;
+        for (int r = 0; group && r < n; r++)
+            others |= (uint32_t)(group[r] ^ group[0]);
+        if (group && !others && (uint32_t)group[0] < (uint32_t)images->n_groups) {
+            if (*of != group[0])
+                bring(sink, q, sums, *of);
+            *of = group[0];
+            group = NULL; /* all of one, by lanes */
+        }
         if (group) {
             int64_t known[SCORE_ROWS] = {0};
             for (int r = 0; r < n; r++)
@@ -404,14 +423,8 @@ static ptrdiff_t take(const score_images *images, const score_model *model, cons
 ptrdiff_t scores_take(const score_images *images, const score_model *model, const score_sink *sink,
                       int drop, int64_t *room, int64_t *n_dropped)
 {
-    const ptrdiff_t q = model->q, bad = take(images, model, sink, drop, room, n_dropped);
-    int64_t *sums = room + SCORE_ROWS * q;
-    for (ptrdiff_t j = 0; j < q; j++)
-        for (int k = 0; k < W; k++) {
-            if (sink->total && !images->group)
-                sink->total[j] += sums[j * W + k];
-            sums[j * W + k] = 0;
-        }
+    ptrdiff_t of = 0, bad = take(images, model, sink, drop, room, n_dropped, &of);
+    bring(sink, model->q, room + SCORE_ROWS * model->q, of);
     return bad;
 }
 
@@ -428,4 +441,34 @@ void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const 
                    const double *means, const double *one)
 {
     center(x, stride, n, m, group, means, one);
+}
+
+CLONES
+static void differ(const score_rows *rows, score_pair *next, ptrdiff_t n, double *out,
+                   ptrdiff_t step, int32_t *block)
+{
+    while (n > 0) {
+        const ptrdiff_t end = (next->i / rows->size + 1) * rows->size, left = end - next->j;
+        const ptrdiff_t count = left < n ? left : n;
+        if (left <= 0) {
+            next->j = ++next->i + 1;
+            continue;
+        }
+        for (ptrdiff_t k = 0; k < rows->m; k++) {
+            const double *x = rows->x + k * rows->stride, *others = x + next->j;
+            const double one = x[next->i];
+            double *to = out + k * step;
+            for (ptrdiff_t r = 0; r < count; r++)
+                to[r] = one - others[r];
+        }
+        for (ptrdiff_t r = 0; r < count; r++)
+            block[r] = (int32_t)(end / rows->size - 1 - rows->first / rows->size);
+        out += count, block += count, n -= count, next->j += count;
+    }
+}
+
+void scores_differ(const score_rows *rows, score_pair *next, ptrdiff_t n, double *out,
+                   ptrdiff_t step, int32_t *block)
+{
+    differ(rows, next, n, out, step, block);
 }

@@ -76,4 +76,20 @@ ptrdiff_t scores_take(const score_images *, const score_model *, const score_sin
 void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
                    const double *means, const double *one);
 
+/* Rows that lie by columns, in blocks of one size, which are counted from that of a first row; and
+ * the next of their pairs, i < j. */
+typedef struct {
+    const double *x;
+    ptrdiff_t stride, m, size, first;
+} score_rows;
+
+typedef struct {
+    ptrdiff_t i, j;
+} score_pair;
+
+/* What the rows of the next n pairs differ by, m numbers, by columns that begin `step` numbers
+ * apart; and which block each is of. */
+void scores_differ(const score_rows *, score_pair *next, ptrdiff_t n, double *out, ptrdiff_t step,
+                   int32_t *block);
+
 #endif

@@ -37,11 +37,17 @@ class Score:
     @property
     def n_columns(self) -> int: ...
 
+class Pairs:
+    n_columns: int
+    n_blocks: int
+    def __init__(self, rows: NDArray[np.float64], size: int, first: int, last: int) -> None: ...
+    def __len__(self) -> int: ...
+
 # Of these each returns the first row whose score is not finite, or -1; with `drop` such rows are
 # left out, and their number is returned too.
 
 def clipped_sum(
-    images: Images | NDArray[np.float64],
+    images: Images | Pairs | NDArray[np.float64],
     score: Score,
     clip: float,
     total: NDArray[np.int64],
@@ -52,14 +58,14 @@ def clipped_sum(
     radius: float = 0.0,
 ) -> tuple[int, int]: ...
 def norm_counts(
-    images: Images | NDArray[np.float64],
+    images: Images | Pairs | NDArray[np.float64],
     score: Score,
     edges: NDArray[np.float64],
     counts: NDArray[np.int64],
     drop: bool = False,
 ) -> tuple[int, int]: ...
 def write(
-    images: Images | NDArray[np.float64],
+    images: Images | Pairs | NDArray[np.float64],
     score: Score,
     rows: NDArray[np.float64],
     drop: bool = False,
@@ -74,9 +80,6 @@ def center(
     means: NDArray[np.float64],
     one: NDArray[np.float64],
 ) -> None: ...
-def differences(
-    rows: NDArray[np.float64], size: int, first: int, last: int
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]: ...
 def whole_length(bits: int, d: int) -> float: ...
 def whole_rows(x: NDArray[np.float64], most: float) -> NDArray[np.float64]: ...
 def whole_images(

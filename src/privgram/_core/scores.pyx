@@ -56,6 +56,16 @@ cdef extern from "scores.h" nogil:
     void scores_center(double *x, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t m, const int32_t *group,
                        const double *means, const double *one)
 
+    ctypedef struct score_rows:
+        const double *x
+        ptrdiff_t stride, m, size, first
+
+    ctypedef struct score_pair:
+        ptrdiff_t i, j
+
+    void scores_differ(const score_rows *, score_pair *next, ptrdiff_t n, double *out,
+                       ptrdiff_t step, int32_t *block)
+
 cdef extern from "kept.h" nogil:
     enum:
         KEPT_ROWS
@@ -176,6 +186,39 @@ cdef enum:
     STRIP = 1 << 12
 
 
+cdef class Pairs:
+    """rows[i] - rows[j] of i in [first, last) and all later j of its block, made where it is taken.
+
+    Rows (n, m) lie by columns, and blocks of `size` of them follow each other; those of pairs are
+    counted from that of the first row. A number is made of its two by one rounded operation. One
+    thread at a time uses pairs.
+    """
+
+    cdef readonly Py_ssize_t n_columns, n_blocks
+    cdef Py_ssize_t n_pairs
+    cdef score_rows rows
+    cdef score_pair next
+    cdef object held
+
+    def __cinit__(self, rows, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last):
+        cdef score_images x
+        cdef Py_ssize_t i, m = rows.shape[1]
+        self.held = described(rows, m, &x)
+        if size < 1 or x.n % size or not 0 <= first <= last <= x.n:
+            raise ValueError("rows are of whole blocks")
+        self.n_columns, self.n_blocks = m, (last + size - 1) // size - first // size
+        if self.n_blocks >= 2**31:
+            raise ValueError("there are too many blocks")
+        self.n_pairs = 0
+        for i in range(first, last):
+            self.n_pairs += size - 1 - i % size
+        self.rows.x, self.rows.stride, self.rows.m = x.x, x.stride, m
+        self.rows.size, self.rows.first = size, first
+
+    def __len__(self):
+        return self.n_pairs
+
+
 cdef object described(images, Py_ssize_t width, score_images *found):
     """Say how images are read, by columns, and return what holds them."""
     found.group, found.n_groups = NULL, 0
@@ -183,6 +226,11 @@ cdef object described(images, Py_ssize_t width, score_images *found):
         if images.n_columns < width:
             raise ValueError(f"images must have {width} columns")
         found.x, found.n, found.stride = NULL, images.n_rows, 0
+        return images
+    if isinstance(images, Pairs):
+        if images.n_columns < width:
+            raise ValueError(f"pairs must have {width} columns")
+        found.x, found.n, found.stride = NULL, len(images), 0
         return images
     if not isinstance(images, np.ndarray) or images.ndim != 2 or images.shape[1] < width:
         raise ValueError(f"images must be an array of {width} columns")
@@ -204,17 +252,22 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
     cdef Py_ssize_t q = score.m.q, bad = -1, first, rows, n = x.n, strip = n, i
     cdef int64_t n_dropped = 0, more = 0
     cdef Images made = images if isinstance(images, Images) else None
+    cdef Pairs pairs = images if isinstance(images, Pairs) else None
     cdef size_t words = SCORE_ROWS * (2 * q + 2) + 8 * q, images_at = words
     cdef double *out
-    if made is not None:
-        strip = max(1, STRIP // (SCORE_ROWS * made.n_columns)) * SCORE_ROWS
-        words += (strip + 8) * made.n_columns
+    cdef int32_t *blocks = NULL
+    if made is not None or pairs is not None:
+        strip = max(1, STRIP // (SCORE_ROWS * images.n_columns)) * SCORE_ROWS
+        words += (strip + 8) * images.n_columns + strip
     cdef int64_t *room = <int64_t *>PyMem_Malloc(words * sizeof(int64_t))
     if room == NULL:
         raise MemoryError
     for i in range(SCORE_ROWS * q, (SCORE_ROWS + 8) * q):
         room[i] = 0
     out = <double *>(room + images_at)
+    if pairs is not None:
+        blocks = <int32_t *>(room + words - strip)
+        pairs.next.i, pairs.next.j = pairs.rows.first, pairs.rows.first + 1
     with DefaultRounding(), nogil:
         first = 0
         while first < n and bad < 0:
@@ -223,11 +276,16 @@ cdef object taken(images, score_images *x, Score score, score_sink *sink, bint d
             if made is not None:
                 made.write(first, rows, out, strip + 8)
                 x.x, x.stride = out, strip + 8
+            if pairs is not None:
+                scores_differ(&pairs.rows, &pairs.next, rows, out, strip + 8, blocks)
+                x.x, x.stride = out, strip + 8
+                if sink.total != NULL:
+                    x.group, x.n_groups = blocks, <int32_t>pairs.n_blocks
             bad = scores_take(x, &score.m, sink, drop, room, &more)
             n_dropped += more
             if bad >= 0:
                 bad += first
-            if x.group != NULL:
+            if x.group != NULL and pairs is None:
                 x.group += rows
             if sink.rows != NULL:
                 sink.rows += rows
@@ -293,14 +351,17 @@ def clipped_sum(images, Score score, double clip, cnp.ndarray total, bint drop=F
                 const int32_t[::1] groups=None, bint positive=False, double radius=0.0):
     """total (q,) += sum of s min(1, clip / |s|) / clip, in units of 1 / scale(q).
 
-    With `groups` total (n_groups, q), for each of them. A `positive` s that has an integer below 0
-    adds nothing. `rows` get the scores, clipped by their public sizes, as `write` does.
+    With `groups` total (n_groups, q), for each of them; of pairs, for each block. A `positive` s
+    that has an integer below 0 adds nothing. `rows` get the scores, clipped by their public sizes,
+    as `write` does.
     """
     cdef score_images x
     cdef score_sink sink
     cdef Py_ssize_t n_groups = 1 if groups is None else total.shape[0]
     check_clip(clip)
     held = described(images, score.n_columns, &x)
+    if isinstance(images, Pairs):
+        n_groups = images.n_blocks
     sink.total, sink.counts, sink.rows, sink.radius = NULL, NULL, NULL, 0.0
     sum_into(&sink, score, clip, <double>UNITS * UNITS, total, n_groups)
     sink.positive = positive
@@ -390,40 +451,6 @@ def center(images, const int32_t[::1] groups, const double[:, ::1] means, const 
         return
     with DefaultRounding(), nogil:
         scores_center(<double *>x.x, x.stride, n, m, &groups[0], &means[0, 0], &one[0])
-
-
-def differences(const double[::1, :] rows, Py_ssize_t size, Py_ssize_t first, Py_ssize_t last):
-    """rows[i] - rows[j] (k, m), of i in [first, last) and all later j of its block; and the block.
-
-    Rows (n, m) and differences lie by columns; blocks of `size` rows follow each other, and are
-    counted from that of the first row. What a pair has is made of its two rows by one rounded
-    operation.
-    """
-    cdef Py_ssize_t n = rows.shape[0], m = rows.shape[1], i, j, k, end, at = 0, last_block
-    cdef double x
-    if size < 1 or n % size or not 0 <= first <= last <= n:
-        raise ValueError("rows are of whole blocks")
-    for i in range(first, last):
-        at += size - 1 - i % size
-    made = np.empty((at, m), order="F"), np.empty(at, np.int32)
-    cdef double[::1, :] out = made[0]
-    cdef int32_t[::1] blocks = made[1]
-    last_block = first // size
-    with nogil:
-        for k in range(m):
-            at = 0
-            for i in range(first, last):
-                x, end = rows[i, k], (i // size + 1) * size
-                for j in range(i + 1, end):
-                    out[at + j - i - 1, k] = x - rows[j, k]
-                at += end - i - 1
-        at = 0
-        for i in range(first, last):
-            end = (i // size + 1) * size
-            for j in range(at, at + end - i - 1):
-                blocks[j] = <int32_t>(i // size - last_block)
-            at += end - i - 1
-    return made
 
 
 # Whole images of rows: see kept.h.
