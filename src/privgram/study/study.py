@@ -1,7 +1,7 @@
 """One table, one protected unit, one budget: said once, and spent on whatever is asked.
 
-It asks the library for releases, and draws no noise itself. What releases, fits and plans is imported
-with the first question.
+It asks the library for releases, and draws no noise itself. What releases, fits and plans is
+imported with the first question.
 """
 
 from __future__ import annotations
