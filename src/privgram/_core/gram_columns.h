@@ -119,8 +119,10 @@ INLINE int stand(const gram *g, const gram_table *x, ptrdiff_t r, double *q, con
         if (by_rows) {
             const char *at = x->rows + r * x->row_stride + j0 * lane_size(x->kind);
 UNROLL
-            for (int k = 0; k < W; k++, at += x->row_stride)
+            for (int k = 0; k < W; k++, at += x->row_stride) {
+                __builtin_prefetch(at + AHEAD * x->row_stride);
                 rows[k] = v_items_head(at, x->width - j0, x->kind);
+            }
             v_transpose(rows);
         }
 UNROLL
