@@ -1,6 +1,6 @@
-/* Tables of more than NARROW columns and no more than FEW: a vector has one column of W rows.
- * Columns are read as they lie, rows are transposed where there are registers for it, and every
- * product is made once, where tiles of panels would be filled up.
+/* Tables of more than NARROW columns and no more than FEW or FEW_OF_ROWS: a vector has one column
+ * of W rows.  Columns are read as they lie, rows are transposed where there are registers for it,
+ * and every product is made once, where tiles of panels would be filled up.
  *
  * A block's rows are quantised into columns of BLOCK rows, and tiles of SIDE columns by SIDE add
  * their products to vectors of sums, from which the totals get them from time to time. */
