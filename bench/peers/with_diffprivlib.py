@@ -50,11 +50,12 @@ def pca_about_mean(table, job, seed):
 
 def quantiles(table, job, seed):
     # Epsilon / k each, as its own function has it for several. Ties may leave it no candidate.
-    found, k = [], len(job["q"])
+    # One generator: by a seed each, all cells would have the same uniform number.
+    found, k, generator = [], len(job["q"]), np.random.RandomState(seed)
     for x, low, high in zip(table.T, job["lower"], job["upper"], strict=True):
         x = x[~np.isnan(x)]
         for epsilon in job["epsilons"]:
-            asked = {"epsilon": epsilon / k, "bounds": (low, high), "random_state": seed}
+            asked = {"epsilon": epsilon / k, "bounds": (low, high), "random_state": generator}
             for q in job["q"]:
                 try:
                     found.append(float(diffprivlib.tools.quantile(x, q, **asked)))

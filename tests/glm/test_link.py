@@ -1,7 +1,6 @@
 """Generalised linear models by scores: what they fit, what they cost, what a round gives away."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from support.helpers import refuses
 import privgram as pg
 from privgram.glm.link import GLMEstimator
 from privgram.glm.state import ScoreState
+from privgram.glm.survival import SurvivalEstimator
 from privgram.regression.families import FAMILIES, Expected, exponential
 
 sm = pytest.importorskip("statsmodels.api")
@@ -216,17 +216,17 @@ def test_last_step_that_noise_does_not_explain_has_not_settled(size, settled, mo
 
 @pytest.mark.parametrize(
     ("family", "weight", "bend"),
-    [
-        ("binomial", 0.05, 2.0),
-        ("binomial", 0.25, 0.25),
-        ("poisson", 0.01, 5.0),
-        ("poisson", 9, 0.25),
-    ],
+    [("binomial", 0.05, 2), ("binomial", 0.25, 0.25), ("poisson", 0.01, 5), ("poisson", 9, 0.25)],
 )
 def test_bend_of_a_link_is_half_the_skew_of_its_error(family, weight, bend):
-    """(1 - 2p) / sqrt(p (1 - p)) of a coin, 1 / sqrt(m) of a count, and at least a quarter."""
-    estimator = SimpleNamespace(family=FAMILIES[family])
-    assert GLMEstimator._bend(estimator, weight) == pytest.approx(bend)
+    """(1 - 2p) / sqrt(p (1 - p)) of a coin, 1 / sqrt(m) of a count, and at least a quarter.
+
+    Of pieces each of 9 directions has a third of it.
+    """
+    for kind, each in ((GLMEstimator, bend), (SurvivalEstimator, max(bend / 3, 0.25))):
+        estimator = object.__new__(kind)
+        estimator.family, estimator.q = FAMILIES[family], 9
+        assert estimator._bend(weight) == pytest.approx(each)
 
 
 def test_path_of_both_last_steps_that_bends_is_refused(monkeypatch):

@@ -17,6 +17,7 @@ from privgram.glm.one_step import OneStepEstimator
 from privgram.glm.rounds import Rounds, UnitRounds
 from privgram.glm.score_steps import ScoreSteps, moment_share, without_noise
 from privgram.glm.state import ScoreState, by_hessian, initial_state, isotropic
+from privgram.glm.survival import SurvivalEstimator
 from privgram.regression.inference import ALL_OPEN
 from privgram.secret.kinds import Model, Outer
 
@@ -112,12 +113,13 @@ def test_steps_of_a_released_hessian_bend():
     assert one.bends(1.001 * far, states.LIMITS.most_bent)
 
 
+@pytest.mark.parametrize("fine", [0.002, SurvivalEstimator.fine])
 @pytest.mark.parametrize(("std", "within"), [(0.5, True), (20.0, False)])
-def test_round_for_the_hessian_takes_what_makes_its_noise_fine(std, within):
+def test_round_for_the_hessian_takes_what_makes_its_noise_fine(std, within, fine):
     """A five hundredth of it, as a mean square, or the most that there is: 6 % of mu^2."""
-    _, share = states.hessian_round(lambda radius: std, state(), 1.0)
+    _, share = states.hessian_round(lambda radius: std, state(), 1.0, fine=fine)
     noise = 2 * (std / ROWS) ** 2 / share
-    assert noise <= 0.002 * (1 + 1e-9) if within else share == 0.06
+    assert noise <= fine * (1 + 1e-9) if within else share == 0.06
     assert share >= 0.01
 
 

@@ -215,6 +215,8 @@ def test_histogram_has_the_rows_of_each_bin(table, bins, without_noise):
     values = {"x": [0.0, 1, 1, 2, 3, 4, 4, 4]}
     [row] = study_of(values, {"x": (0, 4)}).histogram("x", bins=4, epsilon=1.0).counts
     assert row.tolist() == [1, 2, 1, 4]
+    paid = study_of({"x": [3e5]}, {"x": (0, 4e5)}).histogram("x", bins=4, epsilon=1.0)
+    assert "300000  400000" in str(paid)
 
 
 def test_each_bin_has_the_noise_of_one_count(table, tmp_path):

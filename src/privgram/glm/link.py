@@ -52,6 +52,8 @@ class GLMEstimator(OneStepEstimator):
     sure_of_far = 0.0
     most_middle = BUDGET.middle_score[1]
     end: float | None = None
+    #: What noise leaves beside the Hessian.
+    fine = LIMITS.fine
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
@@ -315,7 +317,7 @@ class GLMEstimator(OneStepEstimator):
     def _at_hessian(self, state: ScoreState, least: float = 0.0) -> ScoreState:
         """Release the Hessian at a state, as closely as it takes, and go into its frame."""
         rounds, q = self.rounds, self.q
-        radius, share = states.hessian_round(self._std_at, state, self.each, self.radius)
+        radius, share = states.hessian_round(self._std_at, state, self.each, self.radius, self.fine)
         curved = model_of(self._model(state), curved=True)
         [total] = rounds.sums_at(self._at(state), rounds.outer(q, radius, curved))
         hessian = rounds.take(total, max(share, least))

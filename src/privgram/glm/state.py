@@ -72,6 +72,7 @@ class StateLimits:
     #: Where the Hessian depends on the coefficients. A round for it makes its noise this part of
     #: it, as a mean square; another is taken where it may be off by the second number.
     fine: float = 0.002
+    fine_of_pieces: float = 0.006
     stale: float = 0.13
     most_stale: float = 0.5  # above it there is no inference: the Hessian is of elsewhere
     #: Rows of a norm are seen where as many deviations of their counts' noise are longer.
@@ -315,7 +316,11 @@ def isotropic(std: float) -> GaussianLaw:
 
 
 def hessian_round(
-    std_at: Callable[[float], float], state: ScoreState, each: float, known: float | None = None
+    std_at: Callable[[float], float],
+    state: ScoreState,
+    each: float,
+    known: float | None = None,
+    fine: float = LIMITS.fine,
 ) -> tuple[float, float]:
     """The radius of a round for the Hessian, and its share of mu^2.
 
@@ -328,7 +333,7 @@ def hessian_round(
     for deviations, bound in ((48, least), (12, 4 * least), (6, most), (3, most)):
         radius = math.sqrt((state.typical + deviations * math.sqrt(state.typical)) * each)
         radius = known or radius
-        share = len(state.coef) * (std_at(radius) / state.rows) ** 2 / LIMITS.fine
+        share = len(state.coef) * (std_at(radius) / state.rows) ** 2 / fine
         if share <= bound:
             break
     return radius, min(max(share, least), most)

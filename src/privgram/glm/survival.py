@@ -39,6 +39,7 @@ class SurvivalEstimator(GLMEstimator):
     sure_of_far = LIMITS.seen
     most_middle = BUDGET.middle_of_pieces
     end = MOST_EXPECTED
+    fine = LIMITS.fine_of_pieces
     by_pieces = True
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
@@ -88,3 +89,7 @@ class SurvivalEstimator(GLMEstimator):
     def _choose_clip(self, state: ScoreState, share: float) -> Clip:
         """The same, of which less is allowed for."""
         return replace(super()._choose_clip(state, share), allowance=CLIPPING.of_pieces)
+
+    def _bend(self, weight: float) -> float:
+        """The same, of which a direction has its part."""
+        return max(LIMITS.bend, super()._bend(weight) / math.sqrt(self.q))

@@ -271,7 +271,9 @@ class TableOfCounts(Printed, SavedFit):
         )
         columns = self.heads(alpha)
         heads = ["", *(shown(re.sub(r".*_(low|upp)er_ci$", r"\1er", head)) for head in columns)]
-        cells = [[f"{x:.5g}" for x in numbers] for numbers in zip(*columns.values(), strict=True)]
+        rows = zip(*columns.values(), strict=True)
+        # Amounts of money have no exponent.
+        cells = [[f"{x:{'.0f' if 1e5 <= abs(x) < 1e9 else '.5g'}}" for x in row] for row in rows]
         each = len(cells) // len(self.counts)
         labels = (label for label in short_names(self.labels) for _ in range(each))
         lines = [[label, *line] for label, line in zip(labels, cells, strict=True)]
