@@ -12,7 +12,7 @@ from privgram.adaptive import rounds as adaptive
 from privgram.adaptive.radius import choose_radius, cumulative_std
 from privgram.adaptive.rounds import AdaptiveRounds, Gains, _together
 from privgram.adaptive.rules import ADAPTIVE
-from privgram.adaptive.whitening import WhiteningTransform, _within, plain_transform
+from privgram.adaptive.whitening import WhiteningTransform, _within, plain_transform, whiten
 from privgram.disclosure.samplers import TableRounds
 from privgram.mechanisms import AdaptiveGaussian
 
@@ -177,3 +177,21 @@ def test_middle_round_reaches_to_twice_the_typical_length(monkeypatch):
     radius, typical, largest = seen[0]
     assert 4 * typical < largest
     assert radius == pytest.approx(2 * math.sqrt(typical))
+
+
+def test_directions_that_are_seen_are_shorter_where_others_are_hidden():
+    """Of the noise's floor, 2 sqrt(3) deviations, one has 100 times as much, and two have none."""
+    std = 1.0
+    floor = 2 * math.sqrt(3) * std
+    moment = np.diag([100 * floor, 0.0, 0.0])
+    plain, aimed = whiten(moment, std, 1000.0), whiten(moment, std, 1000.0, seen=0.5)
+    hidden = 1000 / floor  # its square in the frame, were it of length 1 in the columns
+    np.testing.assert_allclose(
+        (aimed.matrix**2).sum(0), [0.5 * 1000 / (101 * floor), hidden, hidden]
+    )
+    np.testing.assert_allclose((plain.matrix**2).sum(0), [1000 / (101 * floor), hidden, hidden])
+    assert aimed.typical == pytest.approx(plain.typical / 2)
+    # Half of this one is noise, which makes it a half of its own, and another nine tenths.
+    part = whiten(np.diag([floor, floor / 9, 0.0]), std, 1000.0, seen=0.75)
+    squares = [750 / (2 * floor), 900 / (10 / 9 * floor), hidden]
+    np.testing.assert_allclose((part.matrix**2).sum(0), squares)

@@ -1,6 +1,7 @@
 """Where scores are clipped, and what the rank rule allows for."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,20 +103,35 @@ def test_tail_is_heavy_where_counts_before_the_clip_fall_as_those_without_second
 
 
 def test_what_clipping_may_take_of_a_one_sided_tail_lies_along_its_pull():
-    pull, second, clip = np.array([6.0, 0.0, 8.0]), 50 * np.eye(3), Clip(5.0, is_heavy=True)
-    along = CLIPPING.one_sided**2 * np.outer(pull, pull)
+    """As much as the pull is above its noise, by each factor of 4 that scores reach beyond."""
+    pull, second = np.array([6.0, 0.0, 8.0]), 50 * np.eye(3)
+    clip = Clip(5.0, is_heavy=True, reach=16.0)
+    along = 4 * (100 - 3 * 3.0**2) / 100 * np.outer(pull, pull)
     np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 1.0), along)
-    # Its square is below three variances of its noise and a deviation.
-    assert not clip.one_sided(pull, 4.5, second, 1.0).any()
-    # And where squares stand out of their noise, if the pull is none of noise.
+    np.testing.assert_allclose(replace(clip, reach=4.0).one_sided(pull, 3.0, second, 1), along / 4)
+    assert not replace(clip, reach=1.0).one_sided(pull, 3.0, second, 1.0).any()
+    assert not clip.one_sided(pull, 6.0, second, 1.0).any()
+    # And where squares stand out of their noise, if the pull does.
     second[1, 1] += 15.0
-    more = np.diag([0.0, CLIPPING.one_sided**2 * 100, 0.0])
+    more = np.diag([0.0, 4 * (100 - 3 * 3.0**2), 0.0])
     np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 1.0), along + more, atol=1e-9)
-    np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 4.0), along)
-    assert not clip.one_sided(pull, 4.5, second, 1.0).any()
+    np.testing.assert_allclose(clip.one_sided(pull, 3.0, second, 6.0), along)
+    assert not clip.one_sided(pull, 6.0, second, 1.0).any()
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     turned = clip.one_sided(turn @ pull, 3.0, turn @ second @ turn.T, 1.0)
     np.testing.assert_allclose(turned, turn @ (along + more) @ turn.T, atol=1e-9)
+
+
+def test_pull_of_skewed_errors_moves_the_constant_alone():
+    second, clip = np.diag([90.0, 50.0, 50.0]), Clip(5.0, is_heavy=True, reach=4.0)
+    ones = np.array([0.6, 0.8, 0.0])
+    skewed = clip.one_sided(10 * ones, 3.0, second, 1.0, ones)
+    np.testing.assert_allclose(skewed, (100 - 3.0**2) * np.outer(ones, ones), atol=1e-9)
+    across = np.array([0.0, 0.0, 7.0])  # of two directions, and no second moment is along the ones
+    both = clip.one_sided(10 * ones + across, 3.0, second, 1.0, ones)
+    assert ones @ both @ ones == pytest.approx(100 - 3.0**2)
+    assert both[2, 2] == pytest.approx(49 - 2 * 3.0**2)
+    assert np.trace(both - skewed) == pytest.approx(2 * (49 - 2 * 3.0**2))
 
 
 def test_noise_keeps_no_counts_up_beyond_what_is_well_seen():

@@ -150,7 +150,11 @@ def plain_transform(
 
 
 def whiten(
-    moment: Matrix, noise_std: float, rows: float, before: WhiteningTransform | None = None
+    moment: Matrix,
+    noise_std: float,
+    rows: float,
+    before: WhiteningTransform | None = None,
+    seen: float = 1.0,
 ) -> WhiteningTransform:
     """The frame that a second moment teaches, released in the frame before with isotropic noise.
 
@@ -160,6 +164,8 @@ def whiten(
     of A orthogonal in the scaled columns, where the first round's noise is isotropic: so its
     entries are independent in every frame.
     Where factors are apart, that is for what is left of the d numbers within levels.
+    Directions that stand out of the noise are shortened, to the mean square `seen` at least: rows
+    are then shorter, and the next noise hides less of the others.
     """
     if before is None:
         before = WhiteningTransform(np.eye(len(moment)), 1.0, 1.0)
@@ -168,12 +174,14 @@ def whiten(
     signal = np.maximum(values, 0.0)
     floor = 2 * math.sqrt(len(within)) * noise_std + pulled
     lifted = signal + floor
-    numbers = (vectors * np.sqrt(rows / lifted)).T
+    squares = np.maximum(floor / lifted, seen)
+    numbers = (vectors * np.sqrt(rows * squares / lifted)).T
     scaled_columns = np.array_equal(before.matrix, np.eye(len(moment)))
     if before.levels or not scaled_columns:  # two products take as long as the eigenvectors
         numbers = numbers @ back @ before.matrix
     # Where noise makes eigenvalues negative their sum is too small.
-    typical = max(float((values / lifted).sum()), 0.3 * float((signal / lifted).sum()), 1e-3)
+    all_of, surely = (float((of * squares / lifted).sum()) for of in (values, signal))
+    typical = max(all_of, 0.3 * surely, 1e-3)
     clear = float(values[0]) / floor
     if not before.levels:
         # In the scaled columns the rows are orthogonal as they are, the longest first.

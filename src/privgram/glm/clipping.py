@@ -35,11 +35,6 @@ class ClippingRule:
     #: Both of scores whose clip depends on features alone: clipping hardly biases them, so that
     #: more of them may be clipped.
     unbiased: tuple[float, float] = (10.0, 1.4)
-    #: What longer scores take where those before the clip pull one way, over that pull: as much as
-    #: by a power law from 1.37 on that points as they do. Nothing is added where noise may have
-    #: made the pull, nor along second moments below `stands_out` deviations of it.
-    one_sided: float = 1.5
-    stands_out: float = 1.75
     #: gamma of pieces of time: 12 made tables were held 1.00 by it at epsilon 1, and .95 at 4.
     of_pieces: float = 0.5
     #: The octaves beyond the clip whose counts are seen where they exceed one deviation. By all
@@ -75,6 +70,8 @@ class Clip:
     lost_squares: float = 0.0
     #: Whether longer scores become rare so slowly that they have no second moment.
     is_heavy: bool = False
+    #: How long these are at most, over the clip: but for as many as noise hides.
+    reach: float = math.inf
     #: What counts say that squares of clipped scores add up to, at least.
     squares: float = math.inf
 
@@ -86,21 +83,29 @@ class Clip:
         """The excess over the noise, where it is more than the rank allows for."""
         return self.excess / noise_std if self.excess > self.allowance * noise_std else None
 
-    def one_sided(self, pull: Vector, pull_std: float, second: Matrix, std: float) -> Matrix:
+    def one_sided(
+        self, pull: Vector, pull_std: float, second: Matrix, std: float, ones: Vector | None = None
+    ) -> Matrix:
         """Covariance of what clipping may take of a tail that points one way, shape (q, q).
 
         `pull` (q,) is what of scores lies between a shorter clip and this one, with noise of
         `pull_std`; `second` (q, q) the second moment of clipped scores, with noise of `std` off the
-        diagonal. Longer scores point as the pull does, or where the second moment stands out.
+        diagonal. Numbers of longer scores are taken to fall as 1 / r up to `reach`, and these to
+        point as the pull does, or where the second moment stands out. A pull along `ones`, a unit
+        vector (q,), is of skewed errors, and says nothing of other directions.
         """
-        q, square = len(pull), float(pull @ pull)
-        if square < (q + math.sqrt(2 * q)) * pull_std**2:
-            return np.zeros((q, q))
-        values, vectors = np.linalg.eigh(second)
-        over = values - values.mean()
-        over[over < CLIPPING.stands_out * math.sqrt(q) * std] = 0.0
-        along = (vectors * (over / max(float(over.sum()), 1e-300))) @ vectors.T
-        return np.asarray(CLIPPING.one_sided**2 * (np.outer(pull, pull) + square * along))
+        q, one = len(pull), np.eye(len(pull))
+        alone = 0 * one if ones is None else np.outer(ones, ones)
+        rest, total = one - alone, np.zeros((q, q))
+        values, vectors = np.linalg.eigh(rest @ (second - np.trace(second) / q * one) @ rest)
+        values[values < math.sqrt(q) * std] = 0.0
+        stands_out = (vectors * (values / max(float(values.sum()), 1e-300))) @ vectors.T
+        for part, beside in ((rest, stands_out), (alone, 0.0)):
+            along = part @ pull
+            square = float(along @ along)
+            seen = max(square - float(np.trace(part)) * pull_std**2, 0.0)
+            total += seen * (np.outer(along, along) / max(square, 1e-300) + beside)
+        return np.asarray(math.log(self.reach, TAIL_REACH) ** 2 * total)
 
 
 def choose_clip(

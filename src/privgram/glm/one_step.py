@@ -14,6 +14,7 @@ import numpy as np
 
 from privgram._base.text import shown
 from privgram.adaptive import whitening
+from privgram.adaptive.radius import choose_radius
 from privgram.adaptive.whitening import WhiteningTransform
 from privgram.disclosure.samplers import impose
 from privgram.glm import state as states
@@ -66,6 +67,10 @@ class OneStepEstimator:
     most_long = math.inf
     #: Rows of a middle round were cut where it has more than this part of what all cut ones have.
     most_cut = math.inf
+    #: Mean squares of directions that are seen, in frames of middle rounds while others are hidden.
+    seen_squares = 1.0
+    #: No more rows have a longer z than noise hides, where these were counted.
+    longest_seen = math.inf
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         self.rounds = rounds
@@ -185,8 +190,9 @@ class OneStepEstimator:
                 break
             middle, into, matrix, law = self._in_frame(first, transform, radius, share)
             std = rounds.std[-1]
-            transform = whitening.whiten(middle, std, rows, transform)
             state = self._state(into, matrix, law, std, rows)
+            seen = 1.0 if state.visible.all() else self.seen_squares
+            transform = whitening.whiten(middle, std, rows, transform, seen)
             # Most were cut, in a frame where noise had them short: its Hessian is too small.
             cut = float(np.trace(middle)) > self.most_cut * rows * radius**2 and radius < largest
         return replace(state, hessian_bias=1.0) if cut else state
@@ -208,6 +214,7 @@ class OneStepEstimator:
         lengths = Histogram(Model.features(q), edges, "squares")
         [counts] = rounds.sums_at(self._at(state), lengths)
         beyond = self._seen(rounds.beyond(counts, BUDGET.norms), BUDGET.norms)
+        self.longest_seen = choose_radius(edges, beyond, 0.0).size
         lost = states.lost_squares(edges, beyond)
         state = self._without_few(state, edges, beyond)
         noise = rounds.std_at(1.0, BUDGET.long_rows)
@@ -497,6 +504,19 @@ class OneStepEstimator:
             state = state.updated(score, noise**2)
         return state
 
+    def _reach(self, state: ScoreState, clip: Clip) -> float:
+        """How much longer than a clip scores are: no residual is out of bounds, nor many a z."""
+        residual = self._far(self._at(state).matrix[self.q, None]) * math.sqrt(self.most)
+        longest = min(self._longest(state) * self.most, residual * self.longest_seen)
+        return max(longest / clip.size, 1.0)
+
+    def _ones_at(self, state: ScoreState) -> Vector | None:
+        """The direction (q,) of a score that moves the constant alone, of length 1."""
+        if not (self.sums_squares and self.problem.design.intercept):
+            return None
+        ones = np.linalg.inv(state.whitening)[-1]
+        return np.asarray(ones / np.linalg.norm(ones))
+
     def _last_scores(self, state: ScoreState, clip: Clip) -> FitParts:
         """Two scores, of which the last has the second moment of scores beside it."""
         rounds, rows, q = self.rounds, state.rows, self.q
@@ -504,14 +524,16 @@ class OneStepEstimator:
         wanted = (clip.size**2 / (0.1 * rows * rounds.noise.mu)) ** 2
         least, most = BUDGET.meat
         usual = left * min(max(wanted, least), most)
-        second = left * most if clip.is_heavy else usual
+        one_way = clip.is_heavy and not self.of_units
+        second = left * most if one_way else usual
         early = BUDGET.early * (left - second)
         score, std = self._score(state, clip.size, early)
         step, ahead = state.step(score), self._ahead(score, std)
         between = state.moved(ahead * step, ahead**2 * std**2)
         model = self._scores(between)
         kinds: list[Kind] = [Vectors(model, clip.size), Outer(model, clip.size)]
-        if clip.is_heavy:
+        if one_way:
+            clip = replace(clip, reach=self._reach(state, clip))
             kinds.append(Vectors(model, clip.size / TAIL_REACH))
         clusters = rounds.clusters
         if clusters is not None:
@@ -519,7 +541,7 @@ class OneStepEstimator:
         scores, squares, *others = rounds.sums_at(self._at(between), *kinds)
         squared = rounds.take(squares, second)
         meat = states.raised(squared, rounds.std[-1])
-        short = rounds.score(others.pop(0), BUDGET.tail * self.left) if clip.is_heavy else None
+        short = rounds.score(others.pop(0), BUDGET.tail * self.left) if one_way else None
         score, last = rounds.score(scores, self.left)
         # Two estimates that share the sample alone, weighed by what else they miss.
         first_var = state.moved(step, std**2).score_noise_var
@@ -532,8 +554,10 @@ class OneStepEstimator:
         one_sided = None
         if short is not None:
             pull_std = math.hypot(noise_std, short[1])
-            more = clip.one_sided(part * score - short[0], pull_std, squared, rounds.std[-1])
-            one_sided = math.sqrt(float(np.linalg.norm(more, 2))) / noise_std or None
+            pull = part * score - short[0]
+            more = clip.one_sided(pull, pull_std, squared, rounds.std[-1], self._ones_at(state))
+            size = math.sqrt(float(np.linalg.norm(more, 2))) / noise_std
+            one_sided = size if size > clip.allowance else None
             noise += more
         # Less noise of heavy tails contradicts no more.
         wide = states.raised(squared, rounds.std[-1] * math.sqrt(second / usual))

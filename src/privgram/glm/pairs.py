@@ -41,6 +41,9 @@ class PairRules:
     near: float = 8.0
     #: A middle round is taken again where pairs have this part of what they would more, all cut.
     cut: float = 0.25
+    #: The mean square of directions that are seen in frames of middle rounds, after the first,
+    #: while others are hidden: pairs are then shorter, and noise hides less of these.
+    seen: float = 0.5
     #: The rows of each level; and the means of the columns, where effects are not written out.
     numbers: float = 0.01
     means: float = 0.01
@@ -163,6 +166,8 @@ class UnitEffectsEstimator(WithinEstimator):
 
 class PairEstimator(WithinEstimator):
     """The rounds of the slopes beside one factor; as `OneStepEstimator`, over pairs."""
+
+    seen_squares = PAIRS.seen
 
     def __init__(self, rounds: Rounds, problem: Problem, public: int | None) -> None:
         super().__init__(rounds, problem, public)
