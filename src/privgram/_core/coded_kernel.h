@@ -280,7 +280,7 @@ static ptrdiff_t update_coded(coded *t, const coded_table *x, int drop, int leav
         if (t->slots)
             add_pairs(t, count);
         else if (g->digits)
-            split_block(g, rows, &ahead);
+            split_block(g, rows, NULL, &ahead);
         else if (g->d)
             multiply(g, rows, &ahead);
         g->pending_rows += count;

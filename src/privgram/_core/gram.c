@@ -6,6 +6,7 @@
 #include <windows.h>
 #else
 #include <sched.h>
+#include <sys/mman.h>
 #endif
 #include <math.h>
 #include <stdlib.h>
@@ -160,8 +161,15 @@ static void *room(size_t n)
 #ifdef _WIN32
     return _aligned_malloc(n, 64);
 #else
+    const size_t large = (size_t)1 << 21; /* a large page, where the system gives them */
     void *p = NULL;
-    return posix_memalign(&p, 64, n) ? NULL : p;
+    if (posix_memalign(&p, n < large ? 64 : large, n))
+        return NULL;
+#ifdef MADV_HUGEPAGE
+    if (n >= large)
+        madvise(p, n, MADV_HUGEPAGE);
+#endif
+    return p;
 #endif
 }
 
@@ -197,7 +205,7 @@ static ptrdiff_t n_strips(const gram *g) { return (g->d + GRAM_STRIP - 1) / GRAM
 void gram_settle(gram *g)
 {
     if (g->waiting)
-        g->kernel->settle(g, NULL);
+        g->kernel->settle(g);
     if (!g->shared)
         return;
     g->spilled |= __atomic_load_n(&g->shared->spilled, __ATOMIC_RELAXED);

@@ -49,7 +49,6 @@ typedef struct {
 typedef struct gram gram;
 typedef struct coded coded;
 typedef struct coded_table coded_table;
-typedef struct digit_feed digit_feed;
 
 typedef struct {
     const char *name;
@@ -62,7 +61,7 @@ typedef struct {
 
     /* With `settle`, rows wait as digits until there are many to be multiplied at once: see
      * gram_digits.h.  Fewer columns are multiplied as they come, and a first table of fewer rows. */
-    void (*settle)(gram *, digit_feed *);
+    void (*settle)(gram *);
     int (*is_permitted)(void);
     ptrdiff_t digit_columns, digit_rows;
 } gram_kernel;
@@ -93,7 +92,6 @@ struct gram {
 
     int8_t *digits;    /* rows that wait, and room to multiply them; or NULL */
     ptrdiff_t waiting; /* how many, with rows of zeros that fill up vectors */
-    int side;          /* where they are */
     double *factors;   /* of the packed rows, if they are to become digits; or NULL */
 
     /* Sums: int64 for up to flush_rows rows, then spilled into 128 bits. */
@@ -148,15 +146,10 @@ int gram_quantise_far(const row_rule *, double *q, ptrdiff_t d, ptrdiff_t w, ptr
 void gram_wait(gram_strip *);
 void gram_spill_strip(gram *, ptrdiff_t strip);
 
-static inline int gram_try_strip(gram *g, ptrdiff_t strip)
-{
-    return !__atomic_exchange_n(&g->shared->strips[strip].locked, 1, __ATOMIC_ACQUIRE);
-}
-
 static inline void gram_open_strip(gram *g, ptrdiff_t strip, int64_t rows)
 {
     gram_strip *s = &g->shared->strips[strip];
-    if (!gram_try_strip(g, strip))
+    if (__atomic_exchange_n(&s->locked, 1, __ATOMIC_ACQUIRE))
         gram_wait(s);
     if (s->rows + rows > g->flush_rows)
         gram_spill_strip(g, strip);

@@ -26,7 +26,7 @@ static void begin(void)
 
 #include "gram_tiles.h"
 
-void gram_amx_settle(gram *g, digit_feed *feed) { multiply_digits(g, feed); }
+void gram_amx_settle(gram *g) { multiply_digits(g); }
 
 /* Whether the processor has tiles of bytes, and the system knows of them. */
 int gram_amx_is_there(void)

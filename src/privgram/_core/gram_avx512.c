@@ -91,8 +91,8 @@ INLINE void v_transpose(vec x[W])
 
 #ifdef GRAM_AMX
 /* The same, but that rows wait for the tiles of gram_amx.c. */
-void gram_amx_settle(gram *, digit_feed *);
+void gram_amx_settle(gram *);
 int gram_amx_is_permitted(void);
 
-const gram_kernel gram_amx = {"amx", KERNEL_PARTS, gram_amx_settle, gram_amx_is_permitted, 128, 128};
+const gram_kernel gram_amx = {"amx", KERNEL_PARTS, gram_amx_settle, gram_amx_is_permitted, 72, 128};
 #endif

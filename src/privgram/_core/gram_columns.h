@@ -1,6 +1,6 @@
-/* Tables of columns, of more than NARROW and no more than FEW: a vector has one column of W
- * rows.  Columns are read as they lie, and every product is made once, where panels would be
- * transposed to rows and tiles of them be filled up.
+/* Tables of more than NARROW columns and no more than FEW or FEW_OF_ROWS: a vector has one column
+ * of W rows.  Columns are read as they lie, rows are transposed where there are registers for it,
+ * and every product is made once, where tiles of panels would be filled up.
  *
  * A block's rows are quantised into columns of BLOCK rows, and tiles of SIDE columns by SIDE add
  * their products to vectors of sums, from which the totals get them from time to time. */
@@ -107,20 +107,31 @@ static void spill_sums(gram *g, upright *u)
 }
 
 /* W rows of the table into q, quantised; or zeros, if one goes the slow path: then 1. */
-INLINE int stand(const gram *g, const gram_table *x, ptrdiff_t r, double *q, const int scaling)
+INLINE int stand(const gram *g, const gram_table *x, ptrdiff_t r, double *q, const int scaling,
+                 const int by_rows)
 {
     const vec scale = v_set(g->rule.scale);
     vec p[8];
     for (int k = 0; k < 8; k++)
         p[k] = v_zero();
-    for (ptrdiff_t j0 = 0; j0 < g->d; j0 += 8)
+    for (ptrdiff_t j0 = 0; j0 < g->d; j0 += 8) {
+        vec rows[W];
+        if (by_rows) {
+            const char *at = x->rows + r * x->row_stride + j0 * lane_size(x->kind);
+UNROLL
+            for (int k = 0; k < W; k++, at += x->row_stride) {
+                __builtin_prefetch(at + AHEAD * x->row_stride);
+                rows[k] = v_items_head(at, x->width - j0, x->kind);
+            }
+            v_transpose(rows);
+        }
 UNROLL
         for (int k = 0; k < 8; k++) {
             const ptrdiff_t j = j0 + k;
             if (j >= g->d)
                 break;
-            vec v = v_zero();
-            if (j < x->width) {
+            vec v = by_rows ? rows[k % W] : v_zero();
+            if (!by_rows && j < x->width) {
                 const gram_column c = x->columns[j];
                 const char *at = c.x + r * lane_size(c.kind);
                 __builtin_prefetch(at + AHEAD * lane_size(c.kind));
@@ -131,6 +142,7 @@ UNROLL
             p[k] = v_add(p[k], scaling == GRAM_STEADY ? v : v_mul(v, v));
             v_store(q + j * STRIDE, v);
         }
+    }
     const vec norm = FOLD(p);
     if (v_exceeds(norm, v_set(scaling == GRAM_STEADY ? DBL_MAX : g->rule.norm_limit))) {
         for (ptrdiff_t j = 0; j < g->d; j++)
@@ -145,7 +157,8 @@ UNROLL
     return 0;
 }
 
-INLINE ptrdiff_t update_upright(gram *g, const gram_table *x, int drop, const int scaling)
+INLINE ptrdiff_t update_upright(gram *g, const gram_table *x, int drop, const int scaling,
+                                const int by_rows)
 {
     const ptrdiff_t exact = (ptrdiff_t)1 << (EXACT_BITS - 2 * g->bits); /* products in a lane */
     const ptrdiff_t most = exact < 4096 ? exact : 4096;
@@ -159,7 +172,7 @@ INLINE ptrdiff_t update_upright(gram *g, const gram_table *x, int drop, const in
         unsigned char slow[BLOCK / W];
         ptrdiff_t n_slow = 0;
         for (ptrdiff_t k = 0; k < rows; k += W)
-            n_slow += slow[k / W] = (unsigned char)stand(g, x, r + k, u.q + k, scaling);
+            n_slow += slow[k / W] = (unsigned char)stand(g, x, r + k, u.q + k, scaling, by_rows);
         if (lane + rows / W > most) {
             spill_sums(g, &u);
             lane = 0;
@@ -188,10 +201,18 @@ INLINE ptrdiff_t update_upright(gram *g, const gram_table *x, int drop, const in
     return bad >= 0 || r == x->n ? bad : update_some(g, x, r, x->n - r, drop);
 }
 
-static __attribute__((noinline)) ptrdiff_t update_columns(gram *g, const gram_table *x, int drop)
-{
-    if (g->scaling == GRAM_PLAIN)
-        return update_upright(g, x, drop, GRAM_PLAIN);
-    return g->scaling == GRAM_SCALED ? update_upright(g, x, drop, GRAM_SCALED)
-                                     : update_upright(g, x, drop, GRAM_STEADY);
-}
+#define UPRIGHT(name, by_rows) \
+    static __attribute__((noinline)) ptrdiff_t name(gram *g, const gram_table *x, int drop) \
+    { \
+        if (g->scaling == GRAM_PLAIN) \
+            return update_upright(g, x, drop, GRAM_PLAIN, by_rows); \
+        return g->scaling == GRAM_SCALED ? update_upright(g, x, drop, GRAM_SCALED, by_rows) \
+                                         : update_upright(g, x, drop, GRAM_STEADY, by_rows); \
+    }
+
+UPRIGHT(update_columns, 0)
+#if W == 8
+UPRIGHT(update_few, 1)
+#else
+#define update_few update_blocks
+#endif

@@ -17,8 +17,8 @@
  * and, with S(m), 2^24; and S(l) or the bracket of 2^14 plus 2^7 times the one after it is
  * at most 2^12 k + 2^20 k < 2^31, and 2^24 + 2^20 k < 2^31.  Totals are 64 bits as ever.
  *
- * In memory, for every 64 rows and 16 columns there is a unit of six tiles of 1 KiB, one for
- * each product, whose rows of 64 bytes are 4 rows of the table: [rows / 4][column][row % 4]. */
+ * In memory, for every 64 rows and 16 columns there is a unit of three tiles of 1 KiB, one for
+ * each digit, whose rows of 64 bytes are 4 rows of the table: [rows / 4][column][row % 4]. */
 #ifndef PRIVGRAM_GRAM_DIGITS_H
 #define PRIVGRAM_GRAM_DIGITS_H
 
@@ -30,18 +30,19 @@ enum {
     TILE = 1024,              /* bytes: 16 by 64, or 64 by 16 */
     TILE_ROWS = 64,           /* of the table */
     TILE_COLUMNS = 16,
+    DIGITS = 3,
     PLANES = 6,               /* digits l, m, h, and sums l + m, l + h, m + h */
-    UNIT = PLANES * TILE + 64, /* odd in cache lines: units spread over sets */
+    UNIT = DIGITS * TILE + 64, /* odd in cache lines: units spread over sets */
     LEFT_TILES = 12,          /* of columns that are multiplied by all before them while their
                                * planes are in the second cache */
     SUMS = 4 * 256,           /* of four tiles, for each plane */
 };
 
-/* The room of an accumulator: units of the rows that wait and of those being multiplied; planes
- * of the left factor; sums, twice. */
+/* The room of an accumulator: units of the rows that wait; planes of the left factor and of two
+ * tiles of the right one; sums of two tiles by those. */
 typedef struct {
-    int8_t *units[2], *left;
-    int32_t *sums[2];
+    int8_t *units, *left, *right;
+    int32_t *sums;
     size_t bytes;
 } digit_room;
 
@@ -61,11 +62,12 @@ static inline digit_room digit_room_at(int8_t *at, ptrdiff_t d)
     const ptrdiff_t tiles = digit_tiles(d), blocks = DIGIT_ROWS / TILE_ROWS;
     const ptrdiff_t most = tiles < LEFT_TILES ? tiles : LEFT_TILES;
     const ptrdiff_t units = blocks * digit_stride(tiles), left = blocks * most * PLANES * TILE;
+    const ptrdiff_t right = blocks * 2 * PLANES * TILE;
     const ptrdiff_t sums = (most + 1) / 2 * PLANES * SUMS;
-    int32_t *const sums_at = (int32_t *)(at + 2 * units + left);
+    int8_t *const left_at = at + units, *const right_at = left_at + left;
     return (digit_room){
-        {at, at + units}, at + 2 * units, {sums_at, sums_at + sums},
-        (size_t)(2 * units + left) + 2 * (size_t)sums * sizeof(int32_t),
+        at, left_at, right_at, (int32_t *)(right_at + right),
+        (size_t)(units + left + right) + (size_t)sums * sizeof(int32_t),
     };
 }
 
@@ -106,15 +108,6 @@ static inline __attribute__((always_inline)) void fetch_to(fetch *f, const int n
         }
     }
 }
-
-/* Rows that are packed while others are multiplied: tiles leave most of the processor idle, and
- * memory too. */
-struct digit_feed {
-    void (*work)(digit_feed *);   /* a little of it */
-    void (*finish)(digit_feed *); /* what has been begun */
-    ptrdiff_t blocks; /* of rows for which there is room */
-    ptrdiff_t steps;  /* calls of work() in which one should be packed; 0 outside of a product */
-};
 
 /* Vectors of 64 bytes, whatever the machine has. */
 typedef int32_t i32x16 __attribute__((vector_size(64), may_alias));

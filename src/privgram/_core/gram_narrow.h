@@ -5,7 +5,8 @@
 #define NARROW 4
 #define NARROW_GROUPS 512 /* of W rows between two additions to the totals, at most */
 
-#define FEW 12 /* columns that gram_columns.h takes */
+#define FEW 12         /* columns that gram_columns.h takes, */
+#define FEW_OF_ROWS 10 /* and of tables of rows */
 
 /* Rows start, ... of a table of few columns. */
 static ptrdiff_t update_some(gram *g, const gram_table *x, ptrdiff_t start, ptrdiff_t n, int drop)
@@ -155,8 +156,8 @@ static ptrdiff_t update(gram *g, const gram_table *x, int drop)
 {
     static narrow_function *const by_size[NARROW][3] = {
         NARROW_NAMES(1), NARROW_NAMES(2), NARROW_NAMES(3), NARROW_NAMES(4)};
-    if (x->columns && g->d > NARROW && g->d <= FEW && !g->hold && !g->digits)
-        return update_columns(g, x, drop);
+    if (g->d > NARROW && g->d <= (x->columns ? FEW : FEW_OF_ROWS) && !g->hold && !g->digits)
+        return x->columns ? update_columns(g, x, drop) : update_few(g, x, drop);
     const ptrdiff_t n = narrow_rows(g, x);
     return n < W ? update_blocks(g, x, drop) : by_size[g->d - 1][g->scaling](g, x, n, drop);
 }

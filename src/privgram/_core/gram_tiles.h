@@ -42,18 +42,7 @@ typedef struct {
     gram *g;
     ptrdiff_t tiles, blocks, stride; /* of columns, and of rows; of units */
     const int8_t *units;
-    int8_t *left;
-    digit_feed *feed; /* or NULL */
-
-    /* Sums that are still to be added, a row at a time, for each pair of tiles of columns from i
-     * on those of (i, j), (i, j + 1), (i + 1, j), (i + 1, j + 1); but for the rows from `gap` on,
-     * the last 16 of the diagonal. */
-    const int32_t *sums;
-    ptrdiff_t i, j, row, rows, gap;
-
-    /* Lines to be fetched ahead, so many at a time, from units one after the other. */
-    const int8_t *ahead;
-    ptrdiff_t lines, per_step;
+    int8_t *left, *right;
 } product;
 
 /* Row r of the columns of tile i and of those of tile j: where its sums are. */
@@ -76,53 +65,24 @@ static inline void combine(const int32_t *at, i64x8 out[2])
                  + __builtin_convertvector(((const i32x8 *)&h)[k], i64x8) * (1 << 28);
 }
 
-/* Add the next row of what is still to be added; of sums that are shared, those of one tile of
- * columns i, a strip, under its lock, for which `wait` says whether to wait. */
-static inline __attribute__((always_inline)) void add_row(product *t, const int wait)
+/* Add the sums of tile i of columns and n tiles from j on, which are elsewhere. */
+static void add_tiles(const product *t, const int32_t *sums, ptrdiff_t i, ptrdiff_t j, int n)
 {
     gram *const g = t->g;
-    const ptrdiff_t pair = t->row / 64, row = t->row % 64;
-    const ptrdiff_t i = t->i + 2 * pair + row / 32, j = t->j + row / 16 % 2;
-    const int is_there = (TILE_COLUMNS * i + row % 16) / W < g->panels;
-    if (g->shared && row % 32 == 0 && is_there) {
-        if (wait)
-            gram_open_strip(g, i, 0);
-        else if (!gram_try_strip(g, i))
-            return;
-    }
-    if (is_there) {
-        i64x8 sum[2];
-        combine(t->sums + pair * (PLANES * SUMS) + 16 * row, sum);
-        int64_t *to = sums_of(g, i, j, row % 16);
-        for (int k = 0; k < TILE_COLUMNS / W; k++, to += W * W)
-            *(sum_lanes *)to += ((const sum_lanes *)sum)[k];
-    }
-    if (++t->row == t->gap)
-        t->row += 16;
-    if (g->shared && t->row % 32 == 0 && TILE_COLUMNS * i / W < g->panels)
-        gram_close_strip(g, i);
-}
-
-/* What is done while tiles are multiplied. */
-static inline __attribute__((always_inline)) void work(product *t)
-{
-    if (t->feed)
-        t->feed->work(t->feed);
-    for (ptrdiff_t k = 0; k < t->per_step; k++, t->ahead += 64) {
-        __builtin_prefetch(t->ahead, 0, 2);
-        if (--t->lines == 0) {
-            t->lines = 2 * UNIT / 64;
-            t->ahead += t->stride - 2 * UNIT;
+    if (g->shared)
+        gram_open_strip(g, i, 0);
+    for (const ptrdiff_t last = j + n; j < last; j++)
+        for (int r = 0; r < TILE_COLUMNS; r++, sums += 16) {
+            if ((TILE_COLUMNS * i + r) / W >= g->panels)
+                continue;
+            i64x8 sum[2];
+            combine(sums, sum);
+            int64_t *to = sums_of(g, i, j, r);
+            for (int k = 0; k < TILE_COLUMNS / W; k++, to += W * W)
+                *(sum_lanes *)to += ((const sum_lanes *)sum)[k];
         }
-    }
-    if (t->row < t->rows)
-        add_row(t, 0);
-}
-
-static void add_rest(product *t)
-{
-    while (t->row < t->rows)
-        add_row(t, 1);
+    if (g->shared)
+        gram_close_strip(g, i);
 }
 
 /* A tile on the diagonal: its lower triangle, as tile() in gram_kernel.h leaves it. */
@@ -148,14 +108,16 @@ static void add_diagonal(const product *t, const int32_t *sums, ptrdiff_t i)
 #define SETTLED() __asm__ volatile("" ::: "memory")
 
 /* Products of one or two tiles of a plane, m, from the left factor with one or two, n, from the
- * right one into `sums`. */
-static inline __attribute__((always_inline)) void block(product *t, const int8_t *left,
-                                                        const int8_t *right, int32_t *sums,
+ * right one into `sums`; meanwhile totals are fetched that will be added to. */
+static inline __attribute__((always_inline)) void block(const product *t, const int8_t *left,
+                                                        const int8_t *right, ptrdiff_t stride,
+                                                        ptrdiff_t second, int32_t *sums,
+                                                        const int64_t *ahead,
                                                         const int m, const int n,
                                                         const int diagonal)
 {
     DECLARE_TILES;
-    const ptrdiff_t plane = t->blocks * TILE, stride = t->stride;
+    const ptrdiff_t plane = t->blocks * TILE;
     SETTLED();
     TILE_ZERO(0);
     TILE_ZERO(1);
@@ -166,7 +128,7 @@ static inline __attribute__((always_inline)) void block(product *t, const int8_t
         TILE_LOAD(6, right);
         TILE_DOT(0, 4, 6);
         if (n == 2) {
-            TILE_LOAD(7, right + UNIT);
+            TILE_LOAD(7, right + second);
             if (!diagonal)
                 TILE_DOT(1, 4, 7);
         }
@@ -175,7 +137,8 @@ static inline __attribute__((always_inline)) void block(product *t, const int8_t
             TILE_DOT(2, 5, 6);
             TILE_DOT(3, 5, 7);
         }
-        work(t);
+        for (int k = 0; k < 4; k++, ahead += 8)
+            __builtin_prefetch(ahead, 1, 2);
     }
     TILE_STORE(0, sums);
     TILE_STORE(1, sums + 256);
@@ -186,10 +149,14 @@ static inline __attribute__((always_inline)) void block(product *t, const int8_t
 
 #define TILE_BLOCK(m, n, diagonal) \
     static __attribute__((noinline)) void block_##m##_##n##_##diagonal( \
-        product *t, const int8_t *left, const int8_t *right, int32_t *sums) \
+        const product *t, const int8_t *left, const int8_t *right, ptrdiff_t stride, \
+        ptrdiff_t second, int32_t *sums, const int64_t *ahead) \
     { \
-        block(t, left, right, sums, m, n, diagonal); \
+        block(t, left, right, stride, second, sums, ahead, m, n, diagonal); \
     }
+typedef void block_function(const product *, const int8_t *, const int8_t *, ptrdiff_t, ptrdiff_t,
+                            int32_t *, const int64_t *);
+
 TILE_BLOCK(2, 2, 0)
 TILE_BLOCK(2, 2, 1)
 TILE_BLOCK(1, 2, 0)
@@ -226,7 +193,7 @@ static inline __attribute__((always_inline)) void turn(const int8_t *from, i32x1
 }
 
 /* The planes of tiles first, ..., last - 1 of columns as the left factor has them. */
-static void expand_left(product *t, ptrdiff_t first, ptrdiff_t last)
+static void expand_left(const product *t, ptrdiff_t first, ptrdiff_t last)
 {
     const ptrdiff_t plane = t->blocks * TILE;
     for (ptrdiff_t k = 0; k < t->blocks; k++)
@@ -250,12 +217,30 @@ static void expand_left(product *t, ptrdiff_t first, ptrdiff_t last)
         }
 }
 
+/* Sums of two digits of tiles j and j + 1, as the right factor has them. */
+static void expand_right(const product *t, ptrdiff_t j)
+{
+    const ptrdiff_t plane = 2 * t->blocks * TILE;
+    for (ptrdiff_t k = 0; k < t->blocks; k++)
+        for (ptrdiff_t c = 0; c < 2 && j + c < t->tiles; c++) {
+            const int8_t *unit = t->units + k * t->stride + (j + c) * UNIT;
+            int8_t *to = t->right + (2 * k + c) * TILE;
+            for (int r = 0; r < 16; r++, to += 64, unit += 64) {
+                const i8x64 l = *(const i8x64 *)unit, m = *(const i8x64 *)(unit + TILE);
+                const i8x64 h = *(const i8x64 *)(unit + 2 * TILE);
+                *(i8x64 *)to = l + m;
+                *(i8x64 *)(to + plane) = l + h;
+                *(i8x64 *)(to + 2 * plane) = m + h;
+            }
+        }
+}
+
 /* Rows of zeros up to whole tiles. */
 static void fill_up(const product *t, int8_t *units, ptrdiff_t waiting)
 {
     const ptrdiff_t used = waiting % TILE_ROWS;
-    for (ptrdiff_t j = 0; used && j < PLANES * t->tiles; j++)
-        memset(units + (t->blocks - 1) * t->stride + j / PLANES * UNIT + j % PLANES * TILE
+    for (ptrdiff_t j = 0; used && j < DIGITS * t->tiles; j++)
+        memset(units + (t->blocks - 1) * t->stride + j / DIGITS * UNIT + j % DIGITS * TILE
                    + used * TILE_COLUMNS,
                0, (size_t)((TILE_ROWS - used) * TILE_COLUMNS));
 }
@@ -263,64 +248,53 @@ static void fill_up(const product *t, int8_t *units, ptrdiff_t waiting)
 /* Add q q^T of the rows that wait to the sums.
  *
  * Two tiles of the right factor are multiplied by all of the left one plane by plane, so that they
- * stay in the first cache; the sums of the two before are combined and added meanwhile. */
-static void multiply_digits(gram *g, digit_feed *feed)
+ * stay in the first cache. */
+static void multiply_digits(gram *g)
 {
     const digit_room at = digit_room_at(g->digits, g->d);
-    const ptrdiff_t tiles = digit_tiles(g->d), pairs = (tiles + 1) / 2;
-    product t = {
+    const ptrdiff_t tiles = digit_tiles(g->d);
+    const product t = {
         .g = g,
         .tiles = tiles,
         .blocks = (g->waiting + TILE_ROWS - 1) / TILE_ROWS,
         .stride = digit_stride(tiles),
-        .units = at.units[g->side],
+        .units = at.units,
         .left = at.left,
-        .feed = feed,
+        .right = at.right,
     };
     const ptrdiff_t parts = (tiles + LEFT_TILES - 1) / LEFT_TILES, plane = t.blocks * TILE;
     const ptrdiff_t width = ((tiles + parts - 1) / parts + 1) / 2 * 2;
-    int side = 0;
-    fill_up(&t, at.units[g->side], g->waiting);
+    fill_up(&t, at.units, g->waiting);
     g->waiting = 0;
-    g->side ^= 1;
-    if (feed)
-        feed->steps = pairs * (pairs + 1) / 2 * PLANES * t.blocks / feed->blocks + 1;
     BEGIN_TILES();
     for (ptrdiff_t first = 0; first < tiles; first += width) {
         const ptrdiff_t last = first + width < tiles ? first + width : tiles;
         expand_left(&t, first, last);
-        for (ptrdiff_t j = 0; j < last; j += 2, side ^= 1) {
-            const ptrdiff_t start = j < first ? first : j, calls = (last - start + 1) / 2 * PLANES;
-            int32_t *const sums = at.sums[side];
-            t.lines = 2 * UNIT / 64;
-            t.ahead = t.units + (j + 2) * UNIT;
-            t.per_step = parts > 1 && j + 4 <= last ? (t.lines + calls - 1) / calls : 0;
+        for (ptrdiff_t j = 0; j < last; j += 2) {
+            const ptrdiff_t start = j < first ? first : j;
+            expand_right(&t, j);
             for (int p = 0; p < PLANES; p++)
                 for (ptrdiff_t i = start; i < last; i += 2) {
+                    const int is_sum = p >= DIGITS, two = i + 1 < tiles;
                     const int8_t *left = t.left + ((i - first) * PLANES + p) * plane;
-                    const int8_t *right = t.units + j * UNIT + p * TILE;
-                    int32_t *to = sums + ((i - start) / 2 * PLANES + p) * SUMS;
-                    const int two = i + 1 < tiles;
-                    if (i == j)
-                        (two ? block_2_2_1 : block_1_1_1)(&t, left, right, to);
-                    else
-                        (two ? block_2_2_0 : block_1_2_0)(&t, left, right, to);
+                    const int8_t *right = is_sum ? t.right + 2 * (p - DIGITS) * plane
+                                                 : t.units + j * UNIT + p * TILE;
+                    const ptrdiff_t stride = is_sum ? 2 * TILE : t.stride;
+                    const ptrdiff_t second = is_sum ? TILE : UNIT;
+                    int32_t *to = at.sums + ((i - start) / 2 * PLANES + p) * SUMS;
+                    const int64_t *ahead = sums_of(g, i, j, p % 4 * W);
+                    block_function *const add = i == j ? (two ? block_2_2_1 : block_1_1_1)
+                                                       : (two ? block_2_2_0 : block_1_2_0);
+                    add(&t, left, right, stride, second, to, ahead);
                 }
-            add_rest(&t);
-            t.sums = sums, t.i = start, t.j = j, t.row = 0, t.gap = -1;
-            t.rows = 32 * (last - start);
-            if (start == j) {
-                add_diagonal(&t, sums, j);
-                if (j + 1 < tiles)
-                    add_diagonal(&t, sums + 768, j + 1);
-                t.row = 32, t.gap = 48;
+            for (ptrdiff_t i = start, k = 0; i < last; i++, k++) {
+                const int32_t *sums = at.sums + k / 2 * PLANES * SUMS + k % 2 * 512;
+                if (i > j)
+                    add_tiles(&t, sums, i, j, i == j + 1 ? 1 : 2);
+                if (i <= j + 1)
+                    add_diagonal(&t, sums + (i - j) * 256, i);
             }
         }
     }
-    add_rest(&t);
     END_TILES();
-    if (feed) {
-        feed->finish(feed);
-        feed->steps = 0;
-    }
 }

@@ -1,7 +1,7 @@
 """One table, one protected unit, one budget: said once, and spent on whatever is asked.
 
-It asks the library for releases, and draws no noise itself. What fits and plans is imported with
-the first question: it needs SciPy.
+It asks the library for releases, and draws no noise itself. What releases, fits and plans is
+imported with the first question.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from privgram.columns.groups import Groups
 from privgram.columns.survival import FEW_PIECES
 from privgram.columns.terms import parse_one
 from privgram.columns.unit import Unit
-from privgram.disclosure.release import release_for
-from privgram.disclosure.request import ReleaseRequest, RunOptions
 from privgram.ledger import BudgetExceeded, check_ledger
 from privgram.moment import SecondMoment
 from privgram.privacy.guarantee import Guarantee
@@ -53,6 +51,7 @@ from privgram.study.options import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from privgram.disclosure.request import RunOptions
     from privgram.ledger import Entry
     from privgram.multivariate.distribution import DistributionResults, HistogramResults
     from privgram.planning.precision import Precision
@@ -228,6 +227,8 @@ class Study:
         ValueError, TypeError, OSError
             As `privgram.release`.
         """
+        from privgram.disclosure.release import release_for
+        from privgram.disclosure.request import ReleaseRequest
         from privgram.study.answer import protected
 
         columns, terms = self.columns, request.terms
@@ -506,6 +507,8 @@ class Study:
         rng: np.random.Generator | None,
     ) -> RunOptions:
         """How an answer is entered, saved and run. From here on a table may have been read."""
+        from privgram.disclosure.request import RunOptions
+
         if isinstance(self.table, Iterator):
             if self._begun:
                 raise ValueError(
