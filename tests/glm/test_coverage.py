@@ -206,6 +206,7 @@ def test_dummy_that_noise_hides_is_open_and_the_others_hold():
     n_open = np.zeros(4)
     hidden = Held(with_dummy(10), DUMMY, 12)
     assert hidden.refused == 0
+    assert Held(with_dummy(10), DUMMY, 8, adjacency="add-remove").refused == 0
     assert hidden.all_hold
     for seed in range(6):
         rng = np.random.default_rng(seed)

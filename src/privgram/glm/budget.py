@@ -27,10 +27,11 @@ class BudgetShares:
     number: float = 0.01
     #: Counts of the target's values, where it has a link.
     targets: float = 0.03
-    #: Second moments in frames, one after the other while the Hessian is hidden or noisy; and
-    #: after how many of them it must be hidden.
+    #: Second moments in frames, one after the other while the Hessian is hidden or noisy; after
+    #: how many of them it must be hidden; and what they leave.
     middle: tuple[float, ...] = (0.1, 0.1, 0.2, 0.3)
     if_hidden: int = 3
+    kept: float = 0.2
     #: Counts of scores by norm, from which the clip is chosen.
     counts: float = 0.10
     #: Of what is left then: a score before all others, where the initial estimate is noisy, and

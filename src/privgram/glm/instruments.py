@@ -82,7 +82,7 @@ class InstrumentEstimator(OneStepEstimator):
         if not self._is_strong():
             return self._by_release()
         state = self._nearer(state)
-        clip = self._choose_clip(state, BUDGET.counts)
+        clip = self._choose_clip(state, self.up_to(BUDGET.counts))
         if self._contradicts(state, clip.squares / (self.q * state.rows)):
             state = self._with_errors(state)
         return self._last_scores(state, clip)

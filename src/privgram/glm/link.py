@@ -123,7 +123,7 @@ class GLMEstimator(OneStepEstimator):
             near = self._at_hessian(state, least)
             lost = state.hides or state.hessian_bias > LIMITS.most_stale
             state = near if lost or not near.hides else state
-        clip = self._choose_clip(state, BUDGET.counts)
+        clip = self._choose_clip(state, self.up_to(BUDGET.counts))
         state = self._with_clip(state, clip)
         if self.compares and (state.hides or not 0 < self._mean()[0] < sum(self.target)):
             self.compares = False

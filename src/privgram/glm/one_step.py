@@ -102,6 +102,10 @@ class OneStepEstimator:
         """The share of mu^2 that was not spent, and is not kept for sums by cluster."""
         return 1.0 - self.rounds.spent - self.reserved
 
+    def up_to(self, share: float) -> float:
+        """A share, or a third of what is left."""
+        return min(share, self.left / 3)
+
     def fit(self) -> FitParts:
         """Go through all rounds."""
         rounds = self.rounds
@@ -123,7 +127,7 @@ class OneStepEstimator:
             state, seen = self._with_long_rows(state)
             seen = seen or self.left < 2 * (BUDGET.norms + BUDGET.long_rows)
         state = self._nearer(state)
-        clip = self._choose_clip(state, BUDGET.counts)
+        clip = self._choose_clip(state, self.up_to(BUDGET.counts))
         if self._contradicts(state, clip.squares / (self.q * state.rows)):
             state = self._with_errors(state)
         noise = self._noise_at(state, clip.size, 1 - BUDGET.meat[0])
@@ -177,7 +181,8 @@ class OneStepEstimator:
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound, cut = float(rounds.moment.columns.bound), False
         for round_, share in enumerate(BUDGET.middle):
-            if round_ >= BUDGET.if_hidden and not state.hides:
+            share = min(share, self.left - BUDGET.kept)
+            if share <= 0 or (round_ >= BUDGET.if_hidden and not state.hides):
                 break
             radius = states.radius_at_middle(transform.typical, len(self.basis))
             radius *= math.sqrt(self.each)
@@ -215,13 +220,14 @@ class OneStepEstimator:
         self.longest_seen = choose_radius(edges, beyond, 0.0).size
         lost = states.lost_squares(edges, beyond)
         state = self._without_few(state, edges, beyond)
-        noise = rounds.std_at(1.0, BUDGET.long_rows)
+        share = self.up_to(BUDGET.long_rows)
+        noise = rounds.std_at(1.0, share)
         radius, error = states.hessian_radius(edges, lost, noise, q)
         at_middle = states.radius_at_middle(state.typical, q) * math.sqrt(self.each)
         if float(np.interp(at_middle, edges, lost)) < 2 * error or radius <= at_middle:
             return state, True
         [longer] = rounds.sums_at(self._at(state), rounds.outer(q, radius))
-        hessian, std = rounds.take(longer, BUDGET.long_rows), rounds.std[-1]
+        hessian, std = rounds.take(longer, share), rounds.std[-1]
         after = states.with_excess(state, hessian, std, radius)
         is_seen = states.hessian_noise_edge(q, std) < state.rows
         return after, is_seen or after.whitening is state.whitening
