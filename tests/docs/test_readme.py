@@ -1,24 +1,20 @@
 """The README and the site do what they print: Python runs, commands exist, links lead somewhere."""
 
 import importlib.util
-import math
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import privgram as pg
-from privgram.planning.precision import PLAN_DRAWS
+from privgram.planning import precision
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-#: A plan draws fits until it knows their median; the pages are to run, and the fewest serve.
-FEWEST = "privgram.planning.precision.PLAN_DRAWS", replace(PLAN_DRAWS, median_within=math.inf)
 BUILT = {"_build", "gallery", "generated"}
 PAGES = [
     README,
@@ -29,6 +25,14 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
 # "$ command  # comment" in a console block, or a command alone in an indented one.
 COMMAND = re.compile(r"^(?:\$ | {4})((?:privgram|make) [^#\n]*)", re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """A plan fits many rows until it knows a median; the pages are to run, and few serve."""
+    for name in ("PLAN_DRAWS", "FEW_DRAWS", "NO_REFUSAL"):
+        monkeypatch.setattr(precision, name, precision.ONE_DRAW)
+    monkeypatch.setattr(precision, "MOST_SIMULATED_ROWS", 20_000)
 
 
 def text_of(page):
@@ -64,7 +68,6 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, request):
         request.getfixturevalue("spark")  # the page's own session becomes this one
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "docs")  # programs that a page shows
-    monkeypatch.setattr(*FEWEST)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for match in BLOCK.finditer(text):
         # Line numbers of a failure are those of the page.
@@ -140,7 +143,6 @@ def test_privgram_commands_run(page, tmp_path, monkeypatch, capsys):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(ROOT / "docs")  # programs that a page shows
-    monkeypatch.setattr(*FEWEST)
     for words in commands(page, "privgram"):
         for option, path in zip(words, map(Path, words[1:]), strict=False):
             if option not in OUT and path.suffix in INPUTS and not path.exists():

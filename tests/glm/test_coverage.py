@@ -203,15 +203,11 @@ def test_direction_no_longer_than_few_rows_would_be_keeps_its_ends():
 @pytest.mark.slow
 def test_dummy_that_noise_hides_is_open_and_the_others_hold():
     """True in 10 of 60,000. Others are open where noise mixes them into the hidden direction."""
-    n_open = np.zeros(4)
     hidden = Held(with_dummy(10), DUMMY, 12)
     assert hidden.refused == 0
     assert Held(with_dummy(10), DUMMY, 8, adjacency="add-remove").refused == 0
     assert hidden.all_hold
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        fit = pg.regress(with_dummy(10)(rng), *DUMMY, 1.0, 1e-6, rng=rng)
-        n_open += np.isinf(np.asarray(fit.bse))
+    n_open = np.isinf(hidden.ends[:6]).sum(axis=0)
     assert n_open[2] == 6
     assert n_open[[0, 1, 3]].max() <= 2
 
