@@ -283,10 +283,10 @@ def test_slopes_are_those_within_levels_where_effects_go_with_features(adjacency
     columns = pg.Columns({"x": (-8, 8), "firm": names, "y": (-15, 15)}, intercept=True)
     for seed in range(24):
         sizes = 60 / (1 + np.arange(60))
-        firm = rng.choice(60, 10_000, p=sizes / sizes.sum())
+        firm = rng.choice(60, 15_000, p=sizes / sizes.sum())
         effect = rng.normal(size=60)[firm]
-        x = effect + rng.normal(size=10_000)
-        y = 0.2 * x + 2 * effect + rng.normal(size=10_000)
+        x = effect + rng.normal(size=15_000)
+        y = 0.2 * x + 2 * effect + rng.normal(size=15_000)
         numbers = np.maximum(np.bincount(firm, minlength=60), 1)
         within = x - (np.bincount(firm, x, 60) / numbers)[firm]
         table = {"x": x, "firm": np.array(names, object)[firm], "y": y}
