@@ -21,7 +21,7 @@ void coded_flush_products(coded *t, ptrdiff_t slot) { (void)t, (void)slot; }
 void *bench_new(ptrdiff_t d, double bound)
 {
     gram *g = malloc(sizeof *g);
-    if (g && gram_init_part(g, &gram_avx512, d, 0, d, bound, 20)) {
+    if (g && gram_init_part(g, &gram_avx512, d, 0, d, bound, 20, NULL)) {
         free(g);
         g = NULL;
     }

@@ -4,6 +4,10 @@ Whether they are stale now is asked by `make stale`, on the processor that measu
 answers have other last digits, and eigenvectors other signs, elsewhere.
 """
 
+import platform
+import shutil
+import subprocess
+
 import numpy as np
 import pytest
 
@@ -15,6 +19,15 @@ from bench import pages, report
 def test_law_has_answers(law):
     """What is refused hides changes, so most is not."""
     assert np.isfinite(pages.numbers_of(law)).mean() > 0.7
+
+
+@pytest.mark.skipif(
+    platform.machine() != "x86_64" or not shutil.which("cc"), reason="it is a kernel of AVX-512"
+)
+def test_kernel_without_rounding_is_one_of_today():
+    """It takes functions of the kernels, and the benchmark compiles it where it runs."""
+    flags = ["-fsyntax-only", "-mavx512f", "-mavx512dq", "-mfma"]
+    subprocess.run(["cc", *flags, pages.ROOT / "bench" / "unquantised.c"], check=True)
 
 
 @pytest.mark.parametrize("name", pages.TABLES)
