@@ -1,6 +1,5 @@
 """What all tests share: inputs that break naive code, and noise that repeats."""
 
-import functools
 import hashlib
 import itertools
 import os
@@ -19,7 +18,6 @@ from support.helpers import LAYOUTS
 
 from privgram._core import rows
 from privgram._core.draws import ChaCha20
-from privgram.papers.sheffet import mechanisms
 from privgram.sources import table
 
 # A shell's background job ignores Ctrl-C, and so would the processes that tests interrupt.
@@ -48,7 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     rows.available = lambda: found
     rows.select(found[0])
     table.CHUNK_ROWS = 256  # so that small tables are of several chunks too
-    mechanisms.adaptive_sketch = functools.cache(mechanisms.adaptive_sketch)  # takes a third of 1 s
 
 
 @pytest.fixture(params=rows.available())

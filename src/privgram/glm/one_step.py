@@ -103,7 +103,7 @@ class OneStepEstimator:
         return 1.0 - self.rounds.spent - self.reserved
 
     def up_to(self, share: float) -> float:
-        """A share, or a third of what is left."""
+        """Take a share, or a third of what is left if that is less."""
         return min(share, self.left / 3)
 
     def fit(self) -> FitParts:
