@@ -31,6 +31,8 @@ from privgram.noise import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from privgram._base.numbers import Matrix, Vector
@@ -72,9 +74,8 @@ class Gains:
         looked_at = np.unique(np.concatenate(groups))
         rows = _inverse_rows(transform, back, columns, looked_at)
         draws = max(1, _DRAWN // d**2)
-        one, other = _noise(d, draws)
         law = known_of(GaussianLaw.isotropic(1.0), columns)
-        one, other = _projected(one, law), _projected(other, within)
+        one, other = _noise(d, draws, (law, within))
         sizes = [
             np.log(np.abs(across @ noise @ across.T) + 1e-300)
             for noise, across in ((one, rows), (other, rows @ back))
@@ -103,23 +104,22 @@ def known_of(law: GaussianLaw, columns: Columns | None) -> GaussianLaw | MaskedL
     return law if columns is None else imposed(law, zeros(columns.layout), ties(columns.layout))
 
 
-def _projected(noise: Matrix, law: NoiseLaw) -> Matrix:
-    if isinstance(law, MaskedLaw | TiedLaw):
-        return np.array([law.project(one) for one in noise])
-    return noise
-
-
-def _noise(d: int, draws: int) -> Matrix:
-    """Symmetric noise of deviation 1 with a fixed seed, twice a draw, shape (2, draws, d, d)."""
+def _noise(d: int, draws: int, laws: Sequence[NoiseLaw]) -> Iterator[Matrix]:
+    """Symmetric noise of deviation 1 with a fixed seed, (draws, d, d), projected as laws are."""
     m = d * (d - 1) // 2
     drawn = np.random.default_rng(0).standard_normal((draws, 2, m + d)).swapaxes(0, 1)
-    noise, start = np.empty((2, draws, d, d)), 0
-    for row in range(d):
-        stop = start + d - 1 - row
-        noise[..., row, row + 1 :] = noise[..., row + 1 :, row] = drawn[..., start:stop]
-        start = stop
-    noise[..., np.arange(d), np.arange(d)] = math.sqrt(2.0) * drawn[..., m:]
-    return noise
+    for of_law, law in zip(drawn, laws, strict=True):
+        noise, first = np.zeros((draws, d, d)), np.arange(1, d + 1)
+        for block in getattr(law, "known_zeros", ()):
+            if block[-1] - block[0] + 1 == len(block):
+                first[block[0] : block[-1]] = block[-1] + 1  # where zeros stay
+        for row, at in enumerate(first.tolist()):
+            stop = (row + 1) * (2 * d - row - 2) // 2
+            noise[:, row, at:] = noise[:, at:, row] = of_law[:, stop - d + at : stop]
+        noise[:, np.arange(d), np.arange(d)] = math.sqrt(2.0) * of_law[:, m:]
+        for one in noise if isinstance(law, MaskedLaw | TiedLaw) else ():
+            one[:] = law.project(one)
+        yield noise
 
 
 def _groups(columns: Columns | None, size: int) -> list[NDArray[np.intp]]:
@@ -231,9 +231,10 @@ class AdaptiveRounds(ABC):
         """Spend what is left on another round without a frame, and average it with the first."""
         rest = self.take(self.moment, left)
         whole = ADAPTIVE.first + left
-        average = (ADAPTIVE.first * first + left * rest) / whole
+        rest *= left
+        rest += ADAPTIVE.first * first
         law = replace(self.noise, noise_std=self.noise.noise_std / math.sqrt(whole)).law
-        return average, law
+        return rest / whole, law
 
     def ranked_std(self, n_bins: int, share: float) -> float:
         """Noise of weighted counts of lengths."""
