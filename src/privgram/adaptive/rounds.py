@@ -117,8 +117,9 @@ def _noise(d: int, draws: int, laws: Sequence[NoiseLaw]) -> Iterator[Matrix]:
             stop = (row + 1) * (2 * d - row - 2) // 2
             noise[:, row, at:] = noise[:, at:, row] = of_law[:, stop - d + at : stop]
         noise[:, np.arange(d), np.arange(d)] = math.sqrt(2.0) * of_law[:, m:]
-        for one in noise if isinstance(law, MaskedLaw | TiedLaw) else ():
-            one[:] = law.project(one)
+        if isinstance(law, MaskedLaw | TiedLaw):
+            for one in noise:
+                one[:] = law.project(one)
         yield noise
 
 
@@ -183,6 +184,7 @@ class AdaptiveRounds(ABC):
         self.std: list[float] = []  # noise off the diagonal of each round
         self.beyond_std = 0.0  # that of the last number of rows beyond a radius
         self.is_heavy = False  # whether longer rows become rare very slowly
+        self.has_bare_zeros = False  # whether a round without a frame has no noise on known zeros
         names = ("round_mu", "round_radius", "round_noise_std", "counts_mu")
         #: What a release records of its rounds.
         self.parameters: JsonObject = {"rounds": 0} | {name: [] for name in names}
@@ -208,6 +210,11 @@ class AdaptiveRounds(ABC):
         """The number of rows that count, if it is public: not if some may have been dropped."""
         columns = self.moment.columns
         return None if columns is not None and columns.missing == "drop" else self.noise.n_rows
+
+    @property
+    def has_many_zeros(self) -> bool:
+        """Whether noise on all known zeros would take long."""
+        return False
 
     def prepare(self, radius: float) -> None:  # noqa: B027 - not all need to be told
         """Be told that `mapped` may follow `count`: one pass can do both."""
@@ -267,9 +274,13 @@ def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Mat
     if not rounds.again:
         released = rounds.take(moment, 1.0)
         return released, rounds.noise.law
+    target = -1 if mechanism.target is None else names_of(moment).index(mechanism.target)
+    plain = whitening.plain_transform(moment.columns, moment.n_columns, float(moment.bound), target)
+    # Where factors are apart, what is known of them is imposed on the first round.
+    rounds.has_bare_zeros = bool(plain.levels) and rounds.has_many_zeros
     first = rounds.take(moment, ADAPTIVE.first)
     try:
-        return _further_rounds(mechanism, rounds, first)
+        return _further_rounds(mechanism, rounds, first, plain, target)
     except UnreadError as error:
         warn(
             f"the table could not be read again ({error}), so the release is of what the first "
@@ -281,7 +292,11 @@ def run_rounds(mechanism: AdaptiveGaussian, rounds: AdaptiveRounds) -> tuple[Mat
 
 
 def _further_rounds(
-    mechanism: AdaptiveGaussian, rounds: AdaptiveRounds, first: Matrix
+    mechanism: AdaptiveGaussian,
+    rounds: AdaptiveRounds,
+    first: Matrix,
+    plain: WhiteningTransform,
+    target: int,
 ) -> tuple[Matrix, NoiseLaw]:
     moment, bound = rounds.moment, float(rounds.moment.bound)
     left = 1 - ADAPTIVE.first
@@ -295,13 +310,13 @@ def _further_rounds(
         rows = rounds.number(ADAPTIVE.number)
         left -= ADAPTIVE.number
     rows = max(rows, 1.0)
-    target = -1 if mechanism.target is None else names.index(mechanism.target)
     number = mechanism.rounds_worth(rounds.noise.mu * rows / math.sqrt(moment.n_columns))
     if number == 1:
         return rounds.once(first, left)
-    plain = whitening.plain_transform(moment.columns, moment.n_columns, bound, target)
     transform = whitening.whiten(_with_known(plain, first, rounds), rounds.std[-1], rows, plain)
     if transform.longer:  # few levels, one of them rare: its rows alone need be long
+        if rounds.has_bare_zeros:  # what is combined in a frame has noise everywhere
+            return rounds.once(first, left)
         transform = whitening.whiten(first, rounds.std[-1], rows)
     gains = Gains(transform, moment.columns, bound)
     if not gains.are(transform.reach(ADAPTIVE.uncounted), ADAPTIVE.gain):
