@@ -173,7 +173,7 @@ class Store:
         if self._file is not None:
             self._file.close()
 
-    def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[np.intp]:
+    def parts_of(self, key: NDArray[Any], high: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Which part each key belongs to; `high` ones (see `Keys`) and texts have their own."""
         words = key.view(np.uint64).reshape(len(key), -1)
         mixed = words[:, 0] * self._factor
@@ -181,7 +181,7 @@ class Store:
             mixed = ((mixed ^ (mixed >> np.uint64(32))) + words[:, j]) * self._factor
         mixed ^= mixed >> np.uint64(29)
         mixed *= self._factor
-        part = (mixed >> np.uint64(56)).astype(np.intp)
+        part = (mixed >> np.uint64(56)).astype(np.uint16)  # of which the sort is by digits
         if key.dtype.kind == "S":
             return part + 2 * SPILL_PARTS
         return part if high is None else part + SPILL_PARTS * high
@@ -302,7 +302,7 @@ class Gatherer:
     def _take(self, records: NDArray[Any], high: NDArray[np.bool_] | None) -> None:
         self.store.records[records["key"].dtype.kind == "S"] = records.dtype
         part = self.store.parts_of(np.ascontiguousarray(records["key"]), high)
-        records = records.take(np.argsort(part.astype(np.uint16), kind="stable"))  # a radix sort
+        records = records.take(np.argsort(part, kind="stable"))
         ends = np.cumsum(np.bincount(part, minlength=3 * SPILL_PARTS))
         starts = np.concatenate([[0], ends[:-1]])
         for i in np.flatnonzero(ends > starts).tolist():
