@@ -30,8 +30,8 @@ class ClippingRule:
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
     rank: float = 7.0
-    #: And in proportion fewer where noise is less than so many deviations of the score by sampling:
-    #: a longer clip then costs nothing that is felt, and takes less.
+    #: And in proportion fewer where noise is less than so many deviations of the score by sampling,
+    #: up to a clip of so much noise: a longer one costs nothing that is felt, and takes less.
     felt: float = 0.35
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
     allowance: float = 1.2
@@ -143,8 +143,9 @@ def choose_clip(
     short = max(int((edges <= longest).sum()), 1)
     choice = choose_radius(edges[:short], allowed[:short], min(rank * noise, most))
     if (felt := CLIPPING.felt * sampling) > choice.size * noise:
-        one = min(rank, 1 / noise)  # which fewer cannot be
-        rank = max(rank * choice.size * noise / felt, one)
+        least = min(rank, max(1.0, deviation) / noise)  # of which counts tell anything
+        rank = max(rank * choice.size * noise / felt, least)
+        short = min(short, int((edges <= felt / noise).sum()))
         choice = choose_radius(edges[:short], allowed[:short], rank * noise)
     steps = np.diff(edges**2, prepend=0.0)
     clip = Clip(
