@@ -27,6 +27,14 @@ def test_clip_is_the_least_norm_with_as_many_scores_beyond_as_the_noise_hides():
     assert choose_clip(edges, beyond, 1e-9).size == 8.0  # without noise nothing is clipped
 
 
+def test_noise_that_is_not_felt_clips_fewer():
+    """By half as much noise as is felt half as many scores are beyond, and one at least."""
+    edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 1.0])
+    for felt, size in ((1.0, 2.0), (2.0, 4.0), (4.0, 8.0), (1e9, 8.0)):
+        sampling = felt * 2.0 * 13.0 / CLIPPING.felt
+        assert choose_clip(edges, beyond, 13.0, sampling=sampling).size == size
+
+
 def test_scores_that_may_point_one_way_exceed_the_clip_by_what_is_allowed():
     """Beyond 1 they do by 195 + 120 + 60 of three steps, beyond 2 by 180, beyond 4 by 60."""
     edges, beyond = np.array([1.0, 2.0, 4.0, 8.0]), np.array([300.0, 90.0, 30.0, 0.0])

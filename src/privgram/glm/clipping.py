@@ -30,6 +30,9 @@ class ClippingRule:
 
     #: c: scores are clipped where about c moves / mu of them are longer, moves being 1 or 2 rows.
     rank: float = 7.0
+    #: And in proportion fewer where noise is less than so many deviations of the score by sampling:
+    #: a longer clip then costs nothing that is felt, and takes less.
+    felt: float = 0.35
     #: gamma: what clipping takes is allowed for as so many deviations of the score's noise.
     allowance: float = 1.2
     #: Both of scores whose clip depends on features alone: clipping hardly biases them, so that
@@ -117,6 +120,7 @@ def choose_clip(
     deviation: float = math.inf,
     rank: float = CLIPPING.rank,
     n: float = math.inf,
+    sampling: float = 0.0,
 ) -> Clip:
     """Clip where as many scores are longer as noise hides, or `most` of them if that is less.
 
@@ -126,6 +130,7 @@ def choose_clip(
     takes is k / `noise` times that noise: so k = c times `noise` bounds their ratio by c times
     their alignment and their mean excess. What clipping takes is no longer than the sum of
     excesses: as much of it as is seen is allowed for where that is more.
+    Where the noise is less than it might be beside the `sampling` deviation of a score, c is less.
     Of scores that may all point one way the counts `one_way` (m,), without what noise may have made
     of none, bound what clipping takes by its allowance.
     """
@@ -135,6 +140,10 @@ def choose_clip(
         too_much = excess_beyond(edges, one_way) > CLIPPING.allowance * noise * edges
         allowed = np.where(too_much, math.inf, beyond)
     choice = choose_radius(edges, allowed, min(rank * noise, most))
+    if (felt := CLIPPING.felt * sampling) > choice.size * noise:
+        one = min(rank, 1 / noise)  # which fewer cannot be
+        rank = max(rank * choice.size * noise / felt, one)
+        choice = choose_radius(edges, allowed, rank * noise)
     steps = np.diff(edges**2, prepend=0.0)
     clip = Clip(
         choice.size,

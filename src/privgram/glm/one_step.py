@@ -90,6 +90,7 @@ class OneStepEstimator:
         self.most = max(float(rounds.moment.bound) / float(columns.bound), 1.0) ** 2
         self.each = self.most
         #: The first round's share; the bound of units may have been chosen before it.
+        self.kept = BUDGET.kept
         self.first_share = BUDGET.first_of_units if self.of_units else BUDGET.first
         self.bound_is_chosen = problem.chooses_bound
         if problem.clusters is not None:
@@ -181,7 +182,7 @@ class OneStepEstimator:
         transform = whitening.whiten(self.basis @ known @ self.basis.T, std, rows)
         bound, cut = float(rounds.moment.columns.bound), False
         for round_, share in enumerate(BUDGET.middle):
-            share = min(share, self.left - BUDGET.kept)
+            share = min(share, self.left - self.kept)
             if share <= 0 or (round_ >= BUDGET.if_hidden and not state.hides):
                 break
             radius = states.radius_at_middle(transform.typical, len(self.basis))
@@ -471,7 +472,8 @@ class OneStepEstimator:
         noise = rounds.moves / rounds.mu(self.left * (1 - BUDGET.meat[0]))
         if self.one_way:
             n = min(state.rows / self.each, self.most_long)
-            return choose_clip(edges, beyond, noise, deviation=rounds.beyond_std, n=n)
+            std, sampling = rounds.beyond_std, math.sqrt(state.rows)
+            return choose_clip(edges, beyond, noise, deviation=std, n=n, sampling=sampling)
         rank, allowance = CLIPPING.unbiased
         long_way, kept = self.problem.family.counts, len(edges)
         if not long_way:  # noise that leads far off does more than clipping
